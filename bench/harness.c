@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* The rounds of the harness. See harness.h. */
+#define _GNU_SOURCE
+#include "harness_private.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A batch long enough for the clock and short enough to fall between two jumps of the machine. */
+#define BATCH_MIN_NS 100000u
+#define BATCH_AIM_NS 250000u
+#define BATCH_MAX_NS 1000000u
+#define BATCH_MAX_ITERATIONS 100000000u
+
+uint64_t bench_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg)
+{
+    pthread_attr_t attributes;
+    cpu_set_t set;
+    int error;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return -error;
+    error = pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
+    if (error == 0)
+        error = pthread_create(out, &attributes, body, arg);
+    pthread_attr_destroy(&attributes);
+    return -error;
+}
+
+int bench_refuse(struct bench_row *row, int error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(row->reason, sizeof row->reason, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+static void *need(void *memory)
+{
+    if (memory != NULL)
+        return memory;
+    fprintf(stderr, "bench: out of memory\n");
+    exit(BENCH_FAILED);
+}
+
+struct bench_row *bench_add(struct bench *bench, const char *name, const struct bench_ops *ops,
+                            const void *arg)
+{
+    struct bench_row *row = need(calloc(1, sizeof *row));
+    json_t *cpus = need(json_array());
+
+    for (unsigned i = 0; i < bench->kernel->cpus; i++)
+        json_array_append_new(cpus, json_integer(bench->cpus[i]));
+    row->params = need(json_object());
+    json_object_set_new(row->params, "cpus", cpus);
+    row->name = name;
+    row->ops = ops;
+    row->arg = arg;
+    row->unit = "ns";
+    row->bench = bench;
+    bench->rows = need(realloc(bench->rows, (bench->n_rows + 1) * sizeof *bench->rows));
+    bench->rows[bench->n_rows++] = row;
+    return row;
+}
+
+int bench_cpu(const struct bench *bench, unsigned i)
+{
+    return bench->cpus[i];
+}
+
+struct umbra_topology *bench_topology(const struct bench *bench)
+{
+    return bench->topology;
+}
+
+void *bench_lines(const struct bench *bench)
+{
+    return bench->lines + (size_t)(bench->round % BENCH_LINES_PLACES) * BENCH_LINES_ALIGN;
+}
+
+const struct bench_row *bench_find(const struct bench *bench, const char *name)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++)
+        if (bench->rows[i]->runs && strcmp(bench->rows[i]->name, name) == 0)
+            return bench->rows[i];
+    return NULL;
+}
+
+static int say(const struct bench_row *row, const char *what, int error)
+{
+    fprintf(stderr, "%s: %s: %s: %s\n", row->bench->kernel->name, row->name, what,
+            strerror(-error));
+    return error;
+}
+
+/* One batch, checked. */
+static int run_batch(struct bench_row *row, struct bench_batch *batch)
+{
+    int error;
+
+    *batch = (struct bench_batch){.iterations = row->iterations};
+    error = row->ops->run(row, batch);
+    if (error != 0)
+        return say(row, "batch failed", error);
+    if (batch->verified == batch->iterations)
+        return 0;
+    fprintf(stderr, "%s: %s: wrong result: %llu of %llu forked functions ran\n",
+            row->bench->kernel->name, row->name, (unsigned long long)batch->verified,
+            (unsigned long long)batch->iterations);
+    return -EILSEQ;
+}
+
+/* Choose the size of the next batch from the time of the last one. */
+static void resize_batch(struct bench_row *row, const struct bench_batch *last)
+{
+    double each = (double)(last->ns > 0 ? last->ns : 1) / (double)last->iterations;
+    double wanted = BATCH_AIM_NS / each;
+
+    if (row->bench->kernel->batch != 0 || (last->ns >= BATCH_MIN_NS && last->ns <= BATCH_MAX_NS))
+        return;
+    /* Not by more than 16 times at once: a first batch is mostly start-up. */
+    if (wanted > 16.0 * (double)last->iterations)
+        wanted = 16.0 * (double)last->iterations;
+    if (wanted > BATCH_MAX_ITERATIONS)
+        wanted = BATCH_MAX_ITERATIONS;
+    row->iterations = wanted < 1.0 ? 1 : (uint64_t)wanted;
+}
+
+static int start_turn(struct bench_row *row)
+{
+    int error = row->ops->start != NULL ? row->ops->start(row) : 0;
+
+    return error == 0 ? 0 : say(row, "cannot start", error);
+}
+
+static void stop_turn(struct bench_row *row)
+{
+    if (row->ops->stop != NULL)
+        row->ops->stop(row);
+}
+
+/* One row's turn: a batch to warm up, and one whose time counts. */
+static int take_turn(struct bench_row *row)
+{
+    struct bench_batch batch;
+    int error = start_turn(row);
+
+    if (error != 0)
+        return error;
+    error = run_batch(row, &batch);
+    if (error == 0)
+        error = run_batch(row, &batch);
+    stop_turn(row);
+    if (error != 0)
+        return error;
+    row->samples[row->bench->round] = (double)batch.ns / (double)batch.iterations;
+    resize_batch(row, &batch);
+    return 0;
+}
+
+/* Grow the batch until it takes its time. */
+static int calibrate(struct bench_row *row)
+{
+    struct bench_batch batch;
+    int error = start_turn(row);
+
+    if (error != 0)
+        return error;
+    row->iterations = row->bench->kernel->batch != 0 ? row->bench->kernel->batch : 1;
+    for (int attempt = 0; attempt < 12 && error == 0; attempt++) {
+        uint64_t before = row->iterations;
+
+        error = run_batch(row, &batch);
+        resize_batch(row, &batch);
+        if (row->iterations == before)
+            break;
+    }
+    stop_turn(row);
+    return error;
+}
+
+/* Rows without ops take the best sample of their variants in each round. */
+static void fill_best(struct bench *bench)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        struct bench_row *part = bench->rows[i];
+        struct bench_row *whole = part->part_of;
+
+        if (whole == NULL || !part->runs || !whole->runs)
+            continue;
+        for (unsigned r = 0; r < bench->rounds; r++)
+            whole->samples[r] = fmin(whole->samples[r], part->samples[r]);
+    }
+}
+
+/* Start one row later each pair of rounds, and every other round backwards. */
+static struct bench_row *row_of_turn(const struct bench *bench, unsigned turn)
+{
+    unsigned i = (turn + bench->round / 2) % bench->n_rows;
+
+    return bench->rows[bench->round % 2 == 0 ? i : bench->n_rows - 1 - i];
+}
+
+static int run_rounds(struct bench *bench)
+{
+    bool progress = isatty(STDERR_FILENO) != 0;
+    int error = 0;
+
+    for (unsigned i = 0; i < bench->n_rows && error == 0; i++)
+        if (bench->rows[i]->runs && bench->rows[i]->ops != NULL)
+            error = calibrate(bench->rows[i]);
+    bench->stolen_before = bench_stolen_ms();
+    bench->begin_ns = bench_now_ns();
+    for (bench->round = 0; bench->round < bench->rounds && error == 0; bench->round++) {
+        if (progress)
+            fprintf(stderr, "\r%s: round %u of %u ", bench->kernel->name, bench->round + 1,
+                    bench->rounds);
+        for (unsigned turn = 0; turn < bench->n_rows && error == 0; turn++) {
+            struct bench_row *row = row_of_turn(bench, turn);
+
+            if (row->runs && row->ops != NULL)
+                error = take_turn(row);
+        }
+    }
+    bench->run_ns = bench_now_ns() - bench->begin_ns;
+    bench->stolen_ms = bench_stolen_ms() - bench->stolen_before;
+    if (progress)
+        fprintf(stderr, "\r\033[K");
+    fill_best(bench);
+    return error == 0 ? BENCH_OK : BENCH_FAILED;
+}
+
+/* Open every chosen row; those that cannot run here are left out, with the reason. */
+static unsigned open_rows(struct bench *bench)
+{
+    unsigned open = 0;
+
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        struct bench_row *row = bench->rows[i];
+        int error = row->runs && row->ops != NULL && row->ops->open ? row->ops->open(row) : 0;
+
+        if (error != 0) {
+            row->runs = row->shown = false;
+            fprintf(stderr, "%s: without %s: %s\n", bench->kernel->name, row->name,
+                    row->reason[0] != '\0' ? row->reason : strerror(-error));
+        }
+        if (!row->runs)
+            continue;
+        row->samples = need(malloc(bench->rounds * sizeof *row->samples));
+        for (unsigned r = 0; r < bench->rounds; r++)
+            row->samples[r] = INFINITY;
+        open += row->ops != NULL && row->shown;
+    }
+    return open;
+}
+
+static void close_rows(struct bench *bench)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        struct bench_row *row = bench->rows[i];
+
+        if (row->runs && row->ops != NULL && row->ops->close != NULL)
+            row->ops->close(row);
+    }
+}
+
+static void free_bench(struct bench *bench)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        json_decref(bench->rows[i]->params);
+        free(bench->rows[i]->samples);
+        free(bench->rows[i]);
+    }
+    free(bench->rows);
+    free(bench->lines);
+    umbra_topology_destroy(bench->topology);
+}
+
+/* The table, the lines, or both. */
+static int report(const struct bench *bench)
+{
+    const char *name = bench->options.json_file;
+    FILE *file = name != NULL ? fopen(name, "w") : NULL;
+
+    if (bench->options.json)
+        bench_print_json(bench, stdout);
+    else
+        bench_print_table(bench);
+    if (file != NULL) {
+        bench_print_json(bench, file);
+        if (fclose(file) == 0)
+            return BENCH_OK;
+    }
+    if (name == NULL)
+        return BENCH_OK;
+    fprintf(stderr, "%s: cannot write %s: %s\n", bench->kernel->name, name, strerror(errno));
+    return BENCH_FAILED;
+}
+
+static int measure(struct bench *bench)
+{
+    int status = BENCH_SKIPPED;
+    int error;
+
+    bench->lines =
+        need(aligned_alloc(4096, BENCH_LINES_PLACES * BENCH_LINES_ALIGN + BENCH_LINES_BYTES));
+    if (open_rows(bench) == 0) {
+        fprintf(stderr, "%s: nothing that was asked for can run here\n", bench->kernel->name);
+        return status;
+    }
+    error = umbra_topology_bind(bench->topology, bench->cpus[0], NULL);
+    if (error == 0) {
+        status = run_rounds(bench);
+    } else {
+        fprintf(stderr, "%s: cannot bind to processor %d: %s\n", bench->kernel->name,
+                bench->cpus[0], strerror(-error));
+        status = BENCH_FAILED;
+    }
+    close_rows(bench);
+    return status == BENCH_OK ? report(bench) : status;
+}
+
+int bench_main(const struct bench_kernel *kernel, int argc, char **argv)
+{
+    struct bench bench = {.kernel = kernel};
+    bool done = false;
+    int status = bench_parse(&bench, argc, argv, &done);
+
+    if (done)
+        return status;
+    status = bench_choose_backend(&bench);
+    if (status == BENCH_OK && !bench.options.list)
+        status = bench_choose_cpus(&bench);
+    if (status == BENCH_OK && kernel->declare(&bench) != 0)
+        status = BENCH_FAILED;
+    if (status == BENCH_OK)
+        status = bench_choose_rows(&bench);
+    if (status == BENCH_OK && bench.options.list) {
+        for (unsigned i = 0; i < bench.n_rows; i++)
+            puts(bench.rows[i]->name);
+    } else if (status == BENCH_OK) {
+        status = measure(&bench);
+    }
+    free_bench(&bench);
+    if (fflush(stdout) != 0 && status == BENCH_OK)
+        status = BENCH_FAILED;
+    return status;
+}

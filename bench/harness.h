@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The harness every kernel in bench/ is built on: options, rounds, verification, output.
+ *
+ * A kernel declares rows. A row is one contender with one set of parameters. In every round each
+ * row has one turn, in an order that turns from round to round:
+ *
+ *   start        threads are created, child processes continued      not timed
+ *   run          a batch whose time is thrown away                   warm-up
+ *   run          a batch of 0.1 to 1 ms                              the sample of this round
+ *   stop         threads joined, child processes stopped             not timed
+ *
+ * So at most one row has anything running at any time, and a row's sample and its limit's sample
+ * come from the same round; a ratio is the median over rounds of those quotients. Each batch says
+ * how many iterations its own counters prove; any other number than was asked for ends the run.
+ *
+ * The caller is bound to the first processor of --cpus after every row was opened. Rows that start
+ * another runtime do it in `open`, so that its threads do not inherit that mask.
+ */
+#ifndef UMBRA_BENCH_HARNESS_H
+#define UMBRA_BENCH_HARNESS_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_MAX_CPUS 256
+#define BENCH_LINES_ALIGN 128 /* two lines: some processors fetch them in pairs */
+#define BENCH_LINES_BYTES 4096
+
+/* Exit statuses of every kernel. */
+enum bench_exit {
+    BENCH_OK = 0,
+    BENCH_FAILED = 1,  /* a result was wrong, or something that should work did not */
+    BENCH_USAGE = 2,   /* an unknown option, contender or processor */
+    BENCH_SKIPPED = 77 /* this machine cannot run the kernel */
+};
+
+struct bench;
+struct bench_row;
+struct umbra_topology;
+
+struct bench_batch {
+    uint64_t iterations; /* in: how many to run, at least 1 */
+    uint64_t ns;         /* out: time they took, on bench_now_ns() */
+    uint64_t verified;   /* out: how many the work itself counted; must equal iterations */
+};
+
+/* What a row does. All but run may be NULL. Those that return int: 0 or a negative errno. */
+struct bench_ops {
+    int (*open)(struct bench_row *row); /* once, caller not bound yet; failing leaves the row out */
+    int (*start)(struct bench_row *row);
+    int (*run)(struct bench_row *row, struct bench_batch *batch);
+    void (*stop)(struct bench_row *row);
+    void (*close)(struct bench_row *row); /* after an open that succeeded */
+};
+
+struct bench_row {
+    /* Set by the kernel in `declare`; params and reason also in `open`. */
+    const char *name;            /* contender, as in shared naming: lower case and dashes */
+    const struct bench_ops *ops; /* NULL: the row is the best of those that are part_of it */
+    const void *arg;             /* for ops: what tells rows with the same ops apart */
+    struct bench_row *limit;     /* what the ratio refers to, or NULL */
+    struct bench_row *part_of;   /* row without ops of which this is one variant, or NULL */
+    const char *unit;            /* "ns" unless set */
+    json_t *params;              /* object; "cpus" is there already */
+    char reason[160];            /* why the row cannot run here; set by an open that fails */
+
+    void *state; /* for ops */
+
+    /* Set by the harness. */
+    struct bench *bench;
+    bool runs;           /* takes part in the rounds */
+    bool shown;          /* has a line in the output */
+    uint64_t iterations; /* of the next batch */
+    double *samples;     /* one a round: unit an iteration */
+};
+
+struct bench_kernel {
+    const char *name;  /* as in the executable's name */
+    const char *about; /* one line for --help and the table */
+    unsigned cpus;     /* how many processors it uses */
+    unsigned rounds;   /* by default */
+    unsigned rounds_quick;
+    uint64_t batch; /* iterations of every batch; 0: as many as take 0.1 to 1 ms */
+    int (*declare)(struct bench *bench);                  /* adds the rows; 0 or a negative errno */
+    void (*remark)(const struct bench *bench, FILE *out); /* lines below the table, or NULL */
+};
+
+/* A sorted view of one row's samples, or of quotients of two rows. */
+struct bench_summary {
+    double min, median, p90, p99; /* in the row's unit, or a plain number for a quotient */
+};
+
+/* main() of a kernel. Returns an exit status. */
+int bench_main(const struct bench_kernel *kernel, int argc, char **argv);
+
+/* For declare: add a row. Never fails: ends the program when there is no memory. */
+struct bench_row *bench_add(struct bench *bench, const char *name, const struct bench_ops *ops,
+                            const void *arg);
+
+/* The i-th processor of --cpus, i below kernel->cpus. */
+int bench_cpu(const struct bench *bench, unsigned i);
+
+/* The machine's topology. */
+struct umbra_topology *bench_topology(const struct bench *bench);
+
+/*
+ * For start: BENCH_LINES_BYTES of memory for the lines that change hands. The same for every row in
+ * a round, and other lines in the next: how long a line travels depends on its address (by 7 % from
+ * one slice of a shared cache to another), so rows with lines of their own could not be compared.
+ */
+void *bench_lines(const struct bench *bench);
+
+/* The row of that name that has samples, or NULL. */
+const struct bench_row *bench_find(const struct bench *bench, const char *name);
+
+/* Summaries over all rounds. Both rows must have samples. */
+struct bench_summary bench_summary_of(const struct bench_row *row);
+struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
+
+/* Monotonic clock, ns. */
+uint64_t bench_now_ns(void);
+
+/* Start a thread bound to cpu by its attributes. 0 or a negative errno. */
+int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg);
+
+/* For open: writes row->reason and returns error. */
+int bench_refuse(struct bench_row *row, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Output of the harness: quantiles, JSON lines, the table for people. See harness.h. */
+#define _GNU_SOURCE
+#include "harness_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/cpu.h>
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The q-quantile of n sorted values, linear between neighbours. */
+static double quantile(const double *sorted, unsigned n, double q)
+{
+    double position = q * (n - 1);
+    unsigned below = (unsigned)position;
+    unsigned above = below + 1 < n ? below + 1 : below;
+
+    return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
+}
+
+/* Sorts values. */
+static struct bench_summary summarise(double *values, unsigned n)
+{
+    qsort(values, n, sizeof *values, compare);
+    return (struct bench_summary){.min = values[0],
+                                  .median = quantile(values, n, 0.5),
+                                  .p90 = quantile(values, n, 0.9),
+                                  .p99 = quantile(values, n, 0.99)};
+}
+
+static double *new_values(unsigned n)
+{
+    double *values = malloc(n * sizeof *values);
+
+    if (values == NULL) {
+        fprintf(stderr, "bench: out of memory\n");
+        exit(BENCH_FAILED);
+    }
+    return values;
+}
+
+struct bench_summary bench_summary_of(const struct bench_row *row)
+{
+    unsigned n = row->bench->rounds;
+    double *values = new_values(n);
+    struct bench_summary summary;
+
+    memcpy(values, row->samples, n * sizeof *values);
+    summary = summarise(values, n);
+    free(values);
+    return summary;
+}
+
+struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below)
+{
+    unsigned n = above->bench->rounds;
+    double *values = new_values(n);
+    struct bench_summary summary;
+
+    for (unsigned r = 0; r < n; r++)
+        values[r] = above->samples[r] / below->samples[r];
+    summary = summarise(values, n);
+    free(values);
+    return summary;
+}
+
+static void print_object(json_t *object, FILE *out)
+{
+    json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    fputc('\n', out);
+    json_decref(object);
+}
+
+static bool has_limit(const struct bench_row *row)
+{
+    return row->limit != NULL && row->limit->runs;
+}
+
+static json_t *row_object(const struct bench_row *row)
+{
+    struct bench_summary summary = bench_summary_of(row);
+    json_t *object =
+        json_pack("{s:s, s:s, s:O, s:s, s:i, s:f, s:f, s:f, s:f}", "bench",
+                  row->bench->kernel->name, "contender", row->name, "params", row->params, "unit",
+                  row->unit, "rounds", (int)row->bench->rounds, "min", summary.min, "median",
+                  summary.median, "p90", summary.p90, "p99", summary.p99);
+
+    if (has_limit(row)) {
+        json_object_set_new(object, "limit", json_string(row->limit->name));
+        json_object_set_new(object, "ratio", json_real(bench_quotient(row, row->limit).median));
+    }
+    return object;
+}
+
+void bench_print_json(const struct bench *bench, FILE *out)
+{
+    print_object(bench_machine(bench), out);
+    for (unsigned i = 0; i < bench->n_rows; i++)
+        if (bench->rows[i]->runs && bench->rows[i]->shown)
+            print_object(row_object(bench->rows[i]), out);
+}
+
+/* Limits first, then by median. */
+static int compare_rows(const void *a, const void *b)
+{
+    const struct bench_row *x = *(struct bench_row *const *)a;
+    const struct bench_row *y = *(struct bench_row *const *)b;
+    double left = bench_summary_of(x).median;
+    double right = bench_summary_of(y).median;
+
+    if ((x->limit == NULL) != (y->limit == NULL))
+        return x->limit == NULL ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+static void print_row(const struct bench_row *row, size_t width)
+{
+    struct bench_summary s = bench_summary_of(row);
+    bool time = strcmp(row->unit, "ns") == 0;
+
+    printf("%-*s %11.1f %11.1f %11.1f %11.1f %-5s", (int)width, row->name, s.min, s.median, s.p90,
+           s.p99, row->unit);
+    if (time)
+        printf(" %10.0f", s.median * (double)umbra_cycles_hz() / 1e9);
+    if (has_limit(row))
+        printf(" %9.2fx", bench_quotient(row, row->limit).median);
+    putchar('\n');
+}
+
+static void print_machine(const struct bench *bench)
+{
+    json_t *machine = bench_machine(bench);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(machine, key, value)
+    {
+        char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                           : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        if (text != NULL && strcmp(key, "bench") != 0)
+            printf("  %-13s %s\n", key, text);
+        free(text);
+    }
+    json_decref(machine);
+}
+
+void bench_print_table(const struct bench *bench)
+{
+    struct bench_row **shown = calloc(bench->n_rows, sizeof(struct bench_row *));
+    size_t width = strlen("contender");
+    unsigned n = 0;
+
+    if (shown == NULL)
+        return;
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        if (!bench->rows[i]->runs || !bench->rows[i]->shown)
+            continue;
+        shown[n++] = bench->rows[i];
+        if (strlen(bench->rows[i]->name) > width)
+            width = strlen(bench->rows[i]->name);
+    }
+    qsort(shown, n, sizeof(struct bench_row *), compare_rows);
+    printf("%s: %s\n", bench->kernel->name, bench->kernel->about);
+    print_machine(bench);
+    printf("\n%-*s %11s %11s %11s %11s %-5s %10s %10s\n", (int)width, "contender", "min", "median",
+           "p90", "p99", "unit", "cycles", "ratio");
+    for (unsigned i = 0; i < n; i++)
+        print_row(shown[i], width);
+    if (bench->kernel->remark != NULL) {
+        putchar('\n');
+        bench->kernel->remark(bench, stdout);
+    }
+    free(shown);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* See shadow_fork.h. */
+#define _GNU_SOURCE
+#include "shadow_fork.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/shadow.h>
+
+struct shadow_state {
+    struct umbra_shadow shadow; /* first, so that its slot is on the line of every other row */
+    UM_ALIGNED(BENCH_LINES_ALIGN) uint64_t counter; /* the forked function adds */
+};
+
+_Static_assert(sizeof(struct shadow_state) <= BENCH_LINES_BYTES, "fits the harness's lines");
+_Static_assert(_Alignof(struct shadow_state) <= BENCH_LINES_ALIGN, "and is aligned there");
+
+static void count_one(void *counter)
+{
+    ++*(uint64_t *)counter;
+}
+
+/* Whether a forced back end can execute on this machine. */
+static int shadow_open(struct bench_row *row)
+{
+    const struct umbra_wait_options *wait = row->arg;
+    const struct umbra_wait_report *report = umbra_wait_report();
+
+    for (int i = 0; wait->backend != NULL && i < UMBRA_BACKEND_COUNT; i++)
+        if (strcmp(report->backend[i].name, wait->backend) == 0 && !report->backend[i].executes)
+            return bench_refuse(row, -EOPNOTSUPP, "%s", report->backend[i].reason);
+    return 0;
+}
+
+/* UMBRA_WAIT overrules options, so it must not be seen where the row names the back end. */
+static int create_without_environment(struct umbra_shadow *shadow,
+                                      const struct umbra_shadow_options *options)
+{
+    const char *set = getenv("UMBRA_WAIT");
+    char *saved = set != NULL ? strdup(set) : NULL;
+    int error;
+
+    unsetenv("UMBRA_WAIT");
+    error = shadow_create(shadow, options);
+    if (saved != NULL)
+        setenv("UMBRA_WAIT", saved, 1);
+    free(saved);
+    return error;
+}
+
+static int shadow_start(struct bench_row *row)
+{
+    struct shadow_state *state = bench_lines(row->bench);
+    struct umbra_shadow_options options = {
+        .topology = bench_topology(row->bench),
+        .wait = *(const struct umbra_wait_options *)row->arg,
+        .place_owner = true,
+        .place_shadow = true,
+        .owner_cpu = bench_cpu(row->bench, 0),
+        .shadow_cpu = bench_cpu(row->bench, 1),
+    };
+
+    row->state = state;
+    state->counter = 0;
+    if (options.wait.backend != NULL)
+        return create_without_environment(&state->shadow, &options);
+    return shadow_create(&state->shadow, &options);
+}
+
+static int shadow_run(struct bench_row *row, struct bench_batch *batch)
+{
+    struct shadow_state *state = row->state;
+    uint64_t before = state->counter;
+    uint64_t begin = bench_now_ns();
+
+    for (uint64_t i = 0; i < batch->iterations; i++) {
+        shadow_fork(&state->shadow, count_one, &state->counter);
+        shadow_join(&state->shadow);
+    }
+    batch->ns = bench_now_ns() - begin;
+    batch->verified = state->counter - before;
+    return 0;
+}
+
+static void shadow_stop(struct bench_row *row)
+{
+    struct shadow_state *state = row->state;
+
+    shadow_destroy(&state->shadow);
+}
+
+const struct bench_ops shadow_fork_ops = {
+    .open = shadow_open,
+    .start = shadow_start,
+    .run = shadow_run,
+    .stop = shadow_stop,
+};

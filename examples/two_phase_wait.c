@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The two-phase wait without shadows or fibers: a producer and a consumer, plain pthreads, hand
+ * numbers to each other through one cache line. The producer works for a while on each number;
+ * the consumer waits for it. Printed are how the consumer's waits ended and how much of the time it
+ * waited it burned a processor: short waits spin, long ones sleep.
+ *
+ *     two_phase_wait [--items N] [--work-us N[,N...]] [--wait two-phase|spin|monitor|park]
+ *
+ * Exit status: 0; 1 wrong sum or no thread; 2 bad argument.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <umbra/wait.h>
+
+#define MOST_WORKS 16
+#define MOST_WORK_US 1000000
+
+enum mailbox_state { EMPTY, FULL };
+
+/* State and number share a line, so that one transfer of the line brings both. */
+struct mailbox {
+    _Alignas(UMBRA_CACHE_LINE) _Atomic uint32_t state; /* both threads */
+    uint64_t number; /* the producer's while EMPTY, the consumer's while FULL */
+
+    struct umbra_waiter producer; /* waits for EMPTY */
+    struct umbra_waiter consumer; /* waits for FULL */
+};
+
+struct options {
+    unsigned long items;
+    unsigned long works_us[MOST_WORKS]; /* the producer's time for one number */
+    unsigned n_works;
+    enum umbra_wait_mode mode;
+};
+
+static const char *const mode_names[] = {[UMBRA_WAIT_TWO_PHASE] = "two-phase",
+                                         [UMBRA_WAIT_SPIN] = "spin",
+                                         [UMBRA_WAIT_MONITOR] = "monitor",
+                                         [UMBRA_WAIT_PARK] = "park"};
+
+/* ---- the two threads ---- */
+
+struct producer {
+    struct mailbox *mailbox;
+    unsigned long items;
+    unsigned long work_us;
+};
+
+static void work_for(unsigned long us)
+{
+    uint64_t end = umbra_deadline(us * UINT64_C(1000));
+
+    while (us > 0 && umbra_cycles() < end)
+        umbra_pause();
+}
+
+static void *produce(void *arg)
+{
+    const struct producer *self = arg;
+    struct mailbox *mailbox = self->mailbox;
+
+    for (unsigned long i = 1; i <= self->items; i++) {
+        work_for(self->work_us);
+        umbra_wait_until_equal32(&mailbox->producer, &mailbox->state, EMPTY, UINT32_MAX,
+                                 UMBRA_NEVER);
+        mailbox->number = i;
+        umbra_signal32(&mailbox->state, FULL, &mailbox->consumer);
+    }
+    return NULL;
+}
+
+static uint64_t consume(struct mailbox *mailbox, unsigned long items)
+{
+    uint64_t sum = 0;
+
+    for (unsigned long i = 0; i < items; i++) {
+        umbra_wait_until_equal32(&mailbox->consumer, &mailbox->state, FULL, UINT32_MAX,
+                                 UMBRA_NEVER);
+        sum += mailbox->number;
+        umbra_signal32(&mailbox->state, EMPTY, &mailbox->producer);
+    }
+    return sum;
+}
+
+/* ---- measuring ---- */
+
+static uint64_t processor_time_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void report(const struct producer *producer, const struct umbra_wait_stats *stats,
+                   uint64_t elapsed_ns, uint64_t burned_ns)
+{
+    printf("%10lu %8llu %8llu %8llu %12.1f %10.2f %8.1f %%\n", producer->work_us,
+           (unsigned long long)stats->ended[UMBRA_ENDED_SPIN],
+           (unsigned long long)stats->ended[UMBRA_ENDED_MONITOR],
+           (unsigned long long)stats->ended[UMBRA_ENDED_PARK],
+           (double)elapsed_ns / (double)producer->items / 1000, (double)burned_ns / 1e6,
+           100.0 * (double)burned_ns / (double)elapsed_ns);
+    fflush(stdout);
+}
+
+/* All items once; the caller is the consumer. An exit status. */
+static int run(const struct umbra_wait_policy *policy, unsigned long items, unsigned long work_us)
+{
+    struct mailbox mailbox = {.state = EMPTY};
+    struct producer producer = {&mailbox, items, work_us};
+    struct umbra_wait_stats stats;
+    uint64_t start, burned, elapsed, sum;
+    pthread_t thread;
+    int error;
+
+    umbra_waiter_init(&mailbox.producer, policy);
+    umbra_waiter_init(&mailbox.consumer, policy);
+    error = pthread_create(&thread, NULL, produce, &producer);
+    if (error) {
+        fprintf(stderr, "two_phase_wait: no thread: %s\n", strerror(error));
+        return 1;
+    }
+    start = umbra_now_ns();
+    burned = processor_time_ns();
+    sum = consume(&mailbox, items);
+    burned = processor_time_ns() - burned;
+    elapsed = umbra_now_ns() - start;
+    pthread_join(thread, NULL);
+    stats = umbra_waiter_stats(&mailbox.consumer);
+    report(&producer, &stats, elapsed, burned);
+    if (sum == (uint64_t)items * (items + 1) / 2)
+        return 0;
+    fprintf(stderr, "two_phase_wait: wrong sum %llu\n", (unsigned long long)sum);
+    return 1;
+}
+
+/* ---- options ---- */
+
+static const struct option long_options[] = {
+    {"items", required_argument, NULL, 'i'},
+    {"work-us", required_argument, NULL, 'u'},
+    {"wait", required_argument, NULL, 'w'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void print_help(void)
+{
+    puts("two_phase_wait: how waits end, and what they burn\n\n"
+         "  --items N            numbers to hand over (default: 200)\n"
+         "  --work-us N[,N...]   the producer's work on each, in us (default: 0,1,20,200,5000)\n"
+         "  --wait MODE          two-phase (default), spin, monitor or park");
+}
+
+static int usage(const char *what, const char *value)
+{
+    fprintf(stderr, "two_phase_wait: %s: '%s'\n", what, value);
+    return 2;
+}
+
+static bool parse_number(const char *text, unsigned long least, unsigned long most,
+                         unsigned long *out)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *out = strtoul(text, &end, 10);
+    return errno == 0 && *end == '\0' && *out >= least && *out <= most;
+}
+
+static bool parse_works(const char *text, struct options *options)
+{
+    char copy[256];
+    char *list = copy;
+    char *word;
+
+    options->n_works = 0;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
+        return false;
+    while ((word = strsep(&list, ",")))
+        if (options->n_works == MOST_WORKS ||
+            !parse_number(word, 0, MOST_WORK_US, &options->works_us[options->n_works++]))
+            return false;
+    return true;
+}
+
+static bool parse_mode(const char *name, enum umbra_wait_mode *out)
+{
+    for (size_t i = 0; i < sizeof mode_names / sizeof *mode_names; i++)
+        if (strcmp(name, mode_names[i]) == 0) {
+            *out = (enum umbra_wait_mode)i;
+            return true;
+        }
+    return false;
+}
+
+/* Exit status, or -1 to go on. */
+static int parse(int argc, char **argv, struct options *options)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'i':
+            if (!parse_number(optarg, 1, 1000000000, &options->items))
+                return usage("not a number of items", optarg);
+            break;
+        case 'u':
+            if (!parse_works(optarg, options))
+                return usage("not a list of microseconds, 16 at most, 1000000 each", optarg);
+            break;
+        case 'w':
+            if (!parse_mode(optarg, &options->mode))
+                return usage("no such way to wait (two-phase, spin, monitor, park)", optarg);
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            return 2; /* getopt_long has printed the line */
+        }
+    }
+    return optind < argc ? usage("unknown argument", argv[optind]) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.items = 200, .works_us = {0, 1, 20, 200, 5000}, .n_works = 5};
+    struct umbra_wait_policy policy;
+    int status = parse(argc, argv, &options);
+    int error;
+
+    if (status >= 0)
+        return status;
+    error = umbra_wait_policy_init(&policy, &(struct umbra_wait_options){.mode = options.mode});
+    if (error) {
+        const char *forced = getenv("UMBRA_WAIT");
+
+        return usage("UMBRA_WAIT cannot be used here", forced ? forced : "");
+    }
+    printf("%lu numbers each, %s\n\n%10s %8s %8s %8s %12s %10s %10s\n", options.items,
+           mode_names[options.mode], "work, us", "spin", "monitor", "park", "us a number",
+           "burned, ms", "of elapsed");
+    status = 0;
+    for (unsigned i = 0; i < options.n_works; i++)
+        status |= run(&policy, options.items, options.works_us[i]);
+    return status;
+}

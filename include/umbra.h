@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * All of Umbra. Each header also stands alone, and includes only what lies below it:
+ *
+ *   umbra/shadow.h     a helper thread beside its owner: fork, join
+ *   umbra/wait.h       wait for a word: spin, monitor, park
+ *   umbra/cpu.h        pause, prefetch, time stamp
+ *   umbra/topology.h   cores, siblings, caches, NUMA nodes; placement; binding
+ *
+ * Names that begin with umbra_ or UMBRA_, and the four calls shadow_create, shadow_fork,
+ * shadow_join and shadow_destroy, are public. Those that begin with um_ or UM_ are not.
+ */
+#ifndef UMBRA_H
+#define UMBRA_H
+
+#include <umbra/cpu.h>
+#include <umbra/shadow.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Any processor, in C11 alone: no pause, no monitor, the system's clock as time stamp. Private;
+ * chosen by cpu.h for processors without a header of their own, or by UMBRA_ARCH_GENERIC.
+ *
+ * The contract that every header in arch/ fulfils is written here, once.
+ */
+#ifndef UMBRA_ARCH_GENERIC_H
+#define UMBRA_ARCH_GENERIC_H
+
+#include <pthread.h>
+
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/os.h>
+#include <umbra/detail/wait_backends.h>
+
+/* Distance, in bytes, at which two words no longer disturb each other. */
+#define UMBRA_CACHE_LINE 64
+
+/* One turn of a polite spin: leaves execution resources to an SMT sibling where there is one. */
+UM_INLINE void um_arch_pause(void)
+{
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the loop; no partner */
+}
+
+/* The cheapest gap between two polls that keeps their loads from piling up in the processor. */
+UM_INLINE void um_arch_relax(void)
+{
+    atomic_signal_fence(memory_order_seq_cst); /* as above */
+}
+
+/* Time stamp: constant rate, one origin for all processors, not ordered with memory accesses. */
+UM_INLINE uint64_t um_arch_cycles(void)
+{
+    return um_os_now_ns();
+}
+
+/* The time stamp's frequency where the processor states it reliably, else 0: calibrate. */
+UM_INLINE uint64_t um_arch_cycles_hz(void)
+{
+    return 1000000000u;
+}
+
+/* Which thread this is, never 0. */
+UM_INLINE uintptr_t um_arch_thread_id(void)
+{
+    return (uintptr_t)pthread_self();
+}
+
+/* Fetches a line for reading, or for writing, and never faults. */
+UM_INLINE void um_arch_prefetch_read(const void *p)
+{
+    (void)p;
+}
+
+UM_INLINE void um_arch_prefetch_write(const void *p)
+{
+    (void)p;
+}
+
+/* Bit set (1u << enum umbra_wait_backend) of what this header has code for. */
+UM_INLINE uint32_t um_arch_compiled_backends(void)
+{
+    return 1u << UMBRA_BACKEND_PAUSE;
+}
+
+/* The part of it that processor and kernel announce. Slow: asks them each time. */
+UM_INLINE uint32_t um_arch_backends(void)
+{
+    return 1u << UMBRA_BACKEND_PAUSE;
+}
+
+/*
+ * Arms the monitor on the word's line, then loads the word: a store that this load does not see
+ * ends the next um_arch_monitor_wait. The caller stores nothing in between; on some processors
+ * its own stores disarm the monitor.
+ */
+UM_INLINE uint32_t um_arch_arm_load32(uint32_t backend, const um_atomic_u32 *word)
+{
+    (void)backend;
+    return um_atomic_load(word, acquire); /* pairs with the store that ends the wait */
+}
+
+UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *word)
+{
+    (void)backend;
+    return um_atomic_load(word, acquire); /* pairs with the store that ends the wait */
+}
+
+/*
+ * Waits for a store to the armed line, at most until the time stamp `until`, in a state that saves
+ * more and wakes later if `deep`. Returns early whenever it likes. An instruction without a
+ * deadline of its own is skipped when `until` has passed, and ends otherwise by what its header
+ * says bounds it; so whoever wants to know whether it executes gives an `until` that lies ahead.
+ * True: the operating system's own limit ended the wait.
+ */
+UM_INLINE bool um_arch_monitor_wait(uint32_t backend, uint64_t until, bool deep)
+{
+    (void)backend;
+    (void)until;
+    (void)deep;
+    um_arch_pause();
+    return false;
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * x86-64. Private; chosen by cpu.h. The contract is in generic.h.
+ *
+ * Sources: Intel SDM vol. 2 (CPUID leaves 7 and 15h, LFENCE, MONITOR, MWAIT, PAUSE, PREFETCHW,
+ * UMONITOR, UMWAIT) and vol. 3 "Time-Stamp Counter", "Invariant TSC"; AMD APM vol. 3 (CPUID
+ * 8000_0001h, MONITORX, MWAITX); Linux Documentation/arch/x86/elf_auxvec.rst.
+ *
+ *   back end  arm       wait    deadline                   what is special
+ *   waitpkg   UMONITOR  UMWAIT  absolute, EDX:EAX          CF: ended by the system's cap
+ *   monitorx  MONITORX  MWAITX  relative, 32 bits in EBX   0 would mean for ever
+ *   mwait     MONITOR   MWAIT   none: the next interrupt   Xeon Phi only
+ *
+ * The instructions are written as bytes with fixed registers: every assembler takes them, and no
+ * -m flag has to let the compiler use them elsewhere. A monitor also ends by interrupts, by false
+ * sharing and for no reason; on some processors it may miss a store. So no wait without a bound.
+ */
+#ifndef UMBRA_ARCH_X86_64_H
+#define UMBRA_ARCH_X86_64_H
+
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/os.h>
+#include <umbra/detail/wait_backends.h>
+
+#define UMBRA_CACHE_LINE 64
+
+/* AT_HWCAP2 and its bit 0, "MONITOR/MWAIT enabled in ring 3" (bit 1 is FSGSBASE). */
+#define UM_X86_AT_HWCAP2 26
+#define UM_X86_HWCAP2_RING3MWAIT (1ul << 0)
+
+/* PAUSE: 10 cycles on older processors, 40 to 140 since Skylake. */
+UM_INLINE void um_arch_pause(void)
+{
+    __asm__ volatile("pause" ::: "memory");
+}
+
+/*
+ * LFENCE lets no later load start before the earlier ones are done, so that a changed word does not
+ * find a queue of stale polls behind it, without PAUSE's fixed delay.
+ */
+UM_INLINE void um_arch_relax(void)
+{
+    __asm__ volatile("lfence" ::: "memory");
+}
+
+/* RDTSC unfenced: a fence would cost more than the imprecision, and deadlines tolerate that. */
+UM_INLINE uint64_t um_arch_cycles(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+struct um_x86_cpuid {
+    uint32_t eax, ebx, ecx, edx;
+};
+
+/* RBX is exchanged, not clobbered: compilers keep bases of frames and globals in it. */
+UM_INLINE struct um_x86_cpuid um_x86_cpuid(uint32_t leaf)
+{
+    struct um_x86_cpuid is = {leaf, 0, 0, 0};
+    uint64_t rbx = 0;
+
+    __asm__ volatile("xchgq %%rbx, %%rsi\n\tcpuid\n\txchgq %%rbx, %%rsi"
+                     : "+a"(is.eax), "+S"(rbx), "+c"(is.ecx), "=d"(is.edx));
+    is.ebx = (uint32_t)rbx;
+    return is;
+}
+
+/*
+ * Leaf 15h: crystal frequency (ECX, may be 0: not stated) times EBX / EAX. Not believed in virtual
+ * machines, where it may be the host's while the guest's time stamp is scaled.
+ */
+UM_INLINE uint64_t um_arch_cycles_hz(void)
+{
+    struct um_x86_cpuid tsc;
+
+    if (um_x86_cpuid(0).eax < 0x15 || um_x86_cpuid(1).ecx >> 31)
+        return 0;
+    tsc = um_x86_cpuid(0x15);
+    return tsc.eax == 0 ? 0 : (uint64_t)tsc.ecx * tsc.ebx / tsc.eax;
+}
+
+/* Which thread this is, never 0: the first word of its control block is that block's address. */
+UM_INLINE uintptr_t um_arch_thread_id(void)
+{
+    uintptr_t id;
+
+    __asm__("movq %%fs:0, %0" : "=r"(id)); /* ELF TLS ABI (Drepper), section 3.4.6 */
+    return id;
+}
+
+UM_INLINE void um_arch_prefetch_read(const void *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
+
+/* Compilers emit PREFETCHW only under a flag; 64-bit processors that lack it ignore it. */
+UM_INLINE void um_arch_prefetch_write(const void *p)
+{
+    __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
+}
+
+UM_INLINE uint32_t um_arch_compiled_backends(void)
+{
+    return 1u << UMBRA_BACKEND_PAUSE | 1u << UMBRA_BACKEND_WAITPKG | 1u << UMBRA_BACKEND_MONITORX |
+           1u << UMBRA_BACKEND_MWAIT;
+}
+
+/* CPUID leaf 7, ECX bit 5: WAITPKG; leaf 80000001h, ECX bit 29: MONITORX. */
+UM_INLINE uint32_t um_arch_backends(void)
+{
+    uint32_t set = 1u << UMBRA_BACKEND_PAUSE;
+
+    if (um_x86_cpuid(0).eax >= 7 && um_x86_cpuid(7).ecx & 1u << 5)
+        set |= 1u << UMBRA_BACKEND_WAITPKG;
+    if (um_x86_cpuid(0x80000000).eax >= 0x80000001 && um_x86_cpuid(0x80000001).ecx & 1u << 29)
+        set |= 1u << UMBRA_BACKEND_MONITORX;
+    if (um_os_hwcap(UM_X86_AT_HWCAP2) & UM_X86_HWCAP2_RING3MWAIT)
+        set |= 1u << UMBRA_BACKEND_MWAIT;
+    return set;
+}
+
+/* umonitor %rax */
+UM_INLINE void um_x86_umonitor(const void *line)
+{
+    __asm__ volatile(".byte 0xf3, 0x0f, 0xae, 0xf0" ::"a"(line) : "memory");
+}
+
+/* umwait %ecx: bit 0 set asks for C0.1, clear for C0.2. Whether the system's cap ended it. */
+UM_INLINE bool um_x86_umwait(uint64_t until, bool deep)
+{
+    bool capped; /* setc gives 0 or 1 */
+
+    __asm__ volatile(".byte 0xf2, 0x0f, 0xae, 0xf1\n\tsetc %0"
+                     : "=r"(capped)
+                     : "c"(deep ? 0 : 1), "a"((uint32_t)until), "d"((uint32_t)(until >> 32))
+                     : "memory", "cc");
+    return capped;
+}
+
+/* monitorx %rax, %ecx, %edx: no extensions, no hints */
+UM_INLINE void um_x86_monitorx(const void *line)
+{
+    __asm__ volatile(".byte 0x0f, 0x01, 0xfa" ::"a"(line), "c"(0), "d"(0) : "memory");
+}
+
+/*
+ * mwaitx %eax, %ecx, %ebx: ECX bit 1 enables the timer. EAX bits 7:4 are one less than the C-state,
+ * so that F0h keeps the core in C0, from where it wakes fastest.
+ */
+UM_INLINE void um_x86_mwaitx(uint32_t ticks, bool deep)
+{
+    uint64_t rbx = ticks;
+
+    __asm__ volatile("xchgq %%rbx, %%rsi\n\t.byte 0x0f, 0x01, 0xfb\n\txchgq %%rbx, %%rsi"
+                     : "+S"(rbx)
+                     : "a"(deep ? 0 : 0xf0), "c"(2)
+                     : "memory");
+}
+
+/* monitor %rax, %ecx, %edx: no extensions, no hints */
+UM_INLINE void um_x86_monitor(const void *line)
+{
+    __asm__ volatile(".byte 0x0f, 0x01, 0xc8" ::"a"(line), "c"(0), "d"(0) : "memory");
+}
+
+/* mwait %eax, %ecx: outside the kernel it enters C1 at most, whatever the hint. */
+UM_INLINE void um_x86_mwait(void)
+{
+    __asm__ volatile(".byte 0x0f, 0x01, 0xc9" ::"a"(0), "c"(0) : "memory");
+}
+
+UM_INLINE void um_x86_arm(uint32_t backend, const void *word)
+{
+    if (backend == UMBRA_BACKEND_WAITPKG)
+        um_x86_umonitor(word);
+    else if (backend == UMBRA_BACKEND_MONITORX)
+        um_x86_monitorx(word);
+    else if (backend == UMBRA_BACKEND_MWAIT)
+        um_x86_monitor(word);
+}
+
+/* The three arm as loads do: a later load does not overtake them. */
+UM_INLINE uint32_t um_arch_arm_load32(uint32_t backend, const um_atomic_u32 *word)
+{
+    um_x86_arm(backend, word);
+    return um_atomic_load(word, acquire); /* pairs with the store that ends the wait */
+}
+
+UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *word)
+{
+    um_x86_arm(backend, word);
+    return um_atomic_load(word, acquire); /* pairs with the store that ends the wait */
+}
+
+/* From a time stamp to MWAITX's count, which is never 0. */
+UM_INLINE uint32_t um_x86_mwaitx_ticks(uint64_t until, uint64_t now)
+{
+    uint64_t left = until > now ? until - now : 1;
+
+    return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+}
+
+UM_INLINE bool um_arch_monitor_wait(uint32_t backend, uint64_t until, bool deep)
+{
+    if (backend == UMBRA_BACKEND_WAITPKG)
+        return um_x86_umwait(until, deep);
+    if (backend == UMBRA_BACKEND_MONITORX)
+        um_x86_mwaitx(um_x86_mwaitx_ticks(until, um_arch_cycles()), deep);
+    else if (backend != UMBRA_BACKEND_MWAIT)
+        um_arch_pause();
+    else if (um_arch_cycles() < until)
+        um_x86_mwait();
+    return false;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The processor: pause, prefetch, and a time stamp that is cheap to read and can be converted.
+ * Useful alone; links nothing.
+ *
+ * Time stamps ("cycles") tick at a constant rate, umbra_cycles_hz(), whatever the core's clock
+ * does: 2 to 4 GHz on x86-64, from 24 MHz to 1 GHz elsewhere. They are the same on all processors
+ * of a machine where the kernel itself uses them as its clock. A reading may be taken some
+ * nanoseconds earlier or later than the accesses to memory around it.
+ *
+ * This is the only header that asks which processor it is compiled for. UMBRA_ARCH_GENERIC makes
+ * it take the portable one.
+ */
+#ifndef UMBRA_CPU_H
+#define UMBRA_CPU_H
+
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/os.h>
+#include <umbra/detail/wait_backends.h>
+
+#if defined(UMBRA_ARCH_GENERIC)
+#include <umbra/arch/generic.h>
+#elif defined(__x86_64__)
+#include <umbra/arch/x86_64.h>
+#elif defined(__aarch64__)
+#include <umbra/arch/aarch64.h>
+#elif defined(__riscv) && __riscv_xlen == 64
+#include <umbra/arch/riscv64.h>
+#elif defined(__powerpc64__)
+#include <umbra/arch/ppc64.h>
+#else
+#include <umbra/arch/generic.h>
+#endif
+
+/* All of these: any thread, and no system call but for what is said at umbra_cycles_hz. */
+
+/* The time stamp. */
+UM_INLINE uint64_t umbra_cycles(void);
+
+/*
+ * Its ticks per second: stated by the processor, else measured once per executable or shared object
+ * against the monotonic clock, for which the first caller spins about 200 us. Never 0.
+ */
+UM_INLINE uint64_t umbra_cycles_hz(void);
+
+/* Durations, rounded down. UMBRA_NEVER stays so; what does not fit becomes UMBRA_NEVER. */
+UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns);
+UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles);
+
+/* The monotonic clock, ns. Dearer than umbra_cycles, and the same for all processes. */
+UM_INLINE uint64_t umbra_now_ns(void);
+
+/* One turn of a loop that polls: leaves resources of the core to its other hardware threads. */
+UM_INLINE void umbra_pause(void);
+
+/* Starts fetching a line for reading, or for writing. Any address: it never faults. */
+UM_INLINE void umbra_prefetch_read(const void *p);
+UM_INLINE void umbra_prefetch_write(const void *p);
+
+/* ---- calibration ---- */
+
+#define UM_CALIBRATE_NS 200000 /* between the two readings: 50 ns amiss make 0.03 % */
+#define UM_CALIBRATE_MOST_NS 1000000000u
+#define UM_CALIBRATE_READINGS 8
+
+/* Time stamp and clock at the same moment. */
+struct um_clock_pair {
+    uint64_t cycles;
+    uint64_t ns;
+};
+
+/* Of several readings the one that the least time went by in: it was not interrupted. */
+UM_LINKONCE UM_COLD struct um_clock_pair um_clock_pair_read(void)
+{
+    struct um_clock_pair best = {0, 0};
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < UM_CALIBRATE_READINGS; i++) {
+        uint64_t before = um_arch_cycles();
+        uint64_t ns = um_os_now_ns();
+        uint64_t width = um_arch_cycles() - before;
+
+        if (width < least) {
+            least = width;
+            best = (struct um_clock_pair){before + width / 2, ns};
+        }
+    }
+    return best;
+}
+
+/* Measures the frequency; again if the clock was set meanwhile, as a calendar clock can be. */
+UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
+{
+    struct um_clock_pair start, end;
+    uint64_t ns, hz;
+
+    do {
+        start = um_clock_pair_read();
+        while (um_os_now_ns() - start.ns < UM_CALIBRATE_NS)
+            um_arch_pause();
+        end = um_clock_pair_read();
+        ns = end.ns - start.ns;
+        hz = ns == 0 ? 0 : (end.cycles - start.cycles) * UINT64_C(1000000000) / ns;
+    } while (ns > UM_CALIBRATE_MOST_NS || hz == 0);
+    return hz;
+}
+
+/* The frequency, or 0 while nobody has asked. Written once, by whoever is first. */
+UM_LINKONCE um_atomic_u64 um_cycles_hz_known = 0;
+
+UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
+{
+    uint64_t hz = um_arch_cycles_hz();
+    uint64_t known = 0;
+
+    if (hz == 0)
+        hz = um_cycles_calibrate();
+    /* relaxed: a number that guards nothing; threads that race must agree on one of theirs */
+    if (!atomic_compare_exchange_strong_explicit(&um_cycles_hz_known, &known, hz,
+                                                 memory_order_relaxed, memory_order_relaxed))
+        hz = known;
+    return hz;
+}
+
+/* ---- bodies ---- */
+
+UM_INLINE uint64_t umbra_cycles(void)
+{
+    return um_arch_cycles();
+}
+
+UM_INLINE uint64_t umbra_cycles_hz(void)
+{
+    uint64_t hz = um_atomic_load(&um_cycles_hz_known, relaxed); /* a number that guards nothing */
+
+    return UM_LIKELY(hz != 0) ? hz : um_cycles_hz_find();
+}
+
+/*
+ * floor(value * to / from) without a wider type: whole multiples of `from` and the rest apart. The
+ * rest's product fits, since one rate is 1e9 and no time stamp ticks faster than 18 GHz.
+ */
+UM_INLINE uint64_t um_convert(uint64_t value, uint64_t to, uint64_t from)
+{
+    uint64_t whole = value / from;
+    uint64_t part = value % from * to / from;
+
+    if (value == UMBRA_NEVER || whole > (UMBRA_NEVER - part) / to)
+        return UMBRA_NEVER;
+    return whole * to + part;
+}
+
+UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns)
+{
+    return um_convert(ns, umbra_cycles_hz(), 1000000000u);
+}
+
+UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles)
+{
+    return um_convert(cycles, 1000000000u, umbra_cycles_hz());
+}
+
+UM_INLINE uint64_t umbra_now_ns(void)
+{
+    return um_os_now_ns();
+}
+
+UM_INLINE void umbra_pause(void)
+{
+    um_arch_pause();
+}
+
+UM_INLINE void umbra_prefetch_read(const void *p)
+{
+    um_arch_prefetch_read(p);
+}
+
+UM_INLINE void umbra_prefetch_write(const void *p)
+{
+    um_arch_prefetch_write(p);
+}
+
+#endif

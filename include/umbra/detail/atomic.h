@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The atomic words of the protocols. Private.
+ *
+ * The headers named *_protocol.h use atomics through these names only, and stay in the common
+ * subset of C and C++, so that a model checker can read the very text that ships: it defines
+ * UM_MODEL_CHECK and its own um_atomic_* before including a protocol. That is also the reason for
+ * the typedefs.
+ */
+#ifndef UMBRA_DETAIL_ATOMIC_H
+#define UMBRA_DETAIL_ATOMIC_H
+
+#ifndef UM_MODEL_CHECK
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint32_t um_atomic_u32;
+typedef _Atomic uint64_t um_atomic_u64;
+
+#define um_atomic_load(p, order) atomic_load_explicit((p), memory_order_##order)
+#define um_atomic_store(p, value, order) atomic_store_explicit((p), (value), memory_order_##order)
+#define um_atomic_exchange(p, value, order)                                                        \
+    atomic_exchange_explicit((p), (value), memory_order_##order)
+
+/* An ordinary variable that a protocol protects; the checker looks for races on it. */
+#define um_plain(type) type
+#define um_plain_read(variable) (variable)
+#define um_plain_write(variable, value) ((variable) = (value))
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What every Umbra header builds on: the language check, the linkage of cold functions, and a few
+ * compiler words. Private.
+ *
+ * Linkage. Hot functions are `static inline` (UM_INLINE). Cold functions and the few process-wide
+ * objects are UM_LINKONCE: weak and hidden, so an executable or shared object keeps one copy of
+ * each, however many of its files include the header, and two shared objects never mix theirs.
+ */
+#ifndef UMBRA_DETAIL_BASE_H
+#define UMBRA_DETAIL_BASE_H
+
+#ifdef __cplusplus
+#error "Umbra is C11: include it from a C file and call that file from C++ (see README, From C++)"
+#endif
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define UM_INLINE static inline __attribute__((unused))
+#define UM_LINKONCE __attribute__((weak, visibility("hidden")))
+#define UM_COLD __attribute__((cold, noinline))
+#define UM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define UM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* A deadline or threshold that is never reached, in any unit. */
+#define UMBRA_NEVER UINT64_MAX
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The Linux form of os.h. Private; included by os.h only.
+ *
+ * Strict C11 hides syscall() and clock_gettime(). They are declared here by their fixed ABI, as
+ * glibc and musl both have it on 64-bit processors; the declarations agree with the libraries' own
+ * where the user's feature macros show those.
+ */
+#ifndef UMBRA_DETAIL_OS_LINUX_H
+#define UMBRA_DETAIL_OS_LINUX_H
+
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wredundant-decls"
+extern long syscall(long number, ...);
+extern int clock_gettime(int clock, struct timespec *now);
+#pragma GCC diagnostic pop
+
+#define UM_LINUX_CLOCK_MONOTONIC 1
+#define UM_LINUX_FUTEX_WAKE_PRIVATE (1 | 128)
+#define UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE (9 | 128) /* its timeout is absolute */
+#define UM_LINUX_FUTEX_ANY 0xffffffffu
+#define UM_LINUX_WAIT_ANY_CHILD 0x40000000 /* __WALL: the child sends no signal when it ends */
+#define UM_LINUX_PR_SET_DUMPABLE 4
+#define UM_LINUX_SYS_RISCV_HWPROBE 258
+
+UM_INLINE uint64_t um_os_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(UM_LINUX_CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns)
+{
+    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    int saved = errno;
+    int result = 0;
+
+    if (syscall(SYS_futex, word, UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE, expected,
+                deadline_ns == UMBRA_NEVER ? NULL : &deadline, NULL, UM_LINUX_FUTEX_ANY) != 0)
+        result = errno == EAGAIN ? 0 : -errno;
+    errno = saved;
+    return result;
+}
+
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
+{
+    int saved = errno;
+
+    syscall(SYS_futex, word, UM_LINUX_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = saved;
+}
+
+UM_INLINE unsigned long um_os_hwcap(unsigned which)
+{
+    int saved = errno;
+    unsigned long value = getauxval(which);
+
+    errno = saved; /* getauxval reports an absent entry there */
+    return value;
+}
+
+UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
+{
+    struct {
+        int64_t key;
+        uint64_t value;
+    } pair = {key, 0};
+    int saved = errno;
+    long result = syscall(UM_LINUX_SYS_RISCV_HWPROBE, &pair, 1, 0, NULL, 0);
+
+    errno = saved;
+    return result == 0 && pair.key == key ? pair.value : 0;
+}
+
+/*
+ * A raw clone without CLONE_VM: a copy of the process that runs fn and ends. Signal handlers are
+ * inherited, those of the process stay untouched, no atfork handler runs, no SIGCHLD is sent.
+ */
+UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
+{
+    int saved = errno;
+    int status = 0;
+    long child = syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    long ended;
+
+    if (child < 0) /* qemu-user knows only the form that sends a signal */
+        child = syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0) {
+        syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
+        fn(arg);
+        syscall(SYS_exit_group, 0);
+    }
+    if (child < 0) {
+        errno = saved;
+        return -ENOSYS;
+    }
+    do {
+        ended = syscall(SYS_wait4, child, &status, UM_LINUX_WAIT_ANY_CHILD, NULL);
+    } while (ended < 0 && errno == EINTR);
+    errno = saved;
+    if (ended != child)
+        return -ENOSYS;
+    return status == 0 ? 0 : -EOPNOTSUPP;
+}
+
+/* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, STKFLT, VTALRM PROF, SYS, and glibc's 32 to 34 */
+#define UM_LINUX_KEPT_SIGNALS                                                                      \
+    (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \
+     UINT64_C(1) << 10 | UINT64_C(1) << 25 | UINT64_C(1) << 26 | UINT64_C(1) << 30 |               \
+     UINT64_C(7) << 31)
+#define UM_LINUX_SIG_SETMASK 2
+
+UM_INLINE uint64_t um_linux_set_signals(uint64_t mask)
+{
+    uint64_t before = 0;
+    int saved = errno;
+
+    syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
+    errno = saved;
+    return before;
+}
+
+UM_INLINE uint64_t um_os_mask_signals(void)
+{
+    return um_linux_set_signals(~UM_LINUX_KEPT_SIGNALS);
+}
+
+UM_INLINE void um_os_unmask_signals(uint64_t saved)
+{
+    um_linux_set_signals(saved);
+}
+
+#endif

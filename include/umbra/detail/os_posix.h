@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The POSIX form of os.h: ISO C and pthreads, nothing that strict C11 hides. Private; included by
+ * os.h only.
+ *
+ * Without a futex, sleepers meet in a small table of mutexes and conditions, chosen by the word's
+ * address. Waking broadcasts, because two words may share an entry; a sleeper that finds its word
+ * unchanged sleeps on.
+ */
+#ifndef UMBRA_DETAIL_OS_POSIX_H
+#define UMBRA_DETAIL_OS_POSIX_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+
+#define UM_POSIX_BEDS 16
+
+struct um_posix_bed {
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+};
+
+#define UM_POSIX_BED                                                                               \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER                                        \
+    }
+#define UM_POSIX_BED4 UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED
+
+/* Sleepers on any word; locked by those who sleep and wake. */
+UM_LINKONCE struct um_posix_bed um_posix_beds[UM_POSIX_BEDS] = {UM_POSIX_BED4, UM_POSIX_BED4,
+                                                                UM_POSIX_BED4, UM_POSIX_BED4};
+
+/*
+ * Monotonic where the includer's feature macros show that clock, else the calendar clock. One copy,
+ * so that all files of a program agree on which.
+ */
+UM_LINKONCE uint64_t um_os_now_ns(void)
+{
+    struct timespec now;
+
+#ifdef CLOCK_MONOTONIC
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    timespec_get(&now, TIME_UTC);
+#endif
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)
+{
+    return &um_posix_beds[((uintptr_t)word / 64) % UM_POSIX_BEDS];
+}
+
+/* A condition's deadline is on the calendar clock: what is left is added to its present value. */
+UM_INLINE struct timespec um_posix_calendar(uint64_t left_ns)
+{
+    struct timespec at;
+    uint64_t ns;
+
+    timespec_get(&at, TIME_UTC);
+    ns = (uint64_t)at.tv_nsec + left_ns % 1000000000u;
+    at.tv_sec += (time_t)(left_ns / 1000000000u + ns / 1000000000u);
+    at.tv_nsec = (long)(ns % 1000000000u);
+    return at;
+}
+
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns)
+{
+    struct um_posix_bed *bed = um_posix_bed_of(word);
+    int result = 0;
+
+    pthread_mutex_lock(&bed->lock);
+    /* relaxed: the waker changes the word before it takes this lock to broadcast */
+    while (um_atomic_load(word, relaxed) == expected && result == 0) {
+        if (deadline_ns == UMBRA_NEVER) {
+            result = -pthread_cond_wait(&bed->woken, &bed->lock);
+        } else {
+            uint64_t now = um_os_now_ns();
+            struct timespec at = um_posix_calendar(deadline_ns > now ? deadline_ns - now : 0);
+
+            result = -pthread_cond_timedwait(&bed->woken, &bed->lock, &at);
+        }
+    }
+    pthread_mutex_unlock(&bed->lock);
+    return result;
+}
+
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
+{
+    struct um_posix_bed *bed = um_posix_bed_of(word);
+
+    pthread_mutex_lock(&bed->lock);
+    pthread_cond_broadcast(&bed->woken);
+    pthread_mutex_unlock(&bed->lock);
+}
+
+UM_INLINE unsigned long um_os_hwcap(unsigned which)
+{
+    (void)which;
+    return 0;
+}
+
+UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
+{
+    (void)key;
+    return 0;
+}
+
+UM_INLINE int um_os_try(void (*fn)(void *), void *arg)
+{
+    (void)fn;
+    (void)arg;
+    return -ENOSYS;
+}
+
+/* Strict C11 shows no signal masks: handlers may run in any thread. */
+UM_INLINE uint64_t um_os_mask_signals(void)
+{
+    return 0;
+}
+
+UM_INLINE void um_os_unmask_signals(uint64_t saved)
+{
+    (void)saved;
+}
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Shadow threads: a helper that sits beside its owner, created once, to which the owner hands a
+ * function and from which it gets it back done, at about the price of moving one cache line there
+ * and back (Hori et al., "Shadow Thread", section 3). Its place is an SMT sibling of the owner's
+ * core, where it shares the L1 cache; without one, the nearest hardware thread, and the result says
+ * how near that is.
+ *
+ *     struct umbra_shadow shadow;
+ *
+ *     shadow_create(&shadow, NULL);            bind the caller, start the helper beside it
+ *     shadow_fork(&shadow, prefetch, &list);   the helper runs prefetch(&list) ...
+ *     work();                                  ... while the owner does something else
+ *     shadow_join(&shadow);                    prefetch has returned; its effects are visible
+ *     shadow_destroy(&shadow);
+ *
+ * Who may call what
+ *
+ *     call                         by        blocks                    wrong use
+ *     shadow_create                anybody   until the helper is bound -EINVAL, -ENODEV, ...
+ *     shadow_fork                  owner     never                     -EBUSY: not yet joined
+ *     shadow_join                  owner     until done                -EINVAL: nothing forked
+ *     umbra_shadow_join_until      owner     until done or deadline    -EINVAL: nothing forked
+ *     shadow_destroy               owner     until done                -
+ *     umbra_shadow_done            anybody   never
+ *     umbra_shadow_info, _stats    anybody   never
+ *
+ * The owner is the thread that called shadow_create. From any other thread, the shadow itself
+ * included, the owner's calls return -EPERM; after shadow_destroy they return -ESRCH, as long as
+ * the struct's memory is there. Destroying a shadow that runs waits for it first.
+ *
+ * How both sides wait is a matter of options->wait: see umbra/wait.h. A shadow that spins
+ * (UMBRA_WAIT_SPIN) answers fastest and burns its hardware thread while idle.
+ *
+ * The helper blocks all signals but those its own instructions raise. fork(2): the child has no
+ * helper threads; it may exec, or create shadows of its own, and must not use its parent's.
+ *
+ * Invariants
+ *   - The slot is one cache line, used in both directions (detail/slot_protocol.h).
+ *   - Words written by the owner and words written by the helper share no other line.
+ *   - A hardware thread holds at most one shadow of this process.
+ *   - Fork and join allocate nothing and make no system call unless the other side has parked.
+ */
+#ifndef UMBRA_SHADOW_H
+#define UMBRA_SHADOW_H
+
+#include <pthread.h>
+
+#include <umbra/detail/base.h>
+#include <umbra/detail/os.h>
+#include <umbra/detail/slot_protocol.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+/* What a shadow runs. */
+typedef void umbra_shadow_fn(void *arg);
+
+/* Where and how. All zero, or NULL for the whole, is a good default. */
+struct umbra_shadow_options {
+    struct umbra_topology *topology; /* must outlive the shadow; NULL: look at this machine */
+    struct umbra_wait_options wait;  /* both sides; `polite` is added on an SMT sibling */
+    bool place_owner;                /* bind the owner to owner_cpu, not to where it runs now */
+    bool place_shadow;               /* bind the shadow to shadow_cpu, not to the best free one */
+    int owner_cpu;                   /* hardware threads by operating-system index */
+    int shadow_cpu;
+};
+
+/* Where a shadow is. */
+struct umbra_shadow_info {
+    int owner_cpu;
+    int shadow_cpu;
+    enum umbra_shared shared; /* the nearest thing the two share; UMBRA_SHARED_CORE: siblings */
+    bool bound;               /* false on a synthetic topology */
+};
+
+/* A shadow and its owner's end of it. In the caller's memory; not to be moved while in use. */
+struct umbra_shadow {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_slot slot; /* see detail/slot_protocol.h */
+
+    /* the owner's line */
+    UM_ALIGNED(UMBRA_CACHE_LINE)
+    uintptr_t owner;                 /* um_arch_thread_id, 0: destroyed; owner writes */
+    bool forked;                     /* owner: forked and not joined */
+    pthread_t thread;                /* the helper; set once */
+    struct umbra_topology *topology; /* set once */
+    bool own_topology;               /* made by shadow_create */
+    struct umbra_affinity *saved;    /* the owner's binding before; owner only */
+    struct umbra_shadow *next;       /* in um_shadows; under its lock */
+    struct umbra_shadow_info info;   /* set once */
+    int bind_error;                  /* helper writes before the first join, owner reads after */
+    struct umbra_wait_policy policy; /* set once */
+
+    struct umbra_waiter owner_waiter;  /* for IDLE; owner waits, helper wakes */
+    struct umbra_waiter helper_waiter; /* for RUN or QUIT; helper waits, owner wakes */
+};
+
+_Static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
+_Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and has it to itself");
+
+/*
+ * Binds the caller to its hardware thread (options->owner_cpu or where it runs now), starts a
+ * helper thread on a free SMT sibling of that core, or on the nearest free hardware thread when the
+ * core has a single one, and waits until it is there. Up to SMT-ways - 1 shadows a core by default
+ * placement; options->place_shadow names any other hardware thread.
+ *
+ * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
+ * 0, or, with nothing changed:
+ *   -EINVAL      misaligned struct, unknown wait mode or back end (UMBRA_WAIT), owner_cpu ==
+ *                shadow_cpu
+ *   -EOPNOTSUPP  forced wait back end cannot execute here
+ *   -ENODEV      no such or not an allowed processor; no second hardware thread at all
+ *   -ENOSPC      all siblings (without siblings: all other hardware threads) already hold a shadow
+ *                or another owner
+ *   -EBUSY       shadow_cpu already holds a shadow; or the caller owns one bound to another place
+ *   -ENOMEM, -EAGAIN  memory or thread not to be had; other negative errno from binding
+ */
+UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
+                              const struct umbra_shadow_options *options);
+
+/*
+ * Hands fn(arg) to the shadow and returns at once. The owner only; never blocks. What the caller
+ * wrote before is visible to fn. Returns 0, -EBUSY (forked before and not yet joined, done or not),
+ * -EPERM (another thread's shadow), -ESRCH (destroyed).
+ */
+UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg);
+
+/*
+ * Waits until the forked function has returned. The owner only; blocks the thread. What fn wrote is
+ * visible to the caller. Returns 0, -EINVAL (nothing forked), -EPERM, -ESRCH.
+ */
+UM_INLINE int shadow_join(struct umbra_shadow *shadow);
+
+/* The same up to a deadline of umbra_cycles(): -ETIMEDOUT leaves the fork to be joined later. */
+UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline);
+
+/*
+ * Ends the helper thread, after the function it still runs, and gives the caller its old binding
+ * back. The owner only; blocks. Returns 0, -EPERM, -ESRCH.
+ */
+UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
+
+/* Whether nothing is running, so that a join would not wait. Any thread; never blocks. */
+UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
+
+/* Where the shadow is. Any thread; never blocks. */
+UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow);
+
+/* How the helper waited for work and the owner for joins. Any thread; never blocks. */
+UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow);
+UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow);
+
+/* ---- fork and join ---- */
+
+/* Why the caller may not use the shadow. */
+UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
+{
+    return shadow->owner == 0 ? -ESRCH : -EPERM;
+}
+
+UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg)
+{
+    if (UM_UNLIKELY(shadow->owner != um_arch_thread_id()))
+        return um_shadow_refusal(shadow);
+    if (UM_UNLIKELY(shadow->forked))
+        return -EBUSY;
+    shadow->forked = true;
+    um_slot_post(&shadow->slot, fn, arg);
+    umbra_wake(&shadow->helper_waiter);
+    return 0;
+}
+
+UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline)
+{
+    if (UM_UNLIKELY(shadow->owner != um_arch_thread_id()))
+        return um_shadow_refusal(shadow);
+    if (UM_UNLIKELY(!shadow->forked))
+        return -EINVAL;
+    if (umbra_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN,
+                                 UINT32_MAX, deadline) < 0)
+        return -ETIMEDOUT;
+    shadow->forked = false;
+    return 0;
+}
+
+UM_INLINE int shadow_join(struct umbra_shadow *shadow)
+{
+    return umbra_shadow_join_until(shadow, UMBRA_NEVER);
+}
+
+UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow)
+{
+    return um_slot_look(&shadow->slot) != UM_SLOT_RUN;
+}
+
+UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow)
+{
+    return shadow->info;
+}
+
+UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow)
+{
+    return umbra_waiter_stats(&shadow->helper_waiter);
+}
+
+UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow)
+{
+    return umbra_waiter_stats(&shadow->owner_waiter);
+}
+
+/* ---- the helper thread ---- */
+
+UM_LINKONCE void *um_shadow_main(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    while (um_slot_look(&shadow->slot) != UM_SLOT_QUIT) {
+        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN) {
+            um_slot_run(&shadow->slot);
+            umbra_wake(&shadow->owner_waiter);
+        }
+        umbra_wait_while_equal32(&shadow->helper_waiter, &shadow->slot.state, UM_SLOT_IDLE,
+                                 UINT32_MAX, UMBRA_NEVER);
+    }
+    return NULL;
+}
+
+/* The first function a helper runs: it binds its thread. */
+UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    shadow->bind_error = umbra_topology_bind(shadow->topology, shadow->info.shadow_cpu, NULL);
+}
+
+/* ---- all shadows of this process, for who sits where ---- */
+
+#define UM_PLACES_MOST 1024
+
+struct um_shadows {
+    pthread_mutex_t lock;
+    struct umbra_shadow *first; /* linked by umbra_shadow.next */
+};
+
+UM_LINKONCE struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+/* Under um_shadows.lock: whether the owner has another shadow, with itself in another place. */
+UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
+{
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+        if (s->owner == shadow->owner && s->info.owner_cpu != shadow->info.owner_cpu)
+            return true;
+    return false;
+}
+
+/* Under um_shadows.lock: the best free place beside the owner. */
+UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow)
+{
+    const struct umbra_topology *topology = shadow->topology;
+    int owner_cpu = shadow->info.owner_cpu;
+    int taken[UM_PLACES_MOST];
+    unsigned count = 0;
+    int place;
+
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
+        if (count > UM_PLACES_MOST - 2)
+            return -ENOSPC;
+        taken[count++] = s->info.shadow_cpu;
+        if (s->info.owner_cpu != owner_cpu)
+            taken[count++] = s->info.owner_cpu;
+    }
+    place = umbra_topology_nearest(topology, owner_cpu, taken, count);
+    if (place < 0)
+        return count > 0 ? -ENOSPC : -ENODEV;
+    if (umbra_topology_shadows(topology, owner_cpu) > 0 &&
+        umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
+        return -ENOSPC;
+    return place;
+}
+
+/* Under um_shadows.lock: whether a named place is free beside the owner; the place or an error. */
+UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow, int place)
+{
+    if (place == shadow->info.owner_cpu)
+        return -EINVAL;
+    if (umbra_topology_shared(shadow->topology, shadow->info.owner_cpu, place) < 0)
+        return -ENODEV;
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+        if (s->info.shadow_cpu == place)
+            return -EBUSY;
+    return place;
+}
+
+/* Chooses and takes places for both, and enters the shadow in the list. */
+UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
+                                        const struct umbra_shadow_options *options)
+{
+    int place = -EBUSY;
+
+    pthread_mutex_lock(&um_shadows.lock);
+    if (!um_shadow_owner_moved(shadow))
+        place = options->place_shadow ? um_shadow_check_place(shadow, options->shadow_cpu)
+                                      : um_shadow_find_place(shadow);
+    if (place >= 0) {
+        shadow->info.shadow_cpu = place;
+        shadow->next = um_shadows.first;
+        um_shadows.first = shadow;
+    }
+    pthread_mutex_unlock(&um_shadows.lock);
+    return place < 0 ? place : 0;
+}
+
+/* Leaves the list, and undoes the owner's binding. */
+UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
+{
+    struct umbra_shadow **link = &um_shadows.first;
+
+    pthread_mutex_lock(&um_shadows.lock);
+    while (*link != shadow)
+        link = &(*link)->next;
+    *link = shadow->next;
+    pthread_mutex_unlock(&um_shadows.lock);
+    umbra_topology_unbind(shadow->topology, shadow->saved);
+}
+
+/* ---- create and destroy ---- */
+
+UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
+                                              const struct umbra_shadow_options *options)
+{
+    struct umbra_wait_options wait = options->wait;
+
+    wait.polite = wait.polite || shadow->info.shared == UMBRA_SHARED_CORE;
+    return umbra_wait_policy_init(&shadow->policy, &wait);
+}
+
+UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
+{
+    um_slot_dismiss(&shadow->slot);
+    umbra_wake(&shadow->helper_waiter);
+    pthread_join(shadow->thread, NULL);
+}
+
+/* Starts the helper with its binding as its first function, and joins that. */
+UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow)
+{
+    uint64_t signals = um_os_mask_signals();
+    int error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
+
+    um_os_unmask_signals(signals);
+    if (error)
+        return -error;
+    shadow_fork(shadow, um_shadow_bind, shadow);
+    shadow_join(shadow);
+    if (shadow->bind_error)
+        um_shadow_end_thread(shadow);
+    return shadow->bind_error;
+}
+
+/* The owner's hardware thread: named, or where the caller runs. */
+UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topology,
+                                            const struct umbra_shadow_options *options)
+{
+    int cpu = options->owner_cpu;
+
+    if (!options->place_owner)
+        cpu = umbra_topology_current_cpu(topology);
+    return umbra_topology_shared(topology, cpu, cpu) < 0 ? -ENODEV : cpu;
+}
+
+/* The part of shadow_create that has a topology. */
+UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
+                                         const struct umbra_shadow_options *options)
+{
+    struct umbra_shadow_info *info = &shadow->info;
+    int error;
+
+    shadow->owner = um_arch_thread_id();
+    info->owner_cpu = um_shadow_owner_cpu(shadow->topology, options);
+    if (info->owner_cpu < 0)
+        return info->owner_cpu;
+    error = um_shadow_enter(shadow, options);
+    if (error)
+        return error;
+    info->shared = (enum umbra_shared)umbra_topology_shared(shadow->topology, info->owner_cpu,
+                                                            info->shadow_cpu);
+    info->bound = umbra_topology_binds(shadow->topology);
+    error = um_shadow_make_policy(shadow, options);
+    if (!error) {
+        umbra_waiter_init(&shadow->owner_waiter, &shadow->policy);
+        umbra_waiter_init(&shadow->helper_waiter, &shadow->policy);
+        error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);
+    }
+    if (!error)
+        error = um_shadow_start(shadow);
+    if (error)
+        um_shadow_leave(shadow);
+    return error;
+}
+
+/* Gives up the topology if it is ours, and marks the struct as no shadow. */
+UM_LINKONCE UM_COLD void um_shadow_clear(struct umbra_shadow *shadow)
+{
+    if (shadow->own_topology)
+        umbra_topology_destroy(shadow->topology);
+    shadow->owner = 0;
+}
+
+UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
+                              const struct umbra_shadow_options *options)
+{
+    static const struct umbra_shadow_options defaults = {0};
+    int error;
+
+    if ((uintptr_t)shadow % UMBRA_CACHE_LINE != 0)
+        return -EINVAL;
+    options = options ? options : &defaults;
+    *shadow = (struct umbra_shadow){.topology = options->topology};
+    if (!shadow->topology) {
+        error = umbra_topology_create(NULL, &shadow->topology);
+        if (error)
+            return error;
+        shadow->own_topology = true;
+    }
+    error = um_shadow_settle(shadow, options);
+    if (error)
+        um_shadow_clear(shadow);
+    return error;
+}
+
+UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)
+{
+    if (shadow->owner != um_arch_thread_id())
+        return um_shadow_refusal(shadow);
+    if (shadow->forked)
+        shadow_join(shadow);
+    um_shadow_end_thread(shadow);
+    um_shadow_leave(shadow);
+    um_shadow_clear(shadow);
+    return 0;
+}
+
+#endif

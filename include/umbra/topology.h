@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes they
+ * share; where to place work on it; binding of threads. The only file that names hwloc.
+ *
+ * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
+ * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
+ * *shadow* (helper thread) on each cpu but one. Cores are numbered as they stand in the machine's
+ * tree, so that neighbours share the most.
+ *
+ * Only what may be used is seen: processors that are online and in the process's cpuset (hwloc's
+ * allowed set), and of those what the process is bound to at creation. That is the union over its
+ * threads (hwloc's process binding), not the caller's own: a worker that was pinned to one cpu
+ * still wants to know the sibling next to it. umbra_topology_bind does not narrow the view either;
+ * a program whose only thread pins itself by other means should create its topology first.
+ *
+ * Siblings are the cpus of one Core object. Caches are never taken as a sign, since virtual
+ * machines report a level-1 cache for each cpu. Where there are no Core objects each cpu is a core.
+ * L2 and L3 are shared when the cache object above both cpus is the same; the node of a cpu is the
+ * smallest NUMA node whose set holds it.
+ *
+ * Placement gives one cpu (the first allowed) of each of n cores, never two of a core:
+ *
+ *   policy         the first n of                              for
+ *   compact        the cores in tree order                     work that shares data
+ *   scatter        the cores, nodes taking turns, then the     work that wants bandwidth and
+ *                  L3s of a node, then the L2s of an L3        cache of its own
+ *   one per L3     the first core of each L3, or L2            one worker a cache
+ *   one per node   the first core of each NUMA node, or L3     one worker a memory
+ *   list           what the user wrote: "0,2-5,8-14:2"         anything else
+ *   ("or": of an L2 where there is no L3; of an L3 that spans nodes.)
+ *
+ * A described machine. The options, or hwloc's environment (HWLOC_SYNTHETIC, HWLOC_XMLFILE), put a
+ * description in the machine's place. Then nothing is bound: binding succeeds, does nothing, and
+ * umbra_topology_binds() says so. HWLOC_THISSYSTEM=1 asserts that the description is this machine's
+ * own, and binding is real again. (hwloc ignores most environment values that it cannot read.)
+ *
+ * Who may call what. Any thread may ask anything between creation and destruction; binding is of
+ * the calling thread. Only creation takes long: it reads files (some ms).
+ */
+#ifndef UMBRA_TOPOLOGY_H
+#define UMBRA_TOPOLOGY_H
+
+#include <umbra/detail/base.h>
+#include <umbra/detail/cpu_table.h>
+
+#include <hwloc.h>
+
+#if HWLOC_API_VERSION < 0x00020000
+#error "Umbra needs hwloc 2.0 or later"
+#endif
+
+struct umbra_affinity;
+
+/* Private; written once, by umbra_topology_create. */
+struct umbra_topology {
+    hwloc_topology_t hw;       /* hwloc's own, loaded and unchanged since */
+    bool binds;                /* it is this machine, and threads can be bound */
+    struct um_cpu_table table; /* what may be used */
+};
+
+/* Where the topology comes from. All NULL: hwloc's environment, else this machine. */
+struct umbra_topology_options {
+    const char *synthetic; /* hwloc's description, such as "pack:2 numa:1 l3:1 core:2 pu:2" */
+    const char *xml;       /* name of a file that hwloc (lstopo) exported */
+};
+
+/*
+ * Reads the topology. options may be NULL. Any thread. Returns 0; -EINVAL: both options, or a
+ * description that cannot be read; -ENOENT, -EACCES ...: no such file; -ENODEV: nothing is left
+ * that may be used; -ENOMEM.
+ */
+UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *options,
+                                      struct umbra_topology **topology);
+
+/* Frees it; NULL is allowed. Saved affinities stay valid and may be restored by way of another. */
+UM_LINKONCE void umbra_topology_destroy(struct umbra_topology *topology);
+
+/* How many there are, of what may be used. */
+UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology)
+{
+    return topology->table.cores;
+}
+
+UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology)
+{
+    return topology->table.cpus;
+}
+
+UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology)
+{
+    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, l3));
+}
+
+UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology)
+{
+    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, node));
+}
+
+/* The i-th cpu, by core and then by rank in it; or the one with this operating system's index.
+ * NULL: there is none. Lives as long as the topology. */
+UM_INLINE const struct umbra_topology_cpu *
+umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i)
+{
+    return i < topology->table.cpus ? &topology->table.cpu[i] : NULL;
+}
+
+UM_INLINE const struct umbra_topology_cpu *
+umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu)
+{
+    return um_cpu_table_get(&topology->table, cpu);
+}
+
+/* Memory of a NUMA node, bytes; 0 when it is not known. */
+UM_LINKONCE uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology, int node);
+
+/* Writes the cpu's siblings, without itself, at most max of them. Returns how many there are, which
+ * may be more than max, or -ENODEV (cpu is not allowed). */
+UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
+                                      unsigned max)
+{
+    return um_cpu_table_siblings(&topology->table, cpu, cpus, max);
+}
+
+/* How many shadows the cpu's core can have: its allowed hardware threads - 1. -ENODEV as above. */
+UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu)
+{
+    return um_cpu_table_siblings(&topology->table, cpu, NULL, 0);
+}
+
+/* The nearest thing that two cpus share (enum umbra_shared), or -ENODEV. A cpu shares its core with
+ * itself. umbra_topology_shared_name() gives the word for it. */
+UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b)
+{
+    return um_cpu_table_shared(&topology->table, a, b);
+}
+
+/*
+ * The cpu nearest to this one, other than itself and the `count` ones in taken (may be NULL when
+ * count is 0): a sibling first, then by L2, L3, node, machine. Equally near: the next in table
+ * order. Returns its index, or -ENODEV: cpu is not allowed, or none is left.
+ */
+UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int cpu,
+                                     const int *taken, unsigned count)
+{
+    return um_cpu_table_nearest(&topology->table, cpu, taken, count);
+}
+
+/* Writes `count` cpus, one a core, by a policy. Returns 0, -ENOSPC (the policy has fewer places) or
+ * -EINVAL (no such policy). */
+UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
+                                   enum umbra_placement placement, unsigned count, int *cpus)
+{
+    return um_cpu_table_place(&topology->table, placement, count, cpus);
+}
+
+/*
+ * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
+ * commas, no spaces. Returns how many; -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a
+ * cpu that is not allowed; -ENOSPC: more than max; -ENOMEM.
+ */
+UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
+                                        int *cpus, unsigned max)
+{
+    return um_cpu_table_place_list(&topology->table, list, cpus, max);
+}
+
+/* Whether binding is real: not for a described machine, nor where the system cannot bind. */
+UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology)
+{
+    return topology->binds;
+}
+
+/*
+ * Binds the calling thread to one cpu. saved may be NULL; else it receives what undoes the binding,
+ * for umbra_topology_unbind in the same thread, or NULL when nothing was bound. Returns 0; -ENODEV:
+ * the cpu is not allowed, or went offline or out of the cpuset since; -ENOMEM; else what the system
+ * said. After a failure the thread is bound as before.
+ */
+UM_LINKONCE int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
+                                    struct umbra_affinity **saved);
+
+/*
+ * Undoes a binding and frees saved; NULL is allowed and does nothing. Bindings of one thread may be
+ * undone in any order: the thread stays where its latest remaining one put it, and gets its first
+ * affinity back with the last. Returns 0; -EPERM: saved is another thread's, -EINVAL: this topology
+ * cannot bind, both with nothing done; else what the system said, saved freed all the same.
+ */
+UM_LINKONCE int umbra_topology_unbind(const struct umbra_topology *topology,
+                                      struct umbra_affinity *saved);
+
+/* The cpu the caller runs on; on a described machine its first. -ENODEV: not an allowed one. */
+UM_LINKONCE int umbra_topology_current_cpu(const struct umbra_topology *topology);
+
+/* ---- bodies ---- */
+
+/* One binding of one thread, to be undone. */
+struct umbra_affinity {
+    hwloc_bitmap_t before;        /* the thread's affinity before the binding */
+    struct umbra_affinity *outer; /* the thread's binding before this one, NULL: the first */
+};
+
+/* The calling thread's latest binding that can be undone. */
+UM_LINKONCE _Thread_local struct umbra_affinity *um_affinity_latest = NULL;
+
+/* What hwloc has just left in errno, as an error value. */
+UM_LINKONCE UM_COLD int um_hwloc_error(void)
+{
+    return errno > 0 ? -errno : -EINVAL;
+}
+
+/* Names the source and reads it. */
+UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
+                                         const struct umbra_topology_options *options)
+{
+    unsigned long flags = HWLOC_TOPOLOGY_FLAG_THISSYSTEM_ALLOWED_RESOURCES;
+    int result = 0;
+
+#if defined(__linux__) && HWLOC_API_VERSION >= 0x00020500
+    /* Linux tells all that is needed; do not send the caller round all processors for CPUID. */
+    flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+#endif
+    errno = 0;
+    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
+        return -EINVAL;
+    if (options != NULL && options->synthetic != NULL)
+        result = hwloc_topology_set_synthetic(hw, options->synthetic);
+    if (options != NULL && options->xml != NULL)
+        result = hwloc_topology_set_xml(hw, options->xml);
+    if (result == 0)
+        result = hwloc_topology_set_flags(hw, flags);
+    if (result == 0)
+        result = hwloc_topology_load(hw);
+    return result == 0 ? 0 : um_hwloc_error();
+}
+
+/* Takes from `usable` what the process is not bound to. */
+UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bitmap_t usable)
+{
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+    int result = 0;
+
+    if (bound == NULL)
+        return -ENOMEM;
+    /* The thread's own is the next best where the process's cannot be asked (no /proc). */
+    if (hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_PROCESS) != 0 &&
+        hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_THREAD) != 0)
+        hwloc_bitmap_fill(bound);
+    for (struct umbra_affinity *a = um_affinity_latest; a != NULL && result == 0; a = a->outer)
+        result = hwloc_bitmap_or(bound, bound, a->before);
+    if (result == 0)
+        result = hwloc_bitmap_and(usable, usable, bound);
+    hwloc_bitmap_free(bound);
+    return result == 0 ? 0 : -ENOMEM;
+}
+
+/* The nearest NUMA node: of those that hold the processor, the one with the fewest. */
+UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
+{
+    unsigned nodes = (unsigned)hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_NUMANODE);
+    int nearest = -1;
+    int fewest = INT_MAX;
+
+    for (unsigned i = 0; i < nodes; i++) {
+        hwloc_obj_t node = hwloc_get_obj_by_type(hw, HWLOC_OBJ_NUMANODE, i);
+        int weight = hwloc_bitmap_weight(node->cpuset);
+
+        if (weight < fewest && hwloc_bitmap_isset(node->cpuset, pu->os_index)) {
+            nearest = (int)node->os_index;
+            fewest = weight;
+        }
+    }
+    return nearest;
+}
+
+/* Describes one processor; its core and rank come later. */
+UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t pu,
+                                              struct umbra_topology_cpu *cpu)
+{
+    hwloc_obj_t l1 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L1CACHE, pu);
+    hwloc_obj_t l2 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L2CACHE, pu);
+    hwloc_obj_t l3 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L3CACHE, pu);
+
+    cpu->cpu = (int)pu->os_index;
+    cpu->l2 = l2 != NULL ? (int)l2->logical_index : -1;
+    cpu->l3 = l3 != NULL ? (int)l3->logical_index : -1;
+    cpu->node = um_topology_node(hw, pu);
+    cpu->l1_bytes = l1 != NULL ? l1->attr->cache.size : 0;
+    cpu->l2_bytes = l2 != NULL ? l2->attr->cache.size : 0;
+    cpu->l3_bytes = l3 != NULL ? l3->attr->cache.size : 0;
+}
+
+/* Fills the table with the processors in `usable`. */
+UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_bitmap_t usable)
+{
+    struct um_cpu_table *table = &topology->table;
+    unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
+    hwloc_obj_t previous = NULL; /* the Core, or the lone PU, of the last entry */
+
+    table->cpu = calloc(most, sizeof *table->cpu);
+    table->core = calloc(most, sizeof *table->core);
+    if (table->cpu == NULL || table->core == NULL)
+        return -ENOMEM;
+    for (unsigned i = 0; i < most; i++) {
+        hwloc_obj_t pu = hwloc_get_obj_by_type(topology->hw, HWLOC_OBJ_PU, i);
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
+        struct umbra_topology_cpu *cpu = &table->cpu[table->cpus];
+
+        if (!hwloc_bitmap_isset(usable, pu->os_index))
+            continue;
+        um_topology_describe(topology->hw, pu, cpu);
+        core = core != NULL ? core : pu;
+        cpu->core = table->cpus == 0 ? 0 : cpu[-1].core + (core != previous);
+        previous = core;
+        table->cpus++;
+    }
+    um_cpu_table_group(table);
+    return table->cpus > 0 ? 0 : -ENODEV;
+}
+
+/* Reads the machine into a topology whose hw has been initialised. */
+UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
+                                         const struct umbra_topology_options *options)
+{
+    int result = um_topology_load(topology->hw, options);
+    hwloc_bitmap_t usable;
+
+    if (result != 0)
+        return result;
+    topology->binds = hwloc_topology_is_thissystem(topology->hw) &&
+                      hwloc_topology_get_support(topology->hw)->cpubind->set_thisthread_cpubind;
+    usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
+    if (usable == NULL)
+        return -ENOMEM;
+    if (topology->binds)
+        result = um_topology_apply_binding(topology->hw, usable);
+    if (result == 0)
+        result = um_topology_fill(topology, usable);
+    hwloc_bitmap_free(usable);
+    return result;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
+                                              struct umbra_topology **topology)
+{
+    struct umbra_topology *t = calloc(1, sizeof *t);
+    int result;
+
+    if (t == NULL || hwloc_topology_init(&t->hw) != 0) {
+        free(t);
+        return -ENOMEM;
+    }
+    result = um_topology_read(t, options);
+    if (result != 0)
+        umbra_topology_destroy(t);
+    else
+        *topology = t;
+    return result;
+}
+
+UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
+{
+    if (topology == NULL)
+        return;
+    free(topology->table.cpu);
+    free(topology->table.core);
+    hwloc_topology_destroy(topology->hw);
+    free(topology);
+}
+
+UM_LINKONCE UM_COLD uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology,
+                                                       int node)
+{
+    hwloc_obj_t obj = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
+
+    return obj != NULL ? obj->attr->numanode.local_memory : 0;
+}
+
+/* Binds the calling thread to one processor. */
+UM_LINKONCE UM_COLD int um_topology_bind_thread(hwloc_topology_t hw, int cpu)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    int result = -ENOMEM;
+
+    if (set != NULL && hwloc_bitmap_only(set, (unsigned)cpu) == 0) {
+        result = hwloc_set_cpubind(hw, set, HWLOC_CPUBIND_THREAD) == 0 ? 0 : um_hwloc_error();
+        /* The processor was there at creation; EINVAL is how Linux says that it has gone. */
+        result = result == -EINVAL ? -ENODEV : result;
+    }
+    hwloc_bitmap_free(set);
+    return result;
+}
+
+/* Frees a record; NULL is allowed. */
+UM_LINKONCE UM_COLD void um_affinity_free(struct umbra_affinity *affinity)
+{
+    if (affinity != NULL)
+        hwloc_bitmap_free(affinity->before);
+    free(affinity);
+}
+
+/* Puts the calling thread's affinity into a new record. Returns 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_affinity_note(hwloc_topology_t hw, struct umbra_affinity **affinity)
+{
+    struct umbra_affinity *note = calloc(1, sizeof *note);
+    int result = -ENOMEM;
+
+    if (note != NULL)
+        note->before = hwloc_bitmap_alloc();
+    if (note != NULL && note->before != NULL)
+        result = hwloc_get_cpubind(hw, note->before, HWLOC_CPUBIND_THREAD) ? um_hwloc_error() : 0;
+    if (result != 0) {
+        um_affinity_free(note);
+        return result;
+    }
+    note->outer = um_affinity_latest;
+    *affinity = note;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
+                                            struct umbra_affinity **saved)
+{
+    struct umbra_affinity *note = NULL;
+    int result = um_cpu_table_find(&topology->table, cpu);
+
+    if (result < 0)
+        return result;
+    if (topology->binds) {
+        result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
+        if (result == 0)
+            result = um_topology_bind_thread(topology->hw, cpu);
+        if (result != 0) {
+            um_affinity_free(note);
+            return result;
+        }
+    }
+    if (note != NULL)
+        um_affinity_latest = note;
+    if (saved != NULL)
+        *saved = note;
+    return 0;
+}
+
+/* The calling thread's binding made just after this one, NULL if there is none. */
+UM_LINKONCE UM_COLD struct umbra_affinity *um_affinity_later(const struct umbra_affinity *affinity)
+{
+    struct umbra_affinity *later = um_affinity_latest;
+
+    while (later != NULL && later->outer != affinity)
+        later = later->outer;
+    return later;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topology,
+                                              struct umbra_affinity *saved)
+{
+    struct umbra_affinity *later = um_affinity_later(saved);
+    int result = 0;
+
+    if (saved == NULL)
+        return 0;
+    if (!topology->binds)
+        return -EINVAL;
+    if (later == NULL && saved != um_affinity_latest)
+        return -EPERM;
+    if (later == NULL) {
+        um_affinity_latest = saved->outer;
+        if (hwloc_set_cpubind(topology->hw, saved->before, HWLOC_CPUBIND_THREAD) != 0)
+            result = um_hwloc_error();
+    } else {
+        /* Undoing the later one is to bring back what was before this one. */
+        hwloc_bitmap_t before = later->before;
+
+        later->before = saved->before;
+        later->outer = saved->outer;
+        saved->before = before;
+    }
+    um_affinity_free(saved);
+    return result;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_current_cpu(const struct umbra_topology *topology)
+{
+    hwloc_bitmap_t set;
+    int cpu = -ENODEV;
+
+    if (!topology->binds)
+        return topology->table.cpu[0].cpu;
+    set = hwloc_bitmap_alloc();
+    if (set == NULL)
+        return -ENOMEM;
+    if (hwloc_get_last_cpu_location(topology->hw, set, HWLOC_CPUBIND_THREAD) == 0)
+        cpu = hwloc_bitmap_first(set);
+    hwloc_bitmap_free(set);
+    return um_cpu_table_find(&topology->table, cpu) >= 0 ? cpu : -ENODEV;
+}
+
+#endif

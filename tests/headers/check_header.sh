@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSL-1.0
+# check_header.sh COMPILER INCLUDE_DIR HEADER [LIBRARY ...]
+# One file that includes HEADER first and only, and one that includes it twice, both in strict C11
+# with no feature-test macro; then both in one program. The same for the forms that can be forced.
+set -eu
+compiler=$1 include=$2 header=$3
+shift 3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cat >"$work/alone.c" <<END
+#include <$header>
+#ifdef _GNU_SOURCE
+#error "the header defines _GNU_SOURCE"
+#endif
+int alone(void);
+int alone(void)
+{
+    return 0;
+}
+END
+cat >"$work/twice.c" <<END
+#include <$header>
+#include <$header>
+int alone(void);
+int main(void)
+{
+    return alone();
+}
+END
+
+for form in -O0 -O2 '-O2 -DUMBRA_POSIX_ONLY' '-O2 -DUMBRA_ARCH_GENERIC'; do
+    for file in alone twice; do
+        # shellcheck disable=SC2086 # a form is a list of words
+        "$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror $form -I"$include" \
+            -c "$work/$file.c" -o "$work/$file.o"
+    done
+    "$compiler" "$work/alone.o" "$work/twice.o" -pthread "$@" -o "$work/both"
+    "$work/both"
+done

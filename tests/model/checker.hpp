@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Model checks of Umbra's protocols with Relacy (https://github.com/dvyukov/relacy): the headers'
+ * own text is compiled as C++ on atomics that Relacy simulates under the C++11 memory model, and
+ * run again and again with other interleavings and other values for each weak load.
+ *
+ *     park [--trace] [VARIANT]...      slot [--trace] [VARIANT]...
+ *
+ * A variant is `unmodified`, which must pass every scenario under every search, or a mutation (see
+ * the script `mutate`), which must fail in one of them, and in the way it is expected to.
+ *
+ * How to read a failure. Relacy prints the execution that failed twice: all events in their order,
+ * then by thread. An event names thread, function, file and line of the header, what was read or
+ * written, with which order; "[NOT CURRENT]" marks a load that returned an old value, which is
+ * where a missing order shows. The last event is the verdict:
+ *   DEADLOCK          all threads left sleep: a lost wake-up. Look for the sleeper's announcement
+ *                     (store of 1 to parked) and the signaller's load of parked that missed it.
+ *   DATA RACE, ACCESS TO UNINITIALIZED VARIABLE
+ *                     fn, arg or data touched by two threads with nothing that orders them
+ *   USER ASSERT FAILED, ACCESS TO FREED MEMORY, LIVELOCK
+ *                     as the scenario says; livelock: more than 2000 steps
+ * The same execution comes back when the program is run again. `--trace` shows it for a mutation.
+ *
+ * What is simulated here: um_atomic_* and um_plain_* (Relacy's atomic and var), the futex, and the
+ * deadline, which may pass at any moment. What is not: the monitor instructions (to a waiter they
+ * are a look that happens early or late), and Relacy knows only the last three values of a word.
+ */
+#ifndef UMBRA_TESTS_MODEL_CHECKER_HPP
+#define UMBRA_TESTS_MODEL_CHECKER_HPP
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+
+#include <relacy/base.hpp>
+
+/*
+ * In the place of Relacy's own generator (random.hpp), whose numbers are so regular that it met
+ * some frequent interleavings only after tens of thousands of executions. This is splitmix64.
+ */
+#define RL_RANDOM_HPP
+namespace rl {
+struct random_generator {
+    uint64_t state;
+
+    void seed(iteration_t iteration)
+    {
+        state = iteration;
+        rand();
+    }
+
+    unsigned rand()
+    {
+        uint64_t z = state += 0x9e3779b97f4a7c15;
+
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        return (unsigned)(z >> 33);
+    }
+};
+} // namespace rl
+
+#include <relacy/relacy.hpp>
+
+#define UM_MODEL_CHECK
+#define UM_INLINE static inline
+#define UM_LINKONCE static
+#define UM_COLD
+#define UM_LIKELY(x) (x)
+#define UM_UNLIKELY(x) (x)
+#define UMBRA_NEVER UINT64_MAX
+
+typedef rl::atomic<uint32_t> um_atomic_u32;
+typedef rl::atomic<uint64_t> um_atomic_u64;
+
+#define um_atomic_load(p, order) ((p)->load(rl::mo_##order, $))
+#define um_atomic_store(p, value, order) ((p)->store((value), rl::mo_##order, $))
+#define um_atomic_exchange(p, value, order) ((p)->exchange((value), rl::mo_##order, $))
+
+#define um_plain(type) rl::var<type>
+#define um_plain_read(variable) ((variable)($).load())
+#define um_plain_write(variable, value) ((variable)($).store(value))
+
+/* ---- the kernel ---- */
+
+#define UM_THREADS_MOST 4
+#define UM_SPURIOUS_MOST 1 /* in one execution: without a limit a full search has no end */
+
+/* Who sleeps on what, in the present execution. */
+struct um_kernel {
+    const um_atomic_u32 *sleeps_on[UM_THREADS_MOST];
+    int spurious_left;
+};
+
+static um_kernel um_kernel_now;
+
+/*
+ * Compares and falls asleep in one step, as the kernel does under its lock. It looks at the newest
+ * value: both of its sides have full fences. Neither sleeping nor waking orders anything else, so
+ * Relacy's rule that a thread sees fresh values after it was blocked is taken back.
+ */
+static int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    rl::context &context = rl::ctx();
+    int self = context.threadx_->index_;
+    rl::timestamp_t last_yield = context.threadx_->last_yield_;
+
+    context.sched();
+    if (word->debug_value() != expected)
+        return 0;
+    if (um_kernel_now.spurious_left > 0 && rl::rand(2) == 0) {
+        um_kernel_now.spurious_left--;
+        return rl::rand(2) == 0 ? 0 : -EINTR;
+    }
+    um_kernel_now.sleeps_on[self] = word;
+    rl::unpark_reason reason =
+        context.park_current_thread(deadline_ns != UMBRA_NEVER, false, false, $);
+    um_kernel_now.sleeps_on[self] = NULL;
+    context.threadx_->last_yield_ = last_yield;
+    return reason == rl::unpark_reason_timeout ? -ETIMEDOUT : 0;
+}
+
+/* The word is only an address here, as it is to the kernel: its memory may be gone. */
+static void um_os_futex_wake(um_atomic_u32 *word)
+{
+    rl::context &context = rl::ctx();
+
+    context.sched();
+    for (int thread = 0; thread < UM_THREADS_MOST; thread++) {
+        if (um_kernel_now.sleeps_on[thread] == word) {
+            um_kernel_now.sleeps_on[thread] = NULL;
+            context.unpark_thread(thread, false, $);
+            return;
+        }
+    }
+}
+
+static inline uintptr_t um_arch_thread_id(void)
+{
+    return rl::thread_index() + 1;
+}
+
+/* Relacy's own form wants a place for the result. */
+#undef pthread_join
+#define pthread_join(thread, result) ((thread)->wait(false, false, $))
+
+/* How a waiter of users.hpp waits. */
+enum um_model_wait { UM_MODEL_PARK, UM_MODEL_SPIN };
+
+/* ---- scenarios and searches ---- */
+
+/* The memory and the threads of one execution; made before its first step. */
+struct world {
+    virtual ~world()
+    {
+    }
+    virtual void thread(int index) = 0;
+    virtual void after() /* when all threads have ended */
+    {
+    }
+};
+
+template <class World> static world *make_world()
+{
+    return new World;
+}
+
+/* What is searched, and how far: all interleavings, or those with few preemptions, or chance. */
+struct scenario {
+    const char *name;
+    world *(*make)();
+    int threads;       /* running from the start */
+    int later_threads; /* made with pthread_create */
+    bool full;         /* search all interleavings, each load with two values */
+    unsigned bound;    /* else all with at most so many preemptions; 0: none of this */
+    unsigned random;   /* executions chosen by chance, each load with three values */
+};
+
+static const scenario *um_scenario_now;
+
+template <int Threads, int Later>
+struct execution : rl::test_suite<execution<Threads, Later>, Threads> {
+    static rl::thread_id_t const dynamic_thread_count = Later;
+
+    void before()
+    {
+        memset(&um_kernel_now, 0, sizeof(um_kernel_now));
+        um_kernel_now.spurious_left = UM_SPURIOUS_MOST;
+        here = um_scenario_now->make();
+    }
+
+    void thread(unsigned index)
+    {
+        here->thread((int)index);
+    }
+
+    void after()
+    {
+        here->after();
+        delete here;
+    }
+
+    world *here;
+};
+
+/* How one search of one scenario went. */
+struct outcome {
+    bool passed;
+    rl::iteration_t executions;
+    rl::string text; /* Relacy's report of a failure */
+};
+
+static outcome search(const scenario &what, rl::scheduler_type_e type)
+{
+    static std::ostream nowhere(NULL);
+    rl::ostringstream report;
+    rl::test_params params;
+    bool passed;
+
+    params.search_type = type;
+    params.context_bound = what.bound;
+    params.iteration_count = what.random;
+    params.output_stream = &report;
+    params.progress_stream = &nowhere;
+    um_scenario_now = &what;
+    if (what.threads == 3)
+        passed = rl::simulate<execution<3, 0>>(params);
+    else if (what.later_threads == 1)
+        passed = rl::simulate<execution<1, 1>>(params);
+    else
+        passed = rl::simulate<execution<2, 0>>(params);
+    return outcome{passed, params.stop_iteration, report.str()};
+}
+
+/* The kind of failure, from Relacy's report: its second line. */
+static rl::string verdict(const outcome &failed)
+{
+    size_t start = failed.text.find('\n') + 1;
+    rl::string line = failed.text.substr(start, failed.text.find('\n', start) - start);
+
+    return line.substr(0, line.find(" ("));
+}
+
+/* Runs the searches of a scenario. Returns false at the first failure, with its outcome. */
+static bool run_scenario(const scenario &what, bool talk, outcome *failed)
+{
+    static const char *const names[] = {"random", "bounded", "full"};
+    const bool wanted[] = {what.random > 0, what.bound > 0, what.full};
+
+    for (int type = rl::sched_random; type <= rl::sched_full; type++) {
+        if (!wanted[type])
+            continue;
+        *failed = search(what, (rl::scheduler_type_e)type);
+        if (talk || !failed->passed)
+            std::cout << "  " << what.name << ", " << names[type]
+                      << " search: " << failed->executions << " executions" << std::endl;
+        if (!failed->passed)
+            return false;
+    }
+    return true;
+}
+
+/* A text under check. */
+struct variant {
+    const char *name;
+    const char *what;
+    const char *expected; /* how it must fail: alternatives with | between; "": not at all */
+    const scenario *scenarios;
+    int count;
+};
+
+/* Whether word is one of the alternatives. */
+static bool is_among(const rl::string &word, const char *alternatives)
+{
+    rl::string all = rl::string("|") + alternatives + "|";
+
+    return all.find("|" + word + "|") != rl::string::npos;
+}
+
+/* Whether the variant behaves as it must. */
+static bool check(const variant &v, bool trace)
+{
+    bool must_fail = v.expected[0] != '\0';
+    bool failed = false;
+    outcome end;
+
+    std::cout << v.name << ": " << v.what << std::endl;
+    for (int i = 0; i < v.count && !failed; i++)
+        failed = !run_scenario(v.scenarios[i], !must_fail, &end);
+    if (failed && (trace || !must_fail))
+        std::cout << end.text << std::endl;
+    if (!failed) {
+        std::cout << (must_fail ? "  NOT CAUGHT" : "  passed") << std::endl;
+        return !must_fail;
+    }
+    std::cout << "  " << (must_fail ? "caught: " : "FAILED: ") << verdict(end) << std::endl;
+    if (must_fail && !is_among(verdict(end), v.expected)) {
+        std::cout << "  but expected: " << v.expected << std::endl;
+        return false;
+    }
+    return must_fail;
+}
+
+static int run(const variant *variants, int count, int argc, char **argv)
+{
+    bool trace = argc > 1 && strcmp(argv[1], "--trace") == 0;
+    int first_name = trace ? 2 : 1;
+    int checked = 0;
+    int bad = 0;
+
+    for (int i = 0; i < count; i++) {
+        bool wanted = first_name == argc;
+
+        for (int arg = first_name; arg < argc; arg++)
+            wanted = wanted || strcmp(argv[arg], variants[i].name) == 0;
+        if (wanted) {
+            checked++;
+            bad += !check(variants[i], trace);
+        }
+    }
+    std::cout << checked << " checked, " << bad << " not as they must be" << std::endl;
+    return bad > 0 || checked == 0;
+}
+
+#endif

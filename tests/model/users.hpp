@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Stands in for the parts of wait.h and shadow.h that are not under check, beside the text of those
+ * that are. Included inside the struct of each variant, so it has no guard and includes nothing.
+ */
+
+struct umbra_waiter {
+    struct um_park park;
+    int how; /* UM_MODEL_* */
+};
+
+static void umbra_waiter_init(struct umbra_waiter *waiter, int how)
+{
+    um_atomic_store(&waiter->park.parked, 0, relaxed);
+    waiter->how = how;
+}
+
+/* As um_wait: a look, then either looks only, or a park and a last look. */
+static int um_wait(struct umbra_waiter *waiter, struct um_wait_cond cond, uint64_t deadline)
+{
+    while (!um_wait_look(&cond)) {
+        if (waiter->how == UM_MODEL_PARK) {
+            if (um_park_until(&waiter->park, um_wait_look_parked, &cond, deadline) == 0)
+                return 0;
+            return um_wait_look(&cond) ? 0 : -ETIMEDOUT;
+        }
+        if (deadline != UMBRA_NEVER && rl::rand(2) == 0)
+            return -ETIMEDOUT;
+        rl::yield(1, $);
+    }
+    return 0;
+}
+
+#ifdef UM_MODEL_SHADOW
+UM_MODEL_SHADOW
+
+static int umbra_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
+                                    uint32_t value, uint32_t mask, uint64_t deadline)
+{
+    struct um_wait_cond cond = {word, value, mask, false, false};
+
+    return um_wait(waiter, cond, deadline);
+}
+
+static void um_shadow_leave(struct umbra_shadow *)
+{
+}
+
+static void um_shadow_clear(struct umbra_shadow *shadow)
+{
+    shadow->owner = 0;
+}
+#endif

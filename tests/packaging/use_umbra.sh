@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSL-1.0
+# use_umbra.sh WAY SOURCE_DIR
+# Builds consumer.c against the library as a user would who got it by WAY, and runs it:
+#   pkg-config, cmake   installed with Meson under a prefix of its own
+#   wrap                a subproject that Meson unpacks
+#   copy                include/ copied into the user's tree
+set -eu
+way=$1 source=$2
+here=$source/tests/packaging
+strict='-std=c11 -Wall -Wextra -Wpedantic -Werror'
+cc=${CC:-cc}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp "$here/consumer.c" "$work"
+cd "$work"
+
+install_library() {
+    meson setup library "$source" --prefix "$work/prefix" -Dtests=disabled -Dbench=disabled \
+        -Dexamples=disabled >log || { cat log; exit 1; }
+    meson install -C library >log || { cat log; exit 1; }
+}
+
+case $way in
+    pkg-config)
+        install_library
+        PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
+        export PKG_CONFIG_PATH
+        pkg-config --exact-version=0.1.0 umbra
+        # shellcheck disable=SC2046,SC2086 # both are lists of words
+        $cc $strict $(pkg-config --cflags umbra) consumer.c $(pkg-config --libs umbra) -o consumer
+        ;;
+    cmake)
+        command -v cmake >/dev/null || exit 77
+        install_library
+        cp "$here/CMakeLists.txt" .
+        cmake -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" >log || { cat log; exit 1; }
+        cmake --build built
+        mv built/consumer .
+        ;;
+    wrap)
+        mkdir -p user/subprojects/packagefiles
+        cp "$here/user.meson.build" user/meson.build
+        cp "$here/umbra.wrap" user/subprojects/umbra.wrap
+        cp consumer.c user
+        tar -C "$source" -cf user/subprojects/packagefiles/umbra.tar --transform 's,^\.,umbra,' \
+            ./include ./meson.build ./meson_options.txt ./packaging
+        meson setup built user --wrap-mode=forcefallback
+        meson compile -C built
+        mv built/consumer .
+        ;;
+    copy)
+        cp -r "$source/include" vendored
+        # No Boost: umbra/shadow.h needs none.
+        # shellcheck disable=SC2086
+        $cc $strict -Ivendored consumer.c -lhwloc -pthread -o consumer
+        ;;
+esac
+
+result=$(./consumer)
+echo "consumer printed: $result"
+[ "$result" = 42 ]

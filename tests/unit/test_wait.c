@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include <runner.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <umbra/wait.h>
+
+#define MS 1000000u
+#define SECOND 1000000000u
+
+/* One waiter, a word on its own line, and what the partner thread shall do. */
+struct scene {
+    struct umbra_wait_policy policy;
+    struct umbra_waiter waiter;
+    UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic uint32_t word;
+    UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic uint64_t wide;
+    UM_ALIGNED(UMBRA_CACHE_LINE) uint64_t payload; /* written before the signal, read after */
+    _Atomic uint32_t wakes;                        /* signals that made a system call */
+    pthread_t main_thread;
+};
+
+static void scene_init(struct scene *s, struct umbra_wait_options options)
+{
+    memset(s, 0, sizeof(*s));
+    s->main_thread = pthread_self();
+    cr_assert_eq(umbra_wait_policy_init(&s->policy, &options), 0);
+    umbra_waiter_init(&s->waiter, &s->policy);
+}
+
+static pthread_t start(void *(*fn)(void *), void *arg)
+{
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, fn, arg), 0);
+    return thread;
+}
+
+static bool is_parked(struct scene *s)
+{
+    return atomic_load(&s->waiter.park.parked) == 1;
+}
+
+static void until_parked(struct scene *s)
+{
+    while (!is_parked(s))
+        sched_yield();
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
+}
+
+/* ---- partners ---- */
+
+static void *signal_now(void *arg)
+{
+    struct scene *s = arg;
+
+    s->payload = 42;
+    umbra_signal32(&s->word, 1, &s->waiter);
+    return NULL;
+}
+
+static void *signal_when_parked(void *arg)
+{
+    struct scene *s = arg;
+
+    until_parked(s);
+    return signal_now(arg);
+}
+
+static void *signal_wide_when_parked(void *arg)
+{
+    struct scene *s = arg;
+
+    until_parked(s);
+    umbra_signal64(&s->wide, UINT64_C(1) << 40, &s->waiter); /* the low half stays as it was */
+    return NULL;
+}
+
+static void *wake_in_vain_then_signal(void *arg)
+{
+    struct scene *s = arg;
+
+    for (int i = 0; i < 100; i++) {
+        until_parked(s);
+        if (umbra_wake(&s->waiter)) /* a signaller late for an earlier wait */
+            atomic_fetch_add(&s->wakes, 1);
+        um_os_futex_wake(&s->waiter.park.parked); /* what the kernel may do on its own */
+    }
+    return signal_when_parked(arg);
+}
+
+static void *interrupt_then_signal(void *arg)
+{
+    struct scene *s = arg;
+
+    for (int i = 0; i < 50; i++) {
+        until_parked(s);
+        pthread_kill(s->main_thread, SIGUSR1);
+    }
+    return signal_when_parked(arg);
+}
+
+static void *signal_after_10_ms(void *arg)
+{
+    struct timespec ten = {0, 10 * MS};
+
+    nanosleep(&ten, NULL);
+    return signal_now(arg);
+}
+
+static int wait_for_one(struct scene *s, uint64_t deadline)
+{
+    return umbra_wait_while_equal32(&s->waiter, &s->word, 0, UINT32_MAX, deadline);
+}
+
+/* ---- policies ---- */
+
+Test(wait_policy, default_spins_then_monitors_then_parks)
+{
+    struct umbra_wait_policy policy;
+
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(umbra_wait_policy_init(&policy, NULL), 0);
+    cr_assert_eq(policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
+    cr_assert_geq(policy.block_cycles, umbra_ns_to_cycles(5000));
+    cr_assert_leq(policy.block_cycles, umbra_ns_to_cycles(200000));
+    cr_assert_eq(policy.backend, umbra_wait_report()->chosen);
+    cr_assert_gt(policy.slice_cycles, 0);
+}
+
+Test(wait_policy, unknown_environment_is_an_error_and_changes_nothing)
+{
+    struct umbra_wait_policy policy, before;
+
+    memset(&policy, 0x5a, sizeof(policy));
+    before = policy;
+    setenv("UMBRA_WAIT", "mwaitz", 1);
+    cr_assert_eq(umbra_wait_policy_init(&policy, NULL), -EINVAL);
+    cr_assert_arr_eq(&policy, &before, sizeof(policy));
+}
+
+Test(wait_policy, environment_overrules_options)
+{
+    struct umbra_wait_options options = {.backend = "no-such"};
+    struct umbra_wait_policy policy;
+
+    setenv("UMBRA_WAIT", "pause", 1);
+    cr_assert_eq(umbra_wait_policy_init(&policy, &options), 0);
+    cr_assert_eq(policy.backend, UMBRA_BACKEND_PAUSE);
+}
+
+Test(wait_policy, backend_that_cannot_execute_is_refused)
+{
+    const struct umbra_wait_report *report = umbra_wait_report();
+
+    unsetenv("UMBRA_WAIT");
+    for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {
+        struct umbra_wait_options options = {.backend = report->backend[i].name};
+        struct umbra_wait_policy policy;
+        int expected = report->backend[i].executes ? 0 : -EOPNOTSUPP;
+
+        cr_assert_eq(umbra_wait_policy_init(&policy, &options), expected, "%s", options.backend);
+    }
+}
+
+Test(wait_policy, unknown_backend_and_mode_are_errors)
+{
+    struct umbra_wait_options backend = {.backend = "hlt"};
+    struct umbra_wait_options mode = {.mode = (enum umbra_wait_mode)99};
+    struct umbra_wait_policy policy;
+
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(umbra_wait_policy_init(&policy, &backend), -EINVAL);
+    cr_assert_eq(umbra_wait_policy_init(&policy, &mode), -EINVAL);
+}
+
+Test(wait_policy, given_thresholds_are_taken_as_cycles)
+{
+    struct umbra_wait_options options = {.spin_cycles = 123456, .block_cycles = 7890123};
+    struct umbra_wait_policy policy;
+
+    cr_assert_eq(umbra_wait_policy_init(&policy, &options), 0);
+    cr_assert_eq(policy.spin_cycles, 123456);
+    cr_assert_eq(policy.block_cycles, 7890123);
+}
+
+Test(wait_report, chosen_one_is_announced_and_measured_usable)
+{
+    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct umbra_backend_report *chosen = &report->backend[report->chosen];
+
+    cr_assert_eq(chosen->verdict, UMBRA_BACKEND_USABLE);
+    cr_assert(chosen->announced && chosen->executes && chosen->compiled);
+    cr_assert_eq(umbra_wait_report(), report);
+}
+
+Test(wait_report, every_rejection_has_its_reason)
+{
+    const struct umbra_wait_report *report = umbra_wait_report();
+
+    for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {
+        const struct umbra_backend_report *b = &report->backend[i];
+        uint64_t expired_ns = umbra_cycles_to_ns(b->expired_cycles);
+
+        cr_assert_gt(strlen(b->reason), 0, "%s", b->name);
+        cr_assert_lt(strlen(b->reason), sizeof(b->reason) - 1, "%s", b->name);
+        if (b->verdict == UMBRA_BACKEND_TRAPS) {
+            char cost[32];
+
+            cr_assert_gt(expired_ns, UM_PROBE_TRAP_NS, "%s", b->name);
+            snprintf(cost, sizeof(cost), "%llu", (unsigned long long)b->expired_cycles);
+            cr_assert_not_null(strstr(b->reason, cost), "%s", b->reason);
+        }
+        if (b->verdict == UMBRA_BACKEND_NOT_COMPILED)
+            cr_assert_not(b->compiled, "%s", b->name);
+        if (!b->executes)
+            cr_assert_eq(b->expired_cycles, 0, "%s", b->name);
+    }
+}
+
+/* A judge sees figures, not processors, so all verdicts can be shown anywhere. */
+Test(wait_report, judged_by_measured_cost)
+{
+    uint64_t us = umbra_ns_to_cycles(1000);
+    struct umbra_backend_report good = {
+        .announced = true, .expired_cycles = us / 5, .idle_cycles = 8 * us};
+    struct umbra_backend_report traps = good, nop = good, sleepy = good, hidden = good;
+
+    traps.expired_cycles = 8 * us;
+    nop.idle_cycles = us / 5;
+    sleepy.idle_cycles = 1000 * us;
+    hidden.announced = false;
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &good), UMBRA_BACKEND_USABLE);
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &traps), UMBRA_BACKEND_TRAPS);
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &nop), UMBRA_BACKEND_NO_WAIT);
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_NO_WAIT);
+    nop.idle_cycles = us;
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_USABLE);
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &sleepy), UMBRA_BACKEND_OVERSLEEPS);
+    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &hidden), UMBRA_BACKEND_NOT_ANNOUNCED);
+}
+
+/* ---- conditions ---- */
+
+Test(wait, condition_that_holds_returns_at_once_even_past_the_deadline)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){0});
+    s.word = 5;
+    s.wide = UINT64_C(5) << 32;
+    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 5, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_while_equal64(&s.waiter, &s.wide, 0, UINT64_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal64(&s.waiter, &s.wide, UINT64_C(5) << 32, UINT64_MAX, 0),
+                 UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_SPIN], 4);
+}
+
+Test(wait, mask_selects_the_bits_that_count)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){0});
+    s.word = 0xf0;
+    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, 0x10, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, 0x0f, 0), -ETIMEDOUT);
+    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 0x30, 0x3f, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 0x31, 0x3f, 0), -ETIMEDOUT);
+}
+
+static const enum umbra_wait_mode all_modes[] = {UMBRA_WAIT_TWO_PHASE, UMBRA_WAIT_SPIN,
+                                                 UMBRA_WAIT_MONITOR, UMBRA_WAIT_PARK};
+
+Test(wait, deadline_ends_a_wait_in_every_mode_and_not_early)
+{
+    for (size_t i = 0; i < 4; i++) {
+        struct scene s;
+        uint64_t before = umbra_now_ns();
+
+        scene_init(&s, (struct umbra_wait_options){.mode = all_modes[i]});
+        before = umbra_now_ns();
+        cr_assert_eq(wait_for_one(&s, umbra_deadline(3 * MS)), -ETIMEDOUT);
+        cr_assert_geq(umbra_now_ns() - before, 3 * MS - MS / 10);
+        cr_assert_lt(umbra_now_ns() - before, SECOND);
+        cr_assert_eq(umbra_waiter_stats(&s.waiter).timeouts, 1);
+        cr_assert_geq(umbra_waiter_stats(&s.waiter).cycles, umbra_ns_to_cycles(2 * MS));
+    }
+}
+
+Test(wait, store_ends_a_wait_in_every_mode_with_the_data_before_it)
+{
+    for (size_t i = 0; i < 4; i++) {
+        struct scene s;
+        pthread_t partner;
+
+        scene_init(&s, (struct umbra_wait_options){.mode = all_modes[i]});
+        partner = start(signal_now, &s);
+        cr_assert_geq(wait_for_one(&s, UMBRA_NEVER), 0);
+        cr_assert_eq(s.payload, 42);
+        pthread_join(partner, NULL);
+    }
+}
+
+/* ---- how waits end ---- */
+
+Test(wait, parked_waiter_is_woken_and_says_so)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){0});
+    partner = start(signal_when_parked, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    pthread_join(partner, NULL);
+    cr_assert_not(is_parked(&s));
+    cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_PARK], 1);
+}
+
+Test(wait, monitor_mode_never_parks)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_MONITOR});
+    partner = start(signal_after_10_ms, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_MONITOR);
+    pthread_join(partner, NULL);
+    cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_MONITOR], 1);
+}
+
+Test(wait, spin_mode_stays_in_its_phase)
+{
+    struct scene s;
+    pthread_t partner;
+    uint64_t before_ns, burned_ns;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_SPIN});
+    partner = start(signal_after_10_ms, &s);
+    before_ns = thread_cpu_ns();
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_SPIN);
+    burned_ns = thread_cpu_ns() - before_ns;
+    pthread_join(partner, NULL);
+    cr_assert_geq(umbra_waiter_stats(&s.waiter).cycles, umbra_ns_to_cycles(burned_ns) / 2);
+}
+
+Test(wait, change_in_the_upper_half_wakes_a_parked_64_bit_waiter)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
+    partner = start(signal_wide_when_parked, &s);
+    cr_assert_eq(umbra_wait_while_equal64(&s.waiter, &s.wide, 0, UINT64_MAX, UMBRA_NEVER),
+                 UMBRA_ENDED_PARK);
+    pthread_join(partner, NULL);
+}
+
+Test(wait, signal_with_nobody_parked_makes_no_system_call)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){0});
+    cr_assert_not(umbra_wake(&s.waiter));
+    cr_assert_eq(wait_for_one(&s, umbra_deadline(MS)), -ETIMEDOUT);
+    cr_assert_not(umbra_wake(&s.waiter));
+}
+
+Test(wait, wake_up_without_a_change_is_slept_through)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
+    partner = start(wake_in_vain_then_signal, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    cr_assert_eq(s.word, 1);
+    pthread_join(partner, NULL);
+    cr_assert_gt(s.wakes, 0);
+}
+
+static _Atomic int handled;
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&handled, 1);
+}
+
+Test(wait, signal_handler_does_not_end_a_wait)
+{
+    struct sigaction action = {.sa_handler = count_signal};
+    struct scene s;
+    pthread_t partner;
+
+    sigaction(SIGUSR1, &action, NULL);
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
+    errno = 7;
+    partner = start(interrupt_then_signal, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    cr_assert_eq(errno, 7, "errno is the caller's");
+    pthread_join(partner, NULL);
+    cr_assert_gt(handled, 0);
+}
+
+Test(wait, waiter_is_reusable_after_a_timeout)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
+    for (uint32_t round = 0; round < 200; round++) {
+        pthread_t partner;
+
+        s.word = 0;
+        wait_for_one(&s, umbra_deadline(1000));
+        partner = start(signal_when_parked, &s);
+        cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+        pthread_join(partner, NULL);
+    }
+}
+
+Test(wait, ten_milliseconds_burn_less_than_two_percent)
+{
+    uint64_t waited = 0, burned = 0;
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){0});
+    for (int round = 0; round < 25; round++) {
+        pthread_t partner = start(signal_after_10_ms, &s);
+        uint64_t cpu = thread_cpu_ns(), wall = umbra_now_ns();
+
+        cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+        burned += thread_cpu_ns() - cpu;
+        waited += umbra_now_ns() - wall;
+        pthread_join(partner, NULL);
+        s.word = 0;
+    }
+    fprintf(stderr, "burned %.3f %% of the time waited\n", 100.0 * (double)burned / (double)waited);
+    cr_assert_lt(burned * 100, waited * 2);
+}
+
+Test(wait, deadline_saturates)
+{
+    cr_assert_eq(umbra_deadline(UMBRA_NEVER), UMBRA_NEVER);
+    cr_assert_gt(umbra_deadline(SECOND), umbra_cycles());
+}
