@@ -33,7 +33,7 @@
  * (UMBRA_WAIT_SPIN) answers fastest and burns its hardware thread while idle.
  *
  * The helper blocks all signals but those its own instructions raise. fork(2): the child has no
- * helper threads; it may exec, or create shadows of its own, and must not use its parent's.
+ * helper threads. Its parent's shadows are as if destroyed (-ESRCH); it may create its own.
  *
  * Invariants
  *   - The slot is one cache line, used in both directions (detail/slot_protocol.h).
@@ -239,9 +239,36 @@ UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 struct um_shadows {
     pthread_mutex_t lock;
     struct umbra_shadow *first; /* linked by umbra_shadow.next */
+    pthread_once_t fork_once;   /* for fork_error */
+    int fork_error;             /* of pthread_atfork */
 };
 
-UM_LINKONCE struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL};
+UM_LINKONCE struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_ONCE_INIT, 0};
+
+UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
+{
+    pthread_mutex_lock(&um_shadows.lock);
+}
+
+UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
+{
+    pthread_mutex_unlock(&um_shadows.lock);
+}
+
+/* The child has none of its parent's threads: their places are free, and their structs are dead. */
+UM_LINKONCE UM_COLD void um_shadows_in_child(void)
+{
+    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+        s->owner = 0;
+    um_shadows.first = NULL;
+    pthread_mutex_unlock(&um_shadows.lock);
+}
+
+UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
+{
+    um_shadows.fork_error =
+        -pthread_atfork(um_shadows_before_fork, um_shadows_in_parent, um_shadows_in_child);
+}
 
 /* Under um_shadows.lock: whether the owner has another shadow, with itself in another place. */
 UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
@@ -296,6 +323,9 @@ UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
 {
     int place = -EBUSY;
 
+    pthread_once(&um_shadows.fork_once, um_shadows_watch_forks);
+    if (um_shadows.fork_error)
+        return um_shadows.fork_error;
     pthread_mutex_lock(&um_shadows.lock);
     if (!um_shadow_owner_moved(shadow))
         place = options->place_shadow ? um_shadow_check_place(shadow, options->shadow_cpu)

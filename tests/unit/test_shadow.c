@@ -12,8 +12,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <umbra/shadow.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define UMBRA_UNDER_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UMBRA_UNDER_TSAN
+#endif
+#endif
 
 /* ---- failures on order: the call with this number fails, counted down; 0: none ---- */
 
@@ -541,6 +551,45 @@ Test(shadow, memory_that_is_not_there_is_an_error_whichever_piece_it_is)
     fail_memory = 0;
     shadow_destroy(&shadow);
     expect_threads(threads);
+}
+
+static int use_in_child(struct umbra_shadow *inherited, struct umbra_topology *topology)
+{
+    struct umbra_shadow_options options = {.topology = topology};
+    struct umbra_shadow own;
+    uint64_t count = 0;
+
+    if (shadow_fork(inherited, increment, &count) != -ESRCH || shadow_join(inherited) != -ESRCH)
+        return 1;
+    if (shadow_destroy(inherited) != -ESRCH || shadow_create(&own, &options) != 0)
+        return 2;
+    if (shadow_fork(&own, increment, &count) != 0 || shadow_join(&own) != 0 || count != 1)
+        return 3;
+    return shadow_destroy(&own) == 0 ? 0 : 4;
+}
+
+Test(shadow, child_process_has_none_of_its_parents_and_may_make_its_own)
+{
+    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_shadow shadow;
+    uint64_t count = 0;
+    int status = -1;
+    pid_t child;
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    create(&shadow, topology);
+    child = fork();
+    if (child == 0)
+        _exit(use_in_child(&shadow, topology));
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+    shadow_fork(&shadow, increment, &count);
+    shadow_join(&shadow);
+    cr_assert_eq(count, 1, "the parent's is as before");
+    shadow_destroy(&shadow);
+    umbra_topology_destroy(topology);
 }
 
 #ifndef UMBRA_POSIX_ONLY

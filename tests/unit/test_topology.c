@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include <umbra/topology.h>
 
-#include <criterion/criterion.h>
+#include <runner.h>
 #include <hwloc/export.h>
 
 #include <dirent.h>
