@@ -151,15 +151,21 @@ UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_sh
 
 /* ---- fork and join ---- */
 
+/* relaxed: a thread that is not the owner only has to see that it is not */
+UM_INLINE uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
+{
+    return um_atomic_load(&shadow->owner, relaxed);
+}
+
 /* Why the caller may not use the shadow. */
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
 {
-    return shadow->owner == 0 ? -ESRCH : -EPERM;
+    return um_shadow_owner(shadow) == 0 ? -ESRCH : -EPERM;
 }
 
 UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg)
 {
-    if (UM_UNLIKELY(shadow->owner != um_arch_thread_id()))
+    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(shadow->forked))
         return -EBUSY;
@@ -171,7 +177,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
 
 UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline)
 {
-    if (UM_UNLIKELY(shadow->owner != um_arch_thread_id()))
+    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(!shadow->forked))
         return -EINVAL;
@@ -259,7 +265,7 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
     for (struct umbra_shadow *s = um_shadows.first; s; s = s->next)
-        s->owner = 0;
+        um_atomic_store(&s->owner, 0, relaxed);
     um_shadows.first = NULL;
     pthread_mutex_unlock(&um_shadows.lock);
 }
@@ -274,7 +280,8 @@ UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
 UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
 {
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
-        if (s->owner == shadow->owner && s->info.owner_cpu != shadow->info.owner_cpu)
+        if (um_shadow_owner(s) == um_shadow_owner(shadow) &&
+            s->info.owner_cpu != shadow->info.owner_cpu)
             return true;
     return false;
 }
@@ -404,7 +411,7 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
     struct umbra_shadow_info *info = &shadow->info;
     int error;
 
-    shadow->owner = um_arch_thread_id();
+    um_atomic_store(&shadow->owner, um_arch_thread_id(), relaxed);
     info->owner_cpu = um_shadow_owner_cpu(shadow->topology, options);
     if (info->owner_cpu < 0)
         return info->owner_cpu;
@@ -432,7 +439,7 @@ UM_LINKONCE UM_COLD void um_shadow_clear(struct umbra_shadow *shadow)
 {
     if (shadow->own_topology)
         umbra_topology_destroy(shadow->topology);
-    shadow->owner = 0;
+    um_atomic_store(&shadow->owner, 0, relaxed);
 }
 
 UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
@@ -459,7 +466,7 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
 
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)
 {
-    if (shadow->owner != um_arch_thread_id())
+    if (um_shadow_owner(shadow) != um_arch_thread_id())
         return um_shadow_refusal(shadow);
     if (shadow->forked)
         shadow_join(shadow);

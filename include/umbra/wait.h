@@ -21,9 +21,10 @@
  *                              UINT32_MAX, UMBRA_NEVER); umbra_signal32(&word, 1, &waiter);
  *     ... data ...
  *
- * What the signaller wrote before the signal is visible after the wait. A plain store to the word
- * ends phases 1 and 2 as well, but wakes nobody who has parked. The word should have a cache line
- * of its own: any store to its line wakes a monitor.
+ * What the signaller wrote before the signal is visible after the wait. The signaller looks at the
+ * waiter after it stored the word, so the waiter must outlive that call, not only the wait. A plain
+ * store to the word ends phases 1 and 2 as well, but wakes nobody who has parked. The word should
+ * have a cache line of its own: any store to its line wakes a monitor.
  *
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in detail/park_protocol.h. Loads in phases 1 and 2 are acquire.
@@ -372,7 +373,8 @@ UM_LINKONCE __attribute__((noinline)) int um_wait_long(struct umbra_waiter *wait
 }
 
 /*
- * The part that is inlined: a look, and the first batch of polls. Short waits never read the clock,
+ * The part that is inlined: a look, and the first batch of polls. The model checker has a stand-in
+ * for it and for um_wait_long in tests/model/users.hpp. Short waits never read the clock,
  * whose cost is a good part of a cache line's way between two cores.
  */
 UM_INLINE int um_wait(struct umbra_waiter *waiter, const struct um_wait_cond cond,

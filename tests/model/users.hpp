@@ -42,6 +42,12 @@ static int umbra_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic
     return um_wait(waiter, cond, deadline);
 }
 
+/* The owner does not change while others are about: no step of its own. */
+static uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
+{
+    return shadow->owner;
+}
+
 static void um_shadow_leave(struct umbra_shadow *)
 {
 }

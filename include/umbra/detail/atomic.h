@@ -16,6 +16,7 @@
 
 typedef _Atomic uint32_t um_atomic_u32;
 typedef _Atomic uint64_t um_atomic_u64;
+typedef _Atomic uintptr_t um_atomic_uptr;
 
 #define um_atomic_load(p, order) atomic_load_explicit((p), memory_order_##order)
 #define um_atomic_store(p, value, order) atomic_store_explicit((p), (value), memory_order_##order)

@@ -4,8 +4,9 @@
  * os.h only.
  *
  * Without a futex, sleepers meet in a small table of mutexes and conditions, chosen by the word's
- * address. Waking broadcasts, because two words may share an entry; a sleeper that finds its word
- * unchanged sleeps on.
+ * address. Waking broadcasts, because two words may share an entry. Nobody sleeps longer than a
+ * nap: a waker in another shared object has a table of its own, and the calendar clock, which is
+ * the only one that conditions know here, may be set.
  */
 #ifndef UMBRA_DETAIL_OS_POSIX_H
 #define UMBRA_DETAIL_OS_POSIX_H
@@ -17,6 +18,7 @@
 #include <umbra/detail/base.h>
 
 #define UM_POSIX_BEDS 16
+#define UM_POSIX_NAP_NS 10000000
 
 struct um_posix_bed {
     pthread_mutex_t lock;
@@ -71,22 +73,16 @@ UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
                                          uint64_t deadline_ns)
 {
     struct um_posix_bed *bed = um_posix_bed_of(word);
-    int result = 0;
+    uint64_t now = um_os_now_ns();
+    uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec until = um_posix_calendar(left < UM_POSIX_NAP_NS ? left : UM_POSIX_NAP_NS);
 
     pthread_mutex_lock(&bed->lock);
     /* relaxed: the waker changes the word before it takes this lock to broadcast */
-    while (um_atomic_load(word, relaxed) == expected && result == 0) {
-        if (deadline_ns == UMBRA_NEVER) {
-            result = -pthread_cond_wait(&bed->woken, &bed->lock);
-        } else {
-            uint64_t now = um_os_now_ns();
-            struct timespec at = um_posix_calendar(deadline_ns > now ? deadline_ns - now : 0);
-
-            result = -pthread_cond_timedwait(&bed->woken, &bed->lock, &at);
-        }
-    }
+    if (um_atomic_load(word, relaxed) == expected)
+        pthread_cond_timedwait(&bed->woken, &bed->lock, &until);
     pthread_mutex_unlock(&bed->lock);
-    return result;
+    return um_os_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
 UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)

@@ -12,12 +12,14 @@
  *   W3  futex: sleep while parked == 1       S3  if 1: exchange 0, wake
  *
  * No wake-up is lost. W1, W2, S1, S2 are in one total order. If W2 misses the new value, then
- * W2 < S1, hence W1 < W2 < S1 < S2 and S2 sees 1: S3 clears `parked`, and the kernel, which
- * compares under its own lock, either finds it cleared or has a sleeper to wake.
- * A signaller that was late for an earlier wait may clear `parked` of the next one. The sleeper
- * then returns and starts again at W1, so it announces itself anew before it looks.
+ * W2 < S1, hence W1 < W2 < S1 < S2 and S2 sees 1, unless another signaller's S3 has cleared it
+ * since W1. Either way somebody's exchange took this announcement: `parked` is 0, and that
+ * signaller wakes. The kernel compares under its own lock, so it finds 0, or has a sleeper to be
+ * woken. A signaller that was late for an earlier wait may clear `parked` of the next one. The
+ * sleeper then returns and starts again at W1, so it announces itself anew before it looks.
  *
- * One waiter at a time owns a um_park; any number of signallers may call um_park_wake.
+ * One waiter at a time owns a um_park; any number of signallers may call um_park_wake. A signaller
+ * touches the um_park after it stored the word: it must outlive that call, not only the wait.
  */
 #ifndef UMBRA_DETAIL_PARK_PROTOCOL_H
 #define UMBRA_DETAIL_PARK_PROTOCOL_H
@@ -65,8 +67,11 @@ UM_INLINE bool um_park_wake(struct um_park *park)
 {
     if (um_atomic_load(&park->parked, seq_cst) == 0) /* S2: after S1; against W1 */
         return false;
-    /* S3: relaxed suffices, since the data went with the word; only one signaller gets the 1 */
-    if (um_atomic_exchange(&park->parked, 0, relaxed) == 0)
+    /*
+     * S3: one signaller gets the 1. seq_cst, so that no S2 after a new W1 can read this older 0,
+     * which C11 7.17.3p6 would allow of a weaker store
+     */
+    if (um_atomic_exchange(&park->parked, 0, seq_cst) == 0)
         return false;
     um_os_futex_wake(&park->parked);
     return true;
