@@ -79,7 +79,7 @@ struct umbra_shadow {
 
     /* the owner's line */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    uintptr_t owner;                 /* um_arch_thread_id, 0: destroyed; owner writes */
+    um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
     bool forked;                     /* owner: forked and not joined */
     pthread_t thread;                /* the helper; set once */
     struct umbra_topology *topology; /* set once */
@@ -88,7 +88,7 @@ struct umbra_shadow {
     struct umbra_shadow *next;       /* in um_shadows; under its lock */
     struct umbra_shadow_info info;   /* set once */
     int bind_error;                  /* helper writes before the first join, owner reads after */
-    struct umbra_wait_policy policy; /* set once */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_wait_policy policy; /* set once; both read */
 
     struct umbra_waiter owner_waiter;  /* for IDLE; owner waits, helper wakes */
     struct umbra_waiter helper_waiter; /* for RUN or QUIT; helper waits, owner wakes */
@@ -104,7 +104,7 @@ _Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and ha
  * placement; options->place_shadow names any other hardware thread.
  *
  * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
- * 0, or, with nothing changed:
+ * 0, or, with nothing kept and the struct as if destroyed:
  *   -EINVAL      misaligned struct, unknown wait mode or back end (UMBRA_WAIT), owner_cpu ==
  *                shadow_cpu
  *   -EOPNOTSUPP  forced wait back end cannot execute here
