@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <runner.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,10 +33,38 @@ static bool fails(int *countdown)
     return *countdown > 0 && --*countdown == 0;
 }
 
-int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x)
+/* Threads that run: counted by the threads themselves, so a joined one is out of the count. */
+static _Atomic int threads_alive;
+
+struct start {
+    void *(*fn)(void *);
+    void *arg;
+};
+
+void *__real_malloc(size_t);
+
+static void *counted(void *arg)
 {
-    return fails(&fail_thread) ? EAGAIN : __real_pthread_create(t, a, f, x);
+    struct start start = *(struct start *)arg;
+    void *result;
+
+    free(arg);
+    result = start.fn(start.arg);
+    atomic_fetch_sub(&threads_alive, 1);
+    return result;
+}
+
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg)
+{
+    struct start *start;
+
+    if (fails(&fail_thread))
+        return EAGAIN;
+    start = __real_malloc(sizeof(*start));
+    *start = (struct start){fn, arg};
+    atomic_fetch_add(&threads_alive, 1);
+    return __real_pthread_create(t, a, counted, start);
 }
 
 int __real_hwloc_set_cpubind(hwloc_topology_t, hwloc_const_cpuset_t, int);
@@ -50,7 +77,6 @@ int __wrap_hwloc_set_cpubind(hwloc_topology_t topology, hwloc_const_cpuset_t set
     return __real_hwloc_set_cpubind(topology, set, flags);
 }
 
-void *__real_malloc(size_t);
 void *__wrap_malloc(size_t size)
 {
     return fails(&fail_memory) ? NULL : __real_malloc(size);
@@ -80,46 +106,6 @@ static void create(struct umbra_shadow *shadow, struct umbra_topology *topology)
     struct umbra_shadow_options options = {.topology = topology};
 
     cr_assert_eq(shadow_create(shadow, &options), 0);
-}
-
-static unsigned threads_alive(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    unsigned count = 0;
-
-    cr_assert_not_null(tasks);
-    for (struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks))
-        count += entry->d_name[0] != '.';
-    closedir(tasks);
-    return count;
-}
-
-static void *nothing(void *arg)
-{
-    return arg;
-}
-
-/* How many there are once sanitizers have started their own, which they do beside the first. */
-static unsigned threads_before(void)
-{
-    pthread_t first;
-
-    cr_assert_eq(pthread_create(&first, NULL, nothing, NULL), 0);
-    pthread_join(first, NULL);
-    return threads_alive();
-}
-
-/*
- * A thread that ended may show for a moment after it was joined. Test frameworks and sanitizers
- * have threads of their own, so what counts is what was there before.
- */
-static void expect_threads(unsigned expected)
-{
-    uint64_t give_up = umbra_now_ns() + UINT64_C(2000000000);
-
-    while (threads_alive() != expected && umbra_now_ns() < give_up)
-        sched_yield();
-    cr_assert_eq(threads_alive(), expected);
 }
 
 static void increment(void *arg)
@@ -316,7 +302,6 @@ static void *open_gate_soon(void *arg)
 
 Test(shadow, destroy_waits_for_what_runs)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = topology_of("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
@@ -329,7 +314,7 @@ Test(shadow, destroy_waits_for_what_runs)
     cr_assert_eq(shadow_destroy(&shadow), 0);
     cr_assert_eq(count, 1);
     pthread_join(opener, NULL);
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
     umbra_topology_destroy(topology);
 }
 
@@ -376,7 +361,6 @@ Test(shadow, without_a_sibling_the_nearest_thread_is_taken_and_named)
 
 Test(shadow, core_of_four_ways_has_three_shadows)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = topology_of("core:2 pu:4");
     struct umbra_shadow_options options = {.topology = topology, .place_owner = true};
     struct umbra_shadow shadow[4];
@@ -398,13 +382,12 @@ Test(shadow, core_of_four_ways_has_three_shadows)
     cr_assert_eq(umbra_shadow_info(&shadow[1]).shadow_cpu, 2);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(shadow_destroy(&shadow[i]), 0);
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
     umbra_topology_destroy(topology);
 }
 
 Test(shadow, impossible_places_are_errors)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = topology_of("core:4 pu:1");
     struct umbra_topology *lonely = topology_of("core:1 pu:1");
     struct umbra_shadow_options at = {.topology = topology, .place_owner = true};
@@ -427,14 +410,13 @@ Test(shadow, impossible_places_are_errors)
     at = (struct umbra_shadow_options){.topology = lonely};
     shadow_destroy(&first);
     cr_assert_eq(shadow_create(&first, &at), -ENODEV, "no second hardware thread");
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
     umbra_topology_destroy(topology);
     umbra_topology_destroy(lonely);
 }
 
 Test(shadow, bad_wait_options_are_errors_and_leave_nothing)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = topology_of("core:1 pu:2");
     struct umbra_shadow_options options = {.topology = topology, .wait.backend = "hlt"};
     struct umbra_shadow shadow;
@@ -447,7 +429,7 @@ Test(shadow, bad_wait_options_are_errors_and_leave_nothing)
     unsetenv("UMBRA_WAIT");
     create(&shadow, topology); /* the place was not kept */
     shadow_destroy(&shadow);
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
     umbra_topology_destroy(topology);
 }
 
@@ -480,7 +462,6 @@ Test(shadow, real_machine_binds_both_and_gives_the_owner_its_binding_back)
 
 Test(shadow, thread_that_cannot_be_created_is_an_error)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = topology_of("core:1 pu:2");
     struct umbra_shadow_options options = {.topology = topology};
     struct umbra_shadow shadow;
@@ -491,7 +472,7 @@ Test(shadow, thread_that_cannot_be_created_is_an_error)
     cr_assert_eq(shadow_create(&shadow, &options), -EAGAIN);
     create(&shadow, topology);
     shadow_destroy(&shadow);
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
     umbra_topology_destroy(topology);
 }
 
@@ -506,7 +487,6 @@ Test(shadow, block_cost_that_cannot_be_measured_has_a_default)
 
 Test(shadow, processor_that_went_offline_is_an_error_and_nothing_stays_bound)
 {
-    unsigned threads = threads_before();
     struct umbra_topology *topology = NULL;
     struct umbra_shadow_options options = {0};
     cpu_set_t before, after;
@@ -523,7 +503,7 @@ Test(shadow, processor_that_went_offline_is_an_error_and_nothing_stays_bound)
         cr_assert_eq(fail_bind, 0);
         sched_getaffinity(0, sizeof(after), &after);
         cr_assert(CPU_EQUAL(&before, &after));
-        expect_threads(threads);
+        cr_assert_eq(threads_alive, 0);
     }
     create(&shadow, topology);
     shadow_destroy(&shadow);
@@ -532,7 +512,6 @@ Test(shadow, processor_that_went_offline_is_an_error_and_nothing_stays_bound)
 
 Test(shadow, memory_that_is_not_there_is_an_error_whichever_piece_it_is)
 {
-    unsigned threads = threads_before();
     struct umbra_shadow shadow;
     int error = -ENOMEM;
     int piece = 0;
@@ -550,7 +529,7 @@ Test(shadow, memory_that_is_not_there_is_an_error_whichever_piece_it_is)
     cr_assert_gt(piece, 1, "something is allocated");
     fail_memory = 0;
     shadow_destroy(&shadow);
-    expect_threads(threads);
+    cr_assert_eq(threads_alive, 0);
 }
 
 static int use_in_child(struct umbra_shadow *inherited, struct umbra_topology *topology)
