@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "shadow_fork.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,8 +16,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <umbra/shadow.h>
 
 #define LENGTH_NS 10000000u
 #define ROUNDS 101
@@ -162,16 +161,8 @@ static void futex_stop(struct bench_row *row)
 static int shadow_start(struct bench_row *row)
 {
     struct long_wait *state = row->state;
-    struct umbra_shadow_options options = {
-        .topology = bench_topology(row->bench),
-        .wait = *(const struct umbra_wait_options *)row->arg,
-        .place_owner = true,
-        .place_shadow = true,
-        .owner_cpu = bench_cpu(row->bench, 0),
-        .shadow_cpu = bench_cpu(row->bench, 1),
-    };
 
-    return shadow_create(&state->shadow, &options);
+    return shadow_fork_create(row, &state->shadow);
 }
 
 static int shadow_run(struct bench_row *row, struct bench_batch *batch)

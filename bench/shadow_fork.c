@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/shadow.h>
-
 struct shadow_state {
     struct umbra_shadow shadow; /* first, so that its slot is on the line of every other row */
     UM_ALIGNED(BENCH_LINES_ALIGN) uint64_t counter; /* the forked function adds */
@@ -50,9 +48,8 @@ static int create_without_environment(struct umbra_shadow *shadow,
     return error;
 }
 
-static int shadow_start(struct bench_row *row)
+int shadow_fork_create(const struct bench_row *row, struct umbra_shadow *shadow)
 {
-    struct shadow_state *state = bench_lines(row->bench);
     struct umbra_shadow_options options = {
         .topology = bench_topology(row->bench),
         .wait = *(const struct umbra_wait_options *)row->arg,
@@ -62,11 +59,18 @@ static int shadow_start(struct bench_row *row)
         .shadow_cpu = bench_cpu(row->bench, 1),
     };
 
+    if (options.wait.backend != NULL)
+        return create_without_environment(shadow, &options);
+    return shadow_create(shadow, &options);
+}
+
+static int shadow_start(struct bench_row *row)
+{
+    struct shadow_state *state = bench_lines(row->bench);
+
     row->state = state;
     state->counter = 0;
-    if (options.wait.backend != NULL)
-        return create_without_environment(&state->shadow, &options);
-    return shadow_create(&state->shadow, &options);
+    return shadow_fork_create(row, &state->shadow);
 }
 
 static int shadow_run(struct bench_row *row, struct bench_batch *batch)

@@ -5,12 +5,15 @@
 
 #include "harness.h"
 
-#include <umbra/wait.h>
+#include <umbra/shadow.h>
 
 /*
  * row->arg: the struct umbra_wait_options both sides wait by. A back end named there is used even
  * if UMBRA_WAIT names another. The shadow lives for one turn, since an idle one may spin.
  */
 extern const struct bench_ops shadow_fork_ops;
+
+/* A shadow on the second processor of --cpus, its owner on the first, waiting as row->arg says. */
+int shadow_fork_create(const struct bench_row *row, struct umbra_shadow *shadow);
 
 #endif
