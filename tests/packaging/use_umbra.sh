@@ -35,7 +35,7 @@ case $way in
         command -v cmake >/dev/null || exit 77
         install_library
         cp "$here/CMakeLists.txt" .
-        cmake -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" >log || { cat log; exit 1; }
+        cmake -G Ninja -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" >log || { cat log; exit 1; }
         cmake --build built
         mv built/consumer .
         ;;
