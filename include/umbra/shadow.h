@@ -145,7 +145,10 @@ UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
 /* Where the shadow is. Any thread; never blocks. */
 UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow);
 
-/* How the helper waited for work and the owner for joins. Any thread; never blocks. */
+/*
+ * How the helper waited for work and the owner for joins, the dozen rounds of shadow_create
+ * included. Any thread; never blocks.
+ */
 UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow);
 UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow);
 
@@ -361,12 +364,18 @@ UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
 
 /* ---- create and destroy ---- */
 
+/*
+ * The policy of both sides. When to park is measured between these two (um_shadow_measure), so it
+ * is not asked of umbra_wait_policy_init, which would start a thread of its own for that.
+ */
 UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
                                               const struct umbra_shadow_options *options)
 {
     struct umbra_wait_options wait = options->wait;
 
     wait.polite = wait.polite || shadow->info.shared == UMBRA_SHARED_CORE;
+    if (wait.block_cycles == 0)
+        wait.block_cycles = UMBRA_NEVER;
     return umbra_wait_policy_init(&shadow->policy, &wait);
 }
 
@@ -377,17 +386,59 @@ UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
     pthread_join(shadow->thread, NULL);
 }
 
-/* Starts the helper with its binding as its first function, and joins that. */
-UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow)
+/* A function that does nothing, to be woken up for. */
+UM_LINKONCE UM_COLD void um_shadow_nothing(void *arg)
 {
-    uint64_t signals = um_os_mask_signals();
-    int error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
+    (void)arg;
+}
 
+/* Runs on the helper, which is then not waiting: its next wait follows the final policy. */
+UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    shadow->helper_waiter.policy = &shadow->policy;
+}
+
+/* Median of half a round trip in which both sides park, ns. */
+UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
+{
+    uint64_t took[UM_BLOCK_TRIALS];
+
+    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
+        uint64_t start = um_os_now_ns();
+
+        shadow_fork(shadow, um_shadow_nothing, NULL);
+        shadow_join(shadow);
+        took[trial] = (um_os_now_ns() - start) / 2;
+    }
+    return um_block_median(took);
+}
+
+/*
+ * Starts the helper with its binding as its first function, and joins that. Until both sides know
+ * what a wake-up between them costs they park at once.
+ */
+UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measure)
+{
+    struct umbra_wait_policy at_once = shadow->policy;
+    uint64_t signals = um_os_mask_signals();
+    int error;
+
+    at_once.spin_cycles = at_once.block_cycles = 0;
+    umbra_waiter_init(&shadow->owner_waiter, &at_once);
+    umbra_waiter_init(&shadow->helper_waiter, &at_once);
+    error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
     um_os_unmask_signals(signals);
     if (error)
         return -error;
     shadow_fork(shadow, um_shadow_bind, shadow);
     shadow_join(shadow);
+    if (!shadow->bind_error && measure)
+        shadow->policy.block_cycles = um_block_cycles(um_shadow_measure(shadow));
+    shadow_fork(shadow, um_shadow_settle_helper, shadow);
+    shadow_join(shadow);
+    shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
     if (shadow->bind_error)
         um_shadow_end_thread(shadow);
     return shadow->bind_error;
@@ -422,13 +473,11 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
                                                             info->shadow_cpu);
     info->bound = umbra_topology_binds(shadow->topology);
     error = um_shadow_make_policy(shadow, options);
-    if (!error) {
-        umbra_waiter_init(&shadow->owner_waiter, &shadow->policy);
-        umbra_waiter_init(&shadow->helper_waiter, &shadow->policy);
-        error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);
-    }
     if (!error)
-        error = um_shadow_start(shadow);
+        error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);
+    if (!error)
+        error = um_shadow_start(shadow, options->wait.mode == UMBRA_WAIT_TWO_PHASE &&
+                                            options->wait.block_cycles == 0);
     if (error)
         um_shadow_leave(shadow);
     return error;

@@ -10,9 +10,10 @@
  *   park      sleep in the kernel (futex)                      -
  *
  * This is the two-phase wait of Hori et al. ("Shadow Thread", section 2.2, Figure 7) with a third
- * phase, so that an oversubscribed or virtual machine gets its processor back. Spinning for as long
- * as blocking costs is at most twice as slow as the best possible choice (Karlin et al., 1990);
- * that cost is the default of block_cycles, measured once.
+ * phase, so that an oversubscribed or virtual machine gets its processor back. Not to park for as
+ * long as parking costs is never more than twice as slow as the best choice in hindsight (Karlin et
+ * al., 1990); the default of block_cycles is twice that cost, measured once (detail/block.h says
+ * why twice).
  *
  * Use. One struct umbra_waiter for each thread that waits; it may wait on any word, one at a time.
  *
@@ -118,8 +119,9 @@ _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
 /*
  * Makes a policy. Chooses the back end: forced by UMBRA_WAIT or options->backend, else the best
  * one that the processor announces and that measurement accepts (once per process, some 10 us for
- * each). The default block_cycles is the cost of a kernel sleep and wake-up, measured once per
- * process with a short-lived thread (about 1 ms); give a value to avoid that. options may be NULL.
+ * each). The default block_cycles is twice the cost of a kernel wake-up, measured once per
+ * process with a short-lived thread (about 1 ms); give a value to avoid that. A caller bound to a
+ * single processor cannot measure it and gets 40 us. options may be NULL.
  * Any thread; blocks for those times. Returns 0, -EINVAL (no such back end), -EOPNOTSUPP (forced
  * back end cannot execute here), policy untouched on failure.
  */
@@ -516,7 +518,7 @@ UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
         break;
     case UMBRA_WAIT_TWO_PHASE:
         spin = spin ? spin : umbra_ns_to_cycles(UMBRA_SPIN_NS);
-        block = block ? block : umbra_ns_to_cycles(um_block_ns());
+        block = block ? block : um_block_cycles(um_block_ns());
         break;
     }
     policy->spin_cycles = spin;

@@ -12,6 +12,7 @@
  *   unsigned long um_os_hwcap(unsigned which)            entry of the auxiliary vector, or 0
  *   uint64_t um_os_riscv_hwprobe(int64_t key)            value of a RISC-V probe key, or 0
  *   int um_os_try(void (*fn)(void *), void *arg)         does fn run without a fatal signal?
+ *   bool um_os_pinned(void)                              may the caller use one processor only?
  *   uint64_t um_os_mask_signals(void)                    block signals in this thread
  *   void um_os_unmask_signals(uint64_t saved)            undo that
  *

@@ -115,6 +115,21 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
     return status == 0 ? 0 : -EOPNOTSUPP;
 }
 
+#define UM_LINUX_MASK_WORDS 128 /* 8192 processors, as many as a kernel is built for */
+
+UM_LINKONCE UM_COLD bool um_os_pinned(void)
+{
+    unsigned long mask[UM_LINUX_MASK_WORDS];
+    int saved = errno;
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+    int processors = 0;
+
+    errno = saved;
+    for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
+        processors += __builtin_popcountl(mask[i]);
+    return processors == 1;
+}
+
 /* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, STKFLT, VTALRM PROF, SYS, and glibc's 32 to 34 */
 #define UM_LINUX_KEPT_SIGNALS                                                                      \
     (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \

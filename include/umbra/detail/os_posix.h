@@ -113,6 +113,11 @@ UM_INLINE int um_os_try(void (*fn)(void *), void *arg)
     return -ENOSYS;
 }
 
+UM_INLINE bool um_os_pinned(void)
+{
+    return false;
+}
+
 /* Strict C11 shows no signal masks: handlers may run in any thread. */
 UM_INLINE uint64_t um_os_mask_signals(void)
 {
