@@ -54,7 +54,7 @@
 enum umbra_wait_mode {
     UMBRA_WAIT_TWO_PHASE, /* spin, monitor, park: the default */
     UMBRA_WAIT_SPIN,      /* spin for ever: lowest latency, burns the processor */
-    UMBRA_WAIT_MONITOR,   /* monitor at once, never park */
+    UMBRA_WAIT_MONITOR,   /* monitor at once (with back end pause: after spinning), never park */
     UMBRA_WAIT_PARK       /* park at once */
 };
 
@@ -509,8 +509,8 @@ UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
     case UMBRA_WAIT_SPIN:
         spin = block = UMBRA_NEVER;
         break;
-    case UMBRA_WAIT_MONITOR:
-        spin = 0;
+    case UMBRA_WAIT_MONITOR: /* pauses are no monitor: they must not be slower than a spin */
+        spin = policy->backend == UMBRA_BACKEND_PAUSE ? umbra_ns_to_cycles(UMBRA_SPIN_NS) : 0;
         block = UMBRA_NEVER;
         break;
     case UMBRA_WAIT_PARK:
