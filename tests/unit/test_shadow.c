@@ -477,14 +477,38 @@ Test(shadow, thread_that_cannot_be_created_is_an_error)
     umbra_topology_destroy(topology);
 }
 
-Test(shadow, block_cost_that_cannot_be_measured_has_a_default)
+static void expect_default_block_cost(void)
 {
     struct umbra_wait_policy policy;
 
-    fail_thread = 1;
     cr_assert_eq(umbra_wait_policy_init(&policy, NULL), 0);
     cr_assert_eq(policy.block_cycles, umbra_ns_to_cycles(2 * UM_BLOCK_UNMEASURED_NS));
+    cr_assert_eq(threads_alive, 0);
 }
+
+Test(shadow, block_cost_has_a_default_without_a_thread_to_measure_it)
+{
+    fail_thread = 1;
+    expect_default_block_cost();
+}
+
+Test(shadow, block_cost_has_a_default_without_a_second_thread_to_measure_it)
+{
+    fail_thread = 2;
+    expect_default_block_cost();
+}
+
+#ifndef UMBRA_POSIX_ONLY
+Test(shadow, block_cost_has_a_default_on_a_single_processor)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    expect_default_block_cost();
+}
+#endif
 
 Test(shadow, processor_that_went_offline_is_an_error_and_nothing_stays_bound)
 {

@@ -26,10 +26,12 @@
 #define UM_BLOCK_MOST_NS 200000
 #define UM_BLOCK_UNMEASURED_NS 20000
 
-/* Two words that carry the trial's number there and back. */
+/* Two words that carry the trial's number there and back, and what came out. */
 struct um_block_probe {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 there; /* written by the measuring thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 back;  /* written by its partner */
+    bool apart;                                       /* partner: it has a processor of its own */
+    uint64_t ns;                                      /* measuring thread: the cost, 0: unknown */
 };
 
 UM_LINKONCE UM_COLD void um_block_await(um_atomic_u32 *word, uint32_t trial)
@@ -43,17 +45,6 @@ UM_LINKONCE UM_COLD void um_block_send(um_atomic_u32 *word, uint32_t trial)
 {
     um_atomic_store(word, trial, release); /* release: pairs with the acquire in um_block_await */
     um_os_futex_wake(word);
-}
-
-UM_LINKONCE UM_COLD void *um_block_partner(void *arg)
-{
-    struct um_block_probe *probe = arg;
-
-    for (uint32_t trial = 1; trial <= UM_BLOCK_TRIALS; trial++) {
-        um_block_await(&probe->there, trial);
-        um_block_send(&probe->back, trial);
-    }
-    return NULL;
 }
 
 UM_LINKONCE UM_COLD uint64_t um_block_median(uint64_t took[UM_BLOCK_TRIALS])
@@ -71,27 +62,41 @@ UM_LINKONCE UM_COLD uint64_t um_block_cycles(uint64_t cost_ns)
     return umbra_ns_to_cycles(ns > UM_BLOCK_MOST_NS ? UM_BLOCK_MOST_NS : ns);
 }
 
-/*
- * Median of half a round trip in which both sides sleep. Not where the caller is bound to a single
- * processor: its partner would be bound there too, and wake up ten times as fast as elsewhere.
- */
-UM_LINKONCE UM_COLD uint64_t um_block_measure(void)
+UM_LINKONCE UM_COLD void *um_block_partner(void *arg)
 {
-    struct um_block_probe probe = {0};
+    struct um_block_probe *probe = arg;
+
+    probe->apart = um_os_bind_nth(1) != -ENODEV;
+    for (uint32_t trial = 1; trial <= UM_BLOCK_TRIALS; trial++) {
+        um_block_await(&probe->there, trial);
+        um_block_send(&probe->back, trial);
+    }
+    return NULL;
+}
+
+/*
+ * Median of half a round trip in which both sides sleep. Two threads of its own, on two processors:
+ * left to itself the system may put both on one, where a wake-up costs a tenth.
+ */
+UM_LINKONCE UM_COLD void *um_block_measure(void *arg)
+{
+    struct um_block_probe *probe = arg;
     uint64_t took[UM_BLOCK_TRIALS];
     pthread_t partner;
 
-    if (um_os_pinned() || pthread_create(&partner, NULL, um_block_partner, &probe) != 0)
-        return UM_BLOCK_UNMEASURED_NS;
+    if (pthread_create(&partner, NULL, um_block_partner, probe) != 0)
+        return NULL;
+    um_os_bind_nth(0);
     for (uint32_t trial = 1; trial <= UM_BLOCK_TRIALS; trial++) {
         uint64_t start = um_os_now_ns();
 
-        um_block_send(&probe.there, trial);
-        um_block_await(&probe.back, trial);
+        um_block_send(&probe->there, trial);
+        um_block_await(&probe->back, trial);
         took[trial - 1] = (um_os_now_ns() - start) / 2;
     }
     pthread_join(partner, NULL);
-    return um_block_median(took);
+    probe->ns = probe->apart ? um_block_median(took) : 0;
+    return NULL;
 }
 
 /* The measured cost, made once. */
@@ -104,7 +109,12 @@ UM_LINKONCE struct um_block um_block = {PTHREAD_ONCE_INIT, 0};
 
 UM_LINKONCE UM_COLD void um_block_init(void)
 {
-    um_block.ns = um_block_measure();
+    struct um_block_probe probe = {0};
+    pthread_t measuring;
+
+    if (pthread_create(&measuring, NULL, um_block_measure, &probe) == 0)
+        pthread_join(measuring, NULL);
+    um_block.ns = probe.ns ? probe.ns : UM_BLOCK_UNMEASURED_NS;
 }
 
 /* Nanoseconds that a wake-up through the kernel takes in this process. */

@@ -117,17 +117,23 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
 
 #define UM_LINUX_MASK_WORDS 128 /* 8192 processors, as many as a kernel is built for */
 
-UM_LINKONCE UM_COLD bool um_os_pinned(void)
+UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
 {
-    unsigned long mask[UM_LINUX_MASK_WORDS];
+    unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
+    unsigned long one[UM_LINUX_MASK_WORDS] = {0};
+    unsigned bits = 8 * sizeof(usable[0]);
     int saved = errno;
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
-    int processors = 0;
+    int result = -ENODEV;
 
+    syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
+    for (unsigned cpu = 0; cpu < UM_LINUX_MASK_WORDS * bits && result == -ENODEV; cpu++) {
+        if ((usable[cpu / bits] >> cpu % bits & 1) == 0 || n-- > 0)
+            continue;
+        one[cpu / bits] = 1ul << cpu % bits;
+        result = syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
+    }
     errno = saved;
-    for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
-        processors += __builtin_popcountl(mask[i]);
-    return processors == 1;
+    return result;
 }
 
 /* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, STKFLT, VTALRM PROF, SYS, and glibc's 32 to 34 */

@@ -113,9 +113,10 @@ UM_INLINE int um_os_try(void (*fn)(void *), void *arg)
     return -ENOSYS;
 }
 
-UM_INLINE bool um_os_pinned(void)
+UM_INLINE int um_os_bind_nth(unsigned n)
 {
-    return false;
+    (void)n;
+    return -ENOSYS;
 }
 
 /* Strict C11 shows no signal masks: handlers may run in any thread. */
