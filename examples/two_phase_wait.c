@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,26 @@ static const char *const mode_names[] = {[UMBRA_WAIT_TWO_PHASE] = "two-phase",
                                          [UMBRA_WAIT_MONITOR] = "monitor",
                                          [UMBRA_WAIT_PARK] = "park"};
 
+/* ---- places ---- */
+
+/*
+ * Each thread on a processor of its own. Left alone the system may put both on one, where each
+ * waits in vain until it parks.
+ */
+static cpu_set_t usable;
+
+static void place(int nth)
+{
+    cpu_set_t place;
+
+    CPU_ZERO(&place);
+    nth %= CPU_COUNT(&usable);
+    for (int cpu = 0; nth >= 0; cpu++)
+        if (CPU_ISSET((size_t)cpu, &usable) && nth-- == 0)
+            CPU_SET((size_t)cpu, &place);
+    pthread_setaffinity_np(pthread_self(), sizeof(place), &place);
+}
+
 /* ---- the two threads ---- */
 
 struct producer {
@@ -66,6 +87,7 @@ static void *produce(void *arg)
     const struct producer *self = arg;
     struct mailbox *mailbox = self->mailbox;
 
+    place(1);
     for (unsigned long i = 1; i <= self->items; i++) {
         work_for(self->work_us);
         umbra_wait_until_equal32(&mailbox->producer, &mailbox->state, EMPTY, UINT32_MAX,
@@ -251,6 +273,8 @@ int main(int argc, char **argv)
     printf("%lu numbers each, %s\n\n%10s %8s %8s %8s %12s %10s %10s\n", options.items,
            mode_names[options.mode], "work, us", "spin", "monitor", "park", "us a number",
            "burned, ms", "of elapsed");
+    sched_getaffinity(0, sizeof(usable), &usable);
+    place(0);
     status = 0;
     for (unsigned i = 0; i < options.n_works; i++)
         status |= run(&policy, options.items, options.works_us[i]);

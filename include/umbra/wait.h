@@ -16,6 +16,8 @@
  * why twice).
  *
  * Use. One struct umbra_waiter for each thread that waits; it may wait on any word, one at a time.
+ * Bind the threads apart (umbra/topology.h): a waiter that shares the processor of the thread it
+ * waits for keeps it from running until it parks.
  *
  *     waiting thread                                     signalling thread
  *     umbra_wait_while_equal32(&waiter, &word, 0,        data = ...;
