@@ -136,7 +136,7 @@ UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
     return result;
 }
 
-/* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, STKFLT, VTALRM PROF, SYS, and glibc's 32 to 34 */
+/* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, VTALRM PROF, SYS, and glibc's 32 to 34 */
 #define UM_LINUX_KEPT_SIGNALS                                                                      \
     (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \
      UINT64_C(1) << 10 | UINT64_C(1) << 25 | UINT64_C(1) << 26 | UINT64_C(1) << 30 |               \
