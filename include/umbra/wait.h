@@ -48,7 +48,7 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/park_protocol.h>
 
-/* Default length of the spin phase, ns: what folly and Linux's mutexes take as well. */
+/* Default length of the spin phase, ns: the bound that folly uses as well. */
 #ifndef UMBRA_SPIN_NS
 #define UMBRA_SPIN_NS 2000
 #endif
