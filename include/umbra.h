@@ -2,6 +2,9 @@
 /*
  * All of Umbra. Each header also stands alone, and includes only what lies below it:
  *
+ *   umbra/event.h      what fibers and threads wait for, on any core
+ *   umbra/core.h       one scheduler a core; spawn and join
+ *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
  *   umbra/shadow.h     a helper thread beside its owner: fork, join
  *   umbra/wait.h       wait for a word: spin, monitor, park
  *   umbra/cpu.h        pause, prefetch, time stamp
@@ -13,7 +16,10 @@
 #ifndef UMBRA_H
 #define UMBRA_H
 
+#include <umbra/core.h>
 #include <umbra/cpu.h>
+#include <umbra/event.h>
+#include <umbra/fiber.h>
 #include <umbra/shadow.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>

@@ -189,6 +189,14 @@ UM_LINKONCE int umbra_topology_bind(const struct umbra_topology *topology, int c
 UM_LINKONCE int umbra_topology_unbind(const struct umbra_topology *topology,
                                       struct umbra_affinity *saved);
 
+/*
+ * Places memory (whole pages that were not touched yet) on a NUMA node, or elsewhere if that is
+ * full. Any thread. Best effort: a described machine, a single node, a system that cannot, or no
+ * such node leave the memory to whoever touches it first.
+ */
+UM_LINKONCE void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
+                                            size_t bytes, int node);
+
 /* The cpu the caller runs on; on a described machine its first. -ENODEV: not an allowed one. */
 UM_LINKONCE int umbra_topology_current_cpu(const struct umbra_topology *topology);
 
@@ -440,6 +448,21 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     if (saved != NULL)
         *saved = note;
     return 0;
+}
+
+UM_LINKONCE UM_COLD void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
+                                                    size_t bytes, int node)
+{
+    hwloc_obj_t object;
+    int saved = errno;
+
+    if (!topology->binds || node < 0 || umbra_topology_nodes(topology) < 2)
+        return;
+    object = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
+    if (object)
+        hwloc_set_area_membind(topology->hw, at, bytes, object->nodeset, HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_BYNODESET);
+    errno = saved;
 }
 
 /* The calling thread's binding made just after this one, NULL if there is none. */

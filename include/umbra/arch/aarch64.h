@@ -71,6 +71,15 @@ UM_INLINE uintptr_t um_arch_thread_id(void)
     return (uintptr_t)__builtin_thread_pointer();
 }
 
+/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+UM_INLINE uintptr_t um_arch_stack_pointer(void)
+{
+    uintptr_t here;
+
+    __asm__ volatile("mov %0, sp" : "=r"(here));
+    return here;
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

@@ -48,6 +48,12 @@ UM_INLINE uintptr_t um_arch_thread_id(void)
     return (uintptr_t)pthread_self();
 }
 
+/* Near enough: the frame that this is inlined in. */
+UM_INLINE uintptr_t um_arch_stack_pointer(void)
+{
+    return (uintptr_t)__builtin_frame_address(0);
+}
+
 /* Fetches a line for reading, or for writing, and never faults. */
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {

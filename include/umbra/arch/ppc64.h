@@ -61,6 +61,15 @@ UM_INLINE uintptr_t um_arch_thread_id(void)
     return (uintptr_t)pthread_self();
 }
 
+/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+UM_INLINE uintptr_t um_arch_stack_pointer(void)
+{
+    uintptr_t here;
+
+    __asm__ volatile("mr %0, 1" : "=r"(here));
+    return here;
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

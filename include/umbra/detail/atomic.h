@@ -22,6 +22,16 @@ typedef _Atomic uintptr_t um_atomic_uptr;
 #define um_atomic_store(p, value, order) atomic_store_explicit((p), (value), memory_order_##order)
 #define um_atomic_exchange(p, value, order)                                                        \
     atomic_exchange_explicit((p), (value), memory_order_##order)
+#define um_atomic_fetch_add(p, value, order)                                                       \
+    atomic_fetch_add_explicit((p), (value), memory_order_##order)
+#define um_atomic_fetch_or(p, value, order)                                                        \
+    atomic_fetch_or_explicit((p), (value), memory_order_##order)
+#define um_atomic_fetch_and(p, value, order)                                                       \
+    atomic_fetch_and_explicit((p), (value), memory_order_##order)
+/* Whether *p was *expected and is now value; if not, *expected is what was found. */
+#define um_atomic_cas(p, expected, value, order, failed)                                           \
+    atomic_compare_exchange_strong_explicit((p), (expected), (value), memory_order_##order,        \
+                                            memory_order_##failed)
 
 /* An ordinary variable that a protocol protects; the checker looks for races on it. */
 #define um_plain(type) type

@@ -20,6 +20,8 @@
 #include <stdint.h>
 
 #define UM_INLINE static inline __attribute__((unused))
+/* For functions that switch fibers: a return after a switch is mispredicted (detail/join.h). */
+#define UM_ALWAYS_INLINE static inline __attribute__((unused, always_inline))
 #define UM_LINKONCE __attribute__((weak, visibility("hidden")))
 #define UM_COLD __attribute__((cold, noinline))
 #define UM_ALIGNED(bytes) __attribute__((aligned(bytes)))

@@ -15,6 +15,16 @@
  *   int um_os_bind_nth(unsigned n)                       bind the caller to one of its processors
  *   uint64_t um_os_mask_signals(void)                    block signals in this thread
  *   void um_os_unmask_signals(uint64_t saved)            undo that
+ *   void *um_os_map(size_t bytes)                        fresh zeroed memory, or NULL
+ *   void um_os_unmap(void *at, size_t bytes)             gives all of it back
+ *   int um_os_guard(void *at, size_t bytes, int how)     makes pages fault; how: enum um_guard
+ *   size_t um_os_resident(void *at, size_t bytes)        see below
+ *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
+ *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
+ *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
+ *                                                        what the dynamic linker knows of it
+ *
+ * um_os_resident: how many of the bytes, all whole pages, from their end downwards, are in memory.
  *
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
@@ -34,6 +44,20 @@
 
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
+
+#define UM_OS_PAGE 4096 /* the unit of stacks and guards; systems with larger pages round up */
+
+/* How stacks are guarded: by an advice that costs no mapping of its own (Linux 6.13), by
+ * protection, which splits the mapping, or not at all. */
+enum um_guard { UM_GUARD_UNKNOWN, UM_GUARD_ADVICE, UM_GUARD_PROTECTION, UM_GUARD_NONE };
+
+/* What is known of an address in the program. */
+struct um_os_symbol {
+    const char *file;    /* what it is loaded from */
+    const void *base;    /* where that begins */
+    const char *name;    /* the function's, or NULL */
+    const void *address; /* where that begins */
+};
 
 #if defined(__linux__) && !defined(UMBRA_POSIX_ONLY)
 #include <umbra/detail/os_linux.h>

@@ -21,6 +21,7 @@
 #pragma GCC diagnostic ignored "-Wredundant-decls"
 extern long syscall(long number, ...);
 extern int clock_gettime(int clock, struct timespec *now);
+extern int dladdr(const void *address, void *info) __attribute__((weak)); /* libdl before 2.34 */
 #pragma GCC diagnostic pop
 
 #define UM_LINUX_CLOCK_MONOTONIC 1
@@ -161,6 +162,139 @@ UM_INLINE uint64_t um_os_mask_signals(void)
 UM_INLINE void um_os_unmask_signals(uint64_t saved)
 {
     um_linux_set_signals(saved);
+}
+
+/* ---- memory ---- */
+
+#define UM_LINUX_PROT_READ_WRITE 3
+#define UM_LINUX_PROT_NONE 0
+#if defined(__powerpc__) || defined(__sparc__)
+#define UM_LINUX_MAP_NORESERVE 0x40
+#else
+#define UM_LINUX_MAP_NORESERVE 0x4000
+#endif
+#define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
+#define UM_LINUX_MADV_NOHUGEPAGE 15
+#define UM_LINUX_MADV_GUARD_INSTALL 102
+#define UM_LINUX_AT_PAGESZ 6
+#define UM_LINUX_AT_MINSIGSTKSZ 51
+#define UM_LINUX_LEAST_SIGSTKSZ 2048
+
+/* No huge pages: a stack of which one page is used must not cost 2 MiB. */
+UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
+{
+    int saved = errno;
+    long at = syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE,
+                      UM_LINUX_MAP_PRIVATE_ANONYMOUS | UM_LINUX_MAP_NORESERVE, -1, 0L);
+
+    if (at != -1)
+        syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_NOHUGEPAGE);
+    errno = saved;
+    return at == -1 ? NULL : (void *)at;
+}
+
+UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
+{
+    int saved = errno;
+
+    syscall(SYS_munmap, at, bytes);
+    errno = saved;
+}
+
+UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
+{
+    int saved = errno;
+    int error = 0;
+
+    if (how == UM_GUARD_ADVICE)
+        error = syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
+    else if (how == UM_GUARD_PROTECTION)
+        error = syscall(SYS_mprotect, at, bytes, UM_LINUX_PROT_NONE) == 0 ? 0 : -errno;
+    errno = saved;
+    return error;
+}
+
+/*
+ * Whether the kernel itself finds a page unreadable: writing from it into a pipe must fail. Advice
+ * is not trusted, since emulators accept what they do not know.
+ */
+UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
+{
+    int saved = errno;
+    int fd[2];
+    bool faults;
+
+    if (syscall(SYS_pipe2, fd, 0) != 0) {
+        errno = saved;
+        return false;
+    }
+    faults = syscall(SYS_write, fd[1], at, 1L) == -1 && errno == EFAULT;
+    syscall(SYS_close, fd[0]);
+    syscall(SYS_close, fd[1]);
+    errno = saved;
+    return faults;
+}
+
+UM_LINKONCE UM_COLD size_t um_os_resident(void *at, size_t bytes)
+{
+    size_t resident = 0;
+    int saved = errno;
+
+    while (resident < bytes) {
+        unsigned char in_memory = 0;
+
+        if (syscall(SYS_mincore, (char *)at + bytes - resident - UM_OS_PAGE, (long)UM_OS_PAGE,
+                    &in_memory) != 0 ||
+            !(in_memory & 1))
+            break;
+        resident += UM_OS_PAGE;
+    }
+    errno = saved;
+    return resident;
+}
+
+UM_LINKONCE UM_COLD size_t um_os_least_stack(void)
+{
+    size_t bytes = um_os_hwcap(UM_LINUX_AT_MINSIGSTKSZ);
+
+    return bytes > UM_LINUX_LEAST_SIGSTKSZ ? bytes : UM_LINUX_LEAST_SIGSTKSZ;
+}
+
+UM_INLINE size_t um_os_page_bytes(void)
+{
+    return um_os_hwcap(UM_LINUX_AT_PAGESZ);
+}
+
+UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+{
+    int saved = errno;
+
+    while (bytes > 0) {
+        long written = syscall(SYS_write, fd, at, bytes);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        at = (const char *)at + written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
+{
+    struct { /* Dl_info, the same in glibc and musl */
+        const char *file;
+        void *base;
+        const char *name;
+        void *address;
+    } info;
+
+    if (!dladdr || dladdr(at, &info) == 0 || !info.file)
+        return false;
+    *symbol = (struct um_os_symbol){info.file, info.base, info.name, info.address};
+    return true;
 }
 
 #endif

@@ -12,6 +12,9 @@
 #define UMBRA_DETAIL_OS_POSIX_H
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <umbra/detail/atomic.h>
@@ -128,6 +131,66 @@ UM_INLINE uint64_t um_os_mask_signals(void)
 UM_INLINE void um_os_unmask_signals(uint64_t saved)
 {
     (void)saved;
+}
+
+/* ---- memory: from the heap, without guards ---- */
+
+UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
+{
+    void *at = aligned_alloc(UM_OS_PAGE, bytes);
+
+    if (at)
+        memset(at, 0, bytes);
+    return at;
+}
+
+UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
+{
+    (void)bytes;
+    free(at);
+}
+
+UM_INLINE int um_os_guard(void *at, size_t bytes, int how)
+{
+    (void)at;
+    (void)bytes;
+    return how == UM_GUARD_NONE ? 0 : -ENOSYS;
+}
+
+UM_INLINE bool um_os_faults(const void *at)
+{
+    (void)at;
+    return false;
+}
+
+UM_INLINE size_t um_os_resident(void *at, size_t bytes)
+{
+    (void)at;
+    return bytes;
+}
+
+UM_INLINE size_t um_os_least_stack(void)
+{
+    return 2048; /* MINSIGSTKSZ, where it is a constant */
+}
+
+UM_INLINE size_t um_os_page_bytes(void)
+{
+    return UM_OS_PAGE;
+}
+
+/* Standard error only: ISO C knows no file descriptors. */
+UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+{
+    if (fd == 2)
+        fwrite(at, 1, bytes, stderr);
+}
+
+UM_INLINE bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
+{
+    (void)at;
+    (void)symbol;
+    return false;
 }
 
 #endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Contexts: a stack and where on it to go on. Private to the library; the only file that names
+ * Boost.Context.
+ *
+ * um_context_switch is the one function that switches. The side that runs next saves the context
+ * of the side that left: a jump carries the address of the leaving context, and whoever arrives
+ * stores the leaver's stack pointer there. So until the jump has been made nobody can resume a
+ * context that is still in use.
+ *
+ * Sanitizers. AddressSanitizer is told the bounds of the stack it arrives on and keeps a shadow
+ * ("fake") stack a context; ThreadSanitizer has a fiber a context and takes a switch for
+ * synchronisation; Valgrind knows each stack by its bounds. Without them nothing of this is
+ * compiled in, but for one word in the struct, so that it is the same everywhere.
+ *
+ * Boost 1.87 stopped exporting the C names of the two functions and exports C++ ones instead.
+ */
+#ifndef UMBRA_CONTEXT_H
+#define UMBRA_CONTEXT_H
+
+#include <boost/version.hpp>
+
+#include <umbra/detail/base.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define UM_CONTEXT_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define UM_CONTEXT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UM_CONTEXT_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define UM_CONTEXT_TSAN 1
+#endif
+#endif
+
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define UM_CONTEXT_VALGRIND 1
+#endif
+#endif
+
+#if BOOST_VERSION >= 108700
+#define UM_BOOST_NAME(c_name, cxx_name) __asm__(cxx_name)
+#else
+#define UM_BOOST_NAME(c_name, cxx_name) __asm__(c_name)
+#endif
+
+/* What Boost's functions hand over: where the jump came from, and a pointer. */
+struct um_arrival {
+    void *from;
+    void *data;
+};
+
+void *um_boost_make(void *stack_high, size_t stack_bytes, void (*entry)(struct um_arrival arrival))
+    UM_BOOST_NAME("make_fcontext",
+                  "_ZN5boost7context6detail13make_fcontextEPvmPFvNS1_10transfer_tEE");
+struct um_arrival um_boost_jump(void *to, void *data)
+    UM_BOOST_NAME("jump_fcontext", "_ZN5boost7context6detail13jump_fcontextEPvS2_");
+
+#ifdef UM_CONTEXT_ASAN
+void __sanitizer_start_switch_fiber(void **fake_stack, const void *low, size_t bytes);
+void __sanitizer_finish_switch_fiber(void *fake_stack, const void **low, size_t *bytes);
+#endif
+#ifdef UM_CONTEXT_TSAN
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void *fiber);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+#endif
+
+/* A context. Whoever runs on it, and whoever switches to it, on one core. */
+struct um_context {
+    void *sp;         /* where it stands while it does not run; the side that runs next writes */
+    void *stack_low;  /* its stack; the context of a thread: NULL until it is known */
+    void *stack_high; /* one past its end */
+    void *sanitizer;  /* ThreadSanitizer's fiber, AddressSanitizer's fake stack, Valgrind's id */
+};
+
+/* What a context runs. It must not return. */
+typedef void um_context_entry(struct um_context *self);
+
+/* ---- what the sanitizers are told ---- */
+
+/* Before `from` leaves for `to`. */
+UM_ALWAYS_INLINE void um_context_leaving(struct um_context *from, const struct um_context *to)
+{
+#if defined(UM_CONTEXT_ASAN)
+    __sanitizer_start_switch_fiber(&from->sanitizer, to->stack_low,
+                                   (size_t)((char *)to->stack_high - (char *)to->stack_low));
+#elif defined(UM_CONTEXT_TSAN)
+    __tsan_switch_to_fiber(to->sanitizer, 0);
+    (void)from;
+#else
+    (void)from;
+    (void)to;
+#endif
+}
+
+/* After `self` was switched to, from `from`. */
+UM_ALWAYS_INLINE void um_context_arrived(struct um_context *self, struct um_context *from)
+{
+#if defined(UM_CONTEXT_ASAN)
+    const void *low;
+    size_t bytes;
+
+    __sanitizer_finish_switch_fiber(self->sanitizer, &low, &bytes);
+    if (!from->stack_low) { /* a thread's stack: known from now on */
+        from->stack_low = (void *)(uintptr_t)low;
+        from->stack_high = (char *)from->stack_low + bytes;
+    }
+#else
+    (void)self;
+    (void)from;
+#endif
+}
+
+/* ---- switching ---- */
+
+/*
+ * Leaves `from`, which runs, for `to`, which does not; returns when somebody switches back. May
+ * return on another thread than it was called on, if `from` was never to stay on one.
+ */
+UM_ALWAYS_INLINE void um_context_switch(struct um_context *from, struct um_context *to)
+{
+    void *sp = to->sp;
+    struct um_arrival arrival;
+    struct um_context *left;
+
+    um_context_leaving(from, to);
+    arrival = um_boost_jump(sp, from);
+    left = (struct um_context *)arrival.data;
+    um_context_arrived(from, left);
+    left->sp = arrival.from;
+}
+
+/* ---- making ---- */
+
+/* What a new context needs to know, handed over by a first jump there and back. */
+struct um_context_birth {
+    struct um_context *self;
+    um_context_entry *entry;
+};
+
+/*
+ * The first function on a new stack. It is not instrumented: ThreadSanitizer does not know yet that
+ * the stack has changed when it begins.
+ */
+UM_LINKONCE __attribute__((no_sanitize("address"), no_sanitize("thread"))) void
+um_context_begin(struct um_arrival arrival)
+{
+    struct um_context_birth birth = *(const struct um_context_birth *)arrival.data;
+    struct um_context *left;
+
+    arrival = um_boost_jump(arrival.from, NULL); /* back to um_context_make */
+    left = (struct um_context *)arrival.data;
+#ifdef UM_CONTEXT_ASAN
+    birth.self->sanitizer = NULL; /* no fake stack yet */
+#endif
+    um_context_arrived(birth.self, left);
+    left->sp = arrival.from;
+    birth.entry(birth.self);
+}
+
+/*
+ * Makes a context that will run entry(c) on the stack between low and high. high: 16-byte aligned.
+ * Any thread. Must not be on a stack that is in use.
+ */
+UM_LINKONCE __attribute__((no_sanitize("address"), no_sanitize("thread"))) void
+um_context_make(struct um_context *c, void *low, void *high, um_context_entry *entry)
+{
+    struct um_context_birth birth = {c, entry};
+    size_t bytes = (size_t)((char *)high - (char *)low);
+
+    c->stack_low = low;
+    c->stack_high = high;
+    c->sanitizer = NULL;
+    c->sp = um_boost_jump(um_boost_make(high, bytes, um_context_begin), &birth).from;
+#if defined(UM_CONTEXT_TSAN)
+    c->sanitizer = __tsan_create_fiber(0);
+#elif defined(UM_CONTEXT_VALGRIND) && !defined(UM_CONTEXT_ASAN)
+    c->sanitizer = (void *)(uintptr_t)VALGRIND_STACK_REGISTER(low, high);
+#endif
+}
+
+/* The calling thread's own stack as a context, to be switched away from. */
+UM_LINKONCE void um_context_adopt(struct um_context *c)
+{
+    c->sp = c->stack_low = c->stack_high = c->sanitizer = NULL;
+#ifdef UM_CONTEXT_TSAN
+    c->sanitizer = __tsan_get_current_fiber();
+#endif
+}
+
+/* A context made by um_context_make will never run again. Any thread but the one that is on it. */
+UM_LINKONCE void um_context_destroy(struct um_context *c)
+{
+#if defined(UM_CONTEXT_TSAN)
+    if (c->stack_low)
+        __tsan_destroy_fiber(c->sanitizer);
+#elif defined(UM_CONTEXT_VALGRIND) && !defined(UM_CONTEXT_ASAN)
+    if (c->stack_low)
+        VALGRIND_STACK_DEREGISTER((uintptr_t)c->sanitizer);
+#endif
+    c->stack_low = NULL;
+}
+
+/* Where a context that does not run goes on: an address in the code, or NULL where the layout of
+ * Boost's frames is not known. */
+UM_INLINE const void *um_context_pc(const struct um_context *c)
+{
+    void *const *frame = (void *const *)c->sp;
+
+    if (!frame)
+        return NULL;
+#if defined(__x86_64__) && defined(__linux__)
+    return frame[7]; /* jump_x86_64_sysv_elf_gas.S: RIP at 38h */
+#elif defined(__aarch64__)
+    return frame[20]; /* jump_arm64_aapcs_elf_gas.S: PC at A0h */
+#else
+    return NULL;
+#endif
+}
+
+#endif

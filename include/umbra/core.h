@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Cores: one cooperative scheduler for each physical core (Karasik and Prihozhy, 2020: cooperative
+ * scheduler thread, CST), and the runtime that they make up together.
+ *
+ *     static void *hello(void *name)
+ *     {
+ *         printf("hello, %s, from core %d\n", (char *)name, umbra_core_index());
+ *         return NULL;
+ *     }
+ *
+ *     static void *main_fiber(void *arg)
+ *     {
+ *         struct umbra_fiber fiber;
+ *
+ *         umbra_spawn(hello, "world", &fiber);
+ *         umbra_join(fiber, NULL);
+ *         return NULL;
+ *     }
+ *
+ *     int main(void) { return umbra_run(NULL, main_fiber, NULL) == 0 ? 0 : 1; }
+ *
+ * Each core has a thread of its own, bound to it; the thread that starts the runtime is none of
+ * them. A core runs the fibers of its ready queue (umbra/fiber.h) one after the other, and what
+ * comes through its inbox: fibers from other cores, and its own that others woke. One with nothing
+ * to do takes a fiber that was spawned without a place, the oldest first; else it waits, first
+ * spinning, then with the processor's monitor, then in the kernel (umbra/wait.h).
+ *
+ * Core states, after the paper's:
+ *
+ *   created, initializing, initialized   until its thread is bound and ready
+ *   executing                            the scheduler itself runs
+ *   task                                 a fiber runs (WaitingTaskExecuting)
+ *   idle                                 nothing to do (WaitingWrIdle)
+ *   terminated                           its thread has ended
+ *
+ * Deadlock. When every core is idle, and no timer, shadow or outside holder is left that could wake
+ * a fiber, nothing ever will. If fibers are still blocked or stopped then, the wait for the runtime
+ * prints them and returns -EDEADLK. Their stacks stay as they are until the runtime is destroyed,
+ * and then go without their functions returning. A thread that is no core and means to spawn or
+ * signal while the runtime is waited for must hold it (umbra_hold).
+ */
+#ifndef UMBRA_CORE_H
+#define UMBRA_CORE_H
+
+#include <pthread.h>
+
+#include <umbra/detail/base.h>
+#include <umbra/fiber.h>
+#include <umbra/shadow.h>
+#include <umbra/stack.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+/* Default size of a fiber's stack, guard not included. */
+#ifndef UMBRA_STACK_BYTES
+#define UMBRA_STACK_BYTES 65536
+#endif
+
+enum umbra_core_state {
+    UMBRA_CORE_CREATED,
+    UMBRA_CORE_INITIALIZING,
+    UMBRA_CORE_INITIALIZED,
+    UMBRA_CORE_EXECUTING,
+    UMBRA_CORE_TASK,
+    UMBRA_CORE_IDLE,
+    UMBRA_CORE_TERMINATED
+};
+
+/* How to run. All zero, or NULL for the whole, is a good default. */
+struct umbra_options {
+    unsigned cores;                  /* how many schedulers; 0: one for each core there is */
+    enum umbra_placement placement;  /* where; see umbra/topology.h */
+    const char *cpus;                /* where, by a list ("0,2-5"): overrules placement, and cores
+                                        if that is 0; one scheduler for each processor named */
+    bool hardware_threads;           /* one scheduler for each hardware thread, not each core */
+    bool oversubscribe;              /* more schedulers than there are places: they share them */
+    bool shadows;                    /* give each core a shadow: umbra_core_shadow() */
+    size_t stack_bytes;              /* of a fiber's stack; 0: UMBRA_STACK_BYTES */
+    struct umbra_wait_options wait;  /* of idle cores, waiting threads and shadows */
+    struct umbra_topology *topology; /* must outlive the runtime; NULL: look at this machine */
+    int dump_signal;                 /* print all fibers to standard error on it; 0: none */
+    bool quiet;                      /* do not print a deadlock, only return it */
+};
+
+/* Where a fiber begins. */
+enum umbra_where {
+    UMBRA_HERE,     /* this core; from a thread that is none: as anywhere */
+    UMBRA_ANYWHERE, /* whichever core is idle first */
+    UMBRA_ON_CORE   /* core `core` */
+};
+
+/* How to spawn. All zero, or NULL for the whole, is a good default. */
+struct umbra_spawn_options {
+    enum umbra_where where;
+    unsigned core;
+    const char *name;   /* copied; NULL: none */
+    size_t stack_bytes; /* 0: the runtime's */
+    uint64_t delay_ns;  /* becomes ready this much later at the earliest; not with UMBRA_ANYWHERE */
+};
+
+/*
+ * Starts a runtime, runs fn(arg) in a fiber on core 0, waits until it and all other fibers have
+ * ended, and destroys the runtime. Any thread but a core; blocks it. Returns 0, -EDEADLK, or an
+ * error of umbra_runtime_create.
+ */
+UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg);
+
+/*
+ * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
+ * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread but a core; blocks until all
+ * cores are there (some ms). Returns 0, or with nothing left behind:
+ *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()), a list that cannot be read,
+ *                both a list and another number of cores, unknown wait mode or back end
+ *   -ENOSPC      more cores than there are, without oversubscribe
+ *   -ENODEV      a processor that may not be used; shadows where there is no second one
+ *   -EOPNOTSUPP  forced wait back end cannot execute here
+ *   -EPERM       called by a core
+ *   -ENOMEM, -EAGAIN and other negative errno from memory, threads and binding
+ */
+UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
+                                     struct umbra_runtime **runtime);
+
+/*
+ * Waits until all fibers have ended and nothing can start any. Gives up the creator's hold while it
+ * waits, and takes it back. Any thread but a core. Returns 0; -EDEADLK: the rest can never end, was
+ * printed (unless options->quiet), and stays as it is; -EPERM: called by a core.
+ */
+UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime);
+
+/*
+ * Ends the cores, each when no fiber of it is ready, and frees everything. Fibers that are blocked,
+ * stopped or delayed go as they are, without their functions returning. Any thread but a core;
+ * blocks. NULL is allowed. Returns 0; -EPERM: called by a core.
+ */
+UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
+
+/* The runtime that the caller is a core of, or NULL. */
+UM_INLINE struct umbra_runtime *umbra_runtime_self(void);
+
+UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime);
+
+/* The processor of a core, and what the core is doing (enum umbra_core_state). -EINVAL: no such
+ * core. Any thread. */
+UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core);
+UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned core);
+
+/* How a core waited when it was idle. Any thread; no such core: all zero. */
+UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
+                                                     unsigned core);
+
+/*
+ * Holds a deadlock's judgement back: the caller, no core, may still spawn, signal or continue. Any
+ * thread, any number of times; umbra_release undoes one. Never blocks.
+ */
+UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime);
+UM_LINKONCE void umbra_release(struct umbra_runtime *runtime);
+
+/*
+ * Starts fn(arg) in a fiber on this core; it runs when those that are ready now have had their
+ * turn. fiber: its handle, which must be joined or detached; NULL: detached from the start. A
+ * fiber; does not switch. Returns 0, -ENOMEM, -EPERM (the caller is no fiber).
+ */
+UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *fiber);
+
+/*
+ * The same with a place, a name, a stack size, a delay. Anybody; runtime NULL: the caller's. Never
+ * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay without a place;
+ * -ENOMEM; -EPERM: runtime NULL and the caller is no fiber.
+ */
+UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
+                                 void *arg, struct umbra_fiber *fiber);
+
+/*
+ * count fibers, the i-th with the argument (char *)args + i * stride. fibers: count handles, or
+ * NULL: detached. On -ENOMEM *started says how many there are (NULL: do not tell). As above
+ * otherwise.
+ */
+UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
+                                 void *args, size_t stride, size_t count,
+                                 struct umbra_fiber *fibers, size_t *started);
+
+/*
+ * Waits until the fiber has ended, and gives what it returned (result may be NULL). Anybody: a
+ * fiber lets its core run others, a thread waits as umbra/wait.h says. Each fiber is joined once.
+ * Returns 0, or with nothing changed:
+ *   -ESRCH    it was joined before, or ended detached
+ *   -EINVAL   it is detached, or another one is joining it
+ *   -EDEADLK  it is the caller
+ *   -EPERM    on an alternate signal stack
+ */
+UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, void **result);
+
+/* Nobody will join it: its memory is used again when it ends. Anybody; errors as umbra_join. */
+UM_LINKONCE int umbra_detach(struct umbra_fiber fiber);
+
+/* The shadow of the caller's core, for shadow_fork; NULL: none, or not called by a fiber. */
+UM_INLINE struct umbra_shadow *umbra_core_shadow(void);
+
+/*
+ * shadow_join that lets the core run other fibers while the shadow works. The fiber must be on the
+ * core that owns the shadow. May switch. Errors as shadow_join.
+ */
+UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
+
+/*
+ * Prints each live fiber of the runtime to a file descriptor: name, core, state, what it waits for
+ * and where. Anybody, signal handlers too; while the cores run, what it prints may be out of date.
+ */
+UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
+
+/* How much of the fiber's stack has ever been used, bytes; -ESRCH: it has ended. Anybody; reads
+ * /proc. */
+UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
+
+#include <umbra/detail/runtime.h>
+
+#include <umbra/detail/fiber_pool.h>
+#include <umbra/detail/join.h>
+#include <umbra/detail/local.h>
+#include <umbra/detail/report.h>
+#include <umbra/detail/scheduler.h>
+#include <umbra/detail/spawn.h>
+#include <umbra/detail/start.h>
+
+#endif

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The event's protocol: who changes its word, and who owns its queue. Private; read by the model
+ * checker as it stands (detail/atomic.h). The synchronization primitive of Karasik and Prihozhy
+ * (2020), Figure 4 and Examples 1 to 5.
+ *
+ * The word
+ *
+ *   bits    name        meaning in Reset and Signaled      meaning in the other six ("held") states
+ *   0-2     state       enum umbra_event_state
+ *   3       QUEUE       waiters are in first..last         -
+ *   4       SWEEP       -                                  left: take dead nodes out of the queue
+ *   5       LAST_RESET  -                                  the last left request is a reset
+ *   6-47    node        Reset: the only waiter             left joins, the latest first
+ *   48-63   count       -                                  left signals since the latest left join
+ *
+ * A free word (Reset, Signaled) is changed in one step where one step says it all; otherwise the
+ * caller takes hold by making it Signaling or Joining. Only the holder touches first, last and the
+ * links of queued nodes. Whoever finds it held leaves a request in the word and goes on: nobody
+ * waits for the holder, who cannot let go before it has seen every request, since it lets go by
+ * compare-and-swap from a word without any.
+ *
+ * The requests are a log. Between two joins n signals and some resets come to this: as many waiters
+ * as there are, up to n, are released; the event is signaled if one was left over and no reset came
+ * last. So a count and one bit hold them, and a left join takes both along in its node and starts
+ * them afresh. The holder replays the log in order: no request is lost, merged or overtaken.
+ *
+ * Transitions (the table um_event_transition is what the tests walk)
+ *
+ *   Reset               -> Signaling, Joining; in one step: Signaled, Reset (its waiter taken)
+ *   Signaled            -> Signaling; in one step: Reset (consumed, or reset), Signaled (merged)
+ *   Signaling           -> Signaled, Reset; left by others: ActReset, ActSignal
+ *   SignalingActReset   -> Reset; left by a third: SignalingActSignal
+ *   SignalingActSignal  -> Signaling
+ *   Joining             -> Reset; left by others: JoiningActReset, JoiningActSignal
+ *   JoiningActReset     -> Reset; left by a third: JoiningActSignal
+ *   JoiningActSignal    -> Signaling
+ *
+ * The paper has no word for a signal that follows a left reset; here it makes Act*Reset an
+ * Act*Signal, whose holder replays both. It also leaves open what a join finds in Signaled: the
+ * signal, which it consumes; with a condition that does not hold it queues and the event stays
+ * Signaled, for whoever comes without one.
+ *
+ * Order. Every change of the word is acq_rel and every load acquire, so the holds follow each other
+ * like those of a lock, and what happened before a signal was called is visible to the waiter that
+ * it ends, whoever replays it. Released nodes are handed over after the event has been let go:
+ * a waiter may destroy the event as soon as it runs.
+ */
+#ifndef UMBRA_DETAIL_EVENT_PROTOCOL_H
+#define UMBRA_DETAIL_EVENT_PROTOCOL_H
+
+#ifndef UM_MODEL_CHECK
+#include <umbra/cpu.h>
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#endif
+
+enum umbra_event_state {
+    UMBRA_EVENT_RESET,
+    UMBRA_EVENT_SIGNALED,
+    UMBRA_EVENT_SIGNALING,
+    UMBRA_EVENT_SIGNALING_ACT_RESET,
+    UMBRA_EVENT_SIGNALING_ACT_SIGNAL,
+    UMBRA_EVENT_JOINING,
+    UMBRA_EVENT_JOINING_ACT_RESET,
+    UMBRA_EVENT_JOINING_ACT_SIGNAL
+};
+
+#define UM_EVENT_STATE UINT64_C(7)
+#define UM_EVENT_QUEUE (UINT64_C(1) << 3)
+#define UM_EVENT_SWEEP (UINT64_C(1) << 4)
+#define UM_EVENT_LAST_RESET (UINT64_C(1) << 5)
+#define UM_EVENT_NODE UINT64_C(0x0000ffffffffffc0)
+#define UM_EVENT_ONE (UINT64_C(1) << 48)
+#define UM_EVENT_COUNT (UINT64_C(0xffff) << 48)
+#define UM_EVENT_REQUESTS (UM_EVENT_COUNT | UM_EVENT_LAST_RESET)
+
+/* Which state may follow which: bit t of entry s. Self-loops are requests added to the log. */
+#define UM_EVENT_TO(state) (1u << UMBRA_EVENT_##state)
+static const unsigned char um_event_transition[8] __attribute__((unused)) = {
+    /* Reset */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(JOINING) | UM_EVENT_TO(SIGNALED) |
+        UM_EVENT_TO(RESET),
+    /* Signaled */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(RESET) | UM_EVENT_TO(SIGNALED),
+    /* Signaling */ UM_EVENT_TO(SIGNALED) | UM_EVENT_TO(RESET) | UM_EVENT_TO(SIGNALING_ACT_RESET) |
+        UM_EVENT_TO(SIGNALING_ACT_SIGNAL) | UM_EVENT_TO(SIGNALING),
+    /* SignalingActReset */ UM_EVENT_TO(RESET) | UM_EVENT_TO(SIGNALING_ACT_SIGNAL) |
+        UM_EVENT_TO(SIGNALING_ACT_RESET),
+    /* SignalingActSignal */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(SIGNALING_ACT_SIGNAL),
+    /* Joining */ UM_EVENT_TO(RESET) | UM_EVENT_TO(JOINING_ACT_RESET) |
+        UM_EVENT_TO(JOINING_ACT_SIGNAL) | UM_EVENT_TO(JOINING),
+    /* JoiningActReset */ UM_EVENT_TO(RESET) | UM_EVENT_TO(JOINING_ACT_SIGNAL) |
+        UM_EVENT_TO(JOINING_ACT_RESET),
+    /* JoiningActSignal */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(JOINING_ACT_SIGNAL)};
+
+/*
+ * One who waits. 64-byte aligned, and at an address below 2^48. A node without claim is its
+ * waiter's again as soon as it is released. One with a claim is a struct um_claimed: its waiter may
+ * give up at any time, and whoever takes the node out of the queue drops the queue's reference.
+ */
+typedef bool um_accept_fn(void *arg);
+
+#define UM_NODE_CLAIMED 1u /* is a struct um_claimed */
+#define UM_NODE_QUEUED 2u  /* in an event's queue; holder only */
+
+struct UM_ALIGNED(64) um_node {
+    um_atomic_u64 link;              /* next in an inbox; whoever pushes it there */
+    um_plain(uint32_t) kind;         /* enum um_node_kind; set by the waiter before it joins */
+    um_plain(uint32_t) flags;        /* waiter before it joins; then the holder */
+    um_plain(struct um_node *) next; /* later in the queue; holder (or, pushed: earlier join) */
+    um_plain(uint64_t) before; /* in a queue: address of the earlier node; pushed: the requests left
+                                  before this join. Who pushed it, then the holder */
+    um_accept_fn *accept;      /* takes the signal for the waiter, or refuses; NULL: takes */
+    void *arg;                 /* of accept */
+    um_atomic_uptr home;       /* the waiter's core; 0: a thread. Changes only between two lives */
+    um_atomic_u64 done;        /* of a fiber's node: who joins it, see fiber.h */
+};
+
+/*
+ * The claim on a wait that more than one may end: generation above CLAIM_SHIFT, the index of the
+ * event that won, and one of four states. A node whose ticket no longer fits its group's claim is
+ * dead.
+ */
+#define UM_CLAIM_STATE UINT64_C(3)
+#define UM_CLAIM_WAITING UINT64_C(0)
+#define UM_CLAIM_OFFERED UINT64_C(1) /* a holder is asking accept; short */
+#define UM_CLAIM_TAKEN UINT64_C(2)
+#define UM_CLAIM_DEAD UINT64_C(3)
+#define UM_CLAIM_INDEX_SHIFT 2
+#define UM_CLAIM_INDEX UINT64_C(0xffff)
+#define UM_CLAIM_SHIFT 18
+
+struct um_claimed {
+    struct um_node node;
+    struct um_claimed *group; /* the node whose claim counts; itself for one event */
+    uint64_t ticket;     /* the claim's value while the wait goes on, this event's index in it */
+    um_atomic_u64 claim; /* group only; waiter and holders, by compare-and-swap */
+    um_atomic_u64 refs;  /* the waiter's and the queue's; at 0 the node is free */
+};
+
+/* Gives a node's memory back: detail/node_pool.h. */
+UM_LINKONCE void um_claimed_free(struct um_claimed *claimed);
+
+struct um_event {
+    um_atomic_u64 word;
+    um_atomic_uptr hint; /* home of the waiter in the word, perhaps of an earlier one: only for a
+                            prefetch; the holder that puts the waiter there */
+    um_plain(struct um_node *) first; /* the queue, oldest first; the holder, and valid if QUEUE */
+    um_plain(struct um_node *) last;
+    bool manual; /* stays Signaled until it is reset; fixed */
+};
+
+/* What a call released, to be woken by the caller. */
+struct um_released {
+    struct um_node *first; /* linked by next, oldest first */
+    struct um_node *last;
+};
+
+/* A hold on an event: the part of its state that is not in the word meanwhile. */
+struct um_hold {
+    uint64_t held; /* the word as it is when nothing has been left */
+    bool value;    /* whether a signal is there to be taken */
+    struct um_released *out;
+};
+
+UM_INLINE unsigned um_event_state_of(uint64_t word)
+{
+    return (unsigned)(word & UM_EVENT_STATE);
+}
+
+UM_INLINE bool um_event_is_held(uint64_t word)
+{
+    return um_event_state_of(word) > UMBRA_EVENT_SIGNALED;
+}
+
+UM_INLINE struct um_node *um_event_node_of(uint64_t word)
+{
+    return (struct um_node *)(uintptr_t)(word & UM_EVENT_NODE);
+}
+
+UM_INLINE bool um_event_cas(struct um_event *e, uint64_t *expected, uint64_t word)
+{
+    /* acq_rel, acquire: see "Order" above; pairs with itself and the loads of the word */
+    return um_atomic_cas(&e->word, expected, word, acq_rel, acquire);
+}
+
+UM_INLINE void um_claimed_drop(struct um_claimed *claimed)
+{
+    /* acq_rel: the other side's last use of the node comes before it is freed; pairs with itself */
+    if (um_atomic_fetch_add(&claimed->refs, UINT64_MAX, acq_rel) == 1)
+        um_claimed_free(claimed);
+}
+
+/* ---- the queue: holder only ---- */
+
+UM_INLINE void um_event_append(struct um_event *e, struct um_node *node)
+{
+    struct um_node *last = um_plain_read(e->last);
+
+    um_plain_write(node->next, (struct um_node *)0);
+    um_plain_write(node->before, (uint64_t)(uintptr_t)last);
+    um_plain_write(node->flags, um_plain_read(node->flags) | UM_NODE_QUEUED);
+    if (last)
+        um_plain_write(last->next, node);
+    else
+        um_plain_write(e->first, node);
+    um_plain_write(e->last, node);
+}
+
+UM_INLINE void um_event_unlink(struct um_event *e, struct um_node *node)
+{
+    struct um_node *next = um_plain_read(node->next);
+    struct um_node *prev = (struct um_node *)(uintptr_t)um_plain_read(node->before);
+
+    um_plain_write(node->flags, um_plain_read(node->flags) & ~UM_NODE_QUEUED);
+    if (next)
+        um_plain_write(next->before, (uint64_t)(uintptr_t)prev);
+    else
+        um_plain_write(e->last, prev);
+    if (prev)
+        um_plain_write(prev->next, next);
+    else
+        um_plain_write(e->first, next);
+}
+
+UM_INLINE void um_released_add(struct um_released *out, struct um_node *node)
+{
+    um_plain_write(node->next, (struct um_node *)0);
+    if (out->first)
+        um_plain_write(out->last->next, node);
+    else
+        out->first = node;
+    out->last = node;
+}
+
+/* ---- offering a signal to a waiter: holder only ---- */
+
+enum um_offer { UM_OFFER_TAKEN, UM_OFFER_REFUSED, UM_OFFER_DEAD };
+
+UM_INLINE enum um_offer um_claimed_offer(struct um_claimed *claimed)
+{
+    um_atomic_u64 *claim = &claimed->group->claim;
+    uint64_t expected = claimed->ticket & ~(UM_CLAIM_INDEX << UM_CLAIM_INDEX_SHIFT);
+    uint64_t taken = claimed->ticket | UM_CLAIM_TAKEN;
+
+    /* acq_rel: at most one event ends the wait, or the waiter gives up; pairs with
+     * um_claim_give_up() and the waiter's load of the winner */
+    if (!claimed->node.accept)
+        return um_atomic_cas(claim, &expected, taken, acq_rel, acquire) ? UM_OFFER_TAKEN
+                                                                        : UM_OFFER_DEAD;
+    if (!um_atomic_cas(claim, &expected, claimed->ticket | UM_CLAIM_OFFERED, acq_rel, acquire))
+        return UM_OFFER_DEAD;
+    if (claimed->node.accept(claimed->node.arg)) {
+        um_atomic_store(claim, taken, release); /* only the one who offers leaves OFFERED */
+        return UM_OFFER_TAKEN;
+    }
+    um_atomic_store(claim, expected, release); /* as above: the waiter may give up again */
+    return UM_OFFER_REFUSED;
+}
+
+UM_INLINE bool um_claimed_dead(const struct um_claimed *claimed)
+{
+    uint64_t mine = claimed->ticket >> UM_CLAIM_SHIFT;
+    /* acquire: nothing more of a dead node's wait is needed; pairs with um_claim_give_up() */
+    uint64_t claim = um_atomic_load(&claimed->group->claim, acquire);
+
+    return claim >> UM_CLAIM_SHIFT != mine || (claim & UM_CLAIM_STATE) >= UM_CLAIM_TAKEN;
+}
+
+UM_INLINE enum um_offer um_node_offer(struct um_node *node)
+{
+    if (um_plain_read(node->flags) & UM_NODE_CLAIMED)
+        return um_claimed_offer((struct um_claimed *)node);
+    return !node->accept || node->accept(node->arg) ? UM_OFFER_TAKEN : UM_OFFER_REFUSED;
+}
+
+/* The node, in no queue, was offered a signal: hand it on. Whether it still wants to queue. */
+UM_INLINE bool um_event_offered(struct um_event *e, struct um_hold *hold, struct um_node *node,
+                                enum um_offer offer)
+{
+    if (offer == UM_OFFER_REFUSED)
+        return true;
+    if (offer == UM_OFFER_DEAD) {
+        um_claimed_drop((struct um_claimed *)node);
+        return false;
+    }
+    um_released_add(hold->out, node);
+    if (!e->manual)
+        hold->value = false;
+    return false;
+}
+
+/* ---- the four requests, as the holder carries them out ---- */
+
+/* Offers the signal to each waiter once, oldest first, until it is taken (manual: to all). */
+UM_INLINE void um_event_offer_all(struct um_event *e, struct um_hold *hold)
+{
+    struct um_node *node = um_plain_read(e->first);
+
+    while (node && hold->value) {
+        struct um_node *next = um_plain_read(node->next);
+        enum um_offer offer = um_node_offer(node);
+
+        if (offer != UM_OFFER_REFUSED)
+            um_event_unlink(e, node);
+        um_event_offered(e, hold, node, offer);
+        node = next;
+    }
+}
+
+UM_INLINE void um_event_do_signals(struct um_event *e, struct um_hold *hold, uint64_t count)
+{
+    while (count-- > 0) {
+        hold->value = true;
+        um_event_offer_all(e, hold);
+        if (hold->value)
+            break; /* nobody wanted this one, so nobody wants the others: they merge with it */
+    }
+}
+
+/* A waiter with a condition is asked even without a signal: one may have come and gone since it
+ * looked. */
+UM_INLINE void um_event_do_join(struct um_event *e, struct um_hold *hold, struct um_node *node)
+{
+    bool claimed = (um_plain_read(node->flags) & UM_NODE_CLAIMED) != 0;
+
+    if ((hold->value || node->accept) && !um_event_offered(e, hold, node, um_node_offer(node)))
+        return;
+    if (claimed && um_claimed_dead((struct um_claimed *)node))
+        um_claimed_drop((struct um_claimed *)node);
+    else
+        um_event_append(e, node);
+}
+
+UM_INLINE void um_event_do_sweep(struct um_event *e)
+{
+    struct um_node *node = um_plain_read(e->first);
+
+    while (node) {
+        struct um_node *next = um_plain_read(node->next);
+
+        if ((um_plain_read(node->flags) & UM_NODE_CLAIMED) &&
+            um_claimed_dead((struct um_claimed *)node)) {
+            um_event_unlink(e, node);
+            um_claimed_drop((struct um_claimed *)node);
+        }
+        node = next;
+    }
+}
+
+/* The requests between two joins. */
+UM_INLINE void um_event_do_requests(struct um_event *e, struct um_hold *hold, uint64_t requests)
+{
+    um_event_do_signals(e, hold, requests >> 48);
+    if (requests & UM_EVENT_LAST_RESET)
+        hold->value = false;
+}
+
+/* A log taken out of the word: the joins, which it has latest first, each after what preceded it.
+ */
+UM_INLINE void um_event_replay(struct um_event *e, struct um_hold *hold, uint64_t log)
+{
+    struct um_node *later = um_event_node_of(log);
+    struct um_node *oldest = 0;
+
+    while (later) {
+        struct um_node *earlier = um_plain_read(later->next);
+
+        um_plain_write(later->next, oldest);
+        oldest = later;
+        later = earlier;
+    }
+    while (oldest) {
+        struct um_node *next = um_plain_read(oldest->next);
+
+        um_event_do_requests(e, hold, um_plain_read(oldest->before));
+        um_event_do_join(e, hold, oldest);
+        oldest = next;
+    }
+    um_event_do_requests(e, hold, log & UM_EVENT_REQUESTS);
+    if (log & UM_EVENT_SWEEP)
+        um_event_do_sweep(e);
+}
+
+/* ---- holding ---- */
+
+/* Just made `held` of `word`, which was free: take over the waiters. */
+UM_INLINE void um_event_hold(struct um_event *e, struct um_hold *hold, uint64_t word,
+                             unsigned state, struct um_released *out)
+{
+    struct um_node *only = um_event_node_of(word);
+
+    hold->held = state;
+    hold->value = um_event_state_of(word) == UMBRA_EVENT_SIGNALED;
+    hold->out = out;
+    if (word & UM_EVENT_QUEUE)
+        return;
+    um_plain_write(e->first, (struct um_node *)0);
+    um_plain_write(e->last, (struct um_node *)0);
+    if (only)
+        um_event_append(e, only);
+}
+
+/* The word that says what the holder knows. A single waiter that takes any signal goes into it. */
+UM_INLINE uint64_t um_event_free_word(struct um_event *e, bool value)
+{
+    struct um_node *first = um_plain_read(e->first);
+
+    if (value)
+        return UMBRA_EVENT_SIGNALED | (first ? UM_EVENT_QUEUE : 0);
+    if (!first)
+        return UMBRA_EVENT_RESET;
+    if (first != um_plain_read(e->last) || first->accept ||
+        (um_plain_read(first->flags) & UM_NODE_CLAIMED))
+        return UMBRA_EVENT_RESET | UM_EVENT_QUEUE;
+    um_atomic_store(&e->hint, um_atomic_load(&first->home, relaxed), relaxed); /* only a hint */
+    return UMBRA_EVENT_RESET | (uint64_t)(uintptr_t)first;
+}
+
+/* What the holder makes of the word when it takes the requests out of it. */
+UM_INLINE uint64_t um_event_taken_word(uint64_t word)
+{
+    unsigned state = um_event_state_of(word);
+
+    return state == UMBRA_EVENT_SIGNALING_ACT_SIGNAL || state == UMBRA_EVENT_JOINING_ACT_SIGNAL
+               ? (uint64_t)UMBRA_EVENT_SIGNALING
+               : (uint64_t)state;
+}
+
+/* Lets go, after carrying out whatever others have left. */
+UM_INLINE void um_event_let_go(struct um_event *e, struct um_hold *hold)
+{
+    for (;;) {
+        uint64_t word = hold->held;
+        uint64_t taken;
+
+        if (um_event_cas(e, &word, um_event_free_word(e, hold->value)))
+            return;
+        do {
+            taken = um_event_taken_word(word);
+        } while (!um_event_cas(e, &word, taken));
+        hold->held = taken;
+        um_event_replay(e, hold, word);
+    }
+}
+
+/* ---- the calls ---- */
+
+/* um_event_prefetch(e, node): fetch the node, and what is at the hint for writing. */
+#ifdef UM_MODEL_CHECK
+#define um_event_prefetch(e, node) ((void)0)
+#else
+UM_INLINE void um_event_prefetch(struct um_event *e, const struct um_node *node)
+{
+    um_arch_prefetch_write((const void *)um_atomic_load(&e->hint, relaxed)); /* only a hint */
+    um_arch_prefetch_read(node);
+}
+#endif
+
+/* A left signal added to a held word. */
+UM_INLINE uint64_t um_event_left_signal(uint64_t word)
+{
+    uint64_t rest = word & ~(UM_EVENT_STATE | UM_EVENT_LAST_RESET);
+    bool joining = um_event_state_of(word) >= UMBRA_EVENT_JOINING;
+
+    return (rest + UM_EVENT_ONE) |
+           (uint64_t)(joining ? UMBRA_EVENT_JOINING_ACT_SIGNAL : UMBRA_EVENT_SIGNALING_ACT_SIGNAL);
+}
+
+/* A left reset added to a held word. ActSignal stays: its holder replays both. */
+UM_INLINE uint64_t um_event_left_reset(uint64_t word)
+{
+    unsigned state = um_event_state_of(word);
+
+    if (state == UMBRA_EVENT_SIGNALING || state == UMBRA_EVENT_JOINING)
+        word += 1; /* to its ActReset */
+    return word | UM_EVENT_LAST_RESET;
+}
+
+/*
+ * Signals. out is empty before; the caller wakes what it holds after. With a single waiter in the
+ * word one compare-and-swap does it. Meanwhile the lines that waking it takes are on their way: by
+ * prefetch, since nothing of a waiter may be read before it has been taken out of the word.
+ */
+UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+    struct um_hold hold;
+
+    for (;;) {
+        if (um_event_is_held(word)) {
+            if ((word & UM_EVENT_COUNT) == UM_EVENT_COUNT) /* 65,535 left: let the holder work */
+                word = um_atomic_load(&e->word, acquire);  /* as above */
+            else if (um_event_cas(e, &word, um_event_left_signal(word)))
+                return;
+        } else if (word & UM_EVENT_QUEUE) {
+            if (um_event_cas(e, &word, UMBRA_EVENT_SIGNALING))
+                break;
+        } else {
+            struct um_node *only = um_event_node_of(word);
+            bool stays = !only || e->manual;
+
+            if (only)
+                um_event_prefetch(e, only);
+            if (!um_event_cas(e, &word, stays ? UMBRA_EVENT_SIGNALED : UMBRA_EVENT_RESET))
+                continue;
+            out->first = out->last = only;
+            return;
+        }
+    }
+    um_event_hold(e, &hold, word, UMBRA_EVENT_SIGNALING, out);
+    um_event_do_signals(e, &hold, 1);
+    um_event_let_go(e, &hold);
+}
+
+UM_INLINE void um_event_reset(struct um_event *e)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+
+    for (;;) {
+        if (um_event_state_of(word) == UMBRA_EVENT_RESET)
+            return;
+        if (um_event_cas(e, &word,
+                         um_event_is_held(word) ? um_event_left_reset(word)
+                                                : word - UMBRA_EVENT_SIGNALED))
+            return;
+    }
+}
+
+/*
+ * Takes a signal if there is one. May say no while another thread's call on the event is under way.
+ */
+UM_INLINE bool um_event_try(struct um_event *e)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+
+    while (um_event_state_of(word) == UMBRA_EVENT_SIGNALED)
+        if (e->manual || um_event_cas(e, &word, word - UMBRA_EVENT_SIGNALED))
+            return true;
+    return false;
+}
+
+/* Leaves a join in a held word. Whether it was still held. */
+UM_INLINE bool um_event_leave_join(struct um_event *e, struct um_node *node, uint64_t *word)
+{
+    uint64_t keep = UM_EVENT_STATE | UM_EVENT_SWEEP;
+
+    while (um_event_is_held(*word)) {
+        um_plain_write(node->next, um_event_node_of(*word));
+        um_plain_write(node->before, *word & UM_EVENT_REQUESTS);
+        if (um_event_cas(e, word, (*word & keep) | (uint64_t)(uintptr_t)node))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Joins the waiters. True: the signal was there and is consumed, the node was not used. False: the
+ * node is queued, or already in `out`, or another holder has it.
+ */
+UM_INLINE bool um_event_join(struct um_event *e, struct um_node *node, struct um_released *out)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+    bool plain = !node->accept && !(um_plain_read(node->flags) & UM_NODE_CLAIMED);
+    unsigned state;
+    struct um_hold hold;
+
+    for (;;) {
+        if (um_event_is_held(word)) {
+            if (um_event_leave_join(e, node, &word))
+                return false;
+            continue;
+        }
+        state = UMBRA_EVENT_JOINING;
+        if (um_event_state_of(word) == UMBRA_EVENT_SIGNALED) {
+            if (plain && (e->manual || um_event_cas(e, &word, word - UMBRA_EVENT_SIGNALED)))
+                return true;
+            if (plain)
+                continue;
+            state = UMBRA_EVENT_SIGNALING;
+        }
+        if (um_event_cas(e, &word, state))
+            break;
+    }
+    um_event_hold(e, &hold, word, state, out);
+    um_event_do_join(e, &hold, node);
+    um_event_let_go(e, &hold);
+    return false;
+}
+
+/* ---- giving up ---- */
+
+enum um_give_up { UM_GAVE_UP, UM_GIVE_UP_LATER, UM_GIVE_UP_TOO_LATE };
+
+/*
+ * The waiter gives up its wait. LATER: a holder is just asking accept; try again. TOO_LATE: it was
+ * taken, and the waiter will be woken.
+ */
+UM_INLINE enum um_give_up um_claim_give_up(struct um_claimed *group, uint64_t ticket)
+{
+    uint64_t expected = ticket;
+
+    /* acq_rel: against um_claimed_offer(), with which it pairs */
+    if (um_atomic_cas(&group->claim, &expected, ticket | UM_CLAIM_DEAD, acq_rel, acquire))
+        return UM_GAVE_UP;
+    return (expected & UM_CLAIM_STATE) == UM_CLAIM_OFFERED ? UM_GIVE_UP_LATER : UM_GIVE_UP_TOO_LATE;
+}
+
+/*
+ * Takes a dead node out of the event's queue, or leaves that to the holder. The waiter, before it
+ * drops its reference.
+ */
+UM_INLINE void um_event_withdraw(struct um_event *e, struct um_claimed *claimed,
+                                 struct um_released *out)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+    unsigned state;
+    struct um_hold hold;
+
+    do {
+        while (um_event_is_held(word))
+            if (um_event_cas(e, &word, word | UM_EVENT_SWEEP))
+                return;
+        state = um_event_state_of(word) == UMBRA_EVENT_SIGNALED ? UMBRA_EVENT_SIGNALING
+                                                                : UMBRA_EVENT_JOINING;
+    } while (!um_event_cas(e, &word, state));
+    um_event_hold(e, &hold, word, state, out);
+    if (um_plain_read(claimed->node.flags) & UM_NODE_QUEUED) {
+        um_event_unlink(e, &claimed->node);
+        um_claimed_drop(claimed);
+    }
+    um_event_let_go(e, &hold);
+}
+
+#endif

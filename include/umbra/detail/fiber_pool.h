@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Idle fibers: where a spawn gets its control block and stack, and where they go when the fiber has
+ * been joined. Private; included by core.h.
+ *
+ *   list                     of            who touches it       a spawn that takes from it
+ *   core->idle_fibers        its own       the core             here, on itself
+ *   core->elsewhere[other]   other's       the core             here, on the other core
+ *   depot (each core has     its core's    anybody, under       from outside; other sizes; and when
+ *   one)                                   its lock             the two above are empty
+ *
+ * Whoever joins a fiber keeps it: who spawns on another core and joins there, again and again, uses
+ * the same few fibers without a lock. A fiber's context is saved before it enters any list that a
+ * thread other than its core's can take it from.
+ *
+ * The control block stands at the top of its stack, at a distance that differs from slot to slot,
+ * so that blocks and first frames of many fibers do not fight for the same sets of the cache.
+ */
+#ifndef UMBRA_DETAIL_FIBER_POOL_H
+#define UMBRA_DETAIL_FIBER_POOL_H
+
+#include <string.h>
+
+#include <umbra/detail/runtime.h>
+
+#define UM_SLAB_SLOTS_FIRST 16
+#define UM_SLAB_SLOTS_MOST 4096
+#define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* but for a single slot */
+
+/* detail/spawn.h: what every fiber runs. */
+UM_LINKONCE void um_fiber_main(struct um_context *self);
+
+/* detail/report.h: a fiber's name and core, for the report of an overflow. */
+UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char *text,
+                                 size_t bytes);
+
+/* Whether the fiber may go straight into its core's list. */
+UM_INLINE bool um_fiber_is_simple(const struct um_fiber *fiber)
+{
+    return (fiber->size_class | fiber->traits) == 0;
+}
+
+/* The fiber that was, is no more: its handles are stale. */
+UM_INLINE void um_pool_reset(struct um_fiber *fiber)
+{
+    /* relaxed: whoever has a handle of this life only has to see that it is over */
+    um_atomic_store(&fiber->generation, um_fiber_generation(fiber) + 1, relaxed);
+}
+
+UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
+{
+    fiber->in_pool = core->idle_fibers;
+    core->idle_fibers = fiber;
+}
+
+/* The size class of a stack of at least so many bytes; 0 bytes: the runtime's size. -EINVAL. */
+UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t bytes)
+{
+    int size_class = 1;
+
+    if (bytes == 0)
+        return 0;
+    if (bytes < umbra_stack_least_bytes() || bytes > SIZE_MAX / 4)
+        return -EINVAL;
+    bytes = um_stack_round(bytes);
+    if (bytes == runtime->stack_bytes)
+        return 0;
+    while (((size_t)4096 << (size_class - 1)) < bytes)
+        size_class++;
+    return size_class < UM_SIZE_CLASSES ? size_class : -EINVAL;
+}
+
+UM_INLINE size_t um_pool_stack_bytes(const struct umbra_runtime *runtime, unsigned size_class)
+{
+    return size_class == 0 ? runtime->stack_bytes
+                           : um_stack_round((size_t)4096 << (size_class - 1));
+}
+
+UM_INLINE struct um_fiber *um_slab_fiber(const struct um_slab *slab, unsigned slot)
+{
+    char *top = (char *)um_slab_high(slab, slot) - um_stack_colour(slot);
+
+    return (struct um_fiber *)(top - sizeof(struct um_fiber));
+}
+
+/* relaxed, both: under the depot's lock, or when nothing runs any more */
+UM_INLINE struct um_slab *um_depot_slab(const struct um_depot *depot, unsigned size_class)
+{
+    return um_atomic_load(&depot->slab[size_class], relaxed);
+}
+
+UM_INLINE unsigned um_depot_next_slot(const struct um_depot *depot, unsigned size_class)
+{
+    return um_atomic_load(&depot->next_slot[size_class], relaxed);
+}
+
+/* Under the depot's lock: a slab with a free slot. */
+UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_class)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_depot *depot = &core->more->depot;
+    size_t bytes = um_pool_stack_bytes(runtime, size_class);
+    struct um_slab *full = um_depot_slab(depot, size_class);
+    unsigned slots = full ? full->slots * 2 : UM_SLAB_SLOTS_FIRST;
+    const struct umbra_topology_cpu *cpu = umbra_topology_cpu_of(runtime->topology, core->cpu);
+    struct um_slab *slab;
+    int error;
+
+    if (slots > UM_SLAB_SLOTS_MOST)
+        slots = UM_SLAB_SLOTS_MOST;
+    while (slots > 1 && slots > UM_SLAB_BYTES_MOST / bytes)
+        slots /= 2;
+    error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
+    if (error != 0)
+        return error;
+    slab->owner = core;
+    slab->describe = um_report_owner;
+    slab->next = full;
+    /* release: pairs with the acquire of um_report_slabs(). The slot first: what it says of the old
+     * slab is too little for a moment, never too much */
+    um_atomic_store(&depot->next_slot[size_class], 0, release);
+    um_atomic_store(&depot->slab[size_class], slab, release);
+    return 0;
+}
+
+/* Under the depot's lock: a fiber that has never been. */
+UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
+                              struct um_fiber **result)
+{
+    struct um_depot *depot = &core->more->depot;
+    struct um_slab *slab = um_depot_slab(depot, size_class);
+    struct um_fiber *fiber;
+    unsigned slot;
+    int error = 0;
+
+    if (!slab || um_depot_next_slot(depot, size_class) == slab->slots)
+        error = um_depot_grow(core, size_class);
+    slab = um_depot_slab(depot, size_class);
+    slot = um_depot_next_slot(depot, size_class);
+    if (error == 0)
+        error = um_slab_open(slab, slot);
+    if (error != 0)
+        return error;
+    fiber = um_slab_fiber(slab, slot);
+    fiber->slab = slab;
+    fiber->slot = slot;
+    fiber->size_class = size_class;
+    fiber->runtime = core->runtime;
+    fiber->node.kind = UM_NODE_WAKE;
+    fiber->mail.kind = UM_NODE_CONTINUE;
+    /* relaxed, both: before anybody else knows the fiber */
+    um_atomic_store(&fiber->generation, 1, relaxed);
+    um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+    um_context_make(&fiber->context, um_slab_low(slab, slot), fiber, um_fiber_main);
+    /* release: the fiber is set up; pairs with um_report_slabs() */
+    um_atomic_store(&depot->next_slot[size_class], slot + 1, release);
+    *result = fiber;
+    return 0;
+}
+
+/* An idle fiber for `target`, taken by core `here` (NULL: from outside). 0 or -ENOMEM. */
+UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
+                             unsigned size_class, struct um_fiber **fiber)
+{
+    struct um_depot *depot = &target->more->depot;
+    struct um_fiber **list = &depot->idle[size_class];
+    int error = 0;
+
+    if (here && size_class == 0) {
+        struct um_fiber **own =
+            here == target ? &here->idle_fibers : &here->elsewhere[target->index];
+
+        *fiber = *own;
+        if (*own) {
+            *own = (*own)->in_pool;
+            return 0;
+        }
+    }
+    pthread_mutex_lock(&depot->lock);
+    *fiber = *list;
+    if (*list)
+        *list = (*list)->in_pool;
+    else
+        error = um_depot_make(target, size_class, fiber);
+    pthread_mutex_unlock(&depot->lock);
+    return error;
+}
+
+/* The caller has joined the fiber: core keeps it, or (NULL) the depot of its home. */
+UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber)
+{
+    struct umbra_core *home;
+
+    if (fiber->traits & UM_FIBER_NAMED)
+        memset(fiber->name, 0, sizeof(fiber->name));
+    if (core && (fiber->traits & UM_FIBER_ANYWHERE)) /* relaxed: the fiber is the caller's alone */
+        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+    fiber->traits = 0;
+    home = um_fiber_home(fiber);
+    if (home == core) /* others' have the state of one to begin since they ended */
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED);
+    um_pool_reset(fiber);
+    if (core && fiber->size_class == 0) {
+        struct um_fiber **list = home == core ? &core->idle_fibers : &core->elsewhere[home->index];
+
+        fiber->in_pool = *list;
+        *list = fiber;
+        return;
+    }
+    pthread_mutex_lock(&home->more->depot.lock);
+    fiber->in_pool = home->more->depot.idle[fiber->size_class];
+    home->more->depot.idle[fiber->size_class] = fiber;
+    pthread_mutex_unlock(&home->more->depot.lock);
+}
+
+UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slots)
+{
+    for (unsigned slot = 0; slot < slots; slot++) {
+        struct um_fiber *fiber = um_slab_fiber(slab, slot);
+
+        free(fiber->local);
+        um_context_destroy(&fiber->context);
+    }
+    um_slab_destroy(slab);
+}
+
+/* All memory of all fibers; no core runs any more. */
+UM_LINKONCE UM_COLD void um_pool_destroy(struct umbra_runtime *runtime)
+{
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
+        struct um_depot *depot = &runtime->core[i]->more->depot;
+
+        for (unsigned k = 0; k < UM_SIZE_CLASSES; k++) {
+            struct um_slab *slab = um_depot_slab(depot, k);
+            unsigned slots = um_depot_next_slot(depot, k);
+
+            while (slab) {
+                struct um_slab *next = slab->next;
+
+                um_slab_free_fibers(slab, slots);
+                slab = next;
+                slots = next ? next->slots : 0;
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * When nothing can happen any more: how the last core that falls asleep knows that it is the last.
+ * Private; read by the model checker as it stands.
+ *
+ * One word counts the active: cores that are not asleep, and holders (threads outside that may
+ * still signal or spawn). Its upper half counts how often somebody became active.
+ *
+ *   Q1  a core that is about to park: active - 1
+ *   Q2  found 0: read the word, look at every inbox, read the word again
+ *   Q3  unchanged, and the inboxes were empty: nothing can happen
+ *   Q4  a core that wakes: active + 1, epoch + 1, before it empties its inbox
+ *
+ * Only active ones push, and they push before they become inactive. Suppose the word was the same
+ * and 0 at both reads. Then nobody was active between them, and each push had been made before the
+ * first. A push that nobody has taken is seen at Q2. One that was taken before the look was taken
+ * after a Q4, whose epoch the first read would have had to count, and whoever took it has become
+ * inactive again since. So if all inboxes are empty every message has been worked off. A core that
+ * wakes between the reads makes them differ; what it does is for its own Q1 to judge.
+ *
+ * Threads that push without holding are outside this argument, as documented at umbra_hold().
+ */
+#ifndef UMBRA_DETAIL_QUIET_PROTOCOL_H
+#define UMBRA_DETAIL_QUIET_PROTOCOL_H
+
+#ifndef UM_MODEL_CHECK
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#endif
+
+#define UM_QUIET_ACTIVE UINT64_C(0xffffffff)
+#define UM_QUIET_EPOCH (UINT64_C(1) << 32)
+
+/* Becomes active: Q4. */
+UM_INLINE void um_quiet_enter(um_atomic_u64 *activity)
+{
+    um_atomic_fetch_add(activity, UM_QUIET_EPOCH + 1, seq_cst); /* before the inbox is emptied */
+}
+
+/* Becomes inactive: Q1. Whether nobody is left: then somebody must judge. */
+UM_INLINE bool um_quiet_leave(um_atomic_u64 *activity)
+{
+    /* seq_cst: after the leaver's pushes; pairs with the loads of um_quiet_judge() */
+    return (um_atomic_fetch_add(activity, UINT64_MAX, seq_cst) & UM_QUIET_ACTIVE) == 1;
+}
+
+/* Q2 and Q3. empty(context) looks at every inbox with seq_cst. Whether nothing can happen. */
+typedef bool um_quiet_empty(void *context);
+
+UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, um_quiet_empty *empty, void *context)
+{
+    uint64_t before = um_atomic_load(activity, seq_cst); /* against Q1 and Q4 */
+
+    if ((before & UM_QUIET_ACTIVE) != 0 || !empty(context))
+        return false;
+    return um_atomic_load(activity, seq_cst) == before; /* against Q4 */
+}
+
+#endif

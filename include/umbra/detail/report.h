@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Telling people what fibers do: on demand, on a signal, in a deadlock, when a stack overflows.
+ * Private; included by core.h.
+ *
+ * What is written from a signal handler uses write(2) and nothing that locks or allocates.
+ */
+#ifndef UMBRA_DETAIL_REPORT_H
+#define UMBRA_DETAIL_REPORT_H
+
+#include <signal.h>
+#include <string.h>
+
+#include <umbra/detail/fiber_pool.h>
+#include <umbra/detail/runtime.h>
+
+/* ---- names ---- */
+
+UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state)
+{
+    static const char *const name[] = {"created", "ready",   "executing",
+                                       "stopped", "blocked", "terminated"};
+
+    return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
+}
+
+UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES])
+{
+    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    memcpy(name, fiber.block->name, UMBRA_FIBER_NAME_BYTES);
+    return 0;
+}
+
+UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
+{
+    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    return um_stack_used_bytes(fiber.block->context.stack_low, fiber.block->context.stack_high);
+}
+
+/* ---- text ---- */
+
+/* A line in the making. What does not fit is left out. */
+struct um_text {
+    size_t used;
+    char line[480];
+};
+
+UM_LINKONCE void um_text_add(struct um_text *text, const char *more)
+{
+    while (*more && text->used < sizeof(text->line))
+        text->line[text->used++] = *more++;
+}
+
+UM_LINKONCE void um_text_add_number(struct um_text *text, uint64_t value, unsigned base)
+{
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+
+    digits[at] = 0;
+    do {
+        digits[--at] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value > 0);
+    um_text_add(text, base == 16 ? "0x" : "");
+    um_text_add(text, digits + at);
+}
+
+UM_LINKONCE void um_text_add_address(struct um_text *text, const void *address)
+{
+    um_text_add_number(text, (uintptr_t)address, 16);
+}
+
+UM_LINKONCE void um_text_write(const struct um_text *text, int fd)
+{
+    um_os_write(fd, text->line, text->used);
+}
+
+/* ---- one fiber ---- */
+
+/* Where a fiber's wait was called from: function + offset if names are known, file + offset. */
+UM_LINKONCE void um_report_place(struct um_text *text, const void *at, bool names)
+{
+    struct um_os_symbol symbol;
+
+    um_text_add(text, " at ");
+    if (!names || !um_os_symbol(at, &symbol)) {
+        um_text_add_address(text, at);
+        return;
+    }
+    if (symbol.name) {
+        um_text_add(text, symbol.name);
+        um_text_add(text, "+");
+        um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.address, 16);
+        um_text_add(text, " (");
+    }
+    um_text_add(text, symbol.file);
+    um_text_add(text, "+");
+    um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.base, 16);
+    um_text_add(text, symbol.name ? ")" : "");
+}
+
+/* A fiber's name, or its address if it has none. */
+UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fiber)
+{
+    char name[UMBRA_FIBER_NAME_BYTES];
+
+    memcpy(name, fiber->name, sizeof(name));
+    name[sizeof(name) - 1] = 0;
+    if (name[0]) {
+        um_text_add(text, "\"");
+        um_text_add(text, name);
+        um_text_add(text, "\" ");
+    }
+    um_text_add_address(text, fiber);
+}
+
+/* What a blocked fiber waits for. relaxed, here and below: it is only looked at. */
+UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fiber, bool names)
+{
+    const char *what = um_atomic_load(&fiber->waits_for, relaxed);
+    const void *on = um_atomic_load(&fiber->waits_on, relaxed);
+    const void *at = um_atomic_load(&fiber->waits_at, relaxed);
+
+    um_text_add(text, ", waits for ");
+    um_text_add(text, what ? what : "?");
+    if (what && strcmp(what, um_waits_for_join) == 0) {
+        um_text_add(text, " of fiber ");
+        um_report_name(text, on);
+    } else if (on) {
+        um_text_add(text, " ");
+        um_text_add_address(text, on);
+    }
+    if (what == um_waits_for_join)
+        at = um_context_pc(&fiber->context);
+    if (at)
+        um_report_place(text, at, names);
+}
+
+UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool names)
+{
+    const struct umbra_core *home = um_fiber_home(fiber);
+    enum umbra_fiber_state state = (enum umbra_fiber_state)um_fiber_get_state(fiber);
+    struct um_text text = {.used = 0};
+
+    if (home && um_core_current(home) == fiber && state == UMBRA_FIBER_READY)
+        state = UMBRA_FIBER_EXECUTING;
+    um_text_add(&text, "umbra:   fiber ");
+    um_report_name(&text, fiber);
+    if (home) {
+        um_text_add(&text, ", core ");
+        um_text_add_number(&text, home->index, 10);
+    }
+    um_text_add(&text, ", ");
+    um_text_add(&text, umbra_fiber_state_name(state));
+    if (state == UMBRA_FIBER_BLOCKED)
+        um_report_wait(&text, fiber, names);
+    else if (state == UMBRA_FIBER_STOPPED)
+        um_report_place(&text, um_context_pc(&fiber->context), names);
+    um_text_add(&text, "\n");
+    um_text_write(&text, fd);
+}
+
+/* Whether the fiber has been spawned and has not ended. In a message on its way, it does not show.
+ */
+UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
+{
+    uint32_t state = um_fiber_get_state(fiber);
+
+    if (state == UMBRA_FIBER_CREATED)
+        return !um_fiber_home(fiber) || fiber->timer.deadline != 0;
+    return state != UMBRA_FIBER_TERMINATED;
+}
+
+/* ---- all fibers ---- */
+
+UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_class, int fd,
+                                 bool names)
+{
+    /* acquire, both: pairs with um_depot_grow() and um_depot_make() */
+    const struct um_slab *slab = um_atomic_load(&depot->slab[size_class], acquire);
+    unsigned slots = um_atomic_load(&depot->next_slot[size_class], acquire);
+
+    while (slab) {
+        for (unsigned slot = 0; slot < slots && slot < slab->slots; slot++)
+            if (um_report_shows(um_slab_fiber(slab, slot)))
+                um_report_fiber(um_slab_fiber(slab, slot), fd, names);
+        slab = slab->next;
+        slots = slab ? slab->slots : 0;
+    }
+}
+
+UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool names)
+{
+    for (unsigned i = 0; i < runtime->cores; i++)
+        for (unsigned k = 0; k < UM_SIZE_CLASSES; k++)
+            um_report_slabs(&runtime->core[i]->more->depot, k, fd, names);
+}
+
+UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
+{
+    struct um_text text = {.used = 0};
+
+    um_text_add(&text, "umbra: runtime ");
+    um_text_add_address(&text, runtime);
+    um_text_add(&text, ", cores: ");
+    um_text_add_number(&text, runtime->cores, 10);
+    um_text_add(&text, "\n");
+    um_text_write(&text, fd);
+    um_report_fibers(runtime, fd, false);
+}
+
+UM_LINKONCE UM_COLD void um_report_deadlock(struct umbra_runtime *runtime)
+{
+    struct um_text text = {.used = 0};
+
+    um_text_add(&text, "umbra: deadlock: all cores are idle, and nothing can end these waits:\n");
+    um_text_write(&text, 2);
+    um_report_fibers(runtime, 2, true);
+}
+
+/* For the report of an overflow. */
+UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char *line,
+                                 size_t bytes)
+{
+    const struct um_fiber *fiber = um_slab_fiber(slab, slot);
+    const struct umbra_core *home = um_fiber_home(fiber);
+    struct um_text text = {.used = 0};
+
+    um_text_add(&text, "fiber ");
+    um_report_name(&text, fiber);
+    if (home) {
+        um_text_add(&text, " on core ");
+        um_text_add_number(&text, home->index, 10);
+    }
+    if (text.used > bytes - 1)
+        text.used = bytes - 1;
+    memcpy(line, text.line, text.used);
+    line[text.used] = 0;
+}
+
+/* ---- on a signal ---- */
+
+#define UM_SIGNALS_MOST 65
+
+/* Handlers by signal; under um_runtimes.lock but for `running`. */
+struct um_report_signals {
+    void (*before[UM_SIGNALS_MOST])(int); /* the program's own */
+    unsigned users[UM_SIGNALS_MOST];      /* runtimes that want it */
+    um_atomic_u32 running;                /* handlers at work: no runtime may go meanwhile */
+};
+
+UM_LINKONCE struct um_report_signals um_report_signals = {.running = 0};
+
+UM_LINKONCE void um_report_on_signal(int number)
+{
+    struct umbra_runtime *runtime;
+
+    signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
+    /* seq_cst, both: against um_runtime_unwatch(), which takes the runtime out and then looks */
+    um_atomic_fetch_add(&um_report_signals.running, 1, seq_cst);
+    for (runtime = um_atomic_load(&um_runtimes.first, seq_cst); runtime; runtime = runtime->next)
+        if (runtime->dump_signal == number)
+            umbra_dump(runtime, 2);
+    um_atomic_fetch_add(&um_report_signals.running, UINT32_MAX, seq_cst);
+}
+
+/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). */
+UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
+{
+    void (*before)(int) = SIG_DFL;
+
+    if (number < 0 || number >= UM_SIGNALS_MOST)
+        return -EINVAL;
+    pthread_mutex_lock(&um_runtimes.lock);
+    if (number != 0 && um_report_signals.users[number] == 0)
+        before = signal(number, um_report_on_signal);
+    if (before == SIG_ERR) {
+        pthread_mutex_unlock(&um_runtimes.lock);
+        return -EINVAL;
+    }
+    if (number != 0 && um_report_signals.users[number]++ == 0)
+        um_report_signals.before[number] = before;
+    runtime->dump_signal = number;
+    runtime->next = um_atomic_load(&um_runtimes.first, relaxed); /* under the lock */
+    /* release: the runtime is complete; pairs with um_report_on_signal() */
+    um_atomic_store(&um_runtimes.first, runtime, release);
+    pthread_mutex_unlock(&um_runtimes.lock);
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
+{
+    /* relaxed: under the lock */
+    struct umbra_runtime *before = um_atomic_load(&um_runtimes.first, relaxed);
+
+    if (before == runtime) {
+        um_atomic_store(&um_runtimes.first, runtime->next, seq_cst); /* before `running` is read */
+        return;
+    }
+    while (before->next != runtime)
+        before = before->next;
+    before->next = runtime->next;
+}
+
+UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
+{
+    int number = runtime->dump_signal;
+
+    pthread_mutex_lock(&um_runtimes.lock);
+    um_runtime_unlist(runtime);
+    if (number != 0 && --um_report_signals.users[number] == 0)
+        signal(number, um_report_signals.before[number]);
+    pthread_mutex_unlock(&um_runtimes.lock);
+    while (um_atomic_load(&um_report_signals.running, seq_cst) > 0)
+        um_arch_pause();
+}
+
+#endif

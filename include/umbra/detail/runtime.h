@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What the cores of one runtime share. Private; included by core.h.
+ */
+#ifndef UMBRA_DETAIL_RUNTIME_H
+#define UMBRA_DETAIL_RUNTIME_H
+
+#include <pthread.h>
+
+#include <umbra/detail/idle_protocol.h>
+#include <umbra/detail/quiet_protocol.h>
+#include <umbra/fiber.h>
+#include <umbra/shadow.h>
+#include <umbra/stack.h>
+#include <umbra/topology.h>
+
+#define UM_CORES_MOST 1024
+#define UM_SIZE_CLASSES 40 /* of stacks: 0 the runtime's size, k > 0 a page times 2^(k - 1) */
+
+/* Idle fibers that belong to no core's list, and the slabs that new ones come from. */
+struct um_depot {
+    pthread_mutex_t lock;
+    struct um_fiber *idle[UM_SIZE_CLASSES]; /* linked by in_pool; under lock */
+    /* where the next new one is, and which: under lock; reports read without */
+    _Atomic(struct um_slab *) slab[UM_SIZE_CLASSES];
+    um_atomic_u32 next_slot[UM_SIZE_CLASSES];
+};
+
+/* The part of a core that is seldom used. */
+struct um_core_more {
+    struct um_depot depot;
+    pthread_t thread;
+    struct umbra_shadow shadow;
+    bool has_shadow;
+    int start_error; /* its thread writes before it is counted as started */
+};
+
+enum um_verdict { UM_VERDICT_NONE, UM_VERDICT_ENDED, UM_VERDICT_DEADLOCK };
+
+struct umbra_runtime {
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 unplaced; /* see idle_protocol.h */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 activity; /* see quiet_protocol.h */
+    UM_ALIGNED(UMBRA_CACHE_LINE)
+    um_atomic_u64 idle[UM_CORES_MOST / UM_IDLE_BITS]; /* cores that sleep */
+
+    UM_ALIGNED(UMBRA_CACHE_LINE) pthread_mutex_t unplaced_lock;
+    struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
+    struct um_fiber *unplaced_last;
+
+    pthread_mutex_t lock;    /* for the rest up to `started` */
+    pthread_cond_t changed;  /* verdict, started */
+    enum um_verdict verdict; /* of the cores, for who waits for the runtime */
+    unsigned waiting;        /* threads in umbra_runtime_wait */
+    unsigned started;        /* cores whose thread is up, or has failed */
+
+    um_atomic_u32 stopping;   /* cores end when they have nothing to do */
+    um_atomic_u32 next_core;  /* for spawns from outside without a place */
+    struct umbra_core **core; /* fixed, as all that follows */
+    unsigned cores;
+    bool report; /* print deadlocks */
+    bool shadows;
+    size_t stack_bytes;              /* of size class 0 */
+    uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
+    struct umbra_wait_options wait;  /* for shadows */
+    struct umbra_wait_policy policy; /* of idle cores and waiting threads */
+    struct umbra_wait_policy asleep; /* of cores that have been idle for linger_cycles */
+    struct umbra_topology *topology;
+    bool own_topology;
+    int dump_signal;            /* 0: none */
+    struct umbra_runtime *next; /* in um_runtimes; under its lock */
+};
+
+/* All runtimes of this executable or shared object: for reports, debuggers, and fork(2). */
+struct um_runtimes {
+    pthread_mutex_t lock;
+    _Atomic(struct umbra_runtime *) first;
+};
+
+UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
+{
+    return um_core_self ? um_core_self->runtime : NULL;
+}
+
+UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
+{
+    return runtime->cores;
+}
+
+UM_INLINE struct umbra_shadow *umbra_core_shadow(void)
+{
+    return um_core_self && um_core_self->more->has_shadow ? &um_core_self->more->shadow : NULL;
+}
+
+/* What a fiber waits for that was blocked in line: waits_at does not count, its context tells. */
+UM_LINKONCE const char um_waits_for_join[] = "join";
+
+/* Gives a core a message. Any thread; never blocks. */
+UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
+{
+    if (um_inbox_push(&core->inbox, node))
+        umbra_wake(&core->waiter);
+}
+
+/* Makes a core look around. */
+UM_INLINE void um_core_poke(struct umbra_core *core)
+{
+    if (um_inbox_poke(&core->inbox))
+        umbra_wake(&core->waiter);
+}
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a core does between fibers: messages, timers, work without a place, waiting. Private;
+ * included by core.h.
+ *
+ * An idle core goes through three stages:
+ *
+ *   looks around   polls its inbox and the count of work without a place, as long as the spin phase
+ *   dozes          announces itself as idle (idle_protocol.h) and waits on its inbox
+ *   sleeps         after linger_cycles: counts as inactive (quiet_protocol.h), and waits on
+ */
+#ifndef UMBRA_DETAIL_SCHEDULER_H
+#define UMBRA_DETAIL_SCHEDULER_H
+
+#include <sched.h>
+
+#include <umbra/detail/runtime.h>
+#include <umbra/detail/sleeper.h>
+
+#define UM_LOOKS_AT_TIMERS                                                                         \
+    16 /* one in so many looks around reads the clock while fibers are ready */
+#define UM_SHADOW_LOOK_NS                                                                          \
+    10000000 /* how often a sleeping core looks whether its shadow is done                         \
+              */
+#define UM_OFFERED_AGAIN_NS                                                                        \
+    1000 /* until a wait is given up that is just being offered a signal                           \
+          */
+
+/* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
+ * Any thread; never blocks. */
+UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
+{
+    /* relaxed: fixed as long as the node waits */
+    struct umbra_core *home = (struct umbra_core *)um_atomic_load(&node->home, relaxed);
+
+    if (home && home == core)
+        um_fiber_make_ready(core, um_node_fiber(node));
+    else if (home)
+        um_core_post(home, node);
+    else
+        um_node_wake_thread(node);
+}
+
+/* ---- messages ---- */
+
+/* detail/join.h: a request to join or detach a fiber of this core. */
+UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node);
+
+UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber)
+{
+    /* relaxed, here and where it goes down: a count that only this core changes */
+    um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed);
+    if (UM_UNLIKELY(fiber->timer.deadline != 0))
+        um_timers_add(&core->timers, &fiber->timer);
+    else
+        um_fiber_make_ready(core, fiber);
+}
+
+/* The core, for a fiber of its own. */
+UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber)
+{
+    uint32_t state = um_fiber_get_state(fiber);
+
+    if (state == UMBRA_FIBER_STOPPED)
+        um_fiber_make_ready(core, fiber);
+    else if (state != UMBRA_FIBER_TERMINATED)
+        fiber->flags |= UM_FIBER_PERMIT;
+}
+
+UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
+{
+    struct um_fiber *fiber = (struct um_fiber *)((char *)node - offsetof(struct um_fiber, mail));
+    /* acq_rel: what the sender wrote before; from here on another mail may be sent. Pairs with
+     * umbra_continue() */
+    uint64_t generation = um_atomic_exchange(&fiber->mail_for, 0, acq_rel);
+
+    if (generation == um_fiber_generation(fiber))
+        um_fiber_continue(core, fiber);
+}
+
+UM_LINKONCE void um_core_receive(struct umbra_core *core)
+{
+    struct um_node *node = um_inbox_take(&core->inbox);
+
+    while (node) {
+        struct um_node *next = um_inbox_next(node);
+
+        switch (node->kind) {
+        case UM_NODE_WAKE:
+            um_fiber_make_ready(core, um_node_fiber(node));
+            break;
+        case UM_NODE_SPAWN:
+            node->kind = UM_NODE_WAKE;
+            um_core_begin(core, um_fiber_of_node(node));
+            break;
+        case UM_NODE_CONTINUE:
+            um_mail_receive(core, node);
+            break;
+        default:
+            um_join_receive(core, node);
+        }
+        node = next;
+    }
+}
+
+/* ---- timers ---- */
+
+UM_INLINE struct um_fiber *um_fiber_of_timer(struct um_timer *timer)
+{
+    return (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer));
+}
+
+/* A fiber's time has come: its delay, its sleep, or the deadline of its wait. */
+UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
+{
+    enum um_give_up outcome = UM_GAVE_UP;
+
+    if (fiber->claimed)
+        outcome = um_claim_give_up(fiber->claimed, fiber->ticket);
+    if (outcome == UM_GIVE_UP_LATER) {
+        fiber->timer.deadline = umbra_deadline(UM_OFFERED_AGAIN_NS);
+        um_timers_add(&core->timers, &fiber->timer);
+    } else if (outcome == UM_GAVE_UP) {
+        if (fiber->claimed)
+            fiber->flags |= UM_FIBER_TIMED_OUT;
+        um_fiber_make_ready(core, fiber);
+    }
+}
+
+UM_LINKONCE void um_core_ring(struct umbra_core *core)
+{
+    uint64_t now = umbra_cycles();
+
+    while (core->timers.top && core->timers.top->deadline <= now) {
+        struct um_timer *timer = core->timers.top;
+
+        um_timers_remove(&core->timers, timer);
+        timer->deadline = 0;
+        um_timer_ring(core, um_fiber_of_timer(timer));
+    }
+}
+
+/* ---- work without a place ---- */
+
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime)
+{
+    struct um_fiber *fiber;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    fiber = runtime->unplaced_first;
+    if (fiber) {
+        runtime->unplaced_first = fiber->in_pool;
+        /* relaxed: see idle_protocol.h; whoever adds does not depend on it */
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, relaxed);
+    }
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return fiber;
+}
+
+UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
+{
+    struct um_fiber *fiber = um_unplaced_take(core->runtime);
+
+    if (!fiber)
+        return;
+    um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed); /* nobody waits with it yet */
+    um_core_begin(core, fiber);
+}
+
+UM_LINKONCE void um_core_attend(struct umbra_core *core)
+{
+    if (um_atomic_load(&core->inbox, relaxed)) /* the exchange that takes it acquires */
+        um_core_receive(core);
+    if (core->timers.top && (um_ready_empty(core) || ++core->turns % UM_LOOKS_AT_TIMERS == 0))
+        um_core_ring(core);
+    if (um_atomic_load(core->unplaced, relaxed)) /* the lock that it is taken under acquires */
+        um_core_take_unplaced(core);
+}
+
+/* ---- fibers that leave ---- */
+
+UM_LINKONCE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_fiber *to;
+
+    um_core_attend(core);
+    if (um_ready_empty(core)) {
+        um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+        um_context_switch(&from->context, &core->scheduler);
+        return;
+    }
+    to = um_ready_pop(core);
+    if (to != from)
+        um_fiber_switch(core, from, to);
+}
+
+UM_LINKONCE void um_yield_attending(struct umbra_core *core)
+{
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+
+    if (!from) {
+        sched_yield();
+        return;
+    }
+    if (!um_fiber_on_stack(from))
+        return;
+    um_core_attend(core);
+    if (um_ready_empty(core))
+        return;
+    um_ready_push(core, from);
+    um_fiber_switch(core, from, um_ready_pop(core));
+}
+
+UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
+{
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+    uint32_t state;
+
+    if (!from || !um_fiber_on_stack(from))
+        return -EPERM;
+    if (!to.block || um_fiber_generation(to.block) != to.generation)
+        return -ESRCH;
+    if (to.block == from)
+        return -EINVAL;
+    state = um_fiber_get_state(to.block);
+    if (um_fiber_has_ended(to.block))
+        return -ESRCH;
+    if (um_fiber_home(to.block) != core)
+        return -EXDEV;
+    if (state != UMBRA_FIBER_STOPPED && state != UMBRA_FIBER_READY)
+        return -EBUSY;
+    if (state == UMBRA_FIBER_READY)
+        um_ready_remove(to.block);
+    if (from->flags & UM_FIBER_PERMIT) {
+        from->flags &= ~UM_FIBER_PERMIT;
+        um_ready_push(core, from);
+    } else {
+        um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
+    }
+    um_fiber_set_state(to.block, UMBRA_FIBER_READY);
+    um_fiber_switch(core, from, to.block);
+    return 0;
+}
+
+UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *block = fiber.block;
+    uint64_t pending = 0;
+
+    if (!block || um_fiber_generation(block) != fiber.generation || um_fiber_has_ended(block))
+        return -ESRCH;
+    if (core && um_core_current(core) && um_fiber_home(block) == core) {
+        um_fiber_continue(core, block);
+        return 0;
+    }
+    if (!um_fiber_home(block))
+        return -EBUSY;
+    /* acq_rel: one mail at a time; what the caller wrote before is visible to the fiber, be it this
+     * mail or the one that is pending. Pairs with um_mail_receive() */
+    while (!um_atomic_cas(&block->mail_for, &pending, fiber.generation, acq_rel, acquire))
+        if (pending == fiber.generation)
+            return 0;
+    if (pending == 0)
+        um_core_post(um_fiber_home(block), &block->mail);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+/* Stage 1. Whether there is something to do. */
+UM_INLINE bool um_core_look_around(struct umbra_core *core)
+{
+    uint64_t start = umbra_cycles();
+    uint64_t now = start;
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+
+    while (now - start < core->in_place_cycles && now < deadline) {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+            if (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed))
+                return true; /* relaxed: whoever takes it acquires */
+            um_arch_relax();
+        }
+        now = umbra_cycles();
+    }
+    return now >= deadline;
+}
+
+/* Waits on the inbox. Whether it is still empty. */
+UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
+{
+    return umbra_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
+}
+
+/* Every inbox, for the judge; see quiet_protocol.h. */
+UM_LINKONCE bool um_runtime_empty(void *context)
+{
+    struct umbra_runtime *runtime = context;
+
+    if (um_atomic_load(&runtime->unplaced, seq_cst))
+        return false;
+    for (unsigned i = 0; i < runtime->cores; i++)
+        if (um_atomic_load(&runtime->core[i]->inbox, seq_cst)) /* Q2 */
+            return false;
+    return true;
+}
+
+/* Nobody seems to be active: find out, and tell who waits for the runtime. */
+UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
+{
+    uint64_t live = 0;
+
+    pthread_mutex_lock(&runtime->lock);
+    if (runtime->waiting > 0 && runtime->verdict == UM_VERDICT_NONE &&
+        um_quiet_judge(&runtime->activity, um_runtime_empty, runtime)) {
+        for (unsigned i = 0; i < runtime->cores; i++)
+            live += um_atomic_load(&runtime->core[i]->live, relaxed); /* ordered by activity */
+        runtime->verdict = live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
+        pthread_cond_broadcast(&runtime->changed);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* Stage 3: nothing but a message can give this core anything to do. */
+UM_LINKONCE void um_core_sleep(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+
+    if (um_quiet_leave(&runtime->activity))
+        um_runtime_judge(runtime);
+    core->waiter.policy = &runtime->asleep;
+    um_core_wait(core, UMBRA_NEVER);
+    core->waiter.policy = &runtime->policy;
+    um_quiet_enter(&runtime->activity);
+}
+
+/* Stages 2 and 3. */
+UM_LINKONCE void um_core_doze(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_core_more *more = core->more;
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
+
+    um_idle_announce(runtime->idle, core->index);
+    if (um_idle_none(&runtime->unplaced) &&
+        um_core_wait(core, deadline < linger ? deadline : linger)) {
+        if (deadline != UMBRA_NEVER)
+            um_core_wait(core, deadline);
+        else if (more->has_shadow && !umbra_shadow_done(&more->shadow))
+            um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
+        else
+            um_core_sleep(core);
+    }
+    um_idle_clear(runtime->idle, core->index);
+}
+
+UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
+{
+    um_atomic_store(&core->state, (uint32_t)state, relaxed); /* only looked at */
+}
+
+UM_LINKONCE void um_core_idle(struct umbra_core *core)
+{
+    um_core_set_state(core, UMBRA_CORE_IDLE);
+    if (!um_core_look_around(core))
+        um_core_doze(core);
+    um_core_set_state(core, UMBRA_CORE_EXECUTING);
+}
+
+/* detail/join.h: a fiber that ended is told to whoever joins it. */
+UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber);
+
+/* The scheduler's own loop, on its thread's stack: runs when no fiber is ready, until it is told to
+ * stop. */
+UM_LINKONCE void um_core_loop(struct umbra_core *core)
+{
+    for (;;) {
+        struct um_fiber *ended = core->retiring;
+
+        core->retiring = NULL;
+        if (ended)
+            um_fiber_retire(core, ended);
+        if (um_core_attention(core))
+            um_core_attend(core);
+        if (!um_ready_empty(core)) {
+            struct um_fiber *fiber = um_ready_pop(core);
+
+            um_atomic_store(&core->current, fiber, relaxed); /* only looked at by others */
+            um_context_switch(&core->scheduler, &fiber->context);
+        } else if (um_atomic_load(&core->runtime->stopping, acquire)) { /* umbra_runtime_destroy */
+            return;
+        } else {
+            um_core_idle(core);
+        }
+    }
+}
+
+/* ---- sleeping ---- */
+
+/* What a blocked fiber waits for, for reports. at: where its wait was called from. */
+UM_INLINE void um_fiber_block(struct um_fiber *fiber, const char *what, const void *on,
+                              const void *at)
+{
+    um_atomic_store(&fiber->waits_for, what, relaxed); /* only looked at by others, all four */
+    um_atomic_store(&fiber->waits_on, on, relaxed);
+    um_atomic_store(&fiber->waits_at, at, relaxed);
+    um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
+}
+
+UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
+{
+    struct um_sleeper *sleeper;
+    int error = um_sleeper_get(&sleeper);
+
+    if (error == 0)
+        um_sleeper_wait(sleeper, deadline); /* nobody wakes it */
+    return error;
+}
+
+UM_LINKONCE int um_sleep_at(uint64_t deadline, const void *at)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (!self)
+        return um_thread_sleep(deadline);
+    if (!um_fiber_on_stack(self))
+        return -EPERM;
+    um_fiber_block(self, "sleep", NULL, at);
+    self->timer.deadline = deadline;
+    um_timers_add(&core->timers, &self->timer);
+    um_fiber_leave(core, self);
+    return 0;
+}
+
+UM_LINKONCE int umbra_sleep_until(uint64_t deadline)
+{
+    return um_sleep_at(deadline, __builtin_return_address(0));
+}
+
+UM_LINKONCE int umbra_sleep_ns(uint64_t ns)
+{
+    return um_sleep_at(umbra_deadline(ns), __builtin_return_address(0));
+}
+
+#endif

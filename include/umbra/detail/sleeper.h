@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * How threads that are no core wait for what fibers wait for, and the memory of waits that more
+ * than one may end. Private.
+ *
+ * Both kinds of object are never given back to the system: a signaller may look at them a moment
+ * after the wait is over. A thread keeps the sleeper it has first used until it ends.
+ */
+#ifndef UMBRA_DETAIL_SLEEPER_H
+#define UMBRA_DETAIL_SLEEPER_H
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <umbra/detail/event_protocol.h>
+#include <umbra/fiber.h>
+#include <umbra/wait.h>
+
+struct um_sleeper {
+    struct um_node node;                              /* home 0 */
+    struct umbra_waiter waiter;                       /* set up once */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken; /* 1: the wait is over; wakers set */
+    struct um_sleeper *next;                          /* in um_sleepers.idle; under its lock */
+};
+
+/* A claimed node, and who waits with it. */
+struct um_wait {
+    struct um_claimed claimed;
+    struct um_fiber *fiber;     /* the one that waits, or NULL */
+    struct um_sleeper *sleeper; /* the thread that waits, or NULL */
+};
+
+struct um_sleepers {
+    pthread_mutex_t lock;
+    struct um_sleeper *idle;         /* of threads that have ended; under lock */
+    pthread_once_t once;             /* for key, policy and error */
+    pthread_key_t key;               /* its destructor makes the sleeper idle */
+    struct umbra_wait_policy policy; /* of all */
+    int error;
+    pthread_mutex_t popping;  /* one thread at a time takes waits out: no ABA */
+    um_atomic_u64 idle_waits; /* stack of struct um_wait, linked by claimed.node.link */
+};
+
+UM_LINKONCE struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                              .once = PTHREAD_ONCE_INIT,
+                                              .popping = PTHREAD_MUTEX_INITIALIZER};
+
+UM_LINKONCE _Thread_local struct um_sleeper *um_sleeper_self = NULL;
+
+UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
+{
+    struct um_sleeper *sleeper = arg;
+
+    pthread_mutex_lock(&um_sleepers.lock);
+    sleeper->next = um_sleepers.idle;
+    um_sleepers.idle = sleeper;
+    pthread_mutex_unlock(&um_sleepers.lock);
+    um_sleeper_self = NULL;
+}
+
+UM_LINKONCE UM_COLD void um_sleepers_init(void)
+{
+    um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
+    if (um_sleepers.error == 0)
+        um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
+}
+
+UM_LINKONCE UM_COLD int um_sleeper_make(void)
+{
+    struct um_sleeper *sleeper;
+
+    pthread_once(&um_sleepers.once, um_sleepers_init);
+    if (um_sleepers.error != 0)
+        return um_sleepers.error;
+    pthread_mutex_lock(&um_sleepers.lock);
+    sleeper = um_sleepers.idle;
+    if (sleeper)
+        um_sleepers.idle = sleeper->next;
+    pthread_mutex_unlock(&um_sleepers.lock);
+    if (!sleeper) {
+        sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper));
+        if (!sleeper)
+            return -ENOMEM;
+        *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}};
+        umbra_waiter_init(&sleeper->waiter, &um_sleepers.policy);
+    }
+    if (pthread_setspecific(um_sleepers.key, sleeper) != 0) {
+        um_sleeper_forget(sleeper);
+        return -ENOMEM;
+    }
+    um_sleeper_self = sleeper;
+    return 0;
+}
+
+/* The calling thread's sleeper. 0, or -ENOMEM and the like the first time. */
+UM_INLINE int um_sleeper_get(struct um_sleeper **sleeper)
+{
+    int error = UM_LIKELY(um_sleeper_self != NULL) ? 0 : um_sleeper_make();
+
+    *sleeper = um_sleeper_self;
+    if (error == 0)
+        um_atomic_store(&um_sleeper_self->woken, 0,
+                        relaxed); /* its owner; before it is given out */
+    return error;
+}
+
+/* The thread: until it is woken, or a deadline passes (-ETIMEDOUT). */
+UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
+{
+    int end = umbra_wait_until_equal32(&sleeper->waiter, &sleeper->woken, 1, 1, deadline);
+
+    return end < 0 ? end : 0;
+}
+
+/* ---- waits that more than one may end ---- */
+
+#define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
+
+/* A wait's memory. Any thread, but not a signal handler. NULL: no memory. */
+UM_LINKONCE struct um_wait *um_wait_take(void)
+{
+    struct um_wait *wait;
+    uint64_t first;
+
+    pthread_mutex_lock(&um_sleepers.popping);
+    first = um_atomic_load(&um_sleepers.idle_waits, acquire); /* pairs with um_claimed_free() */
+    while (first) {
+        wait = (struct um_wait *)(uintptr_t)first;
+        /* relaxed: nobody else takes any out, so the link stays. acquire: as above */
+        if (um_atomic_cas(&um_sleepers.idle_waits, &first,
+                          um_atomic_load(&wait->claimed.node.link, relaxed), acquire, acquire))
+            break;
+    }
+    pthread_mutex_unlock(&um_sleepers.popping);
+    if (!first) {
+        wait = aligned_alloc(64, UM_WAITS_AT_ONCE * sizeof(*wait));
+        if (!wait)
+            return NULL;
+        memset(wait, 0, UM_WAITS_AT_ONCE * sizeof(*wait));
+        for (unsigned i = 1; i < UM_WAITS_AT_ONCE; i++)
+            um_claimed_free(&wait[i].claimed);
+    }
+    um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* its owner's now */
+    return wait;
+}
+
+/* Any thread, signal handlers too. */
+UM_LINKONCE void um_claimed_free(struct um_claimed *claimed)
+{
+    uint64_t first = um_atomic_load(&um_sleepers.idle_waits, relaxed); /* only compared */
+
+    do {
+        um_atomic_store(&claimed->node.link, first, relaxed); /* published by the next line */
+    } while (!um_atomic_cas(&um_sleepers.idle_waits, &first, (uint64_t)(uintptr_t)claimed, release,
+                            relaxed)); /* release: pairs with um_wait_take() */
+}
+
+_Static_assert(sizeof(struct um_wait) % 64 == 0, "an array of them stays aligned");
+
+/* Sets up one of the waits of a group for a new wait; `index` says which event. The waiter. */
+UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsigned index)
+{
+    /* relaxed: only the waiter changes a claim that is not being waited with */
+    uint64_t base = (um_atomic_load(&group->claimed.claim, relaxed) >> UM_CLAIM_SHIFT) + 1;
+
+    if (wait == group)
+        um_atomic_store(&group->claimed.claim, base << UM_CLAIM_SHIFT, relaxed); /* as above */
+    else
+        base--;
+    wait->claimed.group = &group->claimed;
+    wait->claimed.ticket = base << UM_CLAIM_SHIFT | (uint64_t)index << UM_CLAIM_INDEX_SHIFT;
+    wait->claimed.node.kind = UM_NODE_WAKE;
+    wait->claimed.node.flags = UM_NODE_CLAIMED;
+    um_atomic_store(&wait->claimed.refs, 2, relaxed); /* the waiter's and the queue's */
+}
+
+/* ---- waking ---- */
+
+UM_INLINE struct um_wait *um_wait_of(struct um_node *node)
+{
+    return (struct um_wait *)node;
+}
+
+/* A node that was released wakes its waiter. core: the caller's, if it may use it; else NULL. */
+UM_INLINE struct um_fiber *um_node_fiber(struct um_node *node)
+{
+    return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->fiber : um_fiber_of_node(node);
+}
+
+UM_INLINE struct um_sleeper *um_node_sleeper(struct um_node *node)
+{
+    return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->sleeper : (struct um_sleeper *)node;
+}
+
+UM_INLINE void um_node_wake_thread(struct um_node *node)
+{
+    struct um_sleeper *sleeper = um_node_sleeper(node);
+
+    umbra_signal32(&sleeper->woken, 1, &sleeper->waiter);
+}
+
+#endif

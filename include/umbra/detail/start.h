@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Starting and ending the cores of a runtime. Private; included by core.h.
+ */
+#ifndef UMBRA_DETAIL_START_H
+#define UMBRA_DETAIL_START_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/detail/overflow.h>
+#include <umbra/detail/report.h>
+#include <umbra/detail/scheduler.h>
+#include <umbra/detail/spawn.h>
+
+#define UM_LINGER_NS                                                                               \
+    100000 /* how long a core that never parks waits before it counts as asleep                    \
+            */
+
+/* ---- a core's thread ---- */
+
+UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_core_more *more = core->more;
+    struct umbra_shadow_options options = {.topology = runtime->topology,
+                                           .wait = runtime->wait,
+                                           .place_owner = true,
+                                           .owner_cpu = core->cpu};
+    int error = umbra_topology_bind(runtime->topology, core->cpu, NULL);
+
+    if (error == 0)
+        error = um_overflow_thread_start();
+    if (error != 0)
+        return error;
+    if (runtime->shadows) {
+        error = shadow_create(&more->shadow, &options);
+        more->has_shadow = error == 0;
+        if (error != 0)
+            um_overflow_thread_stop();
+    }
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_core_close(struct umbra_core *core)
+{
+    if (core->more->has_shadow)
+        shadow_destroy(&core->more->shadow);
+    um_overflow_thread_stop();
+}
+
+UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
+{
+    struct umbra_core *core = arg;
+    struct umbra_runtime *runtime = core->runtime;
+    int error;
+
+    um_core_set_state(core, UMBRA_CORE_INITIALIZING);
+    error = um_core_open(core);
+    core->more->start_error = error;
+    um_core_set_state(core, error == 0 ? UMBRA_CORE_INITIALIZED : UMBRA_CORE_TERMINATED);
+    pthread_mutex_lock(&runtime->lock);
+    runtime->started++;
+    pthread_cond_broadcast(&runtime->changed);
+    pthread_mutex_unlock(&runtime->lock);
+    if (error != 0)
+        return NULL;
+    um_context_adopt(&core->scheduler);
+    um_core_self = core;
+    um_core_set_state(core, UMBRA_CORE_EXECUTING);
+    um_core_loop(core);
+    um_core_self = NULL;
+    um_context_destroy(&core->scheduler);
+    um_core_close(core);
+    um_core_set_state(core, UMBRA_CORE_TERMINATED);
+    return NULL;
+}
+
+/* ---- one core ---- */
+
+UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned index, int cpu)
+{
+    struct umbra_core *core = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*core));
+    struct um_core_more *more = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*more));
+    struct um_fiber **elsewhere = calloc(runtime->cores, sizeof(struct um_fiber *));
+
+    if (!core || !more || !elsewhere) {
+        free(core);
+        free(more);
+        free(elsewhere);
+        return -ENOMEM;
+    }
+    memset(core, 0, sizeof(*core));
+    memset(more, 0, sizeof(*more));
+    core->more = more;
+    core->elsewhere = elsewhere;
+    core->runtime = runtime;
+    core->index = index;
+    core->cpu = cpu;
+    um_link_join(&core->ready, &core->ready);
+    core->unplaced = &runtime->unplaced;
+    core->in_place_cycles =
+        um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
+    umbra_waiter_init(&core->waiter, &runtime->policy);
+    pthread_mutex_init(&more->depot.lock, NULL);
+    runtime->core[index] = core;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
+{
+    pthread_mutex_destroy(&core->more->depot.lock);
+    free(core->more);
+    free(core->elsewhere);
+    free(core);
+}
+
+/* ---- places ---- */
+
+/* How many schedulers the topology has places for. */
+UM_LINKONCE UM_COLD unsigned um_places(const struct umbra_runtime *runtime,
+                                       const struct umbra_options *options)
+{
+    return options->hardware_threads ? umbra_topology_cpus(runtime->topology)
+                                     : umbra_topology_cores(runtime->topology);
+}
+
+UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
+                                       const struct umbra_options *options, int *cpus,
+                                       unsigned places)
+{
+    if (!options->hardware_threads)
+        return umbra_topology_place(runtime->topology, options->placement, places, cpus);
+    for (unsigned i = 0; i < places; i++)
+        cpus[i] = umbra_topology_cpu_at(runtime->topology, i)->cpu;
+    return 0;
+}
+
+/* The processors that the options name: how many, or an error. */
+UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
+                                         const struct umbra_options *options, int *cpus)
+{
+    unsigned wanted = options->cores;
+    unsigned places = um_places(runtime, options);
+    int count;
+
+    if (options->cpus) {
+        count = umbra_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
+        return count >= 0 && wanted != 0 && wanted != (unsigned)count ? -EINVAL : count;
+    }
+    if (wanted == 0)
+        wanted = places;
+    if (wanted > UM_CORES_MOST || (wanted > places && !options->oversubscribe))
+        return -ENOSPC;
+    if (places > wanted)
+        places = wanted;
+    count = um_places_find(runtime, options, cpus, places);
+    for (unsigned i = places; i < wanted; i++)
+        cpus[i] = cpus[i % places];
+    return count < 0 ? count : (int)wanted;
+}
+
+/* ---- the runtime ---- */
+
+UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
+                                          const struct umbra_options *options)
+{
+    struct umbra_wait_options asleep = options->wait;
+    size_t bytes = options->stack_bytes ? options->stack_bytes : UMBRA_STACK_BYTES;
+    int error;
+
+    if (bytes < umbra_stack_least_bytes())
+        return -EINVAL;
+    runtime->stack_bytes = um_stack_round(bytes);
+    runtime->report = !options->quiet;
+    runtime->shadows = options->shadows;
+    runtime->wait = options->wait;
+    error = umbra_wait_policy_init(&runtime->policy, &options->wait);
+    if (error == 0 && asleep.mode == UMBRA_WAIT_TWO_PHASE) {
+        asleep.mode = UMBRA_WAIT_PARK;
+        error = umbra_wait_policy_init(&runtime->asleep, &asleep);
+    } else {
+        runtime->asleep = runtime->policy;
+    }
+    if (error != 0)
+        return error;
+    runtime->linger_cycles =
+        um_min_u64(runtime->policy.block_cycles, umbra_ns_to_cycles(UM_LINGER_NS));
+    pthread_mutex_init(&runtime->lock, NULL);
+    pthread_mutex_init(&runtime->unplaced_lock, NULL);
+    pthread_cond_init(&runtime->changed, NULL);
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
+{
+    um_pool_destroy(runtime);
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
+        um_core_destroy(runtime->core[i]);
+    free(runtime->core);
+    pthread_cond_destroy(&runtime->changed);
+    pthread_mutex_destroy(&runtime->unplaced_lock);
+    pthread_mutex_destroy(&runtime->lock);
+    if (runtime->own_topology)
+        umbra_topology_destroy(runtime->topology);
+    free(runtime);
+}
+
+/* Tells `threads` cores to stop and waits for their threads. */
+UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned threads)
+{
+    um_atomic_store(&runtime->stopping, 1, release); /* pairs with um_core_loop() */
+    for (unsigned i = 0; i < threads; i++)
+        um_core_poke(runtime->core[i]);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(runtime->core[i]->more->thread, NULL);
+}
+
+/* Starts the threads and waits until all are up; on failure none is left. */
+UM_LINKONCE UM_COLD int um_runtime_start(struct umbra_runtime *runtime)
+{
+    unsigned threads = 0;
+    int error = 0;
+
+    while (threads < runtime->cores && error == 0) {
+        struct umbra_core *core = runtime->core[threads];
+
+        error = -pthread_create(&core->more->thread, NULL, um_core_thread, core);
+        if (error == 0)
+            threads++;
+    }
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->started < threads)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
+    for (unsigned i = 0; i < threads && error == 0; i++)
+        error = runtime->core[i]->more->start_error;
+    if (error != 0)
+        um_runtime_stop(runtime, threads);
+    return error;
+}
+
+UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
+                                              const struct umbra_options *options)
+{
+    int cpus[UM_CORES_MOST];
+    int count = um_places_choose(runtime, options, cpus);
+    int error = 0;
+
+    if (count < 0)
+        return count;
+    runtime->core = calloc((size_t)count, sizeof(struct umbra_core *));
+    if (!runtime->core)
+        return -ENOMEM;
+    runtime->cores = (unsigned)count;
+    /* every core, and who created them; relaxed: nobody else knows the runtime yet */
+    um_atomic_store(&runtime->activity, (uint64_t)count + 1, relaxed);
+    for (unsigned i = 0; i < runtime->cores && error == 0; i++)
+        error = um_core_create(runtime, i, cpus[i]);
+    return error;
+}
+
+UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
+                                     struct umbra_runtime **result)
+{
+    static const struct umbra_options defaults = {.cores = 0};
+    struct umbra_runtime *runtime;
+    int error;
+
+    if (um_core_self)
+        return -EPERM;
+    if (!options)
+        options = &defaults;
+    runtime = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*runtime));
+    if (!runtime)
+        return -ENOMEM;
+    memset(runtime, 0, sizeof(*runtime));
+    error = um_runtime_set_up(runtime, options);
+    if (error != 0) {
+        free(runtime);
+        return error;
+    }
+    runtime->topology = options->topology;
+    runtime->own_topology = !options->topology;
+    if (!options->topology)
+        error = umbra_topology_create(NULL, &runtime->topology);
+    if (error == 0)
+        error = um_runtime_make_cores(runtime, options);
+    if (error == 0)
+        error = um_runtime_start(runtime);
+    if (error == 0)
+        error = um_runtime_watch(runtime, options->dump_signal);
+    if (error != 0) {
+        if (runtime->started > 0 && !um_atomic_load(&runtime->stopping, relaxed))
+            um_runtime_stop(runtime, runtime->cores);
+        um_runtime_free(runtime);
+        return error;
+    }
+    *result = runtime;
+    return 0;
+}
+
+UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
+{
+    um_quiet_enter(&runtime->activity);
+}
+
+UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
+{
+    if (um_quiet_leave(&runtime->activity))
+        um_runtime_judge(runtime);
+}
+
+UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
+{
+    enum um_verdict verdict;
+    bool first;
+
+    if (um_core_self)
+        return -EPERM;
+    pthread_mutex_lock(&runtime->lock);
+    first = runtime->waiting++ == 0;
+    if (first)
+        runtime->verdict = UM_VERDICT_NONE;
+    pthread_mutex_unlock(&runtime->lock);
+    if (first)
+        umbra_release(runtime);
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->verdict == UM_VERDICT_NONE)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    verdict = runtime->verdict;
+    if (--runtime->waiting == 0)
+        umbra_hold(runtime);
+    if (verdict == UM_VERDICT_DEADLOCK && first && runtime->report)
+        um_report_deadlock(runtime);
+    pthread_mutex_unlock(&runtime->lock);
+    return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
+}
+
+UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
+{
+    if (um_core_self)
+        return -EPERM;
+    if (!runtime)
+        return 0;
+    um_runtime_stop(runtime, runtime->cores);
+    um_runtime_unwatch(runtime);
+    um_runtime_free(runtime);
+    return 0;
+}
+
+UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg)
+{
+    struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .core = 0, .name = "main"};
+    struct umbra_runtime *runtime;
+    int error = umbra_runtime_create(options, &runtime);
+
+    if (error != 0)
+        return error;
+    error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
+    if (error == 0)
+        error = umbra_runtime_wait(runtime);
+    umbra_runtime_destroy(runtime);
+    return error;
+}
+
+/* ---- what can be asked ---- */
+
+UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core)
+{
+    return core < runtime->cores ? runtime->core[core]->cpu : -EINVAL;
+}
+
+UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned core)
+{
+    if (core >= runtime->cores)
+        return -EINVAL;
+    if (um_core_current(runtime->core[core]))
+        return UMBRA_CORE_TASK;
+    return (int)um_atomic_load(&runtime->core[core]->state, relaxed); /* only looked at */
+}
+
+UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
+                                                     unsigned core)
+{
+    return core < runtime->cores ? umbra_waiter_stats(&runtime->core[core]->waiter)
+                                 : (struct umbra_wait_stats){.timeouts = 0};
+}
+
+UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (!core || !um_core_current(core))
+        return -EPERM;
+    while (!umbra_shadow_done(shadow) && (!um_ready_empty(core) || um_core_attention(core)))
+        umbra_yield();
+    return shadow_join(shadow);
+}
+
+#endif

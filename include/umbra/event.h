@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Events: what fibers and threads on any core wait for (Karasik and Prihozhy, 2020: cooperative
+ * synchronization primitive, CSP, Figure 4).
+ *
+ *     struct umbra_event ready = UMBRA_EVENT_INIT;
+ *
+ *     one side                                  the other
+ *     umbra_event_wait(&ready);                 data = ...;
+ *     ... data ...                              umbra_event_signal(&ready);
+ *
+ * An event is reset or signaled. Auto-reset (UMBRA_EVENT_INIT): a signal releases the one who has
+ * waited longest, or, if nobody waits, stays until somebody comes; signals that nobody waits for
+ * are one signal. Manual-reset (UMBRA_EVENT_INIT_MANUAL): a signal releases all, and the event
+ * stays signaled until it is reset.
+ *
+ *   call                       on a reset event               on a signaled one
+ *   signal, auto-reset         releases one, else: signaled   stays signaled
+ *   signal, manual-reset       releases all; signaled         stays signaled
+ *   reset                      stays reset                    reset
+ *   wait                       waits                          returns; auto-reset: now reset
+ *
+ * Calls from several threads at once never wait for each other: who finds the event in the middle
+ * of another's call leaves its request there and goes on, and the other carries it out, in the
+ * order in which they were left (detail/event_protocol.h has the eight states and the argument).
+ * What was written before a signal is visible to the one it releases.
+ *
+ * A fiber that waits lets its core run others; if there are none, it looks at the event for a
+ * moment before it leaves (two-phase, as umbra/wait.h). A thread that is no core spins, then
+ * sleeps. Who waits may destroy the event as soon as it is released, if nobody else uses it.
+ */
+#ifndef UMBRA_EVENT_H
+#define UMBRA_EVENT_H
+
+#include <umbra/core.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/event_protocol.h>
+#include <umbra/detail/scheduler.h>
+
+/* An event. One line; all zero but for `manual` is a reset one. */
+struct umbra_event {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_event event;
+};
+
+#define UMBRA_EVENT_INIT                                                                           \
+    {                                                                                              \
+        .event = {.manual = false }                                                                \
+    }
+#define UMBRA_EVENT_INIT_MANUAL                                                                    \
+    {                                                                                              \
+        .event = {.manual = true }                                                                 \
+    }
+
+/* Makes a reset event. Anybody. */
+UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
+
+/*
+ * Signals. Anybody, but in signal handlers the second. The first may make fibers of its own core
+ * ready by itself; the second touches neither thread-local variables nor a ready queue, and is
+ * async-signal-safe. Neither switches or blocks.
+ */
+UM_INLINE void umbra_event_signal(struct umbra_event *event);
+UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
+
+/* Resets. Anybody, signal handlers too; never blocks. */
+UM_INLINE void umbra_event_reset(struct umbra_event *event);
+
+/*
+ * Takes a signal if there is one: whether there was. May say no while another thread's call on the
+ * event is under way. Anybody; never switches or blocks.
+ */
+UM_INLINE bool umbra_event_try(struct umbra_event *event);
+
+/*
+ * Waits for a signal; the second until a time stamp of umbra_cycles() at the latest. A fiber (may
+ * switch) or any other thread (blocks). Returns 0, or
+ *   -ETIMEDOUT  the deadline passed first
+ *   -EPERM      on an alternate signal stack
+ *   -ENOMEM     a thread's first wait, or one with a deadline
+ */
+UM_INLINE int umbra_event_wait(struct umbra_event *event);
+UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
+
+/*
+ * Waits until holds(arg), which is asked at once, and then for each signal: it takes the signal if
+ * it says yes; else the signal goes on to the next waiter, each being asked once, and stays if
+ * nobody takes it. It is asked by whoever signals, also by the signaller of another wait's event;
+ * so it must only look at what is written before a signal, not block, and be quick. When the wait
+ * returns 0, it held when it was asked last. deadline: UMBRA_NEVER for none. Otherwise as above.
+ */
+UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
+                                       void *arg, uint64_t deadline);
+
+/*
+ * Waits for the first of `count` events, 1 to 1000, to be signaled, and says which; of several that
+ * are, the first of the array. Only that one's signal is taken. As umbra_event_wait_deadline;
+ * -EINVAL: no event, or too many.
+ */
+UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
+                                     uint64_t deadline, unsigned *which);
+
+/* What the event is doing: enum umbra_event_state. Anybody; may be out of date on return. */
+UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event);
+UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state);
+
+/* ---- signalling ---- */
+
+/* Wakes what a call released. core: the caller's, or NULL. */
+UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
+{
+    struct um_node *node = out->first;
+
+    while (node) {
+        struct um_node *next = node == out->last ? NULL : node->next;
+
+        um_node_wake(node, core);
+        node = next;
+    }
+}
+
+UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual)
+{
+    *event = (struct umbra_event){.event = {.manual = manual}};
+}
+
+UM_INLINE void umbra_event_signal(struct umbra_event *event)
+{
+    struct um_released out = {NULL, NULL};
+
+    um_event_signal(&event->event, &out);
+    if (out.first)
+        um_event_wake(&out, um_core_self);
+}
+
+UM_INLINE void umbra_event_signal_async(struct umbra_event *event)
+{
+    struct um_released out = {NULL, NULL};
+
+    um_event_signal(&event->event, &out);
+    um_event_wake(&out, NULL);
+}
+
+UM_INLINE void umbra_event_reset(struct umbra_event *event)
+{
+    um_event_reset(&event->event);
+}
+
+UM_INLINE bool umbra_event_try(struct umbra_event *event)
+{
+    return um_event_try(&event->event);
+}
+
+UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event)
+{
+    /* relaxed: only looked at */
+    return (enum umbra_event_state)um_event_state_of(um_atomic_load(&event->event.word, relaxed));
+}
+
+UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state)
+{
+    static const char *const name[] = {
+        "Reset",   "Signaled",        "Signaling",       "SignalingActReset", "SignalingActSignal",
+        "Joining", "JoiningActReset", "JoiningActSignal"};
+
+    return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
+}
+
+/* ---- waiting ---- */
+
+/* What is waited for, and by whom. */
+struct um_await {
+    struct um_event *event;
+    um_accept_fn *accept;
+    void *arg;
+    uint64_t deadline;
+    const char *what; /* for reports: what kind of thing, its address, and the caller's */
+    const void *on;
+    const void *at;
+};
+
+/* Whether the wait is over without waiting. */
+UM_INLINE bool um_await_over(const struct um_await *await)
+{
+    return await->accept ? await->accept(await->arg) : um_event_try(await->event);
+}
+
+/* Whether nobody waits, so that looking in place jumps no queue. */
+UM_INLINE bool um_await_first(const struct um_await *await)
+{
+    uint64_t word = um_atomic_load(&await->event->word, relaxed); /* a matter of fairness only */
+
+    return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE)) == 0;
+}
+
+/* Looks in place for as long as a spin phase; core: the caller's, NULL: a thread. Whether it is
+ * over. */
+UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_core *core,
+                             const struct umbra_wait_policy *policy, uint64_t cycles)
+{
+    uint64_t start = umbra_cycles();
+    uint64_t now = start;
+
+    do {
+        for (uint32_t i = 0; i < policy->batch; i++) {
+            if (um_await_over(await))
+                return true;
+            if ((core && um_core_attention(core)) || !um_await_first(await))
+                return false;
+            um_arch_relax();
+        }
+        now = umbra_cycles();
+    } while (now - start < cycles && now < await->deadline);
+    return false;
+}
+
+/* Takes a node out of what was released: whether it was there. The others are woken. */
+UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
+                                 struct umbra_core *core)
+{
+    struct um_node *node = out->first;
+    bool found = false;
+
+    while (node) {
+        struct um_node *next = node == out->last ? NULL : node->next;
+
+        if (node == mine)
+            found = true;
+        else
+            um_node_wake(node, core);
+        node = next;
+    }
+    return found;
+}
+
+/* A fiber, without a deadline: its own node will do. */
+UM_LINKONCE void um_await_fiber(const struct um_await *await, struct umbra_core *core,
+                                struct um_fiber *self)
+{
+    struct um_released out = {NULL, NULL};
+
+    self->node.flags = 0;
+    self->node.accept = await->accept;
+    self->node.arg = await->arg;
+    um_fiber_block(self, await->what, await->on, await->at);
+    if (um_event_join(await->event, &self->node, &out) ||
+        (out.first && um_await_released(&out, &self->node, core)))
+        um_fiber_set_state(self, UMBRA_FIBER_READY);
+    else
+        um_fiber_leave(core, self);
+}
+
+/* A thread, without a deadline. */
+UM_LINKONCE int um_await_thread(const struct um_await *await)
+{
+    struct um_released out = {NULL, NULL};
+    struct um_sleeper *sleeper;
+    int error = um_sleeper_get(&sleeper);
+
+    if (error != 0)
+        return error;
+    sleeper->node.flags = 0;
+    sleeper->node.accept = await->accept;
+    sleeper->node.arg = await->arg;
+    if (um_event_join(await->event, &sleeper->node, &out))
+        return 0;
+    if (!um_await_released(&out, &sleeper->node, NULL))
+        um_sleeper_wait(sleeper, UMBRA_NEVER);
+    return 0;
+}
+
+/* ---- waits that more than one may end: a deadline, or one of several events ---- */
+
+/* A group of waits, one for each event; the first one's claim counts. */
+struct um_group {
+    struct um_wait **wait;
+    struct um_event **event;
+    unsigned count;
+    unsigned joined; /* how many have joined their event */
+    struct umbra_core *core;
+    struct um_fiber *self;      /* or */
+    struct um_sleeper *sleeper; /* who waits */
+};
+
+UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
+{
+    return group->wait[0]->claimed.ticket;
+}
+
+/* Joins the events, until one of them has its signal ready. Whether one had. */
+UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *await)
+{
+    bool over = false;
+
+    for (unsigned i = 0; i < group->count && !over; i++) {
+        struct um_released out = {NULL, NULL};
+        struct um_wait *wait = group->wait[i];
+
+        um_wait_prepare(wait, group->wait[0], i);
+        wait->fiber = group->self;
+        wait->sleeper = group->sleeper;
+        /* relaxed: before the node is in any queue */
+        um_atomic_store(&wait->claimed.node.home, (uintptr_t)group->core, relaxed);
+        wait->claimed.node.accept = await->accept;
+        wait->claimed.node.arg = await->arg;
+        group->joined = i + 1;
+        um_event_join(group->event[i], &wait->claimed.node, &out);
+        over = um_await_released(&out, &wait->claimed.node, group->core);
+    }
+    return over;
+}
+
+/* The wait is over: the nodes that no signal has taken leave their queues. */
+UM_LINKONCE void um_group_withdraw(struct um_group *group, unsigned winner)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        struct um_claimed *claimed = &group->wait[i]->claimed;
+        struct um_released out = {NULL, NULL};
+
+        if (i == winner || i >= group->joined) {
+            um_claimed_free(claimed);
+            continue;
+        }
+        um_event_withdraw(group->event[i], claimed, &out);
+        um_event_wake(&out, group->core);
+        um_claimed_drop(claimed);
+    }
+}
+
+/* Waits until the claim is taken or given up. The index of the event, or -ETIMEDOUT. */
+UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *await)
+{
+    struct um_claimed *first = &group->wait[0]->claimed;
+    enum um_give_up outcome = UM_GIVE_UP_TOO_LATE;
+    uint64_t claim;
+
+    if (group->self) {
+        struct um_fiber *self = group->self;
+
+        self->claimed = first;
+        self->ticket = um_group_ticket(group);
+        self->flags &= ~UM_FIBER_TIMED_OUT;
+        self->timer.deadline = await->deadline;
+        if (await->deadline != UMBRA_NEVER)
+            um_timers_add(&group->core->timers, &self->timer);
+        um_fiber_block(self, await->what, await->on, await->at);
+        um_fiber_leave(group->core, self);
+        if (um_timers_has(&group->core->timers, &self->timer))
+            um_timers_remove(&group->core->timers, &self->timer);
+        self->timer.deadline = 0;
+        self->claimed = NULL;
+    } else if (um_sleeper_wait(group->sleeper, await->deadline) < 0) {
+        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER)
+            um_arch_pause();
+        if (outcome == UM_GIVE_UP_TOO_LATE)
+            um_sleeper_wait(group->sleeper, UMBRA_NEVER);
+    }
+    claim = um_atomic_load(&first->claim, acquire); /* pairs with um_claimed_offer() */
+    return (claim & UM_CLAIM_STATE) == UM_CLAIM_TAKEN
+               ? (int)(claim >> UM_CLAIM_INDEX_SHIFT & UM_CLAIM_INDEX)
+               : -ETIMEDOUT;
+}
+
+/* Who waits. */
+UM_INLINE int um_group_open(struct um_group *group)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    group->core = self ? core : NULL;
+    group->self = self;
+    if (!self)
+        return um_sleeper_get(&group->sleeper);
+    return um_fiber_on_stack(self) ? 0 : -EPERM;
+}
+
+UM_LINKONCE int um_group_take_waits(struct um_group *group)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        group->wait[i] = um_wait_take();
+        if (group->wait[i])
+            continue;
+        while (i-- > 0)
+            um_claimed_free(&group->wait[i]->claimed);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The index of the event whose signal was taken, or a negative errno. */
+UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *await)
+{
+    int winner = um_group_open(group);
+
+    if (winner == 0)
+        winner = um_group_take_waits(group);
+    if (winner < 0)
+        return winner;
+    if (um_group_join(group, await))
+        winner =
+            (int)(um_atomic_load(&group->wait[0]->claimed.claim, acquire) >> UM_CLAIM_INDEX_SHIFT &
+                  UM_CLAIM_INDEX); /* pairs with um_claimed_offer() */
+    else
+        winner = um_group_wait(group, await);
+    um_group_withdraw(group, winner < 0 ? group->count : (unsigned)winner);
+    return winner;
+}
+
+/* ---- one event ---- */
+
+UM_LINKONCE int um_await_deadline(const struct um_await *await)
+{
+    struct um_wait *wait;
+    struct um_event *event = await->event;
+    struct um_group group = {.wait = &wait, .event = &event, .count = 1};
+    int winner = um_group_run(&group, await);
+
+    return winner < 0 ? winner : 0;
+}
+
+/* Any wait for one event. */
+UM_LINKONCE int um_await(const struct um_await *await)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (self && !um_fiber_on_stack(self))
+        return -EPERM;
+    if (um_await_over(await))
+        return 0;
+    if (self && um_ready_empty(core)) {
+        if (um_await_first(await) &&
+            um_await_look(await, core, core->waiter.policy, core->in_place_cycles))
+            return 0;
+    } else if (!self && um_await_first(await)) {
+        struct um_sleeper *sleeper;
+        int error = um_sleeper_get(&sleeper);
+
+        if (error != 0)
+            return error;
+        if (um_await_look(await, NULL, sleeper->waiter.policy, sleeper->waiter.policy->spin_cycles))
+            return 0;
+    }
+    if (await->deadline != UMBRA_NEVER)
+        return umbra_cycles() >= await->deadline ? -ETIMEDOUT : um_await_deadline(await);
+    if (!self)
+        return um_await_thread(await);
+    um_await_fiber(await, core, self);
+    return 0;
+}
+
+UM_LINKONCE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
+{
+    struct um_await await = {.event = &event->event,
+                             .deadline = deadline,
+                             .what = "event",
+                             .on = event,
+                             .at = __builtin_return_address(0)};
+
+    return um_await(&await);
+}
+
+UM_INLINE int umbra_event_wait(struct umbra_event *event)
+{
+    return um_event_wait_outline(event, UMBRA_NEVER);
+}
+
+UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
+{
+    return um_event_wait_outline(event, deadline);
+}
+
+UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
+                                       void *arg, uint64_t deadline)
+{
+    struct um_await await = {.event = &event->event,
+                             .accept = holds,
+                             .arg = arg,
+                             .deadline = deadline,
+                             .what = "event",
+                             .on = event,
+                             .at = __builtin_return_address(0)};
+
+    return um_await(&await);
+}
+
+/* ---- several events ---- */
+
+#define UM_ANY_IN_FRAME 8
+#define UM_ANY_MOST 1000
+
+UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
+                                     uint64_t deadline, unsigned *which)
+{
+    struct um_wait *wait[UM_ANY_IN_FRAME];
+    struct um_event *event[UM_ANY_IN_FRAME];
+    struct um_await await = {.deadline = deadline,
+                             .what = "any of some events",
+                             .on = events,
+                             .at = __builtin_return_address(0)};
+    struct um_group group = {.wait = wait, .event = event, .count = count};
+    void *memory = NULL;
+    int winner;
+
+    if (count < 1 || count > UM_ANY_MOST)
+        return -EINVAL;
+    if (count > UM_ANY_IN_FRAME) {
+        memory = malloc(count * (sizeof(struct um_wait *) + sizeof(struct um_event *)));
+        if (!memory)
+            return -ENOMEM;
+        group.wait = memory;
+        group.event = (struct um_event **)(group.wait + count);
+    }
+    for (unsigned i = 0; i < count; i++)
+        group.event[i] = &events[i]->event;
+    winner = um_group_run(&group, &await);
+    free(memory);
+    if (winner < 0)
+        return winner;
+    if (which)
+        *which = (unsigned)winner;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Fibers: cooperative user threads, each with a stack of its own, that hand their core directly to
+ * each other (Karasik and Prihozhy, 2020: cooperative user threads, CUT, and direct control
+ * transfer, Figure 3). A program includes umbra/core.h, which starts them; this header is what a
+ * fiber does once it runs.
+ *
+ * States. What the paper names and what is stored, or derived, here:
+ *
+ *   here         the paper's                     the fiber
+ *   created      Created, Initializing,          has been spawned; it has not reached its core's
+ *                Initialized                     ready queue (on its way, delayed, without a place)
+ *   ready        Ready                           is in the ready queue of its core
+ *   executing    Executing                       runs on its core
+ *   stopped      WaitingWrStopped                transferred away; runs again when someone
+ *                                                transfers to it or continues it
+ *   blocked      WaitingWrBlocked                waits: for an event, a fiber's end, a time
+ *   terminated   Terminated                      has returned, and was not joined yet
+ *
+ * StandBy and WaitingWrYielded last for the few instructions of a switch and are not stored. A
+ * fiber in a system call keeps its core, and is executing.
+ *
+ *                      spawn                  chosen
+ *          created ------------> ready <-------------------- executing -----> terminated
+ *                                 | ^      yield                |  |  returns
+ *                                 | '-- continue, woken         |  '--> stopped  (transfer)
+ *                                 '-- transferred to ---------->'-----> blocked  (wait, join,
+ * sleep)
+ *
+ * A started fiber never leaves its core, so thread-local variables and errno work in it, and the
+ * ready queue has one owner and no atomics. It is first in, first out: a yield lets every other
+ * ready fiber run once. A transfer passes the queue by: a fiber that was ready loses its place, and
+ * two that only transfer to each other keep the core to themselves.
+ *
+ * Handles are a pointer and a generation. A handle whose fiber was joined, or ended detached, is
+ * told from that of the next fiber in the same memory; it stays a valid argument until the runtime
+ * is destroyed.
+ *
+ * Signal handlers: a handler that runs on the fiber's stack may do what a handler may do, and call
+ * umbra_event_signal_async. On an alternate signal stack nothing that switches fibers works, and
+ * what could switch says -EPERM there.
+ */
+#ifndef UMBRA_FIBER_H
+#define UMBRA_FIBER_H
+
+#include <umbra/context.h>
+#include <umbra/cpu.h>
+#include <umbra/detail/atomic.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/inbox_protocol.h>
+#include <umbra/detail/timers.h>
+#include <umbra/wait.h>
+
+struct umbra_core;
+struct umbra_runtime;
+
+/* What a fiber runs. */
+typedef void *umbra_fiber_fn(void *arg);
+
+/* A fiber, named from outside. All zero names none. */
+struct umbra_fiber {
+    struct um_fiber *block;
+    uint64_t generation;
+};
+
+enum umbra_fiber_state {
+    UMBRA_FIBER_CREATED,
+    UMBRA_FIBER_READY,
+    UMBRA_FIBER_EXECUTING,
+    UMBRA_FIBER_STOPPED,
+    UMBRA_FIBER_BLOCKED,
+    UMBRA_FIBER_TERMINATED
+};
+
+/* Bytes of a fiber's name, with its final 0; a longer one is cut off. */
+#define UMBRA_FIBER_NAME_BYTES 24
+
+/*
+ * Lets the other ready fibers of this core run first; returns at once if there are none. A fiber;
+ * switches. From a thread that is no core: gives up its processor to the system's other threads.
+ */
+UM_ALWAYS_INLINE void umbra_yield(void);
+
+/*
+ * Gives the core to `to`, a fiber of this core that is stopped or ready, and stops the caller until
+ * someone transfers to it or continues it. One jump, no scheduler in between. A fiber; switches.
+ * After umbra_continue for the caller came early, the caller stays ready instead. Returns 0 when
+ * the caller runs again, or at once and with nothing changed:
+ *   -EINVAL  to itself
+ *   -EPERM   not called by a fiber, or on an alternate signal stack
+ *   -ESRCH   it has ended
+ *   -EXDEV   it is on another core, or on none yet
+ *   -EBUSY   it is blocked, or delayed
+ */
+UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to);
+
+/*
+ * Makes a stopped fiber ready. If it is not stopped, it keeps a permit (one, however often this is
+ * called): its next transfer away leaves it ready. Anybody; never switches or blocks. Returns 0;
+ * -ESRCH: it has ended; -EBUSY: it was spawned without a place and no core has taken it yet.
+ */
+UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
+
+/*
+ * Waits for a length of time, or until a time stamp of umbra_cycles(). A fiber: blocked, its core
+ * runs others; any other thread sleeps. Returns 0; -EPERM: on an alternate signal stack.
+ */
+UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
+UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
+
+/* The calling fiber; all zero if the caller is none. */
+UM_INLINE struct umbra_fiber umbra_self(void);
+
+/* What a fiber is doing. Anybody; it may be out of date when it arrives. -ESRCH: it has ended. */
+UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber);
+
+/* The word for a state. */
+UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state);
+
+/* Copies the fiber's name ("" if it has none). Anybody who may still join it. -ESRCH: it ended. */
+UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES]);
+
+/* The core that the caller's fiber runs on, from 0, or -1 if the caller is no fiber. */
+UM_INLINE int umbra_core_index(void);
+
+/*
+ * Fiber-local values: one pointer a key and fiber, NULL at first. A key is valid in all fibers;
+ * its destructor, if not NULL, is called with each value that is not NULL when the fiber returns,
+ * in that fiber, and again while destructors set new values, four times at most. There are
+ * UMBRA_LOCAL_KEYS keys a process, and none is given back. Create: anybody; -ENOSPC. Get: a fiber,
+ * else NULL. Set: a fiber; the first in a fiber allocates; -EPERM, -EINVAL (no such key), -ENOMEM.
+ */
+#define UMBRA_LOCAL_KEYS 32
+UM_LINKONCE int umbra_local_create(void (*destructor)(void *value), unsigned *key);
+UM_LINKONCE int umbra_local_set(unsigned key, void *value);
+UM_INLINE void *umbra_local_get(unsigned key);
+
+/* ---- the control block ---- */
+
+/*
+ * A place in a ready queue: a ring through its core's `ready`. Atomic, relaxed, though only one
+ * thread uses it: else compilers join the two stores into one of a vector register, which takes
+ * longer to fill, and to be read back from, than two stores do.
+ */
+struct um_link {
+    _Atomic(struct um_link *) next;
+    _Atomic(struct um_link *) prev;
+};
+
+/* What a message in an inbox asks for. */
+enum um_node_kind {
+    UM_NODE_WAKE,     /* the fiber whose node it is may run: what it waited for has come */
+    UM_NODE_SPAWN,    /* the fiber whose node it is begins */
+    UM_NODE_CONTINUE, /* umbra_continue for the fiber whose `mail` it is */
+    UM_NODE_JOIN      /* struct um_join_request in arg */
+};
+
+/*
+ * What a fiber's `done` holds besides a pointer. The owner is the core whose fibers may join it
+ * without asking: the one that spawned it.
+ */
+#define UM_DONE_RUNNING 0u  /* with the owner; nobody joins yet */
+#define UM_DONE_FINISHED 1u /* with the owner; result is there */
+#define UM_DONE_DETACHED 2u /* nobody will join */
+#define UM_DONE_JOINED 3u   /* with the node of a fiber of the owner, which collects */
+#define UM_DONE_ASKED 4u    /* with the node of a struct um_join_request, which is answered */
+#define UM_DONE_TAG 7u
+
+#define UM_FIBER_TIMED_OUT 1u /* flags: the wait ended by its deadline */
+#define UM_FIBER_PERMIT 2u    /* flags: umbra_continue came before the transfer */
+
+#define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
+#define UM_FIBER_NAMED 2u    /* traits: has a name */
+
+/*
+ * A fiber. At the top of its stack, so that a blocked fiber costs one page. The memory stays a
+ * control block until the runtime is destroyed.
+ */
+struct UM_ALIGNED(64) um_fiber {
+    /* the home core's line */
+    struct um_context context;
+    struct um_link ready; /* in the ready queue */
+    um_atomic_u32 state;  /* enum umbra_fiber_state, but for executing; home core; all read */
+    uint32_t flags;       /* home core, during a life */
+    void **local;         /* fiber-local values, UMBRA_LOCAL_KEYS of them, or NULL; home core */
+
+    /* what another core touches to start it, and a signaller to wake it */
+    struct um_node node; /* home: its core; done: see UM_DONE_. At its start accept and arg hold
+                            function and argument, at its end arg the result */
+
+    /* whoever spawns and joins it; and the home core while it is blocked */
+    um_atomic_u64 generation;        /* one more for each life; whoever collects writes */
+    struct um_fiber *in_pool;        /* next in a list of idle fibers; the list's owner */
+    uint32_t traits;                 /* how it was spawned; spawner */
+    uint32_t size_class;             /* of its stack; fixed */
+    _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
+    _Atomic(const void *) waits_on;  /* blocked: its address */
+    _Atomic(const void *) waits_at;  /* blocked: where it was called from */
+    struct um_claimed *claimed;      /* blocked: the claim of a wait that may time out, or NULL */
+    uint64_t ticket;                 /* of claimed */
+
+    /* rarely used */
+    struct um_node mail;           /* UM_NODE_CONTINUE */
+    um_atomic_u64 mail_for;        /* generation that a pending mail is for, 0: none pending */
+    struct um_timer timer;         /* home core; deadline 0: none */
+    struct um_slab *slab;          /* its stack's; fixed */
+    struct umbra_runtime *runtime; /* fixed */
+    uint32_t slot;                 /* in the slab; fixed */
+    char name[UMBRA_FIBER_NAME_BYTES];
+};
+
+_Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
+_Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
+_Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
+
+/* A core: the scheduler of one hardware thread. Private, but for what the calls above tell. */
+struct umbra_core {
+    /* other threads write this line */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 inbox;
+    struct umbra_waiter waiter; /* what the core waits on its inbox with */
+
+    /* the core's own */
+    UM_ALIGNED(UMBRA_CACHE_LINE)
+    _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. All read */
+    struct um_link ready;               /* the ready queue, oldest next */
+    struct um_timers timers;
+    um_atomic_u64 *unplaced;       /* how much work has no place; the runtime's */
+    struct um_fiber *idle_fibers;  /* of the default size, this core's, to be started here */
+    um_atomic_u64 live;            /* fibers begun and not ended here; all read */
+    struct um_context scheduler;   /* its thread's own stack */
+    struct um_fiber *retiring;     /* ended; published once its context is saved */
+    uint64_t in_place_cycles;      /* how long a fiber waits before it leaves an idle core */
+    uint32_t turns;                /* looks around since the timers were last looked at */
+    um_atomic_u32 state;           /* enum umbra_core_state; all read */
+    struct umbra_runtime *runtime; /* fixed from here on */
+    unsigned index;
+    int cpu;
+    struct um_fiber **elsewhere; /* idle fibers of other cores that fibers here joined, by core */
+    struct um_core_more *more;   /* what is seldom needed: core.h */
+};
+
+/* The core whose thread this is; NULL: none. One for each executable or shared object. */
+UM_LINKONCE _Thread_local struct umbra_core *um_core_self = NULL;
+
+/* ---- the ready queue: its core only ---- */
+
+UM_INLINE struct um_fiber *um_fiber_of_link(struct um_link *link)
+{
+    return (struct um_fiber *)((char *)link - offsetof(struct um_fiber, ready));
+}
+
+UM_INLINE struct um_fiber *um_fiber_of_node(struct um_node *node)
+{
+    return (struct um_fiber *)((char *)node - offsetof(struct um_fiber, node));
+}
+
+UM_INLINE struct um_link *um_link_next(const struct um_link *link)
+{
+    return um_atomic_load(&link->next, relaxed);
+}
+
+UM_INLINE void um_link_join(struct um_link *prev, struct um_link *next)
+{
+    um_atomic_store(&prev->next, next, relaxed);
+    um_atomic_store(&next->prev, prev, relaxed);
+}
+
+UM_INLINE bool um_ready_empty(const struct umbra_core *core)
+{
+    return um_link_next(&core->ready) == &core->ready;
+}
+
+UM_INLINE void um_ready_push(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_link_join(um_atomic_load(&core->ready.prev, relaxed), &fiber->ready);
+    um_link_join(&fiber->ready, &core->ready);
+}
+
+UM_INLINE void um_ready_remove(struct um_fiber *fiber)
+{
+    um_link_join(um_atomic_load(&fiber->ready.prev, relaxed), um_link_next(&fiber->ready));
+}
+
+/* The oldest; the queue must not be empty. */
+UM_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
+{
+    struct um_link *first = um_link_next(&core->ready);
+
+    um_link_join(&core->ready, um_link_next(first));
+    return um_fiber_of_link(first);
+}
+
+/* relaxed, all of these: what a fiber does is written by its core and only looked at by others */
+UM_INLINE struct um_fiber *um_core_current(const struct umbra_core *core)
+{
+    return um_atomic_load(&core->current, relaxed);
+}
+
+UM_INLINE void um_fiber_set_state(struct um_fiber *fiber, enum umbra_fiber_state state)
+{
+    um_atomic_store(&fiber->state, (uint32_t)state, relaxed);
+}
+
+UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
+{
+    return um_atomic_load(&fiber->state, relaxed);
+}
+
+/* Whether it has returned: known by its state on its own core, elsewhere once that core has told.
+ */
+UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
+{
+    return um_fiber_get_state(fiber) == UMBRA_FIBER_TERMINATED ||
+           (um_atomic_load(&fiber->node.done, relaxed) & UM_DONE_TAG) == UM_DONE_FINISHED;
+}
+
+UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
+{
+    return um_atomic_load(&fiber->generation, relaxed);
+}
+
+UM_INLINE struct umbra_core *um_fiber_home(const struct um_fiber *fiber)
+{
+    return (struct umbra_core *)um_atomic_load(&fiber->node.home, relaxed);
+}
+
+UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_fiber_set_state(fiber, UMBRA_FIBER_READY);
+    um_ready_push(core, fiber);
+}
+
+/* Whether the caller runs on this fiber's stack, not on an alternate signal stack. */
+UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
+{
+    uintptr_t here = um_arch_stack_pointer();
+
+    return here - (uintptr_t)fiber->context.stack_low <
+           (uintptr_t)fiber->context.stack_high - (uintptr_t)fiber->context.stack_low;
+}
+
+/* ---- switching ---- */
+
+/* Whether somebody wants something of the core: a message, a timer, work without a place. */
+UM_INLINE bool um_core_attention(const struct umbra_core *core)
+{
+    /* relaxed: whoever acts on it takes the message or the work with an acquire */
+    return (um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
+            um_atomic_load(core->unplaced, relaxed)) != 0;
+}
+
+/* Looks after all that. The core; never switches. detail/scheduler.h */
+UM_LINKONCE void um_core_attend(struct umbra_core *core);
+
+UM_ALWAYS_INLINE void um_fiber_switch(struct umbra_core *core, struct um_fiber *from,
+                                      struct um_fiber *to)
+{
+    um_atomic_store(&core->current, to, relaxed); /* only looked at by others */
+    um_context_switch(&from->context, &to->context);
+}
+
+/* Nothing is ready, or somebody wants something: look, then run what is next. */
+UM_LINKONCE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from);
+
+/*
+ * Gives up the core. The caller has made sure that somebody will make it ready; it returns when it
+ * runs again, perhaps without a switch.
+ */
+UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *from)
+{
+    if (UM_UNLIKELY(um_ready_empty(core) || um_core_attention(core)))
+        um_fiber_leave_slowly(core, from);
+    else
+        um_fiber_switch(core, from, um_ready_pop(core));
+}
+
+/* The calls that yield and transfer make when they are not simple. */
+UM_LINKONCE void um_yield_attending(struct umbra_core *core);
+UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to);
+
+UM_ALWAYS_INLINE void umbra_yield(void)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *from;
+
+    if (UM_UNLIKELY(!core || um_core_attention(core))) {
+        um_yield_attending(core);
+        return;
+    }
+    from = um_core_current(core);
+    if (um_ready_empty(core) || UM_UNLIKELY(!um_fiber_on_stack(from)))
+        return;
+    um_ready_push(core, from);
+    um_fiber_switch(core, from, um_ready_pop(core));
+}
+
+UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+
+    if (UM_UNLIKELY(!from || !to.block || um_fiber_generation(to.block) != to.generation ||
+                    um_fiber_home(to.block) != core ||
+                    um_fiber_get_state(to.block) != UMBRA_FIBER_STOPPED ||
+                    (from->flags & UM_FIBER_PERMIT) || !um_fiber_on_stack(from)))
+        return um_transfer_slowly(core, to);
+    um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
+    um_fiber_set_state(to.block, UMBRA_FIBER_READY);
+    um_fiber_switch(core, from, to.block);
+    return 0;
+}
+
+UM_INLINE struct umbra_fiber umbra_self(void)
+{
+    struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
+
+    return fiber ? (struct umbra_fiber){fiber, um_fiber_generation(fiber)}
+                 : (struct umbra_fiber){NULL, 0};
+}
+
+UM_INLINE int umbra_core_index(void)
+{
+    return um_core_self ? (int)um_core_self->index : -1;
+}
+
+UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber)
+{
+    struct umbra_core *home;
+    int state;
+
+    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    if (um_fiber_has_ended(fiber.block))
+        return UMBRA_FIBER_TERMINATED;
+    state = (int)um_fiber_get_state(fiber.block);
+    home = um_fiber_home(fiber.block);
+    return home && um_core_current(home) == fiber.block && state == UMBRA_FIBER_READY
+               ? UMBRA_FIBER_EXECUTING
+               : state;
+}
+
+UM_INLINE void *umbra_local_get(unsigned key)
+{
+    struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
+
+    return fiber && fiber->local && key < UMBRA_LOCAL_KEYS ? fiber->local[key] : NULL;
+}
+
+#endif
