@@ -338,7 +338,6 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
 
         self->claimed = first;
         self->ticket = um_group_ticket(group);
-        self->flags &= ~UM_FIBER_TIMED_OUT;
         self->timer.deadline = await->deadline;
         if (await->deadline != UMBRA_NEVER)
             um_timers_add(&group->core->timers, &self->timer);

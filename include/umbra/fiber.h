@@ -166,8 +166,7 @@ enum um_node_kind {
 #define UM_DONE_ASKED 4u    /* with the node of a struct um_join_request, which is answered */
 #define UM_DONE_TAG 7u
 
-#define UM_FIBER_TIMED_OUT 1u /* flags: the wait ended by its deadline */
-#define UM_FIBER_PERMIT 2u    /* flags: umbra_continue came before the transfer */
+#define UM_FIBER_PERMIT 1u /* flags: umbra_continue came before the transfer */
 
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */

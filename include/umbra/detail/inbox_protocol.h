@@ -71,10 +71,11 @@ UM_INLINE struct um_node *um_inbox_take(um_atomic_u64 *inbox)
     newest = um_atomic_exchange(inbox, 0, acquire) & UM_INBOX_NODE;
     while (newest) {
         struct um_node *node = (struct um_node *)(uintptr_t)newest;
+        uint64_t before = um_atomic_load(&node->link, relaxed); /* ordered by the exchange */
 
-        newest = um_atomic_load(&node->link, relaxed) & UM_INBOX_NODE; /* ordered by the exchange */
-        if (newest || oldest)
+        if (before != oldest)
             um_atomic_store(&node->link, oldest, relaxed); /* the core's own until it is cleared */
+        newest = before & UM_INBOX_NODE;
         oldest = (uint64_t)(uintptr_t)node;
     }
     return (struct um_node *)(uintptr_t)oldest;

@@ -50,6 +50,7 @@ UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber)
 {
     /* relaxed, here and where it goes down: a count that only this core changes */
     um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed);
+    fiber->flags = 0; /* a permit for its last life may have come late */
     if (UM_UNLIKELY(fiber->timer.deadline != 0))
         um_timers_add(&core->timers, &fiber->timer);
     else
@@ -121,8 +122,6 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
         fiber->timer.deadline = umbra_deadline(UM_OFFERED_AGAIN_NS);
         um_timers_add(&core->timers, &fiber->timer);
     } else if (outcome == UM_GAVE_UP) {
-        if (fiber->claimed)
-            fiber->flags |= UM_FIBER_TIMED_OUT;
         um_fiber_make_ready(core, fiber);
     }
 }
