@@ -238,6 +238,7 @@ UM_LINKONCE void um_await_fiber(const struct um_await *await, struct umbra_core 
 {
     struct um_released out = {NULL, NULL};
 
+    self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
     self->node.accept = await->accept;
     self->node.arg = await->arg;

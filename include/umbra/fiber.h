@@ -228,6 +228,7 @@ struct umbra_core {
     um_atomic_u64 live;            /* fibers begun and not ended here; all read */
     struct um_context scheduler;   /* its thread's own stack */
     struct um_fiber *retiring;     /* ended; published once its context is saved */
+    void *retiring_result;         /* what its function returned */
     uint64_t in_place_cycles;      /* how long a fiber waits before it leaves an idle core */
     uint32_t turns;                /* looks around since the timers were last looked at */
     um_atomic_u32 state;           /* enum umbra_core_state; all read */

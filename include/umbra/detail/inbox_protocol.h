@@ -55,7 +55,7 @@ UM_INLINE bool um_inbox_poke(um_atomic_u64 *inbox)
 #else
 UM_INLINE void um_inbox_prefetch(const um_atomic_u64 *inbox)
 {
-    um_arch_prefetch_write((const void *)(uintptr_t)um_atomic_load(inbox, relaxed)); /* a hint */
+    um_arch_prefetch_read((const void *)(uintptr_t)um_atomic_load(inbox, relaxed)); /* a hint */
 }
 #endif
 

@@ -59,12 +59,13 @@ UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, in
 }
 
 /* The fiber's context is saved; its end may be known, and its memory used again. */
-UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber)
+UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
     /* acquire, also below: the fields of the joiner's node; pairs with um_done_change() */
     uint64_t done = um_atomic_load(&fiber->node.done, acquire);
 
     um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* for its next life, while the line is here */
+    fiber->node.arg = result;
     while ((done & UM_DONE_TAG) == UM_DONE_RUNNING)
         /* acq_rel: the fiber's result and its saved context; pairs with um_join_finished() */
         if (um_atomic_cas(&fiber->node.done, &done, done | UM_DONE_FINISHED, acq_rel, acquire))
@@ -127,8 +128,10 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
     do {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
             /* acquire: pairs with um_fiber_retire() */
-            if (um_atomic_load(&fiber->node.done, acquire) == finished)
+            if (um_atomic_load(&fiber->node.done, acquire) == finished) {
+                um_arch_prefetch_write(&fiber->node); /* the next spawn writes there */
                 return true;
+            }
             if (um_core_attention(core))
                 return false;
             um_arch_relax();
@@ -158,6 +161,7 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, co
         return -EPERM;
     if (um_ready_empty(core) && um_join_look(core, fiber))
         return 0;
+    self->node.kind = UM_NODE_WAKE;
     if (um_done_change(core, fiber, (uintptr_t)&self->node | UM_DONE_JOINED)) {
         um_fiber_block(self, "join", fiber, at);
         um_fiber_leave(core, self);

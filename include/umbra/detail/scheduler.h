@@ -91,7 +91,6 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
             um_fiber_make_ready(core, um_node_fiber(node));
             break;
         case UM_NODE_SPAWN:
-            node->kind = UM_NODE_WAKE;
             um_core_begin(core, um_fiber_of_node(node));
             break;
         case UM_NODE_CONTINUE:
@@ -368,7 +367,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
 }
 
 /* detail/join.h: a fiber that ended is told to whoever joins it. */
-UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber);
+UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result);
 
 /* The scheduler's own loop, on its thread's stack: runs when no fiber is ready, until it is told to
  * stop. */
@@ -379,7 +378,7 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
 
         core->retiring = NULL;
         if (ended)
-            um_fiber_retire(core, ended);
+            um_fiber_retire(core, ended, core->retiring_result);
         if (um_core_attention(core))
             um_core_attend(core);
         if (!um_ready_empty(core)) {

@@ -24,7 +24,7 @@ UM_INLINE struct um_node *um_done_node(uint64_t done)
  * operation tells them. What cannot be told from the fiber's own stack the scheduler tells, once
  * the context is saved (um_fiber_retire).
  */
-UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber)
+UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
 {
     struct umbra_core *core = um_fiber_home(fiber);
     /* acquire: the fields of the joiner's node; pairs with um_join_wait() */
@@ -37,6 +37,7 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber)
     um_fiber_set_state(fiber, UMBRA_FIBER_TERMINATED);
     fiber->flags = 0;
     if (UM_LIKELY(local)) {
+        fiber->node.arg = result;
         um_fiber_set_state(um_fiber_of_node(um_done_node(done)), UMBRA_FIBER_READY);
         if (um_ready_empty(core) && !um_core_attention(core)) {
             um_fiber_switch(core, fiber, um_fiber_of_node(um_done_node(done)));
@@ -44,6 +45,7 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber)
         }
         um_ready_push(core, um_fiber_of_node(um_done_node(done)));
     } else if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING))) {
+        fiber->node.arg = result;
         /* relaxed: only fibers of this core look */
         um_atomic_store(&fiber->node.done, (uintptr_t)core | UM_DONE_FINISHED, relaxed);
     } else if (done == ((uintptr_t)core | UM_DONE_DETACHED) && um_fiber_is_simple(fiber)) {
@@ -51,6 +53,8 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber)
         um_pool_keep(core, fiber);
     } else {
         core->retiring = fiber;
+        core->retiring_result =
+            result; /* the joiner may be looking at the fiber's line: one write */
         um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
         um_context_switch(&fiber->context, &core->scheduler);
         return;
@@ -66,10 +70,11 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
     for (;;) {
         umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
 
-        fiber->node.arg = fn(fiber->node.arg);
+        void *result = fn(fiber->node.arg);
+
         if (UM_UNLIKELY(fiber->local != NULL))
             um_local_destroy(fiber);
-        um_fiber_finish(fiber);
+        um_fiber_finish(fiber, result);
     }
 }
 
