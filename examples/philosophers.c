@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The dining philosophers, who deadlock, and the runtime that tells. Each picks up the fork to the
+ * left, looks around, and waits for the fork to the right; each fork is an auto-reset event that is
+ * signaled while it lies on the table. With --polite the last one begins on the right, and all eat.
+ *
+ *     philosophers [--polite] [SEATS]
+ *
+ * Exit status: 0 all have eaten; 3 deadlock, after the runtime printed who waits for what; 1
+ * something else failed; 2 bad argument.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/event.h>
+
+#define SEATS_MOST 1000
+
+static struct umbra_event fork_at[SEATS_MOST];
+static unsigned long seats = 5;
+static bool polite;
+
+static void *philosopher(void *arg)
+{
+    unsigned long seat = (unsigned long)(uintptr_t)arg;
+    unsigned long left = seat, right = (seat + 1) % seats;
+
+    if (polite && seat == seats - 1) {
+        left = right;
+        right = seat;
+    }
+    umbra_event_wait(&fork_at[left]);
+    umbra_sleep_ns(1000000); /* looks around: time enough for the neighbour */
+    umbra_event_wait(&fork_at[right]);
+    printf("philosopher %lu eats\n", seat);
+    umbra_event_signal(&fork_at[right]);
+    umbra_event_signal(&fork_at[left]);
+    return NULL;
+}
+
+static void *table(void *arg)
+{
+    unsigned cores = umbra_runtime_cores(umbra_runtime_self());
+
+    for (unsigned long seat = 0; seat < seats; seat++) {
+        char name[UMBRA_FIBER_NAME_BYTES];
+        struct umbra_spawn_options options = {
+            .where = UMBRA_ON_CORE, .core = seat % cores, .name = name};
+
+        snprintf(name, sizeof(name), "philosopher %u", (unsigned)seat);
+        if (umbra_spawn_with(NULL, &options, philosopher, (void *)(uintptr_t)seat, NULL) != 0)
+            *(int *)arg = 1;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int status = 0;
+    int error;
+
+    for (int i = 1; i < argc; i++) {
+        char *end;
+
+        if (strcmp(argv[i], "--polite") == 0) {
+            polite = true;
+            continue;
+        }
+        seats = strtoul(argv[i], &end, 10);
+        if (*end || seats < 2 || seats > SEATS_MOST) {
+            fprintf(stderr, "philosophers: not a number of seats, 2 to %d: '%s'\n", SEATS_MOST,
+                    argv[i]);
+            return 2;
+        }
+    }
+    for (unsigned long i = 0; i < seats; i++) {
+        umbra_event_init(&fork_at[i], false);
+        umbra_event_signal(&fork_at[i]);
+    }
+    error = umbra_run(NULL, table, &status);
+    if (error == -EDEADLK)
+        return 3;
+    if (error)
+        fprintf(stderr, "philosophers: %s\n", strerror(-error));
+    return error ? 1 : status;
+}
