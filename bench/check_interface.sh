@@ -30,7 +30,7 @@ refused()
 "$kernel" --list >"$dir/list" || fail "--list: exit status $?"
 [ -s "$dir/list" ] || fail "--list: prints nothing"
 
-"$kernel" --rounds 3 --quick --json >"$dir/json" 2>"$dir/notes"
+"$kernel" --rounds 3 --quick --tiny --json >"$dir/json" 2>"$dir/notes"
 status=$?
 if [ "$status" = 77 ]; then
     cat "$dir/notes" >&2

@@ -76,10 +76,34 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
     row->ops = ops;
     row->arg = arg;
     row->unit = "ns";
+    row->parts = 1;
     row->bench = bench;
     bench->rows = need(realloc(bench->rows, (bench->n_rows + 1) * sizeof *bench->rows));
     bench->rows[bench->n_rows++] = row;
     return row;
+}
+
+static int not_built(struct bench_row *row)
+{
+    return bench_refuse(row, -ENOENT, "not built, its library was not there");
+}
+
+static const struct bench_ops not_built_ops = {.open = not_built};
+
+struct bench_row *bench_add_peer(struct bench *bench, const char *name,
+                                 const struct bench_ops *ops, const void *arg)
+{
+    return bench_add(bench, name, ops != NULL && arg != NULL ? ops : &not_built_ops, arg);
+}
+
+void bench_state_timed(struct bench_row *row, const char *what)
+{
+    json_object_set_new(row->params, "timed", json_string(what));
+}
+
+bool bench_tiny(const struct bench *bench)
+{
+    return bench->options.tiny;
 }
 
 int bench_cpu(const struct bench *bench, unsigned i)
@@ -121,11 +145,11 @@ static int run_batch(struct bench_row *row, struct bench_batch *batch)
     error = row->ops->run(row, batch);
     if (error != 0)
         return say(row, "batch failed", error);
-    if (batch->verified == batch->iterations)
+    if (batch->verified == batch->iterations * row->parts)
         return 0;
-    fprintf(stderr, "%s: %s: wrong result: %llu of %llu forked functions ran\n",
-            row->bench->kernel->name, row->name, (unsigned long long)batch->verified,
-            (unsigned long long)batch->iterations);
+    fprintf(stderr, "%s: %s: wrong result: counted %llu of %llu\n", row->bench->kernel->name,
+            row->name, (unsigned long long)batch->verified,
+            (unsigned long long)(batch->iterations * row->parts));
     return -EILSEQ;
 }
 
@@ -172,7 +196,8 @@ static int take_turn(struct bench_row *row)
     stop_turn(row);
     if (error != 0)
         return error;
-    row->samples[row->bench->round] = (double)batch.ns / (double)batch.iterations;
+    row->samples[row->bench->round] =
+        (double)batch.ns / (double)batch.iterations / (double)row->parts;
     resize_batch(row, &batch);
     return 0;
 }

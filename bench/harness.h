@@ -30,6 +30,10 @@
 #define BENCH_LINES_ALIGN 128 /* two lines: some processors fetch them in pairs */
 #define BENCH_LINES_BYTES 4096
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Exit statuses of every kernel. */
 enum bench_exit {
     BENCH_OK = 0,
@@ -44,8 +48,8 @@ struct umbra_topology;
 
 struct bench_batch {
     uint64_t iterations; /* in: how many to run, at least 1 */
-    uint64_t ns;         /* out: time they took, on bench_now_ns() */
-    uint64_t verified;   /* out: how many the work itself counted; must equal iterations */
+    uint64_t ns;         /* out: time they took, on bench_now_ns(); or an amount in row->unit */
+    uint64_t verified;   /* out: parts the work itself counted; must equal iterations * parts */
 };
 
 /* What a row does. All but run may be NULL. Those that return int: 0 or a negative errno. */
@@ -65,6 +69,7 @@ struct bench_row {
     struct bench_row *limit;     /* what the ratio refers to, or NULL */
     struct bench_row *part_of;   /* row without ops of which this is one variant, or NULL */
     const char *unit;            /* "ns" unless set */
+    uint64_t parts;              /* equal things an iteration does, a sample is of one; 1 unless set */
     json_t *params;              /* object; "cpus" is there already */
     char reason[160];            /* why the row cannot run here; set by an open that fails */
 
@@ -75,7 +80,7 @@ struct bench_row {
     bool runs;           /* takes part in the rounds */
     bool shown;          /* has a line in the output */
     uint64_t iterations; /* of the next batch */
-    double *samples;     /* one a round: unit an iteration */
+    double *samples;     /* one a round: unit a part */
 };
 
 struct bench_kernel {
@@ -104,6 +109,19 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
 /* The i-th processor of --cpus, i below kernel->cpus. */
 int bench_cpu(const struct bench *bench, unsigned i);
 
+/* For declare: whether this is a test (--tiny), where sizes are small and figures mean nothing. */
+bool bench_tiny(const struct bench *bench);
+
+/*
+ * For declare: add a row of a library that may not have been there when this was built. Its ops or
+ * arg is then NULL (a weak symbol without a definition), and the row says so when it is opened.
+ */
+struct bench_row *bench_add_peer(struct bench *bench, const char *name,
+                                 const struct bench_ops *ops, const void *arg);
+
+/* For rows whose name does not say it: what one sample is, as parameter "timed". */
+void bench_state_timed(struct bench_row *row, const char *what);
+
 /* The machine's topology. */
 struct umbra_topology *bench_topology(const struct bench *bench);
 
@@ -130,5 +148,9 @@ int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg);
 /* For open: writes row->reason and returns error. */
 int bench_refuse(struct bench_row *row, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -16,13 +16,15 @@ static const struct option long_options[] = {
     {"quick", no_argument, NULL, 'q'},        {"json", optional_argument, NULL, 'j'},
     {"only", required_argument, NULL, 'o'},   {"cpus", required_argument, NULL, 'c'},
     {"rounds", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    {"tiny", no_argument, NULL, 't'},         {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static void print_help(const struct bench_kernel *kernel)
 {
     printf("%s: %s\n\n"
            "  --quick           fewer rounds (%u instead of %u), the same rows\n"
+           "  --tiny            sizes for tests: the figures mean nothing\n"
            "  --json[=FILE]     one JSON object a line: instead of the table, or into FILE\n"
            "  --only A[,B...]   these contenders, and the limit\n"
            "  --cpus A,B...     the hardware threads to use (%u of them)\n"
@@ -56,6 +58,9 @@ static int parse_option(struct bench *bench, int option)
     switch (option) {
     case 'q':
         options->quick = true;
+        return BENCH_OK;
+    case 't':
+        options->tiny = true;
         return BENCH_OK;
     case 'j':
         options->json = optarg == NULL;

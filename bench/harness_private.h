@@ -11,6 +11,7 @@
 
 struct bench_options {
     bool quick;            /* fewer rounds */
+    bool tiny;             /* sizes for tests */
     bool json;             /* lines on standard output instead of the table */
     const char *json_file; /* lines go there, besides the table; or NULL */
     bool list;             /* only print names */

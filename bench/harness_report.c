@@ -8,6 +8,8 @@
 
 #include <umbra/cpu.h>
 
+#define LABEL_BYTES 64
+
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -121,12 +123,25 @@ static int compare_rows(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* The contender, and how many of something where it has rows for several numbers. */
+static int label_of(const struct bench_row *row, char label[static LABEL_BYTES])
+{
+    const json_t *count = json_object_get(row->params, "count");
+
+    if (count == NULL)
+        return snprintf(label, LABEL_BYTES, "%s", row->name);
+    return snprintf(label, LABEL_BYTES, "%s %lld", row->name,
+                    (long long)json_integer_value(count));
+}
+
 static void print_row(const struct bench_row *row, size_t width)
 {
+    char label[LABEL_BYTES];
     struct bench_summary s = bench_summary_of(row);
     bool time = strcmp(row->unit, "ns") == 0;
 
-    printf("%-*s %11.1f %11.1f %11.1f %11.1f %-5s", (int)width, row->name, s.min, s.median, s.p90,
+    label_of(row, label);
+    printf("%-*s %11.1f %11.1f %11.1f %11.1f %-5s", (int)width, label, s.min, s.median, s.p90,
            s.p99, row->unit);
     if (time)
         printf(" %10.0f", s.median * (double)umbra_cycles_hz() / 1e9);
@@ -157,6 +172,7 @@ void bench_print_table(const struct bench *bench)
 {
     struct bench_row **shown = calloc(bench->n_rows, sizeof(struct bench_row *));
     size_t width = strlen("contender");
+    char label[LABEL_BYTES];
     unsigned n = 0;
 
     if (shown == NULL)
@@ -165,8 +181,8 @@ void bench_print_table(const struct bench *bench)
         if (!bench->rows[i]->runs || !bench->rows[i]->shown)
             continue;
         shown[n++] = bench->rows[i];
-        if (strlen(bench->rows[i]->name) > width)
-            width = strlen(bench->rows[i]->name);
+        if ((size_t)label_of(bench->rows[i], label) > width)
+            width = strlen(label);
     }
     qsort(shown, n, sizeof(struct bench_row *), compare_rows);
     printf("%s: %s\n", bench->kernel->name, bench->kernel->about);

@@ -46,12 +46,6 @@ static struct bench_row *add_limited(struct bench *bench, const char *name,
     return row;
 }
 
-/* For rows whose name does not say it: what one iteration is. */
-static void state_timed(struct bench_row *row, const char *what)
-{
-    json_object_set_new(row->params, "timed", json_string(what));
-}
-
 /* A row for each back end this architecture has code for; open() refuses those that cannot run. */
 static void add_backends(struct bench *bench, struct bench_row *limit)
 {
@@ -80,15 +74,15 @@ static int declare(struct bench *bench)
     add_limited(bench, "pthread-create", &pthread_create_ops, NULL, limit);
     add_limited(bench, "pthread-cond", &pthread_cond_ops, NULL, limit);
     add_limited(bench, "futex", &futex_ops, NULL, limit);
-    state_timed(add_limited(bench, "ucontext", &ucontext_ops, NULL, limit),
+    bench_state_timed(add_limited(bench, "ucontext", &ucontext_ops, NULL, limit),
                 "makecontext, swapcontext, end of the function");
-    state_timed(add_limited(bench, "boost-context", &boost_context_ops, NULL, limit),
+    bench_state_timed(add_limited(bench, "boost-context", &boost_context_ops, NULL, limit),
                 "make_fcontext, jump_fcontext, jump_fcontext");
     add_limited(bench, "openmp-gomp", &child_ops, &gomp, limit);
     add_limited(bench, "openmp-llvm", &child_ops, &llvm, limit);
-    state_timed(add_limited(bench, "tbb", &child_ops, &tbb, limit),
+    bench_state_timed(add_limited(bench, "tbb", &child_ops, &tbb, limit),
                 "task_group run, wait; arena of two bound threads");
-    state_timed(add_limited(bench, "tbb-elsewhere", &child_ops, &tbb_elsewhere, limit),
+    bench_state_timed(add_limited(bench, "tbb-elsewhere", &child_ops, &tbb_elsewhere, limit),
                 "task_group run, spin until it has run, wait; arena of two bound threads");
     return 0;
 }

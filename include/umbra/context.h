@@ -176,12 +176,12 @@ um_context_make(struct um_context *c, void *low, void *high, um_context_entry *e
     c->stack_low = low;
     c->stack_high = high;
     c->sanitizer = NULL;
-    c->sp = um_boost_jump(um_boost_make(high, bytes, um_context_begin), &birth).from;
 #if defined(UM_CONTEXT_TSAN)
     c->sanitizer = __tsan_create_fiber(0);
 #elif defined(UM_CONTEXT_VALGRIND) && !defined(UM_CONTEXT_ASAN)
-    c->sanitizer = (void *)(uintptr_t)VALGRIND_STACK_REGISTER(low, high);
+    c->sanitizer = (void *)(uintptr_t)VALGRIND_STACK_REGISTER(low, high); /* before it is used */
 #endif
+    c->sp = um_boost_jump(um_boost_make(high, bytes, um_context_begin), &birth).from;
 }
 
 /* The calling thread's own stack as a context, to be switched away from. */
