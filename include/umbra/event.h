@@ -78,7 +78,7 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event);
  *   -EPERM      on an alternate signal stack
  *   -ENOMEM     a thread's first wait, or one with a deadline
  */
-UM_INLINE int umbra_event_wait(struct umbra_event *event);
+UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
 
 /*
@@ -232,9 +232,11 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
     return found;
 }
 
-/* A fiber, without a deadline: its own node will do. */
-UM_LINKONCE void um_await_fiber(const struct um_await *await, struct umbra_core *core,
-                                struct um_fiber *self)
+#define UM_AWAIT_LEAVE 1 /* the fiber is queued and must leave its core: then the wait is over */
+
+/* A fiber, without a deadline: its own node will do. 0 or UM_AWAIT_LEAVE. */
+UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *core,
+                               struct um_fiber *self)
 {
     struct um_released out = {NULL, NULL};
 
@@ -243,11 +245,11 @@ UM_LINKONCE void um_await_fiber(const struct um_await *await, struct umbra_core 
     self->node.accept = await->accept;
     self->node.arg = await->arg;
     um_fiber_block(self, await->what, await->on, await->at);
-    if (um_event_join(await->event, &self->node, &out) ||
-        (out.first && um_await_released(&out, &self->node, core)))
-        um_fiber_set_state(self, UMBRA_FIBER_READY);
-    else
-        um_fiber_leave(core, self);
+    if (!um_event_join(await->event, &self->node, &out) &&
+        !(out.first && um_await_released(&out, &self->node, core)))
+        return UM_AWAIT_LEAVE;
+    um_fiber_set_state(self, UMBRA_FIBER_READY);
+    return 0;
 }
 
 /* A thread, without a deadline. */
@@ -417,8 +419,8 @@ UM_LINKONCE int um_await_deadline(const struct um_await *await)
     return winner < 0 ? winner : 0;
 }
 
-/* Any wait for one event. */
-UM_LINKONCE int um_await(const struct um_await *await)
+/* Any wait for one event, but for the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
+UM_LINKONCE int um_await_begin(const struct um_await *await)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -444,8 +446,22 @@ UM_LINKONCE int um_await(const struct um_await *await)
         return umbra_cycles() >= await->deadline ? -ETIMEDOUT : um_await_deadline(await);
     if (!self)
         return um_await_thread(await);
-    um_await_fiber(await, core, self);
-    return 0;
+    return um_await_fiber(await, core, self);
+}
+
+/* The same and the switch: inlined, for the reason given at umbra_join. */
+UM_ALWAYS_INLINE int um_await_end(int begun)
+{
+    if (begun == UM_AWAIT_LEAVE) {
+        um_fiber_leave(um_core_self, um_core_current(um_core_self));
+        begun = 0;
+    }
+    return begun;
+}
+
+UM_INLINE int um_await(const struct um_await *await)
+{
+    return um_await_end(um_await_begin(await));
 }
 
 UM_LINKONCE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
@@ -456,17 +472,17 @@ UM_LINKONCE int um_event_wait_outline(struct umbra_event *event, uint64_t deadli
                              .on = event,
                              .at = __builtin_return_address(0)};
 
-    return um_await(&await);
+    return um_await_begin(&await);
 }
 
-UM_INLINE int umbra_event_wait(struct umbra_event *event)
+UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
 {
-    return um_event_wait_outline(event, UMBRA_NEVER);
+    return um_await_end(um_event_wait_outline(event, UMBRA_NEVER));
 }
 
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
 {
-    return um_event_wait_outline(event, deadline);
+    return um_event_wait_outline(event, deadline); /* leaves by itself */
 }
 
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
