@@ -155,8 +155,6 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, co
 {
     struct um_fiber *self = um_core_current(core);
 
-    if (fiber == self)
-        return -EDEADLK;
     if (!um_fiber_on_stack(self))
         return -EPERM;
     if (um_ready_empty(core) && um_join_look(core, fiber))
@@ -209,6 +207,8 @@ UM_LINKONCE int um_join_slowly(struct um_join_request *request, const void *at)
 
     if (!fiber || um_fiber_generation(fiber) != request->fiber.generation)
         return -ESRCH;
+    if (core && um_core_current(core) == fiber && !request->detach)
+        return -EDEADLK;
     done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
     if ((done & UM_DONE_TAG) > UM_DONE_FINISHED)
         return -EINVAL;

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t in_ms(uint64_t ms)
+{
+    return umbra_deadline(ms * MS);
+}
+
+/* ---- one thread: what the calls do ---- */
+
+Test(event, auto_reset_gives_a_signal_to_one)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+
+    cr_assert(!umbra_event_try(&event));
+    umbra_event_signal(&event);
+    umbra_event_signal(&event);
+    cr_assert_eq(umbra_event_state(&event), UMBRA_EVENT_SIGNALED);
+    cr_assert(umbra_event_try(&event));
+    cr_assert(!umbra_event_try(&event), "two that nobody waited for are one");
+    umbra_event_signal(&event);
+    umbra_event_reset(&event);
+    cr_assert(!umbra_event_try(&event));
+    umbra_event_reset(&event);
+    umbra_event_signal(&event);
+    cr_assert_eq(umbra_event_wait(&event), 0);
+    cr_assert_eq(umbra_event_state(&event), UMBRA_EVENT_RESET);
+    cr_assert_str_eq(umbra_event_state_name(UMBRA_EVENT_SIGNALING_ACT_RESET), "SignalingActReset");
+}
+
+Test(event, manual_reset_stays)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT_MANUAL;
+
+    cr_assert(!umbra_event_try(&event));
+    umbra_event_signal(&event);
+    for (int i = 0; i < 3; i++) {
+        cr_assert(umbra_event_try(&event));
+        cr_assert_eq(umbra_event_wait(&event), 0);
+        cr_assert_eq(umbra_event_wait_deadline(&event, 0), 0);
+    }
+    umbra_event_reset(&event);
+    cr_assert(!umbra_event_try(&event));
+}
+
+Test(event, deadlines_end_waits)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    uint64_t start = umbra_now_ns();
+
+    cr_assert_eq(umbra_event_wait_deadline(&event, 0), -ETIMEDOUT);
+    cr_assert_eq(umbra_event_wait_deadline(&event, in_ms(3)), -ETIMEDOUT);
+    cr_assert_geq(umbra_now_ns() - start, 3 * MS - 1000);
+    umbra_event_signal(&event);
+    cr_assert_eq(umbra_event_wait_deadline(&event, 0), 0, "a signal beats the deadline");
+    cr_assert_eq(umbra_event_state(&event), UMBRA_EVENT_RESET);
+}
+
+/* ---- fibers that wait ---- */
+
+static struct umbra_event shared;
+static int order[16];
+static int woken;
+
+static void *waits(void *arg)
+{
+    cr_expect_eq(umbra_event_wait(&shared), 0);
+    order[woken++] = (int)(intptr_t)arg;
+    return arg;
+}
+
+static void spawn_waiters(struct umbra_fiber *fiber, int count)
+{
+    woken = 0;
+    for (int i = 0; i < count; i++)
+        umbra_spawn(waits, (void *)(intptr_t)i, &fiber[i]);
+    umbra_yield();
+}
+
+static void *first_in_first_out(void *arg)
+{
+    struct umbra_fiber fiber[5];
+
+    umbra_event_init(&shared, false);
+    spawn_waiters(fiber, 5);
+    for (int i = 0; i < 5; i++) {
+        cr_expect_eq(umbra_fiber_state(fiber[i]), UMBRA_FIBER_BLOCKED);
+        umbra_event_signal(&shared);
+        umbra_yield();
+        cr_expect_eq(woken, i + 1);
+        cr_expect_eq(order[i], i);
+    }
+    for (int i = 0; i < 5; i++)
+        umbra_join(fiber[i], NULL);
+    cr_expect(!umbra_event_try(&shared));
+    return arg;
+}
+
+Test(event, releases_who_has_waited_longest)
+{
+    cr_assert_eq(run_cores(1, first_in_first_out, NULL), 0);
+}
+
+static void *all_at_once(void *arg)
+{
+    struct umbra_fiber fiber[5];
+
+    umbra_event_init(&shared, true);
+    spawn_waiters(fiber, 5);
+    umbra_event_signal(&shared);
+    umbra_yield();
+    cr_expect_eq(woken, 5);
+    for (int i = 0; i < 5; i++)
+        umbra_join(fiber[i], NULL);
+    cr_expect(umbra_event_try(&shared));
+    return arg;
+}
+
+Test(event, manual_reset_releases_all)
+{
+    cr_assert_eq(run_cores(1, all_at_once, NULL), 0);
+}
+
+struct duel {
+    struct umbra_event ping, pong;
+    int rounds;
+};
+
+static void *answers(void *arg)
+{
+    struct duel *duel = arg;
+
+    for (int i = 0; i < duel->rounds; i++) {
+        cr_expect_eq(umbra_event_wait(&duel->ping), 0);
+        umbra_event_signal(&duel->pong);
+    }
+    return NULL;
+}
+
+static void *duels(void *arg)
+{
+    struct duel *duel = arg;
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber other;
+
+    umbra_spawn_with(NULL, &there, answers, duel, &other);
+    for (int i = 0; i < duel->rounds; i++) {
+        umbra_event_signal(&duel->ping);
+        cr_expect_eq(umbra_event_wait(&duel->pong), 0);
+    }
+    cr_expect_eq(umbra_join(other, NULL), 0);
+    return NULL;
+}
+
+Test(event, goes_between_cores)
+{
+    struct duel duel = {UMBRA_EVENT_INIT, UMBRA_EVENT_INIT, 5000};
+
+    cr_assert_eq(run_cores(2, duels, &duel), 0);
+}
+
+static void *thread_answers(void *arg)
+{
+    return answers(arg);
+}
+
+Test(event, goes_between_a_fiber_and_a_thread)
+{
+    struct umbra_options options = {.cores = 1};
+    struct duel duel = {UMBRA_EVENT_INIT, UMBRA_EVENT_INIT, 500};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, NULL, answers, &duel, &fiber), 0);
+    for (int i = 0; i < duel.rounds; i++) {
+        umbra_event_signal(&duel.ping);
+        cr_assert_eq(umbra_event_wait(&duel.pong), 0);
+    }
+    cr_assert_eq(umbra_join(fiber, NULL), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+Test(event, goes_between_threads)
+{
+    struct duel duel = {UMBRA_EVENT_INIT, UMBRA_EVENT_INIT, 500};
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, thread_answers, &duel), 0);
+    for (int i = 0; i < duel.rounds; i++) {
+        umbra_event_signal(&duel.ping);
+        cr_assert_eq(umbra_event_wait_deadline(&duel.pong, in_ms(60000)), 0);
+    }
+    pthread_join(thread, NULL);
+}
+
+/* ---- deadlines of fibers ---- */
+
+static void *times_out(void *arg)
+{
+    uint64_t start = umbra_now_ns();
+
+    cr_expect_eq(umbra_event_wait_deadline(&shared, in_ms(2)), -ETIMEDOUT);
+    cr_expect_geq(umbra_now_ns() - start, 2 * MS - 1000);
+    return arg;
+}
+
+static void *signals_later(void *arg)
+{
+    umbra_sleep_ns(2 * MS);
+    umbra_event_signal(arg);
+    return NULL;
+}
+
+static void *deadlines(void *arg)
+{
+    struct umbra_fiber fiber[4], other;
+
+    umbra_event_init(&shared, false);
+    for (int i = 0; i < 4; i++)
+        umbra_spawn(times_out, NULL, &fiber[i]);
+    for (int i = 0; i < 4; i++)
+        umbra_join(fiber[i], NULL);
+    cr_expect_eq(umbra_event_state(&shared), UMBRA_EVENT_RESET);
+    umbra_event_signal(&shared); /* none of the four is left in the queue */
+    cr_expect(umbra_event_try(&shared));
+    umbra_spawn(signals_later, &shared, &other);
+    cr_expect_eq(umbra_event_wait_deadline(&shared, in_ms(60000)), 0);
+    umbra_join(other, NULL);
+    return arg;
+}
+
+Test(event, a_fiber_that_gives_up_leaves_nothing_behind)
+{
+    cr_assert_eq(run_cores(1, deadlines, NULL), 0);
+}
+
+/* ---- conditions ---- */
+
+static _Atomic int level;
+static _Atomic int asked;
+
+static bool above(void *arg)
+{
+    asked++;
+    return level > *(int *)arg;
+}
+
+static void *waits_above(void *arg)
+{
+    cr_expect_eq(umbra_event_wait_until(&shared, above, arg, UMBRA_NEVER), 0);
+    order[woken++] = *(int *)arg;
+    return NULL;
+}
+
+static void *conditions(void *arg)
+{
+    static int floor[3] = {5, 1, 3};
+    struct umbra_fiber fiber[3];
+
+    umbra_event_init(&shared, false);
+    woken = 0;
+    level = 0;
+    for (int i = 0; i < 3; i++)
+        umbra_spawn(waits_above, &floor[i], &fiber[i]);
+    umbra_yield();
+    asked = 0;
+    umbra_event_signal(&shared);
+    cr_expect_eq(asked, 3, "each is asked once");
+    cr_expect_eq(umbra_event_state(&shared), UMBRA_EVENT_SIGNALED, "nobody took it");
+    cr_expect(umbra_event_try(&shared), "so it is there for another");
+    level = 4;
+    umbra_event_signal(&shared); /* the first refuses, the second takes it */
+    umbra_yield();
+    cr_expect_eq(woken, 1);
+    cr_expect_eq(order[0], 1);
+    umbra_event_signal(&shared);
+    umbra_yield();
+    cr_expect_eq(order[1], 3);
+    level = 9;
+    umbra_event_signal(&shared);
+    for (int i = 0; i < 3; i++)
+        umbra_join(fiber[i], NULL);
+    cr_expect_eq(order[2], 5);
+    cr_expect_eq(umbra_event_wait_until(&shared, above, &floor[0], 0), 0, "holds at once");
+    level = 0;
+    cr_expect_eq(umbra_event_wait_until(&shared, above, &floor[0], in_ms(2)), -ETIMEDOUT);
+    return arg;
+}
+
+Test(event, a_signal_goes_on_to_who_wants_it)
+{
+    cr_assert_eq(run_cores(1, conditions, NULL), 0);
+}
+
+/* ---- any of several ---- */
+
+#define EVENTS 20
+
+static struct umbra_event several[EVENTS];
+static struct umbra_event *each[EVENTS];
+
+static void several_init(void)
+{
+    for (int i = 0; i < EVENTS; i++) {
+        umbra_event_init(&several[i], false);
+        each[i] = &several[i];
+    }
+}
+
+static void check_any(void)
+{
+    unsigned which = 99;
+
+    umbra_event_signal(&several[7]);
+    umbra_event_signal(&several[3]);
+    cr_expect_eq(umbra_event_wait_any(each, EVENTS, UMBRA_NEVER, &which), 0);
+    cr_expect_eq(which, 3, "the first of the array");
+    cr_expect(umbra_event_try(&several[7]), "the other's signal is left alone");
+    cr_expect_eq(umbra_event_wait_any(each, 2, in_ms(1), &which), -ETIMEDOUT);
+    cr_expect_eq(which, 3, "untouched");
+    cr_expect_eq(umbra_event_wait_any(each, 0, UMBRA_NEVER, NULL), -EINVAL);
+    for (int i = 0; i < EVENTS; i++)
+        cr_expect_eq(umbra_event_state(&several[i]), UMBRA_EVENT_RESET);
+}
+
+static void *any_in_a_fiber(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber;
+    unsigned which = 99;
+
+    check_any();
+    for (unsigned i = 0; i < 10; i++) {
+        umbra_spawn_with(NULL, &there, signals_later, &several[i], &fiber);
+        cr_expect_eq(umbra_event_wait_any(each, 10, in_ms(60000), &which), 0);
+        cr_expect_eq(which, i);
+        umbra_join(fiber, NULL);
+    }
+    for (int i = 0; i < EVENTS; i++) {
+        umbra_event_signal(&several[i]);
+        cr_expect(umbra_event_try(&several[i]), "no dead waiter takes it");
+    }
+    return arg;
+}
+
+Test(event, the_first_of_several_ends_the_wait)
+{
+    several_init();
+    check_any(); /* a thread */
+    cr_assert_eq(run_cores(2, any_in_a_fiber, NULL), 0);
+}
+
+/* ---- who may signal ---- */
+
+static void on_signal(int number)
+{
+    (void)number;
+    umbra_event_signal_async(&shared);
+}
+
+static void *signaled_by_a_handler(void *arg)
+{
+    umbra_event_init(&shared, false);
+    signal(SIGUSR1, on_signal);
+    for (int i = 0; i < 100; i++) {
+        struct umbra_fiber fiber;
+
+        umbra_spawn(waits, NULL, &fiber);
+        woken = 0;
+        if (i % 2)
+            umbra_yield();
+        pthread_kill(pthread_self(), SIGUSR1);
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+    return arg;
+}
+
+Test(event, a_signal_handler_may_signal)
+{
+    cr_assert_eq(run_cores(1, signaled_by_a_handler, NULL), 0);
+}
+
+static void shadow_signals(void *arg)
+{
+    umbra_event_signal(arg);
+}
+
+static void *signaled_by_a_shadow(void *arg)
+{
+    struct umbra_shadow *shadow = umbra_core_shadow();
+
+    umbra_event_init(&shared, false);
+    for (int i = 0; i < 100; i++) {
+        cr_expect_eq(shadow_fork(shadow, shadow_signals, &shared), 0);
+        cr_expect_eq(umbra_event_wait(&shared), 0);
+        cr_expect_eq(umbra_core_shadow_join(shadow), 0);
+    }
+    return arg;
+}
+
+Test(event, a_shadow_may_signal)
+{
+    struct umbra_options options = {.cores = 1, .shadows = true};
+    int error = umbra_run(&options, signaled_by_a_shadow, NULL);
+
+    if (error == -ENODEV || error == -ENOSPC)
+        cr_skip_test("needs a second processor");
+    cr_assert_eq(error, 0);
+}
+
+/* ---- an event that is gone as soon as it was signaled ---- */
+
+static void *signals_once(void *arg)
+{
+    umbra_event_signal(arg);
+    return NULL;
+}
+
+static void *short_lived(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+
+    for (int i = 0; i < 2000; i++) {
+        struct umbra_event *event = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*event));
+        struct umbra_fiber fiber;
+
+        umbra_event_init(event, false);
+        umbra_spawn_with(NULL, &there, signals_once, event, &fiber);
+        if (i % 2)
+            umbra_event_wait(event);
+        else
+            umbra_event_wait_deadline(event, in_ms(60000));
+        memset(event, 0xff, sizeof(*event));
+        free(event);
+        umbra_join(fiber, NULL);
+    }
+    return arg;
+}
+
+Test(event, may_be_destroyed_by_who_was_released)
+{
+    cr_assert_eq(run_cores(2, short_lived, NULL), 0);
+}

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- results ---- */
+
+static void *same(void *arg)
+{
+    return arg;
+}
+
+static void *where_it_runs(void *arg)
+{
+    *(int *)arg = umbra_core_index();
+    return arg;
+}
+
+static void *returns_results(void *arg)
+{
+    struct umbra_fiber fiber;
+    void *result = NULL;
+
+    cr_expect_eq(umbra_spawn(same, &fiber, &fiber), 0);
+    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(result, &fiber);
+    cr_expect_eq(umbra_spawn(same, NULL, &fiber), 0);
+    umbra_yield(); /* it ends before the join */
+    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_null(result);
+    return arg;
+}
+
+Test(fiber, join_gives_what_the_function_returned)
+{
+    cr_assert_eq(run_cores(1, returns_results, NULL), 0);
+}
+
+static void *joins_across_cores(void *arg)
+{
+    for (unsigned core = 0; core < 3; core++) {
+        struct umbra_spawn_options there = on_core(core);
+        struct umbra_fiber fiber;
+        int index = -1;
+        void *result = NULL;
+
+        cr_expect_eq(umbra_spawn_with(NULL, &there, where_it_runs, &index, &fiber), 0);
+        cr_expect_eq(umbra_join(fiber, &result), 0);
+        cr_expect_eq(result, &index);
+        cr_expect_eq(index, (int)core);
+    }
+    return arg;
+}
+
+Test(fiber, joins_a_fiber_of_another_core)
+{
+    cr_assert_eq(run_cores(3, joins_across_cores, NULL), 0);
+}
+
+static void *joins_for_another(void *arg)
+{
+    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, NULL);
+}
+
+static void *sleeps_a_little(void *arg)
+{
+    umbra_sleep_ns(2 * MS);
+    return arg;
+}
+
+/* Neither the fiber's core nor the one that spawned it. */
+static void *third_core_joins(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber, joiner;
+    void *result = (void *)1;
+
+    cr_expect_eq(umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &fiber), 0);
+    there.core = 2;
+    cr_expect_eq(umbra_spawn_with(NULL, &there, joins_for_another, &fiber, &joiner), 0);
+    cr_expect_eq(umbra_join(joiner, &result), 0);
+    cr_expect_eq((intptr_t)result, 0);
+    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    return arg;
+}
+
+Test(fiber, joins_from_a_third_core)
+{
+    cr_assert_eq(run_cores(3, third_core_joins, NULL), 0);
+}
+
+Test(fiber, is_spawned_and_joined_by_a_plain_thread)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+    int index = -1;
+    void *result = NULL;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (int round = 0; round < 100; round++) {
+        struct umbra_spawn_options there = on_core(1);
+
+        cr_assert_eq(umbra_spawn_with(runtime, &there, where_it_runs, &index, &fiber), 0);
+        cr_assert_eq(umbra_join(fiber, &result), 0);
+        cr_assert_eq(index, 1);
+        cr_assert_eq(result, &index);
+        cr_assert_eq(umbra_spawn_with(runtime, NULL, where_it_runs, &index, &fiber), 0);
+        cr_assert_eq(umbra_join(fiber, &result), 0);
+        cr_assert_eq(umbra_join(fiber, &result), -ESRCH);
+    }
+    cr_assert_eq(umbra_spawn(same, NULL, NULL), -EPERM);
+    cr_assert_eq(umbra_spawn_with(NULL, NULL, same, NULL, NULL), -EPERM);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+/* ---- joining wrongly ---- */
+
+static void *wrong_joins(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber, joiner, none = {NULL, 0};
+    void *result = NULL;
+
+    cr_expect_eq(umbra_join(umbra_self(), NULL), -EDEADLK);
+    cr_expect_eq(umbra_join(none, NULL), -ESRCH);
+    umbra_spawn(same, NULL, &fiber);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    cr_expect_eq(umbra_detach(fiber), -ESRCH);
+    umbra_spawn(sleeps_a_little, NULL, &fiber);
+    umbra_spawn(joins_for_another, &fiber, &joiner);
+    umbra_yield(); /* the joiner waits */
+    cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
+    cr_expect_eq(umbra_join(joiner, &result), 0);
+    cr_expect_eq((intptr_t)result, 0);
+    umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &fiber);
+    cr_expect_eq(umbra_detach(fiber), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
+    umbra_spawn(same, NULL, &fiber);
+    umbra_yield();
+    cr_expect_eq(umbra_detach(fiber), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    return arg;
+}
+
+Test(fiber, wrong_joins_are_told)
+{
+    cr_assert_eq(run_cores(2, wrong_joins, NULL), 0);
+}
+
+static void *wrong_spawns(void *arg)
+{
+    struct umbra_spawn_options options = on_core(2);
+    struct umbra_fiber fiber = {(struct um_fiber *)arg, 7};
+
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    options = (struct umbra_spawn_options){.stack_bytes = 100};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    options = (struct umbra_spawn_options){.stack_bytes = SIZE_MAX / 2};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    options = (struct umbra_spawn_options){.stack_bytes = (size_t)1 << 47};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -ENOMEM);
+    options = (struct umbra_spawn_options){.where = UMBRA_ANYWHERE, .delay_ns = 1};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    cr_expect_eq(fiber.generation, 7, "untouched on failure");
+    cr_expect_eq(umbra_spawn(same, NULL, &fiber), 0, "everything still works");
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    return arg;
+}
+
+Test(fiber, wrong_spawns_are_told)
+{
+    cr_assert_eq(run_cores(2, wrong_spawns, NULL), 0);
+}
+
+/* ---- many ---- */
+
+static void *adds_one(void *arg)
+{
+    ++*(_Atomic int *)arg;
+    return arg;
+}
+
+static void *many_everywhere(void *arg)
+{
+    static _Atomic int ran[300];
+    static struct umbra_fiber fibers[300];
+    enum umbra_where where[] = {UMBRA_HERE, UMBRA_ANYWHERE, UMBRA_ON_CORE};
+    size_t started = 0;
+
+    for (unsigned k = 0; k < 3; k++) {
+        struct umbra_spawn_options options = {.where = where[k], .core = 1};
+
+        cr_expect_eq(
+            umbra_spawn_many(NULL, &options, adds_one, ran, sizeof(ran[0]), 300, fibers, &started),
+            0);
+        cr_expect_eq(started, 300);
+        for (int i = 0; i < 300; i++)
+            cr_expect_eq(umbra_join(fibers[i], NULL), 0);
+        cr_expect_eq(
+            umbra_spawn_many(NULL, &options, adds_one, ran, sizeof(ran[0]), 300, NULL, NULL), 0);
+    }
+    *(_Atomic int **)arg = ran;
+    return NULL;
+}
+
+Test(fiber, many_run_once_each)
+{
+    _Atomic int *ran = NULL;
+
+    cr_assert_eq(run_cores(2, many_everywhere, &ran), 0);
+    for (int i = 0; i < 300; i++)
+        cr_assert_eq(ran[i], 6);
+}
+
+static _Atomic int sharing[2];
+
+static void *meets(void *arg)
+{
+    (void)arg;
+    sharing[umbra_core_index()]++;
+    while (!sharing[0] || !sharing[1]) /* only another core can make this end */
+        ;
+    return NULL;
+}
+
+static void *spawns_anywhere(void *arg)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_fiber fiber[2];
+
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(umbra_spawn_with(NULL, &anywhere, meets, NULL, &fiber[i]), 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+    return arg;
+}
+
+Test(fiber, an_idle_core_takes_what_has_no_place)
+{
+    for (int i = 0; i < 20; i++) {
+        sharing[0] = sharing[1] = 0;
+        cr_assert_eq(run_cores(2, spawns_anywhere, NULL), 0);
+    }
+}
+
+/* ---- order ---- */
+
+static char order[64];
+
+static void *writes_thrice(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        strcat(order, arg);
+        umbra_yield();
+    }
+    return NULL;
+}
+
+static void *yields_in_order(void *arg)
+{
+    struct umbra_fiber fiber[3];
+    static char name[3][2] = {"a", "b", "c"};
+
+    for (int i = 0; i < 3; i++)
+        umbra_spawn(writes_thrice, name[i], &fiber[i]);
+    for (int i = 0; i < 3; i++)
+        umbra_join(fiber[i], NULL);
+    return arg;
+}
+
+Test(fiber, yield_is_first_in_first_out)
+{
+    cr_assert_eq(run_cores(1, yields_in_order, NULL), 0);
+    cr_assert_str_eq(order, "abcabcabc");
+}
+
+/* ---- transfer ---- */
+
+static struct umbra_fiber ring[3];
+
+static void *passes_on(void *arg)
+{
+    size_t me = (size_t)(uintptr_t)arg;
+
+    for (int i = 0; i < 4; i++) {
+        char letter[2] = {(char)('0' + me), 0};
+
+        strcat(order, letter);
+        if (i < 3 || me < 2)
+            cr_expect_eq(umbra_transfer(ring[(me + 1) % 3]), 0);
+    }
+    if (me > 0) /* the last one ends; the others were left stopped */
+        cr_expect_eq(umbra_continue(ring[me - 1]), 0);
+    return NULL;
+}
+
+static void *transfers_in_a_ring(void *arg)
+{
+    for (size_t i = 0; i < 3; i++)
+        umbra_spawn(passes_on, (void *)(uintptr_t)i, &ring[i]);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_join(ring[i], NULL), 0);
+    return arg;
+}
+
+Test(fiber, transfer_goes_where_it_is_told)
+{
+    order[0] = 0;
+    cr_assert_eq(run_cores(1, transfers_in_a_ring, NULL), 0);
+    cr_assert_str_eq(order, "012012012012");
+}
+
+static void *stays_blocked(void *arg)
+{
+    umbra_event_wait(arg);
+    return NULL;
+}
+
+static void *stops(void *arg)
+{
+    umbra_transfer(*(struct umbra_fiber *)arg);
+    return NULL;
+}
+
+static void *wrong_transfers(void *arg)
+{
+    struct umbra_event never = UMBRA_EVENT_INIT;
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_spawn_options late = {.delay_ns = 5 * MS};
+    struct umbra_fiber self = umbra_self();
+    struct umbra_fiber blocked, far, ended, stopped, delayed, none = {NULL, 0};
+
+    cr_expect_eq(umbra_transfer(self), -EINVAL);
+    cr_expect_eq(umbra_transfer(none), -ESRCH);
+    umbra_spawn(stays_blocked, &never, &blocked);
+    umbra_spawn(same, NULL, &ended);
+    umbra_spawn_with(NULL, &late, same, NULL, &delayed);
+    umbra_yield();
+    cr_expect_eq(umbra_transfer(blocked), -EBUSY);
+    cr_expect_eq(umbra_transfer(delayed), -EBUSY);
+    cr_expect_eq(umbra_transfer(ended), -ESRCH);
+    umbra_join(ended, NULL);
+    cr_expect_eq(umbra_transfer(ended), -ESRCH);
+    umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &far);
+    cr_expect_eq(umbra_transfer(far), -EXDEV);
+    umbra_spawn(stops, &self, &stopped);
+    cr_expect_eq(umbra_transfer(stopped), 0, "to one that is ready");
+    cr_expect_eq(umbra_fiber_state(stopped), UMBRA_FIBER_STOPPED);
+    cr_expect_eq(umbra_continue(self), 0); /* a permit: this side stays ready */
+    cr_expect_eq(umbra_transfer(stopped), 0);
+    cr_expect_eq(umbra_join(stopped, NULL), 0);
+    umbra_event_signal(&never);
+    cr_expect_eq(umbra_join(blocked, NULL), 0);
+    cr_expect_eq(umbra_join(far, NULL), 0);
+    cr_expect_eq(umbra_join(delayed, NULL), 0);
+    return arg;
+}
+
+Test(fiber, wrong_transfers_are_told)
+{
+    cr_assert_eq(run_cores(2, wrong_transfers, NULL), 0);
+    cr_assert_eq(umbra_transfer((struct umbra_fiber){NULL, 0}), -EPERM);
+}
+
+static struct umbra_fiber stopped_one;
+static _Atomic int go_on;
+
+static void *continues_it(void *arg)
+{
+    until(&go_on);
+    return (void *)(intptr_t)umbra_continue(*(struct umbra_fiber *)arg);
+}
+
+static void *spins_once(void *arg)
+{
+    go_on = 1;
+    return arg;
+}
+
+/* Continued from another core, before and after it stops. */
+static void *continued_from_afar(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber other, next;
+    void *result = (void *)1;
+
+    stopped_one = umbra_self();
+    for (int early = 0; early < 2; early++) {
+        go_on = early;
+        umbra_spawn_with(NULL, &there, continues_it, &stopped_one, &other);
+        if (early)
+            cr_expect_eq(umbra_join(other, &result), 0);
+        umbra_spawn(spins_once, NULL, &next);
+        cr_expect_eq(umbra_transfer(next), 0);
+        if (!early)
+            cr_expect_eq(umbra_join(other, &result), 0);
+        cr_expect_eq((intptr_t)result, 0);
+        cr_expect_eq(umbra_join(next, NULL), 0);
+    }
+    return arg;
+}
+
+Test(fiber, continue_comes_before_or_after_the_stop)
+{
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(run_cores(2, continued_from_afar, NULL), 0);
+}
+
+/* ---- time ---- */
+
+static void *sleeps(void *arg)
+{
+    uint64_t start = umbra_now_ns();
+
+    cr_expect_eq(umbra_sleep_ns(3 * MS), 0);
+    cr_expect_geq(umbra_now_ns() - start, 3 * MS - 1000);
+    start = umbra_now_ns();
+    cr_expect_eq(umbra_sleep_until(umbra_cycles()), 0);
+    cr_expect_lt(umbra_now_ns() - start, SECOND);
+    return arg;
+}
+
+static void *sleep_order(void *arg)
+{
+    struct umbra_fiber fiber[3];
+    static char name[3][2] = {"x", "y", "z"};
+    uint64_t delay[3] = {6 * MS, 2 * MS, 4 * MS};
+
+    for (int i = 0; i < 3; i++) {
+        struct umbra_spawn_options late = {.delay_ns = delay[i]};
+
+        umbra_spawn_with(NULL, &late, writes_thrice, name[i], &fiber[i]);
+        cr_expect_eq(umbra_fiber_state(fiber[i]), UMBRA_FIBER_CREATED);
+    }
+    for (int i = 0; i < 3; i++)
+        umbra_join(fiber[i], NULL);
+    return sleeps(arg);
+}
+
+Test(fiber, sleeps_and_delays_keep_their_time)
+{
+    uint64_t start = umbra_now_ns();
+
+    order[0] = 0;
+    cr_assert_eq(run_cores(1, sleep_order, NULL), 0);
+    cr_assert_eq(order[0], 'y');
+    cr_assert_eq(order[8], 'x');
+    cr_assert_eq(umbra_sleep_ns(2 * MS), 0, "a plain thread");
+    cr_assert_geq(umbra_now_ns() - start, 10 * MS);
+}
+
+/* ---- names, states, local values ---- */
+
+static void *named(void *arg)
+{
+    struct umbra_spawn_options options = {.name = "a name that is longer than the room for it"};
+    struct umbra_fiber fiber, plain;
+    char name[UMBRA_FIBER_NAME_BYTES];
+
+    umbra_spawn_with(NULL, &options, same, NULL, &fiber);
+    cr_expect_eq(umbra_fiber_name(fiber, name), 0);
+    cr_expect_str_eq(name, "a name that is longer t");
+    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_READY);
+    cr_expect_eq(umbra_fiber_state(umbra_self()), UMBRA_FIBER_EXECUTING);
+    umbra_yield();
+    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_TERMINATED);
+    umbra_join(fiber, NULL);
+    cr_expect_eq(umbra_fiber_state(fiber), -ESRCH);
+    cr_expect_eq(umbra_fiber_name(fiber, name), -ESRCH);
+    umbra_spawn(same, NULL, &plain); /* the same memory, without the name */
+    cr_expect_eq(umbra_fiber_name(plain, name), 0);
+    cr_expect_str_eq(name, "");
+    umbra_join(plain, NULL);
+    return arg;
+}
+
+Test(fiber, names_and_states)
+{
+    cr_assert_eq(run_cores(1, named, NULL), 0);
+    cr_assert_str_eq(umbra_fiber_state_name(UMBRA_FIBER_BLOCKED), "blocked");
+    cr_assert_eq(umbra_core_index(), -1);
+    cr_assert_null(umbra_self().block);
+}
+
+static unsigned key, second_key;
+static int destroyed;
+
+static void destroy(void *value)
+{
+    destroyed++;
+    if (value == &destroyed) /* sets a new value: another round */
+        umbra_local_set(key, &key);
+}
+
+static void *has_local(void *arg)
+{
+    cr_expect_null(umbra_local_get(key));
+    cr_expect_eq(umbra_local_set(key, arg), 0);
+    cr_expect_eq(umbra_local_set(second_key, &second_key), 0);
+    umbra_yield();
+    cr_expect_eq(umbra_local_get(key), arg);
+    cr_expect_eq(umbra_local_get(second_key), &second_key);
+    return NULL;
+}
+
+static void *locals(void *arg)
+{
+    struct umbra_fiber fiber[2];
+
+    umbra_spawn(has_local, &destroyed, &fiber[0]);
+    umbra_spawn(has_local, &order, &fiber[1]);
+    umbra_join(fiber[0], NULL);
+    umbra_join(fiber[1], NULL);
+    cr_expect_null(umbra_local_get(key));
+    return arg;
+}
+
+Test(fiber, local_values_and_their_destructors)
+{
+    unsigned last = 0;
+
+    cr_assert_eq(umbra_local_create(destroy, &key), 0);
+    cr_assert_eq(umbra_local_create(NULL, &second_key), 0);
+    cr_assert_eq(run_cores(1, locals, NULL), 0);
+    cr_assert_eq(destroyed, 3);
+    cr_assert_eq(umbra_local_set(key, &key), -EPERM);
+    for (int i = 2; i < UMBRA_LOCAL_KEYS; i++)
+        cr_assert_eq(umbra_local_create(NULL, &last), 0);
+    cr_assert_eq(umbra_local_create(NULL, &last), -ENOSPC);
+    cr_assert_eq(last, UMBRA_LOCAL_KEYS - 1);
+}
+
+static _Thread_local int of_the_thread;
+
+static void *keeps_its_thread(void *arg)
+{
+    int *address = &of_the_thread;
+
+    for (int i = 0; i < 100; i++) {
+        errno = i;
+        umbra_yield();
+        cr_expect_eq(address, &of_the_thread);
+        cr_expect_eq(umbra_core_index(), 1);
+    }
+    return arg;
+}
+
+static void *spawns_keepers(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber[4];
+
+    for (int i = 0; i < 4; i++)
+        umbra_spawn_with(NULL, &there, keeps_its_thread, NULL, &fiber[i]);
+    for (int i = 0; i < 4; i++)
+        umbra_join(fiber[i], NULL);
+    return arg;
+}
+
+Test(fiber, never_leaves_its_core)
+{
+    cr_assert_eq(run_cores(2, spawns_keepers, NULL), 0);
+}
+
+/* ---- alternate signal stacks ---- */
+
+static int said[5];
+static struct umbra_fiber neighbour;
+static struct umbra_event idle_event = UMBRA_EVENT_INIT;
+
+static void on_alternate_stack(int number)
+{
+    (void)number;
+    said[0] = umbra_transfer(neighbour);
+    said[1] = umbra_event_wait(&idle_event);
+    said[2] = umbra_sleep_ns(1);
+    said[3] = umbra_join(neighbour, NULL);
+    said[4] = umbra_event_wait_deadline(&idle_event, umbra_deadline(SECOND));
+    umbra_yield();
+}
+
+static void *raises(void *arg)
+{
+    struct sigaction action = {.sa_handler = on_alternate_stack, .sa_flags = SA_ONSTACK};
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, before;
+
+    umbra_spawn(same, NULL, &neighbour);
+    sigaltstack(&stack, &before);
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_kill(pthread_self(), SIGUSR1);
+    for (int i = 0; i < 5; i++)
+        cr_expect_eq(said[i], -EPERM, "call %d said %d", i, said[i]);
+    cr_expect_eq(umbra_join(neighbour, NULL), 0, "everything still works");
+    sigaltstack(&before, NULL);
+    free(stack.ss_sp);
+    return arg;
+}
+
+Test(fiber, nothing_blocks_on_an_alternate_signal_stack)
+{
+    cr_assert_eq(run_cores(1, raises, NULL), 0);
+}
+
+/* ---- stacks ---- */
+
+static void *uses_its_stack(void *arg)
+{
+    volatile char room[100000];
+
+    for (size_t i = 0; i < sizeof(room); i += 1000)
+        room[i] = 1;
+    umbra_yield();
+    return arg;
+}
+
+static void *sizes(void *arg)
+{
+    struct umbra_spawn_options options = {.stack_bytes = 150000};
+    struct umbra_fiber fiber;
+
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(umbra_spawn_with(NULL, &options, uses_its_stack, NULL, &fiber), 0);
+        umbra_yield();
+        cr_expect_geq(umbra_stack_used(fiber), 100000);
+        cr_expect_lt(umbra_stack_used(fiber), 150000 * 2);
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+    cr_expect_eq(umbra_stack_used(fiber), -ESRCH);
+    cr_expect_lt(umbra_stack_used(umbra_self()), UMBRA_STACK_BYTES);
+    return arg;
+}
+
+Test(fiber, stacks_have_the_size_that_was_asked_for)
+{
+    cr_assert_eq(run_cores(1, sizes, NULL), 0);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* What the library prints: each test reads it from a child process. */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a child said on standard error, and how it ended. */
+struct child {
+    char said[16384];
+    int status;
+};
+
+static struct child in_child(int (*fn)(void))
+{
+    struct child child = {.said = ""};
+    size_t used = 0;
+    ssize_t more;
+    int ends[2];
+    pid_t pid;
+
+    cr_assert_eq(pipe(ends), 0);
+    pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        dup2(ends[1], 2);
+        close(ends[0]);
+        _exit(fn());
+    }
+    close(ends[1]);
+    while ((more = read(ends[0], child.said + used, sizeof(child.said) - 1 - used)) > 0)
+        used += (size_t)more;
+    close(ends[0]);
+    cr_assert_eq(waitpid(pid, &child.status, 0), pid);
+    return child;
+}
+
+static bool says(const struct child *child, const char *what)
+{
+    if (strstr(child->said, what))
+        return true;
+    fprintf(stderr, "no '%s' in:\n%s", what, child->said);
+    return false;
+}
+
+/* ---- deadlock ---- */
+
+static struct umbra_event never = UMBRA_EVENT_INIT;
+static struct umbra_fiber waiter;
+
+static void *waits_for_ever(void *arg)
+{
+    umbra_event_wait(&never);
+    return arg;
+}
+
+static void *joins_for_ever(void *arg)
+{
+    umbra_join(waiter, NULL);
+    return arg;
+}
+
+static void *stops_for_ever(void *arg)
+{
+    umbra_transfer(*(struct umbra_fiber *)arg);
+    return NULL;
+}
+
+static void *locks_up(void *arg)
+{
+    struct umbra_spawn_options options = on_core(1);
+    struct umbra_fiber self = umbra_self();
+
+    options.name = "waiter";
+    umbra_spawn_with(NULL, &options, waits_for_ever, NULL, &waiter);
+    options = on_core(0);
+    options.name = "joiner";
+    umbra_spawn_with(NULL, &options, joins_for_ever, NULL, NULL);
+    options.name = "stopped";
+    umbra_spawn_with(NULL, &options, stops_for_ever, &self, NULL);
+    umbra_yield();
+    umbra_yield();
+    return arg;
+}
+
+static int deadlock(void)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+
+    return umbra_run(&options, locks_up, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_deadlock_names_every_fiber_in_it)
+{
+    struct child child = in_child(deadlock);
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_assert(says(&child, "umbra: deadlock"));
+    cr_assert(says(&child, "fiber \"waiter\""));
+    cr_assert(says(&child, "core 1, blocked, waits for event 0x"));
+    cr_assert(says(&child, "fiber \"joiner\""));
+    cr_assert(says(&child, "core 0, blocked, waits for join of fiber \"waiter\""));
+    cr_assert(says(&child, "fiber \"stopped\""));
+    cr_assert(says(&child, "core 0, stopped"));
+    cr_assert(says(&child, " at "), "where");
+    cr_assert(says(&child, "+0x"), "by name of what is loaded there");
+    cr_assert(!strstr(child.said, "\"main\""), "it has ended");
+}
+
+static int quiet_deadlock(void)
+{
+    return run_cores(2, locks_up, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_quiet_runtime_only_returns_it)
+{
+    struct child child = in_child(quiet_deadlock);
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_assert_str_eq(child.said, "");
+}
+
+/* ---- on demand, and on a signal ---- */
+
+static void *dumps(void *arg)
+{
+    struct umbra_spawn_options options = on_core(1);
+    struct umbra_spawn_options late = {.name = "late", .delay_ns = 3600 * SECOND};
+
+    options.name = "waiter";
+    umbra_spawn_with(NULL, &options, waits_for_ever, NULL, &waiter);
+    umbra_spawn_with(NULL, &late, waits_for_ever, NULL, NULL);
+    while (umbra_fiber_state(waiter) != UMBRA_FIBER_BLOCKED)
+        umbra_yield();
+    if (arg)
+        raise(SIGUSR2);
+    else
+        umbra_dump(umbra_runtime_self(), 2);
+    umbra_event_signal(&never);
+    umbra_join(waiter, NULL);
+    _exit(0);
+}
+
+static int dump(void)
+{
+    return run_cores(2, dumps, NULL);
+}
+
+static void check_dump(const struct child *child)
+{
+    cr_assert(WIFEXITED(child->status) && WEXITSTATUS(child->status) == 0);
+    cr_assert(says(child, "cores: 2"));
+    cr_assert(says(child, "fiber \"main\""));
+    cr_assert(says(child, "core 0, executing"));
+    cr_assert(says(child, "fiber \"waiter\""));
+    cr_assert(says(child, "core 1, blocked, waits for event"));
+    cr_assert(says(child, "fiber \"late\""));
+    cr_assert(says(child, "core 0, created"));
+}
+
+Test(report, all_fibers_are_listed_on_demand)
+{
+    struct child child = in_child(dump);
+
+    check_dump(&child);
+}
+
+static int dump_on_signal(void)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .dump_signal = SIGUSR2};
+
+    return umbra_run(&options, dumps, &never);
+}
+
+Test(report, all_fibers_are_listed_on_a_signal)
+{
+    struct child child = in_child(dump_on_signal);
+
+    check_dump(&child);
+}
+
+static void own_handler(int number)
+{
+    (void)number;
+}
+
+Test(report, the_signal_is_given_back)
+{
+    struct umbra_options options = {.cores = 1, .dump_signal = SIGUSR2};
+    struct umbra_runtime *first, *second;
+
+    signal(SIGUSR2, own_handler);
+    cr_assert_eq(umbra_runtime_create(&options, &first), 0);
+    cr_assert_eq(umbra_runtime_create(&options, &second), 0);
+    umbra_runtime_destroy(first);
+    umbra_runtime_destroy(second);
+    cr_assert_eq(signal(SIGUSR2, SIG_DFL), own_handler);
+}
+
+/* ---- stack overflow ---- */
+
+static int deeper(int depth)
+{
+    volatile char room[512];
+
+    room[0] = (char)depth;
+    return depth > 0 ? deeper(depth - 1) + room[0] : 0;
+}
+
+static void *overflows(void *arg)
+{
+    return (void *)(intptr_t)deeper(arg ? 1000000 : 1000001);
+}
+
+static void *spawns_overflow(void *arg)
+{
+    struct umbra_spawn_options options = on_core(1);
+    struct umbra_fiber fiber;
+
+    options.name = "too deep";
+    umbra_spawn_with(NULL, &options, overflows, arg, &fiber);
+    umbra_join(fiber, NULL);
+    return NULL;
+}
+
+static int overflow(void)
+{
+    return run_cores(2, spawns_overflow, NULL);
+}
+
+static bool sanitized(void)
+{
+#if defined(UM_CONTEXT_ASAN) || defined(UM_CONTEXT_TSAN)
+    return true; /* it has its own handler, and its own words for it */
+#else
+    return false;
+#endif
+}
+
+Test(report, an_overflow_names_the_fiber_and_dies_of_the_fault)
+{
+    struct child child;
+
+    if (sanitized())
+        cr_skip_test("the sanitizer reports faults itself");
+    child = in_child(overflow);
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV);
+    cr_assert(says(&child, "umbra: stack overflow: fiber \"too deep\""));
+    cr_assert(says(&child, "on core 1 has used up its stack of 65536 bytes"));
+}
+
+static void last_words(int number)
+{
+    (void)number;
+    _exit(42);
+}
+
+static void *faults(void *arg)
+{
+    *(volatile int *)arg = 1;
+    return NULL;
+}
+
+static int fault_elsewhere(void)
+{
+    signal(SIGSEGV, last_words);
+    return run_cores(1, faults, (void *)(uintptr_t)8);
+}
+
+Test(report, other_faults_go_to_the_programs_own_handler)
+{
+    struct child child;
+
+    if (sanitized())
+        cr_skip_test("the sanitizer reports faults itself");
+    child = in_child(fault_elsewhere);
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 42);
+    cr_assert_str_eq(child.said, "");
+}
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+Test(report, the_fault_handler_is_given_back)
+{
+    signal(SIGSEGV, own_handler);
+    cr_assert_eq(run_cores(2, nothing, NULL), 0);
+    cr_assert_eq(signal(SIGSEGV, SIG_DFL), own_handler);
+}
