@@ -2,6 +2,7 @@
 /*
  * All of Umbra. Each header also stands alone, and includes only what lies below it:
  *
+ *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
@@ -21,6 +22,7 @@
 #include <umbra/event.h>
 #include <umbra/fiber.h>
 #include <umbra/shadow.h>
+#include <umbra/sync.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 

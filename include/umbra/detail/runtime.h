@@ -63,7 +63,6 @@ struct umbra_runtime {
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores and waiting threads */
-    struct umbra_wait_policy asleep; /* of cores that have been idle for linger_cycles */
     struct umbra_topology *topology;
     bool own_topology;
     int dump_signal;            /* 0: none */

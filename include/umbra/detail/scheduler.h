@@ -326,9 +326,7 @@ UM_LINKONCE void um_core_sleep(struct umbra_core *core)
 
     if (um_quiet_leave(&runtime->activity))
         um_runtime_judge(runtime);
-    core->waiter.policy = &runtime->asleep;
     um_core_wait(core, UMBRA_NEVER);
-    core->waiter.policy = &runtime->policy;
     um_quiet_enter(&runtime->activity);
 }
 

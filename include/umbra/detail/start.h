@@ -13,9 +13,7 @@
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
 
-#define UM_LINGER_NS                                                                               \
-    100000 /* how long a core that never parks waits before it counts as asleep                    \
-            */
+#define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
 
 /* ---- a core's thread ---- */
 
@@ -165,7 +163,6 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
 UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
                                           const struct umbra_options *options)
 {
-    struct umbra_wait_options asleep = options->wait;
     size_t bytes = options->stack_bytes ? options->stack_bytes : UMBRA_STACK_BYTES;
     int error;
 
@@ -176,16 +173,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
     error = umbra_wait_policy_init(&runtime->policy, &options->wait);
-    if (error == 0 && asleep.mode == UMBRA_WAIT_TWO_PHASE) {
-        asleep.mode = UMBRA_WAIT_PARK;
-        error = umbra_wait_policy_init(&runtime->asleep, &asleep);
-    } else {
-        runtime->asleep = runtime->policy;
-    }
     if (error != 0)
         return error;
-    runtime->linger_cycles =
-        um_min_u64(runtime->policy.block_cycles, umbra_ns_to_cycles(UM_LINGER_NS));
+    runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_mutex_init(&runtime->unplaced_lock, NULL);
     pthread_cond_init(&runtime->changed, NULL);

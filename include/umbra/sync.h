@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Mutex, condition variable, semaphore, read-write lock, barrier, latch and once, for fibers and
+ * plain threads together. Who has to wait waits for an event (umbra/event.h): a fiber lets its core
+ * run others, a thread spins and then sleeps.
+ *
+ * All of them work alike. A word says who has what. The fast path changes the word by one
+ * compare-and-swap and touches nothing else. Who cannot have it now announces itself in the word's
+ * count of waiters and waits for the object's event with a function that tries to take it:
+ *
+ *   who waits                                    who gives
+ *   W1  waiters + 1                 seq_cst      G1  the resource is free       seq_cst
+ *   W2  join the event, whose holder tries to    G2  look at waiters            seq_cst
+ *       take the resource for it                 G3  if any: signal the event
+ *
+ * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
+ * seq_cst operations, hence W1 before G2, and the giver signals. The signal offers the resource to
+ * the waiters in their order (detail/event_protocol.h), each trying once, until one takes it: then
+ * it is that waiter's before the waiter runs. A signal that nobody takes stays, and asks the next
+ * one to join once more, which does no harm.
+ *
+ * Newcomers may take what is free past those who wait ("barging"); an unlock that releases a waiter
+ * has given the resource away by then, so nobody waits for ever while others come and go.
+ *
+ * Objects are in the caller's memory, all zero is a good initial state where the initializer says
+ * so, and none owns anything: there is nothing to destroy. An object must outlive the call that
+ * gives it up, not only the one that it wakes; so who frees a mutex joins its last user first.
+ */
+#ifndef UMBRA_SYNC_H
+#define UMBRA_SYNC_H
+
+#include <umbra/detail/base.h>
+#include <umbra/event.h>
+
+/*
+ * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp of
+ * umbra_cycles(), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first
+ * wait, or one with a deadline). What waits may switch fibers, or block a thread. What does not,
+ * does neither.
+ */
+
+/* ---- mutex ---- */
+
+struct umbra_mutex {
+    struct umbra_event event;
+    um_atomic_uptr owner;  /* who holds it: fiber or thread; 0: nobody */
+    um_atomic_u32 waiters; /* who waits for it, or is about to */
+};
+
+#define UMBRA_MUTEX_INIT                                                                           \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT                                                                  \
+    }
+
+/* Locks. -EDEADLK: the caller holds it already. */
+UM_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
+UM_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
+
+/* Locks if it is free: whether it was. */
+UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex);
+
+/* Unlocks. -EPERM: the caller does not hold it. */
+UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
+
+/* ---- condition variable ---- */
+
+struct umbra_condition {
+    struct umbra_mutex list; /* guards the rest; held for a few instructions */
+    struct um_condition_waiter *first, *last;
+};
+
+#define UMBRA_CONDITION_INIT                                                                       \
+    {                                                                                              \
+        .list = UMBRA_MUTEX_INIT                                                                   \
+    }
+
+/*
+ * Unlocks the mutex, waits to be notified, and locks it again, also after an error. It does not
+ * return 0 without having been notified, but another may have come first and undone what it was
+ * notified of: so check in a loop. -EPERM, with the mutex as it was: the caller does not hold it.
+ */
+UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex);
+UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
+                                              struct umbra_mutex *mutex, uint64_t deadline);
+
+/* Ends the wait of the one that has waited longest, or of all that wait now. Anybody. */
+UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition);
+UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition);
+
+/* ---- counting semaphore ---- */
+
+struct umbra_semaphore {
+    struct umbra_event event;
+    um_atomic_u64 count;
+    um_atomic_u32 waiters;
+};
+
+#define UMBRA_SEMAPHORE_INIT(initial)                                                              \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
+    }
+
+/* Takes one, waiting until there is one; takes one if there is one; adds some. Anybody; posting
+ * also from a signal handler that interrupted none of these calls on the same semaphore. */
+UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
+UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline);
+UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore);
+UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
+
+/* ---- read-write lock ---- */
+
+/* Many readers or one writer. A writer that waits keeps new readers out. */
+struct umbra_rwlock {
+    struct umbra_event event;
+    um_atomic_u64 state;   /* readers, or UM_RWLOCK_WRITER; and writers that wait, times 2^32 */
+    um_atomic_u32 waiters; /* both kinds */
+};
+
+#define UMBRA_RWLOCK_INIT                                                                          \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT                                                                  \
+    }
+
+UM_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
+UM_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
+UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock);
+UM_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
+UM_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
+UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock);
+
+/* Ends a read or a write. -EPERM: nobody has the lock. */
+UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
+
+/* ---- latch, barrier, once ---- */
+
+/* Open when it has been counted down to 0; then it stays open. */
+struct umbra_latch {
+    struct umbra_event event;
+    um_atomic_u64 count;
+};
+
+#define UMBRA_LATCH_INIT(initial)                                                                  \
+    {                                                                                              \
+        .event = {.event = {.word = (initial) ? UMBRA_EVENT_RESET : UMBRA_EVENT_SIGNALED,          \
+                            .manual = true}},                                                      \
+        .count = (initial)                                                                         \
+    }
+
+/* Counts down by one. -EINVAL: it is open already. Waits until it is open. Anybody. */
+UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
+UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
+
+/* Lets `parties` go on when so many have come, again and again. */
+struct umbra_barrier {
+    struct umbra_event event[2]; /* manual-reset, taking turns */
+    um_atomic_u64 state;         /* how often it has opened, times 2^32, and who has come since */
+    uint32_t parties;            /* fixed */
+};
+
+#define UMBRA_BARRIER_INIT(number)                                                                 \
+    {                                                                                              \
+        .event = {UMBRA_EVENT_INIT_MANUAL, UMBRA_EVENT_INIT_MANUAL}, .parties = (number)           \
+    }
+
+/* Waits until all parties have come. 1 in the last to come, 0 in the others. */
+UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
+
+struct umbra_once {
+    struct umbra_event event;
+    um_atomic_u32 state; /* 0: not yet, 1: at it, 2: done */
+};
+
+#define UMBRA_ONCE_INIT                                                                            \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT_MANUAL                                                           \
+    }
+
+/* Calls fn(arg) the first time; returns when it has returned, whoever called it. fn may wait. */
+UM_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
+
+/* ---- waiting, common ---- */
+
+/* Waits for the event with a function that tries to take what `on` guards. */
+UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void *arg,
+                             uint64_t deadline, const char *what, const void *on)
+{
+    struct um_await await = {.event = &event->event,
+                             .accept = take,
+                             .arg = arg,
+                             .deadline = deadline,
+                             .what = what,
+                             .on = on,
+                             .at = __builtin_return_address(0)};
+
+    return um_await(&await);
+}
+
+/* W1, and its end. seq_cst: against G2 of whoever gives */
+UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
+{
+    um_atomic_fetch_add(waiters, change, seq_cst);
+}
+
+/* G2, G3. */
+UM_INLINE void um_sync_given(um_atomic_u32 *waiters, struct umbra_event *event)
+{
+    if (UM_UNLIKELY(um_atomic_load(waiters, seq_cst) > 0)) /* against W1 */
+        umbra_event_signal(event);
+}
+
+/* Who calls: its fiber, or its thread; never 0. A fiber of a runtime in another shared object
+ * counts as its thread. */
+UM_INLINE uintptr_t um_sync_self(void)
+{
+    struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
+
+    return fiber ? (uintptr_t)fiber : um_arch_thread_id();
+}
+
+/* ---- mutex ---- */
+
+struct um_mutex_request {
+    struct umbra_mutex *mutex;
+    uintptr_t self;
+};
+
+UM_LINKONCE bool um_mutex_take(void *arg)
+{
+    struct um_mutex_request *request = arg;
+    uintptr_t nobody = 0;
+
+    /* seq_cst: W2; also acquires what the last owner wrote */
+    return um_atomic_cas(&request->mutex->owner, &nobody, request->self, seq_cst, relaxed);
+}
+
+UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
+{
+    struct um_mutex_request request = {mutex, um_sync_self()};
+
+    return um_mutex_take(&request);
+}
+
+UM_LINKONCE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
+{
+    struct um_mutex_request request = {mutex, um_sync_self()};
+    int error;
+
+    if (um_atomic_load(&mutex->owner, relaxed) == request.self) /* nobody else writes that */
+        return -EDEADLK;
+    um_sync_announce(&mutex->waiters, 1);
+    error = um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, "mutex", mutex);
+    um_sync_announce(&mutex->waiters, UINT32_MAX);
+    return error;
+}
+
+UM_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
+{
+    return UM_LIKELY(umbra_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
+}
+
+UM_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
+{
+    return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
+}
+
+UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
+{
+    if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self())) /* as above */
+        return -EPERM;
+    um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the owner wrote */
+    um_sync_given(&mutex->waiters, &mutex->event);
+    return 0;
+}
+
+/* ---- condition variable ---- */
+
+/* One that waits: in its own frame, and in the list until it is notified or gives up. */
+struct um_condition_waiter {
+    struct umbra_event notified;
+    struct um_condition_waiter *next, *prev; /* under the list's lock, as listed */
+    bool listed;
+};
+
+UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
+                                     struct um_condition_waiter *waiter)
+{
+    umbra_mutex_lock(&condition->list);
+    waiter->listed = true;
+    waiter->prev = condition->last;
+    if (condition->last)
+        condition->last->next = waiter;
+    else
+        condition->first = waiter;
+    condition->last = waiter;
+    umbra_mutex_unlock(&condition->list);
+}
+
+/* Under the list's lock. */
+UM_LINKONCE void um_condition_unlink(struct umbra_condition *condition,
+                                     struct um_condition_waiter *waiter)
+{
+    waiter->listed = false;
+    if (waiter->next)
+        waiter->next->prev = waiter->prev;
+    else
+        condition->last = waiter->prev;
+    if (waiter->prev)
+        waiter->prev->next = waiter->next;
+    else
+        condition->first = waiter->next;
+}
+
+/* Whether the waiter could give up: it had not been notified. */
+UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
+                                      struct um_condition_waiter *waiter)
+{
+    bool listed;
+
+    umbra_mutex_lock(&condition->list);
+    listed = waiter->listed;
+    if (listed)
+        um_condition_unlink(condition, waiter);
+    umbra_mutex_unlock(&condition->list);
+    return listed;
+}
+
+UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
+                                              struct umbra_mutex *mutex, uint64_t deadline)
+{
+    struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
+    int error;
+
+    if (um_atomic_load(&mutex->owner, relaxed) != um_sync_self()) /* as in unlock */
+        return -EPERM;
+    um_condition_append(condition, &waiter);
+    umbra_mutex_unlock(mutex);
+    error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, "condition", condition);
+    if (error != 0 && !um_condition_give_up(condition, &waiter))
+        error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, "condition", condition);
+    umbra_mutex_lock(mutex);
+    return error;
+}
+
+UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex)
+{
+    return umbra_condition_wait_deadline(condition, mutex, UMBRA_NEVER);
+}
+
+UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
+{
+    struct um_condition_waiter *waiter;
+
+    umbra_mutex_lock(&condition->list);
+    waiter = condition->first;
+    if (waiter)
+        um_condition_unlink(condition, waiter);
+    umbra_mutex_unlock(&condition->list);
+    if (waiter)
+        umbra_event_signal(&waiter->notified);
+}
+
+UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
+{
+    struct um_condition_waiter *waiter;
+
+    umbra_mutex_lock(&condition->list);
+    waiter = condition->first;
+    condition->first = condition->last = NULL;
+    for (struct um_condition_waiter *w = waiter; w; w = w->next)
+        w->listed = false;
+    umbra_mutex_unlock(&condition->list);
+    while (waiter) {
+        struct um_condition_waiter *next = waiter->next; /* it may be gone once it is signaled */
+
+        umbra_event_signal(&waiter->notified);
+        waiter = next;
+    }
+}
+
+/* ---- counting semaphore ---- */
+
+UM_LINKONCE bool um_semaphore_take(void *arg)
+{
+    struct umbra_semaphore *semaphore = arg;
+    uint64_t count = um_atomic_load(&semaphore->count, seq_cst); /* W2 */
+
+    while (count > 0) /* acquire: what the poster wrote */
+        if (um_atomic_cas(&semaphore->count, &count, count - 1, seq_cst, seq_cst))
+            return true;
+    return false;
+}
+
+UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore)
+{
+    return um_semaphore_take(semaphore);
+}
+
+UM_LINKONCE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
+{
+    int error;
+
+    um_sync_announce(&semaphore->waiters, 1);
+    error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline, "semaphore",
+                         semaphore);
+    um_sync_announce(&semaphore->waiters, UINT32_MAX);
+    return error;
+}
+
+UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline)
+{
+    return um_semaphore_take(semaphore) ? 0 : um_semaphore_wait(semaphore, deadline);
+}
+
+UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
+{
+    return umbra_semaphore_wait_deadline(semaphore, UMBRA_NEVER);
+}
+
+UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more)
+{
+    um_atomic_fetch_add(&semaphore->count, more, seq_cst);                 /* G1 */
+    while (more-- > 0 && um_atomic_load(&semaphore->waiters, seq_cst) > 0) /* G2 */
+        umbra_event_signal(&semaphore->event);
+}
+
+/* ---- read-write lock ---- */
+
+#define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* how many readers; a writer: all of them */
+#define UM_RWLOCK_WRITER UINT64_C(0xffffffff)
+#define UM_RWLOCK_WRITER_WAITS (UINT64_C(1) << 32)
+
+UM_LINKONCE bool um_rwlock_take_read(void *arg)
+{
+    struct umbra_rwlock *lock = arg;
+    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
+
+    while (state < UM_RWLOCK_WRITER - 1) /* no writer, and none that waits */
+        if (um_atomic_cas(&lock->state, &state, state + 1, seq_cst, seq_cst))
+            return true;
+    return false;
+}
+
+/* For a writer that has announced itself. */
+UM_LINKONCE bool um_rwlock_take_write(void *arg)
+{
+    struct umbra_rwlock *lock = arg;
+    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
+
+    while ((state & UM_RWLOCK_HELD) == 0)
+        if (um_atomic_cas(&lock->state, &state, (state - UM_RWLOCK_WRITER_WAITS) | UM_RWLOCK_WRITER,
+                          seq_cst, seq_cst))
+            return true;
+    return false;
+}
+
+UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock)
+{
+    return um_rwlock_take_read(lock);
+}
+
+UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock)
+{
+    uint64_t nobody = 0;
+
+    return um_atomic_cas(&lock->state, &nobody, UM_RWLOCK_WRITER, seq_cst, relaxed);
+}
+
+/* One signal releases one reader: each that was released lets the next one ask. */
+UM_LINKONCE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
+{
+    int error;
+
+    um_sync_announce(&lock->waiters, 1);
+    error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, "read lock", lock);
+    um_sync_announce(&lock->waiters, UINT32_MAX);
+    um_sync_given(&lock->waiters, &lock->event);
+    return error;
+}
+
+/* A writer that gives up lets the readers in that it kept out. */
+UM_LINKONCE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
+{
+    int error;
+
+    um_atomic_fetch_add(&lock->state, UM_RWLOCK_WRITER_WAITS, seq_cst);
+    um_sync_announce(&lock->waiters, 1);
+    error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, "write lock", lock);
+    if (error != 0)
+        um_atomic_fetch_add(&lock->state, 0 - UM_RWLOCK_WRITER_WAITS, seq_cst); /* G1 */
+    um_sync_announce(&lock->waiters, UINT32_MAX);
+    if (error != 0)
+        um_sync_given(&lock->waiters, &lock->event);
+    return error;
+}
+
+UM_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+{
+    return um_rwlock_take_read(lock) ? 0 : um_rwlock_wait_read(lock, deadline);
+}
+
+UM_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock)
+{
+    return umbra_rwlock_read_deadline(lock, UMBRA_NEVER);
+}
+
+UM_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+{
+    return umbra_rwlock_try_write(lock) ? 0 : um_rwlock_wait_write(lock, deadline);
+}
+
+UM_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock)
+{
+    return umbra_rwlock_write_deadline(lock, UMBRA_NEVER);
+}
+
+UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock)
+{
+    uint64_t state = um_atomic_load(&lock->state, relaxed); /* only compared */
+    uint64_t held;
+
+    do {
+        held = state & UM_RWLOCK_HELD;
+        if (held == 0)
+            return -EPERM;
+        /* seq_cst: G1 */
+    } while (!um_atomic_cas(&lock->state, &state, state - (held == UM_RWLOCK_WRITER ? held : 1),
+                            seq_cst, relaxed));
+    if (held == UM_RWLOCK_WRITER || held == 1)
+        um_sync_given(&lock->waiters, &lock->event);
+    return 0;
+}
+
+/* ---- latch ---- */
+
+UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch)
+{
+    uint64_t count = um_atomic_load(&latch->count, relaxed); /* only compared */
+
+    do {
+        if (count == 0)
+            return -EINVAL;
+        /* acq_rel: what all that counted down wrote before is visible after the wait */
+    } while (!um_atomic_cas(&latch->count, &count, count - 1, acq_rel, relaxed));
+    if (count == 1)
+        umbra_event_signal(&latch->event);
+    return 0;
+}
+
+UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
+{
+    return um_sync_wait(&latch->event, NULL, NULL, deadline, "latch", latch);
+}
+
+/* ---- barrier ---- */
+
+UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
+{
+    /* acq_rel: what each party wrote before is visible to all after */
+    uint64_t state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
+    uint64_t opened = state >> 32;
+    struct umbra_event *mine = &barrier->event[opened & 1];
+
+    if ((uint32_t)state + 1 < barrier->parties)
+        return um_sync_wait(mine, NULL, NULL, UMBRA_NEVER, "barrier", barrier);
+    /* the other event's waiters have all come here since; nobody comes before the signal */
+    umbra_event_reset(&barrier->event[~opened & 1]);
+    um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next to come */
+    umbra_event_signal(mine);
+    return 1;
+}
+
+/* ---- once ---- */
+
+#define UM_ONCE_RUNNING 1u
+#define UM_ONCE_DONE 2u
+
+UM_LINKONCE int um_once_slowly(struct umbra_once *once, void (*fn)(void *arg), void *arg)
+{
+    uint32_t state = 0;
+
+    if (!um_atomic_cas(&once->state, &state, UM_ONCE_RUNNING, relaxed, relaxed))
+        return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, "once", once);
+    fn(arg);
+    umbra_event_signal(&once->event);
+    um_atomic_store(&once->state, UM_ONCE_DONE, release); /* pairs with umbra_once() */
+    return 0;
+}
+
+UM_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
+{
+    /* acquire: what fn did; pairs with um_once_slowly() */
+    if (UM_LIKELY(um_atomic_load(&once->state, acquire) == UM_ONCE_DONE))
+        return 0;
+    return um_once_slowly(once, fn, arg);
+}
+
+#endif

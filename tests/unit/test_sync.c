@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIBERS 6
+#define ROUNDS 300
+
+/* Runs fn in FIBERS fibers on two cores and in two threads besides, and waits for all. */
+static void everywhere(umbra_fiber_fn *fn, void *arg)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber[FIBERS];
+    pthread_t thread[2];
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (unsigned i = 0; i < FIBERS; i++) {
+        struct umbra_spawn_options there = on_core(i % 2);
+
+        cr_assert_eq(umbra_spawn_with(runtime, &there, fn, arg, &fiber[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, fn, arg), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < FIBERS; i++)
+        cr_assert_eq(umbra_join(fiber[i], NULL), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+#define ALL (FIBERS + 2)
+
+static uint64_t in_ms(uint64_t ms)
+{
+    return umbra_deadline(ms * MS);
+}
+
+/* ---- mutex ---- */
+
+static struct umbra_mutex mutex = UMBRA_MUTEX_INIT;
+static int counter; /* under the mutex */
+
+static void *counts(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        int seen;
+
+        cr_expect_eq(umbra_mutex_lock(&mutex), 0);
+        seen = counter;
+        if (i % 7 == 0)
+            umbra_yield();
+        counter = seen + 1;
+        cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
+    }
+    return arg;
+}
+
+Test(sync, a_mutex_lets_one_in)
+{
+    everywhere(counts, NULL);
+    cr_assert_eq(counter, ALL * ROUNDS);
+    cr_assert_eq(atomic_load(&mutex.waiters), 0);
+}
+
+static void *holds_it(void *arg)
+{
+    umbra_mutex_lock(&mutex);
+    umbra_event_wait(arg);
+    umbra_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static void *mutex_errors(void *arg)
+{
+    struct umbra_event go = UMBRA_EVENT_INIT;
+    struct umbra_fiber fiber;
+
+    cr_expect_eq(umbra_mutex_unlock(&mutex), -EPERM);
+    cr_expect(umbra_mutex_try(&mutex));
+    cr_expect_eq(umbra_mutex_lock(&mutex), -EDEADLK);
+    cr_expect(!umbra_mutex_try(&mutex));
+    cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
+    umbra_spawn(holds_it, &go, &fiber);
+    umbra_yield();
+    cr_expect_eq(umbra_mutex_unlock(&mutex), -EPERM);
+    cr_expect_eq(umbra_mutex_lock_deadline(&mutex, in_ms(2)), -ETIMEDOUT);
+    umbra_event_signal(&go);
+    cr_expect_eq(umbra_mutex_lock_deadline(&mutex, in_ms(60000)), 0);
+    cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(sync, a_mutex_tells_misuse)
+{
+    cr_assert_eq(run_cores(1, mutex_errors, NULL), 0);
+}
+
+/* ---- condition ---- */
+
+static struct umbra_condition filled = UMBRA_CONDITION_INIT, emptied = UMBRA_CONDITION_INIT;
+static int in_buffer;
+static _Atomic int turn, put, got;
+
+static void *puts_or_gets(void *arg)
+{
+    bool puts = turn++ % 2;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        umbra_mutex_lock(&mutex);
+        while (in_buffer == (puts ? 3 : 0))
+            cr_expect_eq(umbra_condition_wait(puts ? &emptied : &filled, &mutex), 0);
+        in_buffer += puts ? 1 : -1;
+        cr_expect(in_buffer >= 0 && in_buffer <= 3);
+        (*(puts ? &put : &got))++;
+        umbra_condition_notify(puts ? &filled : &emptied);
+        umbra_mutex_unlock(&mutex);
+    }
+    return arg;
+}
+
+Test(sync, conditions_make_a_bounded_buffer)
+{
+    everywhere(puts_or_gets, NULL);
+    cr_assert_eq(put, ALL / 2 * ROUNDS);
+    cr_assert_eq(got, put);
+}
+
+static int condition_order[8], ended;
+
+static void *waits_for_condition(void *arg)
+{
+    umbra_mutex_lock(&mutex);
+    cr_expect_eq(umbra_condition_wait(&filled, &mutex), 0);
+    condition_order[ended++] = (int)(intptr_t)arg;
+    umbra_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static void *times_out_of_condition(void *arg)
+{
+    umbra_mutex_lock(&mutex);
+    cr_expect_eq(umbra_condition_wait_deadline(&filled, &mutex, in_ms(2)), -ETIMEDOUT);
+    umbra_mutex_unlock(&mutex);
+    return arg;
+}
+
+static void *notifies(void *arg)
+{
+    struct umbra_fiber fiber[6], late;
+
+    cr_expect_eq(umbra_condition_wait(&filled, &mutex), -EPERM);
+    umbra_spawn(times_out_of_condition, NULL, &late);
+    umbra_yield();
+    for (int i = 0; i < 6; i++)
+        umbra_spawn(waits_for_condition, (void *)(intptr_t)i, &fiber[i]);
+    umbra_join(late, NULL);
+    umbra_condition_notify(&filled);
+    umbra_condition_notify(&filled);
+    for (int i = 0; i < 3; i++)
+        umbra_yield();
+    cr_expect_eq(ended, 2);
+    umbra_condition_notify_all(&filled);
+    for (int i = 0; i < 6; i++)
+        umbra_join(fiber[i], NULL);
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(condition_order[i], i);
+    umbra_condition_notify(&filled); /* nobody: forgotten */
+    umbra_condition_notify_all(&filled);
+    times_out_of_condition(NULL);
+    return arg;
+}
+
+Test(sync, notifications_go_to_who_has_waited_longest)
+{
+    cr_assert_eq(run_cores(1, notifies, NULL), 0);
+}
+
+/* ---- semaphore ---- */
+
+static struct umbra_semaphore places = UMBRA_SEMAPHORE_INIT(3);
+static _Atomic int inside, most;
+
+static void *enters(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        int now;
+
+        cr_expect_eq(umbra_semaphore_wait(&places), 0);
+        now = ++inside;
+        cr_expect_leq(now, 3);
+        if (now > most)
+            most = now;
+        umbra_yield();
+        inside--;
+        umbra_semaphore_post(&places, 1);
+    }
+    return arg;
+}
+
+Test(sync, a_semaphore_lets_so_many_in)
+{
+    everywhere(enters, NULL);
+    cr_assert_eq(inside, 0);
+    cr_assert_gt(most, 0);
+    for (int i = 0; i < 3; i++)
+        cr_assert(umbra_semaphore_try(&places));
+    cr_assert(!umbra_semaphore_try(&places));
+    cr_assert_eq(umbra_semaphore_wait_deadline(&places, in_ms(2)), -ETIMEDOUT);
+    umbra_semaphore_post(&places, 2);
+    cr_assert_eq(umbra_semaphore_wait_deadline(&places, 0), 0);
+    cr_assert_eq(umbra_semaphore_wait(&places), 0);
+}
+
+/* ---- read-write lock ---- */
+
+static struct umbra_rwlock rwlock = UMBRA_RWLOCK_INIT;
+static _Atomic int readers, writers;
+
+static void *reads_and_writes(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 4) {
+            cr_expect_eq(umbra_rwlock_read(&rwlock), 0);
+            readers++;
+            cr_expect_eq(writers, 0);
+            umbra_yield();
+            readers--;
+        } else {
+            cr_expect_eq(umbra_rwlock_write(&rwlock), 0);
+            cr_expect_eq(++writers, 1);
+            cr_expect_eq(readers, 0);
+            umbra_yield();
+            writers--;
+        }
+        cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
+    }
+    return arg;
+}
+
+Test(sync, a_rwlock_lets_readers_or_one_writer_in)
+{
+    everywhere(reads_and_writes, NULL);
+    cr_assert_eq(atomic_load(&rwlock.state), 0);
+    cr_assert_eq(umbra_rwlock_unlock(&rwlock), -EPERM);
+}
+
+static void *writes_once(void *arg)
+{
+    cr_expect_eq(umbra_rwlock_write(&rwlock), 0);
+    *(int *)arg = 1;
+    umbra_rwlock_unlock(&rwlock);
+    return NULL;
+}
+
+static void *rwlock_rules(void *arg)
+{
+    struct umbra_fiber writer;
+    int written = 0;
+
+    cr_expect(umbra_rwlock_try_read(&rwlock));
+    cr_expect_eq(umbra_rwlock_read_deadline(&rwlock, 0), 0);
+    cr_expect(!umbra_rwlock_try_write(&rwlock));
+    cr_expect_eq(umbra_rwlock_write_deadline(&rwlock, in_ms(2)), -ETIMEDOUT);
+    cr_expect(umbra_rwlock_try_read(&rwlock), "the writer that gave up keeps nobody out");
+    umbra_spawn(writes_once, &written, &writer);
+    umbra_yield();
+    cr_expect(!umbra_rwlock_try_read(&rwlock), "one that waits does");
+    cr_expect_eq(umbra_rwlock_read_deadline(&rwlock, in_ms(2)), -ETIMEDOUT);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
+    cr_expect_eq(umbra_rwlock_read(&rwlock), 0);
+    cr_expect_eq(written, 1);
+    umbra_rwlock_unlock(&rwlock);
+    umbra_join(writer, NULL);
+    return arg;
+}
+
+Test(sync, a_writer_that_waits_keeps_readers_out)
+{
+    cr_assert_eq(run_cores(1, rwlock_rules, NULL), 0);
+}
+
+/* ---- barrier, latch, once ---- */
+
+static struct umbra_barrier barrier = UMBRA_BARRIER_INIT(ALL);
+static _Atomic int came[ROUNDS], last_ones;
+
+static void *meets(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        int last;
+
+        came[i]++;
+        last = umbra_barrier_wait(&barrier);
+        cr_expect_eq(came[i], ALL);
+        last_ones += last;
+    }
+    return arg;
+}
+
+Test(sync, a_barrier_waits_for_all_every_time)
+{
+    everywhere(meets, NULL);
+    cr_assert_eq(last_ones, ROUNDS);
+}
+
+static struct umbra_latch latch = UMBRA_LATCH_INIT(ALL);
+static struct umbra_once once = UMBRA_ONCE_INIT;
+static _Atomic int done, initialised;
+
+static void initialise(void *arg)
+{
+    umbra_sleep_ns(*(uint64_t *)arg);
+    initialised++;
+}
+
+static void *starts_together(void *arg)
+{
+    uint64_t nap = MS;
+
+    cr_expect_eq(umbra_once(&once, initialise, &nap), 0);
+    cr_expect_eq(initialised, 1);
+    done++;
+    cr_expect_eq(umbra_latch_count_down(&latch), 0);
+    cr_expect_eq(umbra_latch_wait(&latch, UMBRA_NEVER), 0);
+    cr_expect_eq(done, ALL);
+    return arg;
+}
+
+Test(sync, latch_and_once)
+{
+    struct umbra_latch open = UMBRA_LATCH_INIT(0), shut = UMBRA_LATCH_INIT(1);
+
+    everywhere(starts_together, NULL);
+    cr_assert_eq(umbra_latch_count_down(&latch), -EINVAL);
+    cr_assert_eq(umbra_latch_wait(&open, 0), 0);
+    cr_assert_eq(umbra_latch_wait(&shut, in_ms(1)), -ETIMEDOUT);
+    cr_assert_eq(umbra_latch_count_down(&shut), 0);
+    cr_assert_eq(umbra_latch_wait(&shut, 0), 0);
+}
