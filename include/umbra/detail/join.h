@@ -99,6 +99,7 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
 {
     struct um_join_request *request = node->arg;
     struct um_fiber *fiber = request->fiber.block;
+    bool detach = request->detach; /* once the node is in `done` the request may be answered */
     uint64_t done;
 
     if (um_fiber_generation(fiber) != request->fiber.generation) {
@@ -108,9 +109,9 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
     done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
     if (done == ((uintptr_t)core | UM_DONE_RUNNING) &&
         um_done_change(core, fiber,
-                       request->detach ? (uintptr_t)core | UM_DONE_DETACHED
-                                       : (uintptr_t)node | UM_DONE_ASKED)) {
-        if (request->detach)
+                       detach ? (uintptr_t)core | UM_DONE_DETACHED
+                              : (uintptr_t)node | UM_DONE_ASKED)) {
+        if (detach)
             um_join_reply(core, node, 0, NULL);
     } else if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED) {
         um_join_reply(core, node, 0, um_join_collect(core, fiber));
