@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: BSL-1.0
+"""
+gdb commands for programs that run Umbra fibers, on a live process and on a core dump alike:
+
+    (gdb) source tools/umbra-gdb.py        or put that line into ~/.gdbinit
+    (gdb) umbra fibers                     all fibers: number, name, core, state, what they wait for
+    (gdb) umbra cores                      all cores: processor, state, what runs, what is ready
+    (gdb) umbra bt FIBER                   the backtrace of one; "all": of each
+    (gdb) umbra fiber FIBER                look at that one: then bt, up, frame, print work on it
+    (gdb) umbra fiber                      go back to the thread
+
+FIBER is a number of `umbra fibers`, a name, or the address of its control block.
+
+A fiber that does not run has its registers on its stack, in the frame that Boost.Context made.
+`umbra fiber` does not touch the process: while a fiber is selected, an unwinder shows the thread's
+newest frame as called by the fiber's, so frame 0 stays the thread's, and the fiber's begin at 1.
+"""
+import gdb
+from gdb.unwinder import Unwinder, register_unwinder
+
+STATES = ("created", "ready", "executing", "stopped", "blocked", "terminated")
+CORE_STATES = ("created", "initializing", "initialized", "executing", "task", "idle", "terminated")
+READY, EXECUTING, STOPPED, BLOCKED = 1, 2, 3, 4
+CREATED, TERMINATED = 0, 5
+
+# Where Boost's frames keep the registers, by byte from the saved stack pointer, and how long they
+# are: jump_x86_64_sysv_elf_gas.S and jump_arm64_aapcs_elf_gas.S.
+FRAMES = {
+    "x86-64": (
+        {"r12": 0x08, "r13": 0x10, "r14": 0x18, "r15": 0x20, "rbx": 0x28, "rbp": 0x30, "rip": 0x38},
+        "rsp",
+        0x40,
+    ),
+    "aarch64": (
+        {
+            **{"x%d" % (19 + i): 0x40 + 8 * i for i in range(10)},
+            "x29": 0x90,
+            "x30": 0x98,
+            "pc": 0xA0,
+        },
+        "sp",
+        0xB0,
+    ),
+}
+
+
+class UmbraError(gdb.GdbError):
+    """Shown as one line, without a Python backtrace."""
+
+
+def architecture():
+    name = gdb.selected_inferior().architecture().name()
+    if name.startswith("i386:x86-64"):
+        return "x86-64"
+    if name.startswith("aarch64"):
+        return "aarch64"
+    raise UmbraError("umbra: the frames of Boost.Context are not known for %s" % name)
+
+
+def number(value):
+    """An atomic integer as gdb shows it, or a plain one."""
+    return int(value.cast(value.type.unqualified().strip_typedefs()))
+
+
+def pointer(value, to):
+    return value.cast(gdb.lookup_type(to).pointer())
+
+
+def address(value):
+    return int(value.cast(gdb.lookup_type("unsigned long")))
+
+
+def runtimes():
+    try:
+        first = gdb.parse_and_eval("um_runtimes.first")
+    except gdb.error:
+        raise UmbraError("umbra: no um_runtimes here: no Umbra program, or no debug information")
+    while address(first) != 0:
+        runtime = pointer(first, "struct umbra_runtime").dereference()
+        yield runtime
+        first = runtime["next"]
+
+
+def cores():
+    for runtime in runtimes():
+        for i in range(int(runtime["cores"])):
+            yield runtime["core"][i].dereference()
+
+
+class Fiber:
+    def __init__(self, block):
+        self.block = block
+        self.address = address(block.address)
+        self.home = address(block["node"]["home"])
+        self.state = number(block["state"])
+        if self.home and self.state == READY and address(self.core()["current"]) == self.address:
+            self.state = EXECUTING
+        self.name = block["name"].string()
+
+    def core(self):
+        return gdb.Value(self.home).cast(gdb.lookup_type("struct umbra_core").pointer()).dereference()
+
+    def lives(self):
+        if self.state == CREATED:
+            return self.home == 0 or int(self.block["timer"]["deadline"]) != 0
+        return self.state != TERMINATED
+
+    def waits(self):
+        if self.state != BLOCKED:
+            return ""
+        what = address(self.block["waits_for"])
+        on = address(self.block["waits_on"])
+        text = pointer(self.block["waits_for"], "char").string() if what else "?"
+        if on:
+            text += " " + symbol(on)
+        at = address(self.block["waits_at"])
+        inline = address(gdb.parse_and_eval("&um_waits_for_join"))
+        if what == inline:
+            at = self.registers()[1]
+        return text + (" at " + symbol(at) if at else "")
+
+    def label(self):
+        return '"%s"' % self.name if self.name else "-"
+
+    def registers(self):
+        """Registers by name, where it goes on, its stack pointer."""
+        layout, stack_pointer, length = FRAMES[architecture()]
+        sp = address(self.block["context"]["sp"])
+        if self.state == EXECUTING:
+            raise UmbraError("umbra: the fiber runs: look at the thread of core %d" % self.core()["index"])
+        words = gdb.selected_inferior().read_memory(sp, length).tobytes()
+        saved = {
+            name: int.from_bytes(words[at : at + 8], "little") for name, at in layout.items()
+        }
+        saved[stack_pointer] = sp + length
+        return saved, saved.get("rip", saved.get("pc")), saved[stack_pointer]
+
+
+def symbol(at):
+    """An address with what gdb knows of it."""
+    try:
+        block = gdb.block_for_pc(at)
+    except gdb.error:
+        block = None
+    name = None
+    while block is not None:
+        if block.function is not None:
+            name = block.function.name  # the outermost: those inlined in it are the library's
+        block = block.superblock
+    if name:
+        return name
+    text = gdb.execute("info symbol %d" % at, to_string=True)
+    return "%#x" % at if text.startswith("No symbol") else "<%s>" % text.split(" in section")[0]
+
+
+def slab_fibers(slab, used):
+    block = gdb.lookup_type("struct um_fiber")
+    colours = 16
+    while address(slab) != 0:
+        value = slab.dereference()
+        slots = int(value["slots"])
+        for slot in range(min(used, slots)):
+            high = address(value["base"]) + (slot + 1) * int(value["slot_bytes"])
+            at = high - slot % colours * 64 - block.sizeof
+            yield Fiber(gdb.Value(at).cast(block.pointer()).dereference())
+        slab = value["next"]
+        used = 1 << 62
+
+
+def fibers():
+    """All that live, each core's in the order of their memory."""
+    for core in cores():
+        depot = core["more"]["depot"]
+        for k in range(depot["slab"].type.range()[1] + 1):
+            slab = pointer(depot["slab"][k], "struct um_slab")
+            for fiber in slab_fibers(slab, number(depot["next_slot"][k])):
+                if fiber.lives():
+                    yield fiber
+
+
+def find(what):
+    live = list(fibers())
+    if what.isdigit() and int(what) < len(live):
+        return live[int(what)]
+    named = [fiber for fiber in live if fiber.name == what.strip('"')]
+    if len(named) > 1:
+        raise UmbraError("umbra: %d fibers have the name %s: give a number" % (len(named), what))
+    if named:
+        return named[0]
+    try:
+        at = address(gdb.parse_and_eval(what))
+    except gdb.error:
+        at = 0
+    for fiber in live:
+        if fiber.address == at:
+            return fiber
+    raise UmbraError("umbra: no such fiber: '%s'" % what)
+
+
+# ---- a selected fiber ----
+
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp = sp
+        self.pc = pc
+
+
+class FiberUnwinder(Unwinder):
+    """Shows the newest frame as called by the selected fiber's."""
+
+    def __init__(self):
+        super().__init__("umbra fiber")
+        self.saved = None
+        self.newest = None
+
+    def __call__(self, pending):
+        if self.saved is None:
+            return None
+        sp = pending.read_register("rsp" if "rsp" in self.saved else "sp")
+        pc = pending.read_register("rip" if "rip" in self.saved else "pc")
+        if (int(sp), int(pc)) != self.newest:
+            return None
+        info = pending.create_unwind_info(FrameId(sp, pc))
+        word = gdb.lookup_type("unsigned long")
+        for name, value in self.saved.items():
+            kind = pending.read_register(name).type
+            info.add_saved_register(name, gdb.Value(value).cast(word).cast(kind))
+        return info
+
+    def select(self, fiber):
+        self.saved = None
+        gdb.invalidate_cached_frames()
+        if fiber is None:
+            return
+        saved = fiber.registers()[0]
+        frame = gdb.newest_frame()
+        stack_pointer = "rsp" if "rsp" in saved else "sp"
+        self.newest = (int(frame.read_register(stack_pointer)), frame.pc())
+        self.saved = saved
+        gdb.invalidate_cached_frames()
+
+
+UNWINDER = FiberUnwinder()
+register_unwinder(None, UNWINDER, replace=True)
+
+
+def forget(event):
+    """A process that has run is not where it was."""
+    UNWINDER.select(None)
+
+
+gdb.events.cont.connect(forget)
+gdb.events.exited.connect(forget)
+
+
+def backtrace(fiber):
+    """The fiber's frames as gdb prints them, numbered from 0."""
+    before = UNWINDER.saved, UNWINDER.newest
+    UNWINDER.select(fiber)
+    try:
+        lines = gdb.execute("bt", to_string=True).splitlines()
+    finally:
+        UNWINDER.saved, UNWINDER.newest = before
+        gdb.invalidate_cached_frames()
+    shown = [line for line in lines if not line.startswith("#0")]
+    for line in shown:
+        if line.startswith("#"):
+            head, rest = line[1:].split(None, 1)
+            line = "#%-3d%s" % (int(head) - 1, rest)
+        print(line)
+        if "um_fiber_main" in line:
+            break  # below it is only what made the stack
+
+
+# ---- commands ----
+
+
+class Umbra(gdb.Command):
+    """Fibers and cores of programs that use Umbra: umbra fibers, cores, bt, fiber."""
+
+    def __init__(self):
+        super().__init__("umbra", gdb.COMMAND_STACK, prefix=True)
+
+
+class Fibers(gdb.Command):
+    """List all live fibers: number, address, core, state, name, what they wait for."""
+
+    def __init__(self):
+        super().__init__("umbra fibers", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        print("%5s  %-14s %4s  %-10s %-24s waits for" % ("", "address", "core", "state", "name"))
+        for i, fiber in enumerate(fibers()):
+            core = str(int(fiber.core()["index"])) if fiber.home else "-"
+            row = (i, fiber.address, core, STATES[fiber.state], fiber.label(), fiber.waits())
+            print(("%5d  %#-14x %4s  %-10s %-24s %s" % row).rstrip())
+
+
+class Cores(gdb.Command):
+    """List all cores: number, processor, state, what runs, how many fibers are ready and alive."""
+
+    def __init__(self):
+        super().__init__("umbra cores", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        print("core   cpu  state        ready  alive  runs")
+        for core in cores():
+            current = address(core["current"])
+            ready, link, first = 0, core["ready"]["next"], address(core["ready"].address)
+            while address(link) not in (first, 0):
+                ready += 1
+                link = pointer(link, "struct um_link").dereference()["next"]
+            state = "task" if current else CORE_STATES[number(core["state"])]
+            row = (int(core["index"]), int(core["cpu"]), state, ready, number(core["live"]))
+            print("%4d  %4d  %-11s  %5d  %5d  %s" % (row + ("%#x" % current if current else "-",)))
+
+
+class Backtrace(gdb.Command):
+    """Print the backtrace of a fiber, by number, name or address; "all": of each."""
+
+    def __init__(self):
+        super().__init__("umbra bt", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        if not argument:
+            raise UmbraError('umbra: which fiber? A number, a name, an address, or "all"')
+        if argument != "all":
+            backtrace(find(argument))
+            return
+        for i, fiber in enumerate(fibers()):
+            print("fiber %d %s %s" % (i, fiber.label(), STATES[fiber.state]))
+            if fiber.state in (STOPPED, BLOCKED, READY):
+                backtrace(fiber)
+            print()
+
+
+class Select(gdb.Command):
+    """Look at a fiber, by number, name or address: bt, up, print then work on it, from frame 1.
+    Without an argument: go back to the thread."""
+
+    def __init__(self):
+        super().__init__("umbra fiber", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        UNWINDER.select(find(argument) if argument else None)
+        if argument:
+            gdb.execute("frame 1")
+        else:
+            gdb.execute("frame 0")
+
+
+Umbra()
+Fibers()
+Cores()
+Backtrace()
+Select()
