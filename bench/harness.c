@@ -90,8 +90,8 @@ static int not_built(struct bench_row *row)
 
 static const struct bench_ops not_built_ops = {.open = not_built};
 
-struct bench_row *bench_add_peer(struct bench *bench, const char *name,
-                                 const struct bench_ops *ops, const void *arg)
+struct bench_row *bench_add_peer(struct bench *bench, const char *name, const struct bench_ops *ops,
+                                 const void *arg)
 {
     return bench_add(bench, name, ops != NULL && arg != NULL ? ops : &not_built_ops, arg);
 }

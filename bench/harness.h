@@ -69,9 +69,9 @@ struct bench_row {
     struct bench_row *limit;     /* what the ratio refers to, or NULL */
     struct bench_row *part_of;   /* row without ops of which this is one variant, or NULL */
     const char *unit;            /* "ns" unless set */
-    uint64_t parts;              /* equal things an iteration does, a sample is of one; 1 unless set */
-    json_t *params;              /* object; "cpus" is there already */
-    char reason[160];            /* why the row cannot run here; set by an open that fails */
+    uint64_t parts;   /* equal things an iteration does, a sample is of one; 1 unless set */
+    json_t *params;   /* object; "cpus" is there already */
+    char reason[160]; /* why the row cannot run here; set by an open that fails */
 
     void *state; /* for ops */
 
@@ -116,8 +116,8 @@ bool bench_tiny(const struct bench *bench);
  * For declare: add a row of a library that may not have been there when this was built. Its ops or
  * arg is then NULL (a weak symbol without a definition), and the row says so when it is opened.
  */
-struct bench_row *bench_add_peer(struct bench *bench, const char *name,
-                                 const struct bench_ops *ops, const void *arg);
+struct bench_row *bench_add_peer(struct bench *bench, const char *name, const struct bench_ops *ops,
+                                 const void *arg);
 
 /* For rows whose name does not say it: what one sample is, as parameter "timed". */
 void bench_state_timed(struct bench_row *row, const char *what);

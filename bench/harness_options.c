@@ -13,10 +13,14 @@
 #define MAX_ROUNDS 1000000ul
 
 static const struct option long_options[] = {
-    {"quick", no_argument, NULL, 'q'},        {"json", optional_argument, NULL, 'j'},
-    {"only", required_argument, NULL, 'o'},   {"cpus", required_argument, NULL, 'c'},
-    {"rounds", required_argument, NULL, 'r'}, {"list", no_argument, NULL, 'l'},
-    {"tiny", no_argument, NULL, 't'},         {"help", no_argument, NULL, 'h'},
+    {"quick", no_argument, NULL, 'q'},
+    {"json", optional_argument, NULL, 'j'},
+    {"only", required_argument, NULL, 'o'},
+    {"cpus", required_argument, NULL, 'c'},
+    {"rounds", required_argument, NULL, 'r'},
+    {"list", no_argument, NULL, 'l'},
+    {"tiny", no_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
 

@@ -130,8 +130,7 @@ static int label_of(const struct bench_row *row, char label[static LABEL_BYTES])
 
     if (count == NULL)
         return snprintf(label, LABEL_BYTES, "%s", row->name);
-    return snprintf(label, LABEL_BYTES, "%s %lld", row->name,
-                    (long long)json_integer_value(count));
+    return snprintf(label, LABEL_BYTES, "%s %lld", row->name, (long long)json_integer_value(count));
 }
 
 static void print_row(const struct bench_row *row, size_t width)

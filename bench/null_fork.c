@@ -75,15 +75,15 @@ static int declare(struct bench *bench)
     add_limited(bench, "pthread-cond", &pthread_cond_ops, NULL, limit);
     add_limited(bench, "futex", &futex_ops, NULL, limit);
     bench_state_timed(add_limited(bench, "ucontext", &ucontext_ops, NULL, limit),
-                "makecontext, swapcontext, end of the function");
+                      "makecontext, swapcontext, end of the function");
     bench_state_timed(add_limited(bench, "boost-context", &boost_context_ops, NULL, limit),
-                "make_fcontext, jump_fcontext, jump_fcontext");
+                      "make_fcontext, jump_fcontext, jump_fcontext");
     add_limited(bench, "openmp-gomp", &child_ops, &gomp, limit);
     add_limited(bench, "openmp-llvm", &child_ops, &llvm, limit);
     bench_state_timed(add_limited(bench, "tbb", &child_ops, &tbb, limit),
-                "task_group run, wait; arena of two bound threads");
+                      "task_group run, wait; arena of two bound threads");
     bench_state_timed(add_limited(bench, "tbb-elsewhere", &child_ops, &tbb_elsewhere, limit),
-                "task_group run, spin until it has run, wait; arena of two bound threads");
+                      "task_group run, spin until it has run, wait; arena of two bound threads");
     return 0;
 }
 

@@ -230,6 +230,7 @@ struct umbra_core {
     struct um_fiber *retiring;     /* ended; published once its context is saved */
     void *retiring_result;         /* what its function returned */
     uint64_t in_place_cycles;      /* how long a fiber waits before it leaves an idle core */
+    uint64_t look_cycles;          /* how long an idle core looks around before it dozes */
     uint32_t turns;                /* looks around since the timers were last looked at */
     um_atomic_u32 state;           /* enum umbra_core_state; all read */
     struct umbra_runtime *runtime; /* fixed from here on */
@@ -330,13 +331,13 @@ UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fib
     um_ready_push(core, fiber);
 }
 
-/* Whether the caller runs on this fiber's stack, not on an alternate signal stack. */
+/* Whether the caller runs on this fiber's stack, at whose top it stands, not on an alternate signal
+ * stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
-    uintptr_t here = um_arch_stack_pointer();
+    uintptr_t low = (uintptr_t)fiber->context.stack_low;
 
-    return here - (uintptr_t)fiber->context.stack_low <
-           (uintptr_t)fiber->context.stack_high - (uintptr_t)fiber->context.stack_low;
+    return um_arch_stack_pointer() - low < (uintptr_t)fiber - low;
 }
 
 /* ---- switching ---- */

@@ -118,7 +118,8 @@ struct UM_ALIGNED(64) um_node {
 /*
  * The claim on a wait that more than one may end: generation above CLAIM_SHIFT, the index of the
  * event that won, and one of four states. A node whose ticket no longer fits its group's claim is
- * dead.
+ * dead. A claim that is OFFERED looks taken to other events, so only a node alone in its group may
+ * have an accept: a refusal would come too late for what those have done meanwhile.
  */
 #define UM_CLAIM_STATE UINT64_C(3)
 #define UM_CLAIM_WAITING UINT64_C(0)
@@ -456,13 +457,14 @@ UM_INLINE void um_event_prefetch(struct um_event *e, const struct um_node *node)
 }
 #endif
 
-/* A left signal added to a held word. */
+/* A left signal added to a held word; a full count stays as it is. */
 UM_INLINE uint64_t um_event_left_signal(uint64_t word)
 {
     uint64_t rest = word & ~(UM_EVENT_STATE | UM_EVENT_LAST_RESET);
+    uint64_t one = (word & UM_EVENT_COUNT) == UM_EVENT_COUNT ? 0 : UM_EVENT_ONE;
     bool joining = um_event_state_of(word) >= UMBRA_EVENT_JOINING;
 
-    return (rest + UM_EVENT_ONE) |
+    return (rest + one) |
            (uint64_t)(joining ? UMBRA_EVENT_JOINING_ACT_SIGNAL : UMBRA_EVENT_SIGNALING_ACT_SIGNAL);
 }
 
@@ -480,6 +482,9 @@ UM_INLINE uint64_t um_event_left_reset(uint64_t word)
  * Signals. out is empty before; the caller wakes what it holds after. With a single waiter in the
  * word one compare-and-swap does it. Meanwhile the lines that waking it takes are on their way: by
  * prefetch, since nothing of a waiter may be read before it has been taken out of the word.
+ *
+ * The one exception to "nobody waits": with 65,535 signals left in an auto-reset event, the next
+ * one waits until the holder has taken them. A manual-reset event needs but one.
  */
 UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
 {
@@ -488,8 +493,8 @@ UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
 
     for (;;) {
         if (um_event_is_held(word)) {
-            if ((word & UM_EVENT_COUNT) == UM_EVENT_COUNT) /* 65,535 left: let the holder work */
-                word = um_atomic_load(&e->word, acquire);  /* as above */
+            if ((word & UM_EVENT_COUNT) == UM_EVENT_COUNT && !e->manual)
+                word = um_atomic_load(&e->word, acquire); /* as above: let the holder work */
             else if (um_event_cas(e, &word, um_event_left_signal(word)))
                 return;
         } else if (word & UM_EVENT_QUEUE) {

@@ -273,7 +273,7 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
 
-    while (now - start < core->in_place_cycles && now < deadline) {
+    while (now - start < core->look_cycles && now < deadline) {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
             if (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed))
                 return true; /* relaxed: whoever takes it acquires */

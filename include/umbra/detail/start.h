@@ -99,6 +99,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->unplaced = &runtime->unplaced;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
+    core->look_cycles = core->in_place_cycles;
     umbra_waiter_init(&core->waiter, &runtime->policy);
     pthread_mutex_init(&more->depot.lock, NULL);
     runtime->core[index] = core;

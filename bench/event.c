@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * An event that another processor waits for: from the signal until the waiter runs. Two sides
+ * signal each other over two events, each on its own lines; a sample is one way, half a round trip.
+ * It is compared with a whole round trip of the ping-pong.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+#include "peers.h"
+#include "ping_pong.h"
+
+#include <linux/futex.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ROUNDS 1001
+#define ROUNDS_QUICK 101
+
+static int start(struct bench_row *row)
+{
+    const struct event_way *way = row->arg;
+    struct event_pair *pair = bench_lines(row->bench);
+
+    _Static_assert(sizeof *pair <= BENCH_LINES_BYTES, "fits the harness's lines");
+    row->state = pair;
+    pair->answered = 0;
+    pair->quit = false;
+    way->init(pair->there);
+    way->init(pair->back);
+    return bench_thread(&pair->partner, bench_cpu(row->bench, 1), way->answer, pair);
+}
+
+static int run(struct bench_row *row, struct bench_batch *batch)
+{
+    const struct event_way *way = row->arg;
+    struct event_pair *pair = row->state;
+    uint64_t before = pair->answered;
+
+    batch->ns = way->call(pair, batch->iterations);
+    batch->verified = row->parts * (pair->answered - before);
+    return 0;
+}
+
+static void stop(struct bench_row *row)
+{
+    const struct event_way *way = row->arg;
+    struct event_pair *pair = row->state;
+
+    pair->quit = true;
+    way->signal(pair->there);
+    pthread_join(pair->partner, NULL);
+    way->fini(pair->there);
+    way->fini(pair->back);
+}
+
+static const struct bench_ops event_ops = {.start = start, .run = run, .stop = stop};
+
+/* ---- condition variable ---- */
+
+struct cond {
+    pthread_mutex_t lock; /* protects set */
+    pthread_cond_t changed;
+    bool set;
+};
+
+_Static_assert(sizeof(struct cond) <= EVENT_BYTES, "fits");
+
+static void cond_init(void *event)
+{
+    struct cond *cond = event;
+
+    pthread_mutex_init(&cond->lock, NULL);
+    pthread_cond_init(&cond->changed, NULL);
+    cond->set = false;
+}
+
+static void cond_fini(void *event)
+{
+    struct cond *cond = event;
+
+    pthread_cond_destroy(&cond->changed);
+    pthread_mutex_destroy(&cond->lock);
+}
+
+static void cond_signal(void *event)
+{
+    struct cond *cond = event;
+
+    pthread_mutex_lock(&cond->lock);
+    cond->set = true;
+    pthread_mutex_unlock(&cond->lock);
+    pthread_cond_signal(&cond->changed);
+}
+
+static void cond_wait(void *event)
+{
+    struct cond *cond = event;
+
+    pthread_mutex_lock(&cond->lock);
+    while (!cond->set)
+        pthread_cond_wait(&cond->changed, &cond->lock);
+    cond->set = false;
+    pthread_mutex_unlock(&cond->lock);
+}
+
+EVENT_WAY(cond);
+
+/* ---- futex: a word that is 1 while the event is set ---- */
+
+static void futex_init(void *event)
+{
+    atomic_init((atomic_uint *)event, 0);
+}
+
+static void futex_fini(void *event)
+{
+    (void)event;
+}
+
+static void futex_signal(void *event)
+{
+    atomic_uint *word = event;
+
+    /* release: what happened before the signal; pairs with futex_wait */
+    atomic_store_explicit(word, 1, memory_order_release);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void futex_wait(void *event)
+{
+    atomic_uint *word = event;
+
+    /* acquire: pairs with futex_signal */
+    while (atomic_exchange_explicit(word, 0, memory_order_acquire) == 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+EVENT_WAY(futex);
+
+/* ---- POSIX semaphore ---- */
+
+static void semaphore_init(void *event)
+{
+    sem_init(event, 0, 0);
+}
+
+static void semaphore_fini(void *event)
+{
+    sem_destroy(event);
+}
+
+static void semaphore_signal(void *event)
+{
+    sem_post(event);
+}
+
+static void semaphore_wait(void *event)
+{
+    while (sem_wait(event) != 0)
+        continue;
+}
+
+EVENT_WAY(semaphore);
+
+/* ---- rows ---- */
+
+static void add(struct bench *bench, const char *name, const struct event_way *way,
+                struct bench_row *limit, const char *timed)
+{
+    struct bench_row *row = bench_add_peer(bench, name, &event_ops, way);
+
+    row->parts = 2;
+    row->limit = limit;
+    bench_state_timed(row, timed);
+}
+
+static void add_umbra(struct bench *bench, const char *name, const void *kind,
+                      struct bench_row *limit, const char *timed)
+{
+    struct bench_row *row = bench_add(bench, name, &umbra_two_cores_ops, kind);
+
+    row->parts = 2;
+    row->limit = limit;
+    bench_state_timed(row, timed);
+}
+
+static int declare(struct bench *bench)
+{
+    struct bench_row *limit = ping_pong_add(bench);
+
+    add_umbra(bench, "umbra-event", umbra_event_left, limit,
+              "to a fiber that has left its core, which idles");
+    add_umbra(bench, "umbra-event-in-place", umbra_event_in_place, limit,
+              "to a fiber whose core has nothing else to run");
+    add_umbra(bench, "umbra-event-busy", umbra_event_busy, limit,
+              "to a fiber whose core runs another, which yields");
+    add_umbra(bench, "umbra-event-thread", umbra_event_thread, limit,
+              "between a fiber and a thread");
+    add(bench, "boost-fiber", &boost_fiber_event, limit,
+        "condition_variable; a fiber that waits alone on its thread");
+    add(bench, "pthread-cond", &cond_event, limit, "mutex, flag, condition variable");
+    add(bench, "futex", &futex_event, limit, "FUTEX_WAKE, FUTEX_WAIT");
+    add(bench, "semaphore", &semaphore_event, limit, "sem_post, sem_wait");
+    return 0;
+}
+
+static const struct bench_kernel kernel = {
+    .name = "event",
+    .about = "signal an event that another processor waits for, one way",
+    .cpus = 2,
+    .rounds = ROUNDS,
+    .rounds_quick = ROUNDS_QUICK,
+    .declare = declare,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}

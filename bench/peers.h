@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Other user-level threads, one file each (peer_*.c, peer_*.cpp), in one form for each kernel. A
+ * library that was not there at build time leaves its symbols undefined, and they are weak: add
+ * such rows by bench_add_peer. C and C++.
+ */
+#ifndef UMBRA_BENCH_PEERS_H
+#define UMBRA_BENCH_PEERS_H
+
+#include "event_pair.h"
+#include "harness.h"
+#include "population.h"
+#include "turns.h"
+
+#define BENCH_STACK_BYTES 65536 /* wherever a contender lets us choose */
+
+/* `switch`: how two sides of a processor leave to each other. */
+struct switch_way {
+    int (*open)(void);               /* once, or NULL; 0 or a negative errno */
+    int (*run)(struct turns *turns); /* all turns of both sides; 0 or a negative errno */
+    void (*close)(void);             /* or NULL */
+};
+
+/* `spawn`: null fibers, so many at a time, and joining them. */
+struct spawned {
+    uint64_t iterations; /* so many times: */
+    uint64_t each;       /* spawn these, then join them */
+    uint64_t ran;        /* fibers add one each */
+    void **handles;      /* room for `each` */
+    uint64_t ns;         /* they took, if the way knows better than who calls it; else 0 */
+};
+
+struct spawn_way {
+    int (*open)(void); /* as above */
+    int (*run)(struct spawned *spawned);
+    void (*close)(void); /* or NULL */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_WEAK __attribute__((weak))
+
+/* Umbra. The pointers are arguments of umbra_two_cores_ops. */
+extern const struct switch_way umbra_transfer_switch, umbra_yield_switch;
+extern const struct spawn_way umbra_spawns;
+extern const struct bench_ops umbra_two_cores_ops;
+extern const void *const umbra_remote_spawn,
+    *const umbra_event_left, *const umbra_event_in_place, *const umbra_event_busy,
+                                                              *const umbra_event_thread;
+extern const struct population_way umbra_population;
+
+/* Boost.Fiber: launch::post where many are spawned, launch::dispatch where one is. */
+extern const struct switch_way boost_fiber_switch BENCH_WEAK;
+extern const struct spawn_way boost_fiber_spawn BENCH_WEAK;
+extern const struct event_way boost_fiber_event BENCH_WEAK;
+extern const struct population_way boost_fiber_population BENCH_WEAK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
