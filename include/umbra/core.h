@@ -110,13 +110,12 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
  * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread but a core; blocks until all
  * cores are there (some ms). Returns 0, or with nothing left behind:
- *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()), a list that cannot be read,
- *                both a list and another number of cores, unknown wait mode or back end
- *   -ENOSPC      more cores than there are, without oversubscribe
- *   -ENODEV      a processor that may not be used; shadows where there is no second one
- *   -EOPNOTSUPP  forced wait back end cannot execute here
- *   -EPERM       called by a core
- *   -ENOMEM, -EAGAIN and other negative errno from memory, threads and binding
+ *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
+ * cannot be read, both a list and another number of cores, unknown wait mode or back end, a signal
+ * that cannot be had -ENOSPC      more cores than there are, without oversubscribe -ENODEV      a
+ * processor that may not be used; shadows where there is no second one -EOPNOTSUPP  forced wait
+ * back end cannot execute here -EPERM       called by a core -ENOMEM, -EAGAIN and other negative
+ * errno from memory, threads and binding
  */
 UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
                                      struct umbra_runtime **runtime);

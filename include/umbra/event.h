@@ -213,7 +213,16 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
     return false;
 }
 
-/* Takes a node out of what was released: whether it was there. The others are woken. */
+/* Whether two nodes are of one wait: the same, or for different places of its array of events. */
+UM_INLINE bool um_node_same_wait(const struct um_node *a, const struct um_node *b)
+{
+    return a == b ||
+           ((a->flags & b->flags & UM_NODE_CLAIMED) &&
+            ((const struct um_claimed *)a)->group == ((const struct um_claimed *)b)->group);
+}
+
+/* Takes what is of a node's wait out of what was released: whether it was there. The others are
+ * woken. Another node of the wait: one event was named twice. */
 UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
                                  struct umbra_core *core)
 {
@@ -223,7 +232,7 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
     while (node) {
         struct um_node *next = node == out->last ? NULL : node->next;
 
-        if (node == mine)
+        if (um_node_same_wait(node, mine))
             found = true;
         else
             um_node_wake(node, core);
@@ -482,7 +491,7 @@ UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
 
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
 {
-    return um_event_wait_outline(event, deadline); /* leaves by itself */
+    return um_await_end(um_event_wait_outline(event, deadline));
 }
 
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),

@@ -52,6 +52,7 @@ UM_LINKONCE size_t umbra_stack_least_bytes(void);
 /* ---- sizes ---- */
 
 #define UM_STACK_LEAST_BYTES 8192 /* besides a signal's frame */
+#define UM_STACK_MOST_BYTES (SIZE_MAX / 4)
 
 /* Rounded up to whole pages. */
 UM_INLINE size_t um_stack_round(size_t bytes)

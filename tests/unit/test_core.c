@@ -3,9 +3,12 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 static void *nothing(void *arg)
 {
@@ -268,6 +271,290 @@ Test(core, no_memory_for_a_stack_is_an_error)
 #endif
 #endif
     cr_assert_eq(run_cores(1, runs_out, NULL), 0);
+}
+
+/* ---- memory is used again ---- */
+
+/* The different fibers that have run, up to a limit that none of the tests below should reach. */
+#define BLOCKS 24
+
+static _Atomic(struct um_fiber *) lives[BLOCKS];
+static _Atomic int used_blocks;
+static _Atomic int times;
+
+/* Whether the caller is a fiber not seen before; counted once the table is full. */
+static void note_block(struct um_fiber *block)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        struct um_fiber *seen = lives[i];
+
+        if (!seen && atomic_compare_exchange_strong(&lives[i], &seen, block))
+            used_blocks++;
+        if (!seen || seen == block)
+            return;
+    }
+    used_blocks++;
+}
+
+static void *notes_its_block(void *arg)
+{
+    note_block(umbra_self().block);
+    times++;
+    return arg;
+}
+
+static void wait_for_times(int count)
+{
+    while (times < count)
+        umbra_yield();
+}
+
+static void *joins_it(void *arg)
+{
+    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, NULL);
+}
+
+enum how { DETACHED, JOINED_LATE, JOINED_EARLY, JOINED_BY_ANOTHER };
+
+/* Spawns and ends one fiber; from a fiber (runtime NULL) or from outside. */
+static void spawn_and_end(struct umbra_runtime *runtime, const struct umbra_spawn_options *where,
+                          enum how how, int round)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber, joiner;
+    void *result = (void *)1;
+
+    cr_expect_eq(
+        umbra_spawn_with(runtime, where, notes_its_block, NULL, how == DETACHED ? NULL : &fiber),
+        0);
+    if (how == DETACHED) {
+        wait_for_times(round + 1);
+        return;
+    }
+    while (how == JOINED_LATE && umbra_fiber_state(fiber) != UMBRA_FIBER_TERMINATED)
+        umbra_yield();
+    if (how == JOINED_BY_ANOTHER) {
+        cr_expect_eq(umbra_spawn_with(runtime, &there, joins_it, &fiber, &joiner), 0);
+        cr_expect_eq(umbra_join(joiner, &result), 0);
+        cr_expect_eq((intptr_t)result, 0);
+    } else {
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+}
+
+static const enum umbra_where everywhere[] = {UMBRA_HERE, UMBRA_ANYWHERE, UMBRA_ON_CORE};
+
+static void use_again(struct umbra_runtime *runtime)
+{
+    for (unsigned w = 0; w < 3; w++)
+        for (enum how how = DETACHED; how <= JOINED_BY_ANOTHER; how++) {
+            struct umbra_spawn_options where = {.where = everywhere[w], .core = 1};
+
+            times = used_blocks = 0;
+            memset((void *)lives, 0, sizeof(lives));
+            for (int i = 0; i < 200; i++)
+                spawn_and_end(runtime, &where, how, i);
+            cr_expect_lt(used_blocks, BLOCKS, "where %u, how %d", w, (int)how);
+        }
+}
+
+static void *uses_again(void *arg)
+{
+    use_again(NULL);
+    return arg;
+}
+
+Test(core, fibers_spawned_by_fibers_use_the_same_memory)
+{
+    cr_assert_eq(run_cores(2, uses_again, NULL), 0);
+}
+
+Test(core, fibers_spawned_from_outside_use_the_same_memory)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_runtime *runtime;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    use_again(runtime);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    umbra_runtime_destroy(runtime);
+}
+
+static _Atomic int at_work;
+static _Atomic int let_go;
+
+static void *keeps_its_core(void *arg)
+{
+    at_work = 1;
+    while (!let_go)
+        sched_yield();
+    return arg;
+}
+
+/* What one core always makes, and another always ends. */
+Test(core, memory_goes_back_to_where_it_came_from)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_runtime *runtime;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, &there, keeps_its_core, NULL, NULL), 0);
+    while (!at_work)
+        umbra_yield();
+    for (int i = 0; i < 200; i++)
+        spawn_and_end(runtime, &anywhere, DETACHED, i);
+    cr_expect_lt(used_blocks, BLOCKS);
+    let_go = 1;
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    umbra_runtime_destroy(runtime);
+}
+
+static void *spawns_but_keeps_its_core(void *arg)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+
+    for (int i = 0; i < 200; i++) {
+        cr_expect_eq(umbra_spawn_with(NULL, &anywhere, notes_its_block, NULL, NULL), 0);
+        while (times <= i)
+            sched_yield();
+    }
+    cr_expect_lt(used_blocks, BLOCKS);
+    return arg;
+}
+
+Test(core, memory_of_fibers_that_others_take_comes_back)
+{
+    cr_assert_eq(run_cores(2, spawns_but_keeps_its_core, NULL), 0);
+}
+
+/*
+ * A fiber ends while a thread waits to join it, and its core is held up before it has left the
+ * fiber's stack: the first of many messages was the thread's, then a signal handler that sleeps.
+ * The thread spawns at once; no other core may run that on a stack that is still in use.
+ */
+#define MESSAGES 1000
+
+struct hold_up {
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+    pthread_t core;
+    _Atomic int started;
+    _Atomic int go;
+    void *block;
+};
+
+static const struct umbra_spawn_options larger = {.where = UMBRA_ANYWHERE,
+                                                  .stack_bytes = (size_t)2 * UMBRA_STACK_BYTES};
+
+static void sleeps_in_handler(int number)
+{
+    struct timespec time = {.tv_nsec = 20 * (long)MS};
+
+    (void)number;
+    nanosleep(&time, NULL);
+}
+
+static void *ends_when_told(void *arg)
+{
+    struct hold_up *hold_up = arg;
+
+    hold_up->core = pthread_self();
+    hold_up->block = umbra_self().block;
+    hold_up->started = 1;
+    while (!hold_up->go)
+        sched_yield();
+    return arg;
+}
+
+static void *joins_and_spawns(void *arg)
+{
+    struct hold_up *hold_up = arg;
+    struct umbra_fiber next;
+    void *result = NULL;
+
+    cr_expect_eq(umbra_join(hold_up->fiber, &result), 0);
+    cr_expect_eq(result, hold_up);
+    pthread_kill(hold_up->core, SIGUSR1);
+    cr_expect_eq(umbra_spawn_with(hold_up->runtime, &larger, nothing, arg, &next), 0);
+    cr_expect_eq(umbra_join(next, &result), 0);
+    cr_expect_eq(result, arg);
+    return NULL;
+}
+
+static void send_messages(const struct hold_up *hold_up, const struct umbra_fiber *delayed)
+{
+    const struct umbra_core *core = hold_up->runtime->core[0];
+
+    while (!um_atomic_load(&core->inbox, relaxed)) /* the thread's request comes first */
+        umbra_yield();
+    for (int i = 0; i < MESSAGES; i++)
+        cr_expect_eq(umbra_continue(delayed[i]), 0);
+}
+
+Test(core, a_stack_is_not_used_again_before_it_was_left)
+{
+    static struct umbra_fiber delayed[MESSAGES];
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .delay_ns = 3600 * SECOND};
+    struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .stack_bytes = larger.stack_bytes};
+    struct hold_up hold_up = {.go = 0};
+    pthread_t thread;
+
+    signal(SIGUSR1, sleeps_in_handler);
+    cr_assert_eq(umbra_runtime_create(&options, &hold_up.runtime), 0);
+    for (int i = 0; i < MESSAGES; i++)
+        cr_assert_eq(umbra_spawn_with(hold_up.runtime, &there, nothing, NULL, &delayed[i]), 0);
+    cr_assert_eq(
+        umbra_spawn_with(hold_up.runtime, &first, ends_when_told, &hold_up, &hold_up.fiber), 0);
+    while (!hold_up.started)
+        umbra_yield();
+    cr_assert_eq(pthread_create(&thread, NULL, joins_and_spawns, &hold_up), 0);
+    send_messages(&hold_up, delayed);
+    hold_up.go = 1;
+    pthread_join(thread, NULL);
+    umbra_runtime_destroy(hold_up.runtime);
+}
+
+/* ---- several threads wait for one runtime ---- */
+
+static struct umbra_runtime *waited_for;
+static _Atomic int stop_waiting;
+
+static void *keeps_waiting(void *arg)
+{
+    while (!stop_waiting)
+        cr_expect_eq(umbra_runtime_wait(waited_for), 0);
+    return arg;
+}
+
+static void *works_a_little(void *arg)
+{
+    umbra_sleep_ns(MS / 10);
+    *(_Atomic int *)arg = 1;
+    return NULL;
+}
+
+Test(core, each_wait_sees_what_was_spawned_before_it)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    pthread_t thread;
+
+    cr_assert_eq(umbra_runtime_create(&options, &waited_for), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, keeps_waiting, NULL), 0);
+    for (int i = 0; i < 300; i++) {
+        _Atomic int worked = 0;
+
+        umbra_hold(waited_for);
+        cr_assert_eq(umbra_spawn_with(waited_for, NULL, works_a_little, (void *)&worked, NULL), 0);
+        umbra_release(waited_for);
+        cr_assert_eq(umbra_runtime_wait(waited_for), 0);
+        cr_assert_eq(worked, 1, "round %d", i);
+    }
+    stop_waiting = 1;
+    pthread_join(thread, NULL);
+    umbra_runtime_destroy(waited_for);
 }
 
 /* ---- guards that must be made otherwise ---- */

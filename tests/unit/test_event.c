@@ -241,6 +241,27 @@ Test(event, a_fiber_that_gives_up_leaves_nothing_behind)
     cr_assert_eq(run_cores(1, deadlines, NULL), 0);
 }
 
+static void *deadlines_that_never_pass(void *arg)
+{
+    struct umbra_fiber fiber;
+    unsigned which = 99;
+
+    umbra_event_init(&shared, false);
+    umbra_spawn(signals_later, &shared, &fiber);
+    cr_expect_eq(umbra_event_wait_deadline(&shared, UMBRA_NEVER), 0);
+    umbra_join(fiber, NULL);
+    umbra_spawn(signals_later, &shared, &fiber);
+    cr_expect_eq(umbra_event_wait_any(&(struct umbra_event *){&shared}, 1, UMBRA_NEVER, &which), 0);
+    cr_expect_eq(which, 0);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(event, a_deadline_may_be_never)
+{
+    cr_assert_eq(run_cores(1, deadlines_that_never_pass, NULL), 0);
+}
+
 /* ---- conditions ---- */
 
 static _Atomic int level;
@@ -355,6 +376,40 @@ Test(event, the_first_of_several_ends_the_wait)
     several_init();
     check_any(); /* a thread */
     cr_assert_eq(run_cores(2, any_in_a_fiber, NULL), 0);
+}
+
+static _Atomic int enough;
+
+static void *signals_all_the_time(void *arg)
+{
+    while (!enough)
+        umbra_event_signal(arg);
+    return NULL;
+}
+
+static void *one_event_twice(void *arg)
+{
+    struct umbra_event *twice[2] = {&shared, &shared};
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber;
+    unsigned which;
+
+    umbra_event_init(&shared, false);
+    umbra_spawn_with(NULL, &there, signals_all_the_time, &shared, &fiber);
+    for (int i = 0; i < 20000; i++) {
+        which = 99;
+        cr_expect_eq(umbra_event_wait_any(twice, 2, UMBRA_NEVER, &which), 0);
+        cr_expect_lt(which, 2);
+    }
+    enough = 1;
+    cr_expect_eq(umbra_fiber_state(umbra_self()), UMBRA_FIBER_EXECUTING);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(event, one_event_may_be_named_twice)
+{
+    cr_assert_eq(run_cores(2, one_event_twice, NULL), 0);
 }
 
 /* ---- who may signal ---- */

@@ -18,7 +18,8 @@
  * caller takes hold by making it Signaling or Joining. Only the holder touches first, last and the
  * links of queued nodes. Whoever finds it held leaves a request in the word and goes on: nobody
  * waits for the holder, who cannot let go before it has seen every request, since it lets go by
- * compare-and-swap from a word without any.
+ * compare-and-swap from a word without any. (One exception: the 65,536th signal, see
+ * um_event_signal().)
  *
  * The requests are a log. Between two joins n signals and some resets come to this: as many waiters
  * as there are, up to n, are released; the event is signaled if one was left over and no reset came

@@ -9,9 +9,10 @@
  *   depot (each core has     its core's    anybody, under       from outside; other sizes; and when
  *   one)                                   its lock             the two above are empty
  *
- * Whoever joins a fiber keeps it: who spawns on another core and joins there, again and again, uses
- * the same few fibers without a lock. A fiber's context is saved before it enters any list that a
- * thread other than its core's can take it from.
+ * A fiber goes back to where the next spawn of its kind looks. A core that joins one of its own
+ * making keeps it: who spawns on another core and joins there, again and again, uses the same few
+ * fibers without a lock. A fiber's context is saved before it enters any list that a thread other
+ * than its core's can take it from.
  *
  * The control block stands at the top of its stack, at a distance that differs from slot to slot,
  * so that blocks and first frames of many fibers do not fight for the same sets of the cache.
@@ -60,7 +61,7 @@ UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t b
 
     if (bytes == 0)
         return 0;
-    if (bytes < umbra_stack_least_bytes() || bytes > SIZE_MAX / 4)
+    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
         return -EINVAL;
     bytes = um_stack_round(bytes);
     if (bytes == runtime->stack_bytes)
@@ -186,21 +187,26 @@ UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
     return error;
 }
 
-/* The caller has joined the fiber: core keeps it, or (NULL) the depot of its home. */
+/*
+ * The caller has joined the fiber: core keeps it, or (NULL, or spawned from outside) the depot of
+ * its home. One spawned without a place first goes home again to whose memory it is: else what one
+ * core spawns and another takes would pile up there.
+ */
 UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber)
 {
+    uint32_t traits = fiber->traits;
     struct umbra_core *home;
 
-    if (fiber->traits & UM_FIBER_NAMED)
+    if (traits & UM_FIBER_NAMED)
         memset(fiber->name, 0, sizeof(fiber->name));
-    if (core && (fiber->traits & UM_FIBER_ANYWHERE)) /* relaxed: the fiber is the caller's alone */
-        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+    if (traits & UM_FIBER_ANYWHERE) /* relaxed: the fiber is the caller's alone */
+        um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, relaxed);
     fiber->traits = 0;
     home = um_fiber_home(fiber);
     if (home == core) /* others' have the state of one to begin since they ended */
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED);
     um_pool_reset(fiber);
-    if (core && fiber->size_class == 0) {
+    if (core && fiber->size_class == 0 && !(traits & UM_FIBER_FOREIGN)) {
         struct um_fiber **list = home == core ? &core->idle_fibers : &core->elsewhere[home->index];
 
         fiber->in_pool = *list;

@@ -13,8 +13,8 @@
  * by itself, looks for work before it sleeps again. One bit is cleared for each piece of work, so
  * that n pieces wake up to n cores.
  *
- * count goes down before the work is taken out of its list, under the list's lock: it is never less
- * than what is there, and a core that finds it wrong by a moment looks again.
+ * count goes up and down under the list's lock, after the list has changed: a core that finds it
+ * wrong by a moment looks again.
  */
 #ifndef UMBRA_DETAIL_IDLE_PROTOCOL_H
 #define UMBRA_DETAIL_IDLE_PROTOCOL_H

@@ -67,8 +67,9 @@ UM_INLINE struct um_node *um_inbox_take(um_atomic_u64 *inbox)
     uint64_t oldest = 0;
 
     um_inbox_prefetch(inbox);
-    /* acquire: pairs with P1 of each node in the chain, by its release sequence */
-    newest = um_atomic_exchange(inbox, 0, acquire) & UM_INBOX_NODE;
+    /* acquire: pairs with P1 of each node in the chain, by its release sequence. release: who sees
+     * the inbox empty sees that its core has become active before (quiet_protocol.h, Q4) */
+    newest = um_atomic_exchange(inbox, 0, acq_rel) & UM_INBOX_NODE;
     while (newest) {
         struct um_node *node = (struct um_node *)(uintptr_t)newest;
         uint64_t before = um_atomic_load(&node->link, relaxed); /* ordered by the exchange */

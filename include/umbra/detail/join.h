@@ -107,10 +107,12 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
         return;
     }
     done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
-    if (done == ((uintptr_t)core | UM_DONE_RUNNING) &&
-        um_done_change(core, fiber,
-                       detach ? (uintptr_t)core | UM_DONE_DETACHED
-                              : (uintptr_t)node | UM_DONE_ASKED)) {
+    if ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber) {
+        um_core_post(core, node); /* it is just leaving its stack: ask again after that */
+    } else if (done == ((uintptr_t)core | UM_DONE_RUNNING) &&
+               um_done_change(core, fiber,
+                              detach ? (uintptr_t)core | UM_DONE_DETACHED
+                                     : (uintptr_t)node | UM_DONE_ASKED)) {
         if (detach)
             um_join_reply(core, node, 0, NULL);
     } else if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED) {

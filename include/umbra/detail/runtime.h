@@ -48,7 +48,7 @@ struct umbra_runtime {
     struct um_fiber *unplaced_last;
 
     pthread_mutex_t lock;    /* for the rest up to `started` */
-    pthread_cond_t changed;  /* verdict, started */
+    pthread_cond_t changed;  /* verdict, waiting, started */
     enum um_verdict verdict; /* of the cores, for who waits for the runtime */
     unsigned waiting;        /* threads in umbra_runtime_wait */
     unsigned started;        /* cores whose thread is up, or has failed */

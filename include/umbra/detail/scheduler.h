@@ -75,8 +75,12 @@ UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
      * umbra_continue() */
     uint64_t generation = um_atomic_exchange(&fiber->mail_for, 0, acq_rel);
 
-    if (generation == um_fiber_generation(fiber))
+    if (generation != um_fiber_generation(fiber))
+        return;
+    if (um_fiber_home(fiber) == core)
         um_fiber_continue(core, fiber);
+    else /* sent to an earlier life, which was elsewhere, and kept for this one */
+        umbra_continue((struct umbra_fiber){fiber, generation});
 }
 
 UM_LINKONCE void um_core_receive(struct umbra_core *core)
@@ -148,8 +152,8 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime)
     fiber = runtime->unplaced_first;
     if (fiber) {
         runtime->unplaced_first = fiber->in_pool;
-        /* relaxed: see idle_protocol.h; whoever adds does not depend on it */
-        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, relaxed);
+        /* release: who sees none left sees that this core is active (quiet_protocol.h, Q4) */
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
     }
     pthread_mutex_unlock(&runtime->unplaced_lock);
     return fiber;

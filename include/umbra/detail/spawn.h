@@ -195,6 +195,8 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
         um_arch_prefetch_write(&target->inbox);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
     um_fiber_set_name(fiber, plan->name);
+    if (!plan->here)
+        fiber->traits |= UM_FIBER_FOREIGN;
     if (plan->deadline != 0) /* else 0 already */
         fiber->timer.deadline = plan->deadline;
     if (plan->here == target)

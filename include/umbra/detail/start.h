@@ -167,7 +167,7 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     size_t bytes = options->stack_bytes ? options->stack_bytes : UMBRA_STACK_BYTES;
     int error;
 
-    if (bytes < umbra_stack_least_bytes())
+    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
         return -EINVAL;
     runtime->stack_bytes = um_stack_round(bytes);
     runtime->report = !options->quiet;
@@ -310,6 +310,8 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     if (um_core_self)
         return -EPERM;
     pthread_mutex_lock(&runtime->lock);
+    while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
+        pthread_cond_wait(&runtime->changed, &runtime->lock); /* it is for those before */
     first = runtime->waiting++ == 0;
     if (first)
         runtime->verdict = UM_VERDICT_NONE;
@@ -320,8 +322,10 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     while (runtime->verdict == UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
     verdict = runtime->verdict;
-    if (--runtime->waiting == 0)
+    if (--runtime->waiting == 0) {
         umbra_hold(runtime);
+        pthread_cond_broadcast(&runtime->changed);
+    }
     if (verdict == UM_VERDICT_DEADLOCK && first && runtime->report)
         um_report_deadlock(runtime);
     pthread_mutex_unlock(&runtime->lock);
