@@ -4,7 +4,7 @@
  * own text is compiled as C++ on atomics that Relacy simulates under the C++11 memory model, and
  * run again and again with other interleavings and other values for each weak load.
  *
- *     park [--trace] [VARIANT]...      slot [--trace] [VARIANT]...
+ *     MODEL [--trace] [VARIANT]...     MODEL: park, slot, event, claim, inbox, idle, quiet
  *
  * A variant is `unmodified`, which must pass every scenario under every search, or a mutation (see
  * the script `mutate`), which must fail in one of them, and in the way it is expected to.
@@ -16,7 +16,7 @@
  *   DEADLOCK          all threads left sleep: a lost wake-up. Look for the sleeper's announcement
  *                     (store of 1 to parked) and the signaller's load of parked that missed it.
  *   DATA RACE, ACCESS TO UNINITIALIZED VARIABLE
- *                     fn, arg or data touched by two threads with nothing that orders them
+ *                     a plain variable touched by two threads with nothing that orders them
  *   USER ASSERT FAILED, ACCESS TO FREED MEMORY, LIVELOCK
  *                     as the scenario says; livelock: more than 2000 steps
  * The same execution comes back when the program is run again. `--trace` shows it for a mutation.
@@ -69,14 +69,47 @@ struct random_generator {
 #define UM_COLD
 #define UM_LIKELY(x) (x)
 #define UM_UNLIKELY(x) (x)
+#define UM_ALIGNED(bytes) /* um_place() sees to it */
 #define UMBRA_NEVER UINT64_MAX
 
 typedef rl::atomic<uint32_t> um_atomic_u32;
 typedef rl::atomic<uint64_t> um_atomic_u64;
+typedef rl::atomic<uintptr_t> um_atomic_uptr;
 
-#define um_atomic_load(p, order) ((p)->load(rl::mo_##order, $))
+#define um_atomic_load(p, order) um_model_load((p), rl::mo_##order, $)
 #define um_atomic_store(p, value, order) ((p)->store((value), rl::mo_##order, $))
 #define um_atomic_exchange(p, value, order) ((p)->exchange((value), rl::mo_##order, $))
+#define um_atomic_fetch_add(p, value, order) ((p)->fetch_add((value), rl::mo_##order, $))
+#define um_atomic_fetch_or(p, value, order) ((p)->fetch_or((value), rl::mo_##order, $))
+#define um_atomic_fetch_and(p, value, order) ((p)->fetch_and((value), rl::mo_##order, $))
+#define um_atomic_cas(p, expected, value, order, failed)                                           \
+    um_model_cas((p), (expected), (value), rl::mo_##order, rl::mo_##failed, $)
+
+/* Set by a scenario that wants loads to return the newest value, so that time orders calls. */
+static bool um_model_newest;
+
+/* Told of each compare-and-swap that succeeded; set by a scenario. */
+static void (*um_model_changed)(const void *word, uint64_t before, uint64_t after);
+
+template <class T>
+static T um_model_load(const rl::atomic<T> *p, rl::memory_order order, rl::debug_info_param info)
+{
+    if (um_model_newest) /* a read-modify-write reads the newest value */
+        return const_cast<rl::atomic<T> *>(p)->fetch_add(0, order, info);
+    return p->load(order, info);
+}
+
+template <class T>
+static bool um_model_cas(rl::atomic<T> *p, T *expected, T value, rl::memory_order order,
+                         rl::memory_order failed, rl::debug_info_param info)
+{
+    T before = *expected;
+    bool done = p->compare_exchange_strong(*expected, value, order, info, failed, info);
+
+    if (done && um_model_changed)
+        um_model_changed(p, before, value);
+    return done;
+}
 
 #define um_plain(type) rl::var<type>
 #define um_plain_read(variable) ((variable)($).load())
@@ -84,7 +117,7 @@ typedef rl::atomic<uint64_t> um_atomic_u64;
 
 /* ---- the kernel ---- */
 
-#define UM_THREADS_MOST 4
+#define UM_THREADS_MOST 5
 #define UM_SPURIOUS_MOST 1 /* in one execution: without a limit a full search has no end */
 
 /* Who sleeps on what, in the present execution. */
@@ -145,6 +178,15 @@ static inline uintptr_t um_arch_thread_id(void)
 #undef pthread_join
 #define pthread_join(thread, result) ((thread)->wait(false, false, $))
 
+/* Object number `slot` of a kind whose address ends in six zeros. Its destructor is the caller's.
+ */
+template <class T> static T *um_place(int slot)
+{
+    static unsigned char place[12][(sizeof(T) + 63) / 64 * 64] __attribute__((aligned(64)));
+
+    return new (place[slot]) T;
+}
+
 /* How a waiter of users.hpp waits. */
 enum um_model_wait { UM_MODEL_PARK, UM_MODEL_SPIN };
 
@@ -187,6 +229,8 @@ struct execution : rl::test_suite<execution<Threads, Later>, Threads> {
     {
         memset(&um_kernel_now, 0, sizeof(um_kernel_now));
         um_kernel_now.spurious_left = UM_SPURIOUS_MOST;
+        um_model_newest = false;
+        um_model_changed = NULL;
         here = um_scenario_now->make();
     }
 
@@ -224,7 +268,11 @@ static outcome search(const scenario &what, rl::scheduler_type_e type)
     params.output_stream = &report;
     params.progress_stream = &nowhere;
     um_scenario_now = &what;
-    if (what.threads == 3)
+    if (what.threads == 5)
+        passed = rl::simulate<execution<5, 0>>(params);
+    else if (what.threads == 4)
+        passed = rl::simulate<execution<4, 0>>(params);
+    else if (what.threads == 3)
         passed = rl::simulate<execution<3, 0>>(params);
     else if (what.later_threads == 1)
         passed = rl::simulate<execution<1, 1>>(params);
