@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The dining philosophers, who deadlock, and the runtime that tells. Each picks up the fork to the
- * left, looks around, and waits for the fork to the right; each fork is an auto-reset event that is
- * signaled while it lies on the table. With --polite the last one begins on the right, and all eat.
+ * left, raises it to the others until all have one (or are tired of it), and waits for the fork to
+ * the right; each fork is an auto-reset event that is signaled while it lies on the table. With
+ * --polite the last one begins on the right, and all eat.
  *
  *     philosophers [--polite] [SEATS]
  *
@@ -13,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/event.h>
+#include <umbra/sync.h>
 
 #define SEATS_MOST 1000
+#define PATIENCE_NS UINT64_C(2000000000)
+#define PATIENCE_OF_THE_POLITE_NS UINT64_C(20000000)
 
+static struct umbra_latch raised; /* until all forks are */
 static struct umbra_event fork_at[SEATS_MOST];
 static unsigned long seats = 5;
 static bool polite;
@@ -31,7 +35,8 @@ static void *philosopher(void *arg)
         right = seat;
     }
     umbra_event_wait(&fork_at[left]);
-    umbra_sleep_ns(1000000); /* looks around: time enough for the neighbour */
+    umbra_latch_count_down(&raised);
+    umbra_latch_wait(&raised, umbra_deadline(polite ? PATIENCE_OF_THE_POLITE_NS : PATIENCE_NS));
     umbra_event_wait(&fork_at[right]);
     printf("philosopher %lu eats\n", seat);
     umbra_event_signal(&fork_at[right]);
@@ -74,6 +79,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    raised = (struct umbra_latch)UMBRA_LATCH_INIT(seats);
     for (unsigned long i = 0; i < seats; i++) {
         umbra_event_init(&fork_at[i], false);
         umbra_event_signal(&fork_at[i]);

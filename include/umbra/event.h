@@ -72,11 +72,10 @@ UM_INLINE void umbra_event_reset(struct umbra_event *event);
 UM_INLINE bool umbra_event_try(struct umbra_event *event);
 
 /*
- * Waits for a signal; the second until a time stamp of umbra_cycles() at the latest. A fiber (may
- * switch) or any other thread (blocks). Returns 0, or
- *   -ETIMEDOUT  the deadline passed first
- *   -EPERM      on an alternate signal stack
- *   -ENOMEM     a thread's first wait, or one with a deadline
+ * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. A
+ * fiber (may switch) or any other thread (blocks). Returns 0, or -ETIMEDOUT  the deadline passed
+ * first -EPERM      on an alternate signal stack -ENOMEM     a thread's first wait, or one with a
+ * deadline
  */
 UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);

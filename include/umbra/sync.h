@@ -33,10 +33,10 @@
 #include <umbra/event.h>
 
 /*
- * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp of
- * umbra_cycles(), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first
- * wait, or one with a deadline). What waits may switch fibers, or block a thread. What does not,
- * does neither.
+ * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp made by
+ * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's
+ * first wait, or one with a deadline). What waits may switch fibers, or block a thread. What does
+ * not, does neither.
  */
 
 /* ---- mutex ---- */
