@@ -212,16 +212,11 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
     return false;
 }
 
-/* Whether two nodes are of one wait: the same, or for different places of its array of events. */
-UM_INLINE bool um_node_same_wait(const struct um_node *a, const struct um_node *b)
-{
-    return a == b ||
-           ((a->flags & b->flags & UM_NODE_CLAIMED) &&
-            ((const struct um_claimed *)a)->group == ((const struct um_claimed *)b)->group);
-}
-
-/* Takes what is of a node's wait out of what was released: whether it was there. The others are
- * woken. Another node of the wait: one event was named twice. */
+/*
+ * Takes a wait's own nodes out of what was released: whether there were any. The others are woken.
+ * mine: its node; of several events, the first's, whose claim all share: one event may be named
+ * twice. What is queued may be another thread's by now, so only what was released is looked into.
+ */
 UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
                                  struct umbra_core *core)
 {
@@ -231,7 +226,8 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
     while (node) {
         struct um_node *next = node == out->last ? NULL : node->next;
 
-        if (um_node_same_wait(node, mine))
+        if (node == mine || ((node->flags & UM_NODE_CLAIMED) &&
+                             &((const struct um_claimed *)node)->group->node == mine))
             found = true;
         else
             um_node_wake(node, core);
@@ -315,7 +311,7 @@ UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *aw
         wait->claimed.node.arg = await->arg;
         group->joined = i + 1;
         um_event_join(group->event[i], &wait->claimed.node, &out);
-        over = um_await_released(&out, &wait->claimed.node, group->core);
+        over = um_await_released(&out, &group->wait[0]->claimed.node, group->core);
     }
     return over;
 }
