@@ -5,15 +5,13 @@
  * It is compared with a whole round trip of the ping-pong.
  */
 #define _GNU_SOURCE
+#include "futex.h"
 #include "harness.h"
 #include "peers.h"
 #include "ping_pong.h"
 
-#include <linux/futex.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define ROUNDS 1001
 #define ROUNDS_QUICK 101
@@ -111,7 +109,7 @@ EVENT_WAY(cond);
 
 static void futex_init(void *event)
 {
-    atomic_init((atomic_uint *)event, 0);
+    atomic_init((_Atomic uint32_t *)event, 0);
 }
 
 static void futex_fini(void *event)
@@ -121,20 +119,20 @@ static void futex_fini(void *event)
 
 static void futex_signal(void *event)
 {
-    atomic_uint *word = event;
+    _Atomic uint32_t *word = event;
 
     /* release: what happened before the signal; pairs with futex_wait */
     atomic_store_explicit(word, 1, memory_order_release);
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    futex_wake(word);
 }
 
 static void futex_wait(void *event)
 {
-    atomic_uint *word = event;
+    _Atomic uint32_t *word = event;
 
     /* acquire: pairs with futex_signal */
     while (atomic_exchange_explicit(word, 0, memory_order_acquire) == 0)
-        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+        futex_sleep(word, 0);
 }
 
 EVENT_WAY(futex);

@@ -101,6 +101,11 @@ void bench_state_timed(struct bench_row *row, const char *what)
     json_object_set_new(row->params, "timed", json_string(what));
 }
 
+bool bench_quick(const struct bench *bench)
+{
+    return bench->options.quick;
+}
+
 bool bench_tiny(const struct bench *bench)
 {
     return bench->options.tiny;

@@ -109,6 +109,9 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
 /* The i-th processor of --cpus, i below kernel->cpus. */
 int bench_cpu(const struct bench *bench, unsigned i);
 
+/* For declare: whether it should be over soon (--quick). */
+bool bench_quick(const struct bench *bench);
+
 /* For declare: whether this is a test (--tiny), where sizes are small and figures mean nothing. */
 bool bench_tiny(const struct bench *bench);
 

@@ -6,16 +6,14 @@
  * time of the waiting thread in percent of the time it waited (CLOCK_THREAD_CPUTIME_ID).
  */
 #define _GNU_SOURCE
+#include "futex.h"
 #include "harness.h"
 #include "shadow_fork.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LENGTH_NS 10000000u
 #define ROUNDS 101
@@ -48,13 +46,13 @@ static void work(void *arg)
 static void futex_await(_Atomic uint32_t *word, uint32_t value)
 {
     while (atomic_load(word) == value)
-        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+        futex_sleep(word, value);
 }
 
 static void futex_send(_Atomic uint32_t *word, uint32_t value)
 {
     atomic_store(word, value);
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    futex_wake(word);
 }
 
 static void *futex_partner(void *arg)

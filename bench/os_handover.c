@@ -3,13 +3,12 @@
 #define _GNU_SOURCE
 #include "os_handover.h"
 
+#include "futex.h"
+
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static void count_one(void *counter)
 {
@@ -203,16 +202,11 @@ const struct bench_ops pthread_cond_ops = {
 
 /* ---- futex ---- */
 
-static void futex_sleep(_Atomic uint32_t *word, uint32_t expected)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
 static void futex_post(_Atomic uint32_t *word, uint32_t order)
 {
     /* release: fn, arg and counter before the order; pairs with futex_await */
     atomic_store_explicit(word, order, memory_order_release);
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    futex_wake(word);
 }
 
 /* Sleep while the word has that value; returns the new one. */
