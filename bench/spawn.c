@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Spawn null fibers and join them: one at a time, or 1000 and then all of them; on the caller's
- * processor, where the limit is a bare context (made, entered and left, its stack used again), or
- * on the other one, where it is the ping-pong. A sample is one fiber.
+ * Spawn null fibers and join them: one at a time, or 1000 or 100,000 and then all of them; on the
+ * caller's processor, where the limit is a bare context (made, entered and left, its stack used
+ * again), or on the other one, where it is the ping-pong. A sample is one fiber.
  */
 #define _GNU_SOURCE
+#include "boost_context.h"
 #include "child.h"
 #include "context_fork.h"
 #include "harness.h"
@@ -16,11 +17,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define ROUNDS 501
 #define ROUNDS_QUICK 51
 #define MANY 1000
 #define MANY_TINY 10
+#define VERY_MANY 100000
 
 static const struct child_program tbb_elsewhere = {.file = "tbb-child", .argument = "elsewhere"};
 
@@ -60,6 +63,42 @@ static void close_row(struct bench_row *row)
 }
 
 static const struct bench_ops spawn_ops = {.open = open_row, .run = run, .close = close_row};
+
+/* ---- bare contexts, many at a time: what the stacks themselves cost ---- */
+
+#define CONTEXT_SLOT ((size_t)BENCH_STACK_BYTES)
+#define CONTEXT_COLOURS 16 /* tops at different places in their pages, as good practice has it */
+
+static char *context_stacks;
+
+static void null_context(struct fcontext_transfer transfer)
+{
+    ++*(uint64_t *)transfer.data;
+    jump_fcontext(transfer.from, NULL);
+}
+
+static int open_contexts(void)
+{
+    if (context_stacks == NULL)
+        context_stacks = mmap(NULL, VERY_MANY * CONTEXT_SLOT, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return context_stacks != MAP_FAILED ? 0 : -ENOMEM;
+}
+
+static int run_contexts(struct spawned *spawned)
+{
+    for (uint64_t i = 0; i < spawned->iterations; i++) {
+        for (uint64_t n = 0; n < spawned->each; n++)
+            spawned->handles[n] =
+                make_fcontext(context_stacks + (n + 1) * CONTEXT_SLOT - n % CONTEXT_COLOURS * 64,
+                              CONTEXT_SLOT - 4096, null_context);
+        for (uint64_t n = 0; n < spawned->each; n++)
+            jump_fcontext(spawned->handles[n], &spawned->ran);
+    }
+    return 0;
+}
+
+static const struct spawn_way context_spawn = {.open = open_contexts, .run = run_contexts};
 
 /* ---- threads on the caller's processor ---- */
 
@@ -115,13 +154,19 @@ static struct bench_row *limited(struct bench_row *row, struct bench_row *limit,
     return row;
 }
 
+static void add_many(struct bench *bench, const char *name, const struct spawn_way *way,
+                     uint64_t count, struct bench_row *limit, const char *timed)
+{
+    limited(bench_add_peer(bench, name, &spawn_ops, way), limit, timed)->parts =
+        bench_tiny(bench) ? MANY_TINY : count;
+}
+
 /* A row for one fiber at a time, and one for many. */
 static void add(struct bench *bench, const char *names[2], const struct spawn_way *way,
                 struct bench_row *limit, const char *timed)
 {
     limited(bench_add_peer(bench, names[0], &spawn_ops, way), limit, timed);
-    limited(bench_add_peer(bench, names[1], &spawn_ops, way), limit, timed)->parts =
-        bench_tiny(bench) ? MANY_TINY : MANY;
+    add_many(bench, names[1], way, MANY, limit, timed);
 }
 
 #define NAMES(name) ((const char *[]){name, name "-1000"})
@@ -131,9 +176,13 @@ static void add_here(struct bench *bench)
     struct bench_row *limit = bench_add(bench, "boost-context", &boost_context_ops, NULL);
 
     bench_state_timed(limit, "make_fcontext, jump_fcontext, jump_fcontext");
+    add_many(bench, "boost-context-1000", &context_spawn, MANY, limit, "the same");
+    add_many(bench, "boost-context-100000", &context_spawn, VERY_MANY, limit, "the same");
     limited(bench_add(bench, "ucontext", &ucontext_ops, NULL), limit,
             "makecontext, swapcontext, end of the function");
     add(bench, NAMES("umbra-spawn"), &umbra_spawns, limit, "umbra_spawn, umbra_join");
+    add_many(bench, "umbra-spawn-100000", &umbra_spawns, VERY_MANY, limit,
+             "umbra_spawn, umbra_join");
     add(bench, NAMES("boost-fiber"), &boost_fiber_spawn, limit,
         "construct, join; pooled stacks; launch::dispatch, of many launch::post");
     add(bench, NAMES("pthread-create-here"), &pthread_spawn, limit,

@@ -196,10 +196,11 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
     _Atomic(const void *) waits_on;  /* blocked: its address */
     _Atomic(const void *) waits_at;  /* blocked: where it was called from */
-    struct um_claimed *claimed;      /* blocked: the claim of a wait that may time out, or NULL */
-    uint64_t ticket;                 /* of claimed */
+    struct um_fiber *ahead;          /* some places further in the list of idle fibers: a hint */
 
     /* rarely used */
+    struct um_claimed *claimed;    /* blocked: the claim of a wait that may time out, or NULL */
+    uint64_t ticket;               /* of claimed */
     struct um_node mail;           /* UM_NODE_CONTINUE */
     um_atomic_u64 mail_for;        /* generation that a pending mail is for, 0: none pending */
     struct um_timer timer;         /* home core; deadline 0: none */
@@ -213,6 +214,8 @@ _Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows
 _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
 _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
 
+#define UM_AHEAD 8 /* how far to look: some 10 ns a fiber, against 100 ns from memory */
+
 /* A core: the scheduler of one hardware thread. Private, but for what the calls above tell. */
 struct umbra_core {
     /* other threads write this line */
@@ -224,17 +227,19 @@ struct umbra_core {
     _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. All read */
     struct um_link ready;               /* the ready queue, oldest next */
     struct um_timers timers;
-    um_atomic_u64 *unplaced;       /* how much work has no place; the runtime's */
-    struct um_fiber *idle_fibers;  /* of the default size, this core's, to be started here */
-    um_atomic_u64 live;            /* fibers begun and not ended here; all read */
-    struct um_context scheduler;   /* its thread's own stack */
-    struct um_fiber *retiring;     /* ended; published once its context is saved */
-    void *retiring_result;         /* what its function returned */
-    uint64_t in_place_cycles;      /* how long a fiber waits before it leaves an idle core */
-    uint64_t look_cycles;          /* how long an idle core looks around before it dozes */
-    uint32_t turns;                /* looks around since the timers were last looked at */
-    um_atomic_u32 state;           /* enum umbra_core_state; all read */
-    struct umbra_runtime *runtime; /* fixed from here on */
+    um_atomic_u64 *unplaced;         /* how much work has no place; the runtime's */
+    struct um_fiber *idle_fibers;    /* of the default size, this core's, to be started here */
+    struct um_fiber *kept[UM_AHEAD]; /* what entered that list last, in a ring */
+    uint32_t kept_next;              /* its oldest place */
+    um_atomic_u64 live;              /* fibers begun and not ended here; all read */
+    struct um_context scheduler;     /* its thread's own stack */
+    struct um_fiber *retiring;       /* ended; published once its context is saved */
+    void *retiring_result;           /* what its function returned */
+    uint64_t in_place_cycles;        /* how long a fiber waits before it leaves an idle core */
+    uint64_t look_cycles;            /* how long an idle core looks around before it dozes */
+    uint32_t turns;                  /* looks around since the timers were last looked at */
+    um_atomic_u32 state;             /* enum umbra_core_state; all read */
+    struct umbra_runtime *runtime;   /* fixed from here on */
     unsigned index;
     int cpu;
     struct um_fiber **elsewhere; /* idle fibers of other cores that fibers here joined, by core */

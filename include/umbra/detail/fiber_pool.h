@@ -50,8 +50,26 @@ UM_INLINE void um_pool_reset(struct um_fiber *fiber)
 
 UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
 {
-    fiber->in_pool = core->idle_fibers;
+    if (fiber->in_pool != core->idle_fibers) { /* else it is back where it was taken from */
+        uint32_t place = core->kept_next++ % UM_AHEAD;
+
+        fiber->ahead = core->kept[place];
+        core->kept[place] = fiber;
+        fiber->in_pool = core->idle_fibers;
+    }
     core->idle_fibers = fiber;
+}
+
+/*
+ * Fetches some of the lines of the fiber that will be spawned, begun or joined a few places after
+ * this one, if many are spawned at a time and joined in their order: each has lines and pages of
+ * its own, and the lists lead from one only to the next. Fetching the wrong one, or none, is
+ * harmless.
+ */
+UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int last)
+{
+    for (int line = first; line <= last; line++)
+        um_arch_prefetch_write((const void *)((uintptr_t)fiber->ahead + (uintptr_t)line * 64));
 }
 
 /* The size class of a stack of at least so many bytes; 0 bytes: the runtime's size. -EINVAL. */

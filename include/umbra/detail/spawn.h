@@ -69,8 +69,10 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
 
     for (;;) {
         umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
+        void *result;
 
-        void *result = fn(fiber->node.arg);
+        um_fiber_fetch_ahead(fiber, -2, 2); /* and what is on its stack */
+        result = fn(fiber->node.arg);
 
         if (UM_UNLIKELY(fiber->local != NULL))
             um_local_destroy(fiber);
@@ -101,6 +103,7 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
     if (UM_UNLIKELY(!fiber || !um_core_current(core)))
         return core ? umbra_spawn_with(NULL, NULL, fn, arg, handle) : -EPERM;
     core->idle_fibers = fiber->in_pool;
+    um_fiber_fetch_ahead(fiber, 0, 2);
     um_fiber_prepare(fiber, core, fn, arg, handle);
     um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed); /* its own */
     um_fiber_make_ready(core, fiber);
