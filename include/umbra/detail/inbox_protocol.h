@@ -21,7 +21,8 @@
 #ifndef UMBRA_DETAIL_INBOX_PROTOCOL_H
 #define UMBRA_DETAIL_INBOX_PROTOCOL_H
 
-#include <umbra/detail/event_protocol.h>
+#include <umbra/cpu.h>
+#include <umbra/detail/claim_protocol.h>
 
 #define UM_INBOX_POKE UINT64_C(1)
 #define UM_INBOX_NODE (~UINT64_C(63))
