@@ -167,6 +167,7 @@ enum um_node_kind {
 #define UM_DONE_TAG 7u
 
 #define UM_FIBER_PERMIT 1u /* flags: umbra_continue came before the transfer */
+#define UM_FIBER_LOCAL 2u  /* flags: has fiber-local values */
 
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
@@ -182,7 +183,8 @@ struct UM_ALIGNED(64) um_fiber {
     struct um_link ready; /* in the ready queue */
     um_atomic_u32 state;  /* enum umbra_fiber_state, but for executing; home core; all read */
     uint32_t flags;       /* home core, during a life */
-    void **local;         /* fiber-local values, UMBRA_LOCAL_KEYS of them, or NULL; home core */
+    struct um_fiber
+        *ahead; /* some places further in the core's list of idle fibers, or NULL: a hint */
 
     /* what another core touches to start it, and a signaller to wake it */
     struct um_node node; /* home: its core; done: see UM_DONE_. At its start accept and arg hold
@@ -196,9 +198,9 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
     _Atomic(const void *) waits_on;  /* blocked: its address */
     _Atomic(const void *) waits_at;  /* blocked: where it was called from */
-    struct um_fiber *ahead;          /* some places further in the list of idle fibers: a hint */
 
     /* rarely used */
+    void **local; /* fiber-local values, UMBRA_LOCAL_KEYS of them, or NULL; home core */
     struct um_claimed *claimed;    /* blocked: the claim of a wait that may time out, or NULL */
     uint64_t ticket;               /* of claimed */
     struct um_node mail;           /* UM_NODE_CONTINUE */

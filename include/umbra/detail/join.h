@@ -36,8 +36,8 @@ UM_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber *fiber)
 {
     void *result = fiber->node.arg;
 
-    um_fiber_fetch_ahead(fiber, 1, 2);
     if (UM_LIKELY(core != NULL && um_fiber_home(fiber) == core && um_fiber_is_simple(fiber))) {
+        um_fiber_fetch_ahead(fiber, 1, 2);
         um_pool_reset(fiber);
         um_pool_keep(core, fiber);
     } else {

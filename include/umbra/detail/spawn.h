@@ -71,10 +71,10 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
         void *result;
 
-        um_fiber_fetch_ahead(fiber, -2, 2); /* and what is on its stack */
+        um_fiber_fetch_ahead(fiber, -2, 1); /* what is on its stack, too */
         result = fn(fiber->node.arg);
 
-        if (UM_UNLIKELY(fiber->local != NULL))
+        if (UM_UNLIKELY(fiber->flags & UM_FIBER_LOCAL))
             um_local_destroy(fiber);
         um_fiber_finish(fiber, result);
     }
