@@ -97,6 +97,7 @@ struct umbra_spawn_options {
     const char *name;   /* copied; NULL: none */
     size_t stack_bytes; /* 0: the runtime's */
     uint64_t delay_ns;  /* becomes ready this much later at the earliest; not with UMBRA_ANYWHERE */
+    bool stopped;       /* begins when it is transferred to, or continued; not with a delay */
 };
 
 /*
@@ -111,11 +112,13 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread but a core; blocks until all
  * cores are there (some ms). Returns 0, or with nothing left behind:
  *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
- * cannot be read, both a list and another number of cores, unknown wait mode or back end, a signal
- * that cannot be had -ENOSPC      more cores than there are, without oversubscribe -ENODEV      a
- * processor that may not be used; shadows where there is no second one -EOPNOTSUPP  forced wait
- * back end cannot execute here -EPERM       called by a core -ENOMEM, -EAGAIN and other negative
- * errno from memory, threads and binding
+ *                cannot be read, both a list and another number of cores, unknown wait mode or back
+ *                end, a signal that cannot be had
+ *   -ENOSPC      more cores than there are, without oversubscribe
+ *   -ENODEV      a processor that may not be used; shadows where there is no second one
+ *   -EOPNOTSUPP  forced wait back end cannot execute here
+ *   -EPERM       called by a core
+ *   -ENOMEM, -EAGAIN and other negative errno from memory, threads and binding
  */
 UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
                                      struct umbra_runtime **runtime);
@@ -164,7 +167,7 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
 
 /*
  * The same with a place, a name, a stack size, a delay. Anybody; runtime NULL: the caller's. Never
- * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay without a place;
+ * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay or `stopped` without a place, or both;
  * -ENOMEM; -EPERM: runtime NULL and the caller is no fiber.
  */
 UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,

@@ -57,7 +57,9 @@ UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
 /*
  * Signals. Anybody, but in signal handlers the second. The first may make fibers of its own core
  * ready by itself; the second touches neither thread-local variables nor a ready queue, and is
- * async-signal-safe. Neither switches or blocks.
+ * async-signal-safe. Neither switches or blocks; but where 65,535 signals already wait for one call
+ * on the event that is under way (a handler that signals faster than others run), the next waits for
+ * that call to end.
  */
 UM_INLINE void umbra_event_signal(struct umbra_event *event);
 UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
@@ -73,9 +75,10 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event);
 
 /*
  * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. A
- * fiber (may switch) or any other thread (blocks). Returns 0, or -ETIMEDOUT  the deadline passed
- * first -EPERM      on an alternate signal stack -ENOMEM     a thread's first wait, or one with a
- * deadline
+ * fiber (may switch) or any other thread (blocks). Returns 0, or
+ *   -ETIMEDOUT  the deadline passed first
+ *   -EPERM      on an alternate signal stack
+ *   -ENOMEM     a thread's first wait, or one with a deadline
  */
 UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);

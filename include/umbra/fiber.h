@@ -172,6 +172,7 @@ enum um_node_kind {
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
 #define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside, so its memory is the depot's */
+#define UM_FIBER_ASIDE 8u    /* traits: begins stopped */
 
 /*
  * A fiber. At the top of its stack, so that a blocked fiber costs one page. The memory stays a

@@ -169,6 +169,10 @@ static void *wrong_spawns(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -ENOMEM);
     options = (struct umbra_spawn_options){.where = UMBRA_ANYWHERE, .delay_ns = 1};
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    options = (struct umbra_spawn_options){.where = UMBRA_ANYWHERE, .stopped = true};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    options = (struct umbra_spawn_options){.delay_ns = 1, .stopped = true};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
     cr_expect_eq(fiber.generation, 7, "untouched on failure");
     cr_expect_eq(umbra_spawn(same, NULL, &fiber), 0, "everything still works");
     cr_expect_eq(umbra_join(fiber, NULL), 0);
@@ -178,6 +182,50 @@ static void *wrong_spawns(void *arg)
 Test(fiber, wrong_spawns_are_told)
 {
     cr_assert_eq(run_cores(2, wrong_spawns, NULL), 0);
+}
+
+/* Spawned stopped, on this core and on another; begun by a transfer, or by umbra_continue. */
+static void *begins_others(void *arg)
+{
+    struct umbra_spawn_options here = {.stopped = true}, there = on_core(1);
+    struct umbra_fiber by_transfer, by_continue, remote;
+    void *result = NULL;
+
+    there.stopped = true;
+    cr_expect_eq(umbra_spawn_with(NULL, &here, same, &here, &by_transfer), 0);
+    cr_expect_eq(umbra_spawn_with(NULL, &here, same, &here, &by_continue), 0);
+    cr_expect_eq(umbra_spawn_with(NULL, &there, same, &there, &remote), 0);
+    umbra_yield();
+    cr_expect_eq(umbra_fiber_state(by_transfer), UMBRA_FIBER_STOPPED);
+    umbra_continue(umbra_self()); /* so that the transfer leaves this one ready */
+    cr_expect_eq(umbra_transfer(by_transfer), 0);
+    cr_expect_eq(umbra_fiber_state(by_transfer), UMBRA_FIBER_TERMINATED);
+    cr_expect_eq(umbra_fiber_state(by_continue), UMBRA_FIBER_STOPPED);
+    cr_expect_eq(umbra_continue(by_continue), 0);
+    cr_expect_eq(umbra_continue(remote), 0);
+    cr_expect_eq(umbra_join(by_transfer, NULL), 0);
+    cr_expect_eq(umbra_join(by_continue, NULL), 0);
+    cr_expect_eq(umbra_join(remote, &result), 0);
+    cr_expect_eq(result, &there);
+    return arg;
+}
+
+Test(fiber, may_be_spawned_stopped)
+{
+    cr_assert_eq(run_cores(2, begins_others, NULL), 0);
+}
+
+static void *leaves_one_stopped(void *arg)
+{
+    struct umbra_spawn_options stopped = {.stopped = true};
+
+    cr_expect_eq(umbra_spawn_with(NULL, &stopped, same, NULL, NULL), 0);
+    return arg;
+}
+
+Test(fiber, one_that_stays_stopped_is_a_deadlock)
+{
+    cr_assert_eq(run_cores(2, leaves_one_stopped, NULL), -EDEADLK);
 }
 
 /* ---- many ---- */

@@ -53,6 +53,8 @@ UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber)
     fiber->flags = 0; /* a permit for its last life may have come late */
     if (UM_UNLIKELY(fiber->timer.deadline != 0))
         um_timers_add(&core->timers, &fiber->timer);
+    else if (UM_UNLIKELY(fiber->traits & UM_FIBER_ASIDE))
+        um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
     else
         um_fiber_make_ready(core, fiber);
 }

@@ -119,6 +119,7 @@ struct um_spawn_plan {
     unsigned size_class;
     uint64_t deadline; /* of its delay, or 0 */
     const char *name;
+    bool stopped;
 };
 
 UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
@@ -140,7 +141,8 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     if (size_class < 0)
         return size_class;
     plan->anywhere = options->where == UMBRA_ANYWHERE || (options->where == UMBRA_HERE && !here);
-    if ((plan->anywhere && options->delay_ns > 0) || options->where > UMBRA_ON_CORE ||
+    if ((plan->anywhere && (options->delay_ns > 0 || options->stopped)) ||
+        (options->delay_ns > 0 && options->stopped) || options->where > UMBRA_ON_CORE ||
         (options->where == UMBRA_ON_CORE && options->core >= runtime->cores))
         return -EINVAL;
     plan->here = here;
@@ -155,6 +157,7 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     plan->size_class = (unsigned)size_class;
     plan->deadline = options->delay_ns > 0 ? umbra_deadline(options->delay_ns) : 0;
     plan->name = options->name;
+    plan->stopped = options->stopped;
     return 0;
 }
 
@@ -200,6 +203,8 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     um_fiber_set_name(fiber, plan->name);
     if (!plan->here)
         fiber->traits |= UM_FIBER_FOREIGN;
+    if (plan->stopped)
+        fiber->traits |= UM_FIBER_ASIDE;
     if (plan->deadline != 0) /* else 0 already */
         fiber->timer.deadline = plan->deadline;
     if (plan->here == target)
