@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * mu1k and mu2k: the data flow of mu1 and mu2 with fibers. Those of a core hand it to each other
+ * directly, in a ring; a core waits for another only when none of its fibers can go on.
+ */
+#include "rows.h"
+#include "variants.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <umbra.h>
+
+#define RUN_ROWS 16 /* consecutive rows on one core, at least, where there are enough */
+
+/* One fiber. */
+struct side {
+    struct umbra_fiber fiber;
+    struct share *share;
+    struct place *place;
+    struct side *next, *prev; /* on the same core, in a ring */
+};
+
+/* What the fibers of one core know together; only they touch it. */
+struct place {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct job *job;
+    struct side *first, *last; /* of the ring */
+    size_t sides;
+    struct side *turn;   /* mu1k: who goes on when no row has to be finished first */
+    size_t known;        /* pivots 0 to known - 1 are finished */
+    size_t idle;         /* sides in a row that found nothing to do */
+    struct side **owner; /* whose the core's groups are, from top to bottom */
+    size_t front;        /* the first of them that is not finished */
+    size_t groups;
+};
+
+struct job {
+    const struct system *system;
+    const struct setting *setting;
+    struct umbra_event *pivot; /* mu1k: row k is finished. mu2k: all may begin with pivot k */
+    struct share *share;
+    struct side *side;
+    struct place *place;
+    umbra_fiber_fn *body;
+    size_t places;
+    int error;              /* of making the fibers: then they do nothing */
+    _Atomic size_t arrived; /* mu2k: cores that are through, over all pivots */
+};
+
+static void hand_on(struct side *self, struct side *to)
+{
+    if (to != self)
+        umbra_transfer(to->fiber);
+}
+
+/* ---- mu1k ---- */
+
+static void tell(size_t row, void *arg)
+{
+    struct place *place = arg;
+
+    place->known = row + 1;
+    umbra_event_signal(&place->job->pivot[row]);
+}
+
+static void look_around(struct place *place)
+{
+    while (place->known < place->job->system->n &&
+           umbra_event_try(&place->job->pivot[place->known])) {
+        place->known++;
+        place->idle = 0;
+    }
+}
+
+/* Whoever owns the row that others wait for, if it can be finished now. */
+static struct side *who_is_next(const struct place *place)
+{
+    struct side *owner = place->front < place->groups ? place->owner[place->front] : NULL;
+
+    return owner && share_front_ready(owner->share, place->known) ? owner : place->turn;
+}
+
+/* The fiber goes: the next one has the core. */
+static void leave_ring(struct side *self)
+{
+    struct place *place = self->place;
+
+    self->prev->next = self->next;
+    self->next->prev = self->prev;
+    if (place->turn == self)
+        place->turn = self->next;
+    if (--place->sides > 0)
+        umbra_continue(who_is_next(place)->fiber);
+}
+
+static void *mu1k_side(void *arg)
+{
+    struct side *self = arg;
+    struct place *place = self->place;
+    const struct system *system = place->job->system;
+
+    if (place->job->error)
+        return NULL;
+    while (!share_finished(self->share)) {
+        size_t known = place->known;
+
+        if (share_front_ready(self->share, known)) {
+            share_finish_front(self->share, system, tell, place);
+            place->front++;
+            place->idle = 0;
+        } else {
+            place->turn = self->next;
+            if (share_advance(self->share, system, known))
+                place->idle = 0;
+            else if (++place->idle > place->sides)
+                umbra_event_wait(&place->job->pivot[place->known]);
+        }
+        look_around(place);
+        if (!share_finished(self->share))
+            hand_on(self, who_is_next(place));
+    }
+    leave_ring(self);
+    return NULL;
+}
+
+/* ---- mu2k ---- */
+
+/* The last of a core's fibers has applied pivot k: on to the next when all cores are. */
+static void meet(struct job *job, size_t k)
+{
+    if (atomic_fetch_add(&job->arrived, 1) + 1 == job->places * (k + 1))
+        umbra_event_signal(&job->pivot[k + 1]);
+    else
+        umbra_event_wait(&job->pivot[k + 1]);
+}
+
+static void *mu2k_side(void *arg)
+{
+    struct side *self = arg;
+    struct place *place = self->place;
+
+    for (size_t k = 0; k + 1 < place->job->system->n && !place->job->error; k++) {
+        share_apply(self->share, place->job->system, k);
+        if (self == place->last)
+            meet(place->job, k);
+        hand_on(self, self->next);
+    }
+    if (self != place->last && !place->job->error)
+        umbra_continue(self->next->fiber);
+    return NULL;
+}
+
+/* ---- both ---- */
+
+/* Sides go to the cores in runs, so that a core has some consecutive rows. */
+static struct place *place_of(const struct job *job, size_t side)
+{
+    size_t run = (RUN_ROWS + job->setting->group_rows - 1) / job->setting->group_rows;
+
+    if (run > job->setting->sides / job->places)
+        run = job->setting->sides / job->places;
+    return &job->place[side / run % job->places];
+}
+
+static int set_up(struct job *job)
+{
+    size_t n = job->system->n, sides = job->setting->sides;
+    size_t groups = (n + job->setting->group_rows - 1) / job->setting->group_rows;
+    int error = 0;
+
+    for (size_t p = 0; p < job->places; p++) {
+        job->place[p] = (struct place){.job = job};
+        job->place[p].owner = calloc(groups, sizeof(struct side *));
+        if (!job->place[p].owner)
+            error = -ENOMEM;
+    }
+    if (error)
+        return error;
+    for (size_t s = 0; s < sides; s++) {
+        struct side *side = &job->side[s];
+        struct place *place = place_of(job, s);
+
+        *side = (struct side){.share = &job->share[s], .place = place};
+        if (place->last)
+            place->last->next = side;
+        else
+            place->first = side;
+        side->prev = place->last;
+        side->next = place->first;
+        place->first->prev = place->last = side;
+        place->turn = place->first;
+        place->sides++;
+    }
+    for (size_t g = 0; g < groups; g++) {
+        struct place *place = job->side[g % sides].place;
+
+        place->owner[place->groups++] = &job->side[g % sides];
+    }
+    for (size_t k = 0; k < n; k++)
+        umbra_event_init(&job->pivot[k], true);
+    return 0;
+}
+
+/* On each core: its fibers, stopped, each with nobody to join it. */
+static void *make_sides(void *arg)
+{
+    static const struct umbra_spawn_options stopped = {.stopped = true};
+    struct place *place = arg;
+    struct side *side = place->first;
+    int error = 0;
+
+    for (size_t i = 0; i < place->sides && !error; i++, side = side->next) {
+        error = umbra_spawn_with(NULL, &stopped, place->job->body, side, &side->fiber);
+        if (!error)
+            umbra_detach(side->fiber);
+    }
+    return (void *)(intptr_t)error;
+}
+
+static void *start(void *arg)
+{
+    struct job *job = arg;
+    void *error = NULL;
+
+    for (size_t p = 0; p < job->places && !error; p++) {
+        struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = (unsigned)p};
+        struct umbra_fiber maker;
+
+        job->error = umbra_spawn_with(NULL, &there, make_sides, &job->place[p], &maker);
+        if (job->error || (umbra_join(maker, &error), error))
+            break;
+    }
+    if (error)
+        job->error = (int)(intptr_t)error;
+    if (job->error) { /* those that are there must end, too */
+        for (size_t s = 0; s < job->setting->sides; s++)
+            umbra_continue(job->side[s].fiber);
+        return NULL;
+    }
+    for (size_t p = 0; p < job->places; p++)
+        umbra_continue(job->place[p].first->fiber);
+    return NULL;
+}
+
+static int eliminate(const struct system *system, const struct setting *setting,
+                     umbra_fiber_fn *body)
+{
+    size_t places = setting->processors < setting->sides ? setting->processors : setting->sides;
+    struct umbra_options options = {.cores = (unsigned)places, .oversubscribe = true};
+    struct job job = {.system = system, .setting = setting, .body = body, .places = places};
+    int error = shares_create(&job.share, setting->sides, system->n, setting->group_rows);
+
+    job.pivot = aligned_alloc(_Alignof(struct umbra_event), system->n * sizeof(*job.pivot));
+    job.side = calloc(setting->sides, sizeof(*job.side));
+    job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));
+    if (!error && job.pivot && job.side && job.place) {
+        error = set_up(&job);
+        if (!error)
+            error = umbra_run(&options, start, &job);
+        for (size_t p = 0; p < places; p++)
+            free(job.place[p].owner);
+    } else {
+        error = -ENOMEM;
+    }
+    shares_destroy(job.share, setting->sides);
+    free(job.pivot);
+    free(job.side);
+    free(job.place);
+    return error ? error : job.error;
+}
+
+int eliminate_mu1k(const struct system *system, const struct setting *setting)
+{
+    return eliminate(system, setting, mu1k_side);
+}
+
+int eliminate_mu2k(const struct system *system, const struct setting *setting)
+{
+    return eliminate(system, setting, mu2k_side);
+}

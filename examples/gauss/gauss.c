@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Solves a dense system of linear equations by Gaussian elimination, in several ways, and says how
+ * long each took and how good its answer is.
+ *
+ *     gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P] [--sides S]
+ *           [--group ROWS] [--rounds R]
+ *
+ * The ways take turns, round by round; times are medians. Exit status: 0; 1 if an answer was wrong
+ * or something could not be had; 2 for a bad argument.
+ */
+#define _GNU_SOURCE
+#include "rows.h"
+#include "variants.h"
+
+#include <errno.h>
+#include <float.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/cpu.h>
+#include <umbra/topology.h>
+
+#define SIZE_MOST 100000
+#define SIDES_MOST 100000
+#define ROUNDS_MOST 10000
+
+static struct variant {
+    const char *name;
+    eliminate_fn *eliminate;
+    const char *about;
+    bool shown;
+    double *eliminate_ms, *substitute_ms; /* one a round */
+    double error;                         /* the largest */
+} variants[] = {
+    {.name = "serial", .eliminate = eliminate_serial, .about = "one processor, pivot by pivot"},
+#ifdef GAUSS_OPENMP
+    {.name = "openmp-rows", .eliminate = eliminate_openmp, .about = "OpenMP, a barrier a pivot"},
+#endif
+    {.name = "pthread-mu1", .eliminate = eliminate_mu1, .about = "threads, an event a pivot"},
+    {.name = "pthread-mu2", .eliminate = eliminate_mu2, .about = "threads, all meet at each pivot"},
+    {.name = "umbra-mu1k", .eliminate = eliminate_mu1k, .about = "fibers, an event a pivot"},
+    {.name = "umbra-mu2k", .eliminate = eliminate_mu2k, .about = "fibers, all meet at each pivot"},
+};
+
+#define VARIANTS (sizeof(variants) / sizeof(variants[0]))
+
+struct options {
+    size_t n;
+    uint64_t seed;
+    size_t rounds;
+    struct setting setting;
+};
+
+/* ---- arguments ---- */
+
+static size_t number_of(const char *what, const char *text, size_t least, size_t most)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+
+    if (end == text || *end || *text == '-' || value < least || value > most) {
+        fprintf(stderr, "gauss: %s: not a number from %zu to %zu: '%s'\n", what, least, most, text);
+        exit(2);
+    }
+    return (size_t)value;
+}
+
+static void show_only(char *names)
+{
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = false;
+    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+        size_t v = 0;
+
+        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
+            v++;
+        if (v == VARIANTS) {
+            fprintf(stderr, "gauss: --only: no such way: '%s'\n", name);
+            exit(2);
+        }
+        variants[v].shown = true;
+    }
+}
+
+static void usage(void)
+{
+    printf("usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
+           "             [--sides S] [--group ROWS] [--rounds R]\n"
+           "  --size N        unknowns, 2400 by default\n"
+           "  --seed S        of the system's numbers\n"
+           "  --processors P  to use; all by default\n"
+           "  --sides S       threads or fibers among which the rows are dealt, 160 by default\n"
+           "  --group ROWS    consecutive rows that are dealt together, 1 by default\n"
+           "  --rounds R      3 by default\n");
+    for (size_t v = 0; v < VARIANTS; v++)
+        printf("  %-14s  %s\n", variants[v].name, variants[v].about);
+    exit(0);
+}
+
+static void read_options(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {
+        {"size", required_argument, NULL, 'n'},
+        {"seed", required_argument, NULL, 's'},
+        {"only", required_argument, NULL, 'o'},
+        {"processors", required_argument, NULL, 'p'},
+        {"sides", required_argument, NULL, 't'},
+        {"group", required_argument, NULL, 'g'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = true;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
+        switch (option) {
+        case 'n':
+            options->n = number_of("--size", optarg, 1, SIZE_MOST);
+            break;
+        case 's':
+            options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
+            break;
+        case 'o':
+            show_only(optarg);
+            break;
+        case 'p':
+            options->setting.processors = number_of("--processors", optarg, 1, 1024);
+            break;
+        case 't':
+            options->setting.sides = number_of("--sides", optarg, 1, SIDES_MOST);
+            break;
+        case 'g':
+            options->setting.group_rows = number_of("--group", optarg, 1, SIZE_MOST);
+            break;
+        case 'r':
+            options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
+            break;
+        case 'h':
+            usage();
+            break;
+        default:
+            exit(2);
+        }
+    if (optind < argc) {
+        fprintf(stderr, "gauss: not an option: '%s'\n", argv[optind]);
+        exit(2);
+    }
+}
+
+/* ---- measuring ---- */
+
+static double ms_since(uint64_t begin)
+{
+    return (double)(umbra_now_ns() - begin) / 1e6;
+}
+
+/* One way, once. 0, or what failed has been said. */
+static int run(struct variant *variant, const struct system *system, struct system *work, double *x,
+               const struct options *options, size_t round)
+{
+    uint64_t begin;
+    double error;
+    size_t zero;
+    int failed;
+
+    system_copy(work, system);
+    begin = umbra_now_ns();
+    failed = variant->eliminate(work, &options->setting);
+    variant->eliminate_ms[round] = ms_since(begin);
+    if (failed) {
+        fprintf(stderr, "gauss: %s: %s\n", variant->name, strerror(-failed));
+        return 1;
+    }
+    zero = rows_singular(work);
+    if (zero < work->n) {
+        fprintf(stderr, "gauss: %s: the system is singular: nothing is left of pivot %zu\n",
+                variant->name, zero);
+        return 1;
+    }
+    begin = umbra_now_ns();
+    rows_substitute_back(work, x);
+    variant->substitute_ms[round] = ms_since(begin);
+    error = system_backward_error(system, x);
+    if (!(error <= variant->error))
+        variant->error = error;
+    if (!(error <= 4 * DBL_EPSILON * (double)system->n)) {
+        fprintf(stderr, "gauss: %s: the answer is wrong: backward error %g\n", variant->name,
+                error);
+        return 1;
+    }
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare);
+    return values[count / 2];
+}
+
+static void report(const struct options *options)
+{
+    printf("%zu unknowns, %zu processors, %zu sides, %zu rows a group, %zu rounds\n", options->n,
+           options->setting.processors, options->setting.sides, options->setting.group_rows,
+           options->rounds);
+    printf("%-14s %14s %14s %16s\n", "", "eliminate, ms", "substitute, ms", "backward error");
+    for (size_t v = 0; v < VARIANTS; v++)
+        if (variants[v].shown)
+            printf("%-14s %14.2f %14.2f %16.1e\n", variants[v].name,
+                   median(variants[v].eliminate_ms, options->rounds),
+                   median(variants[v].substitute_ms, options->rounds), variants[v].error);
+}
+
+static int measure(const struct options *options, const struct system *system, struct system *work,
+                   double *x)
+{
+    for (size_t round = 0; round < options->rounds; round++)
+        for (size_t v = 0; v < VARIANTS; v++)
+            if (variants[v].shown && run(&variants[v], system, work, x, options, round) != 0)
+                return 1;
+    report(options);
+    return 0;
+}
+
+/* Processors that this process may use. */
+static size_t processors_here(void)
+{
+    struct umbra_topology *topology;
+    size_t count = 1;
+
+    if (umbra_topology_create(NULL, &topology) == 0) {
+        count = umbra_topology_cpus(topology);
+        umbra_topology_destroy(topology);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.n = 2400,
+                              .seed = 1,
+                              .rounds = 3,
+                              .setting = {.processors = 0, .sides = 160, .group_rows = 1}};
+    struct system system = {0}, work = {0};
+    double *x, *times;
+    int status = 1;
+
+    read_options(argc, argv, &options);
+    if (options.setting.processors == 0)
+        options.setting.processors = processors_here();
+    x = malloc(options.n * sizeof(*x));
+    times = malloc(2 * VARIANTS * options.rounds * sizeof(*times));
+    if (!x || !times || system_create(&system, options.n) != 0 ||
+        system_create(&work, options.n) != 0) {
+        fprintf(stderr, "gauss: not enough memory for %zu unknowns\n", options.n);
+    } else {
+        for (size_t v = 0; v < VARIANTS; v++) {
+            variants[v].eliminate_ms = times + 2 * v * options.rounds;
+            variants[v].substitute_ms = variants[v].eliminate_ms + options.rounds;
+        }
+        system_generate(&system, options.seed);
+        status = measure(&options, &system, &work, x);
+    }
+    system_destroy(&system);
+    system_destroy(&work);
+    free(times);
+    free(x);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* See rows.h. */
+#include "rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- arithmetic: the best that this processor can execute ---- */
+
+rows_apply_fn rows_apply_baseline;
+#ifdef __x86_64__
+rows_apply_fn rows_apply_avx2, rows_apply_avx512;
+#endif
+
+rows_apply_fn *rows_apply = rows_apply_baseline;
+
+__attribute__((constructor)) static void choose_rows_apply(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        rows_apply = rows_apply_avx2;
+    if (rows_apply == rows_apply_avx2 && __builtin_cpu_supports("avx512f"))
+        rows_apply = rows_apply_avx512;
+#endif
+}
+
+void rows_substitute_back(const struct system *system, double *x)
+{
+    for (size_t i = system->n; i-- > 0;) {
+        const double *row = system_row(system, i);
+        double sum[4] = {row[system->n], 0, 0, 0};
+        size_t j = i + 1;
+
+        for (; j + 4 <= system->n; j += 4)
+            for (size_t lane = 0; lane < 4; lane++)
+                sum[lane] -= row[j + lane] * x[j + lane];
+        for (; j < system->n; j++)
+            sum[0] -= row[j] * x[j];
+        x[i] = (sum[0] + sum[1] + sum[2] + sum[3]) / row[i];
+    }
+}
+
+size_t rows_singular(const struct system *system)
+{
+    size_t i = 0;
+
+    while (i < system->n && isnormal(system_row(system, i)[i]))
+        i++;
+    return i;
+}
+
+int shares_create(struct share **shares, size_t sides, size_t n, size_t group_rows)
+{
+    size_t groups = (n + group_rows - 1) / group_rows;
+    size_t most = (groups + sides - 1) / sides;
+
+    *shares = calloc(sides, sizeof(**shares));
+    for (size_t s = 0; s < sides && *shares; s++) {
+        struct share *share = &(*shares)[s];
+
+        share->group = calloc(most, sizeof(*share->group));
+        if (!share->group) {
+            shares_destroy(*shares, sides);
+            return -ENOMEM;
+        }
+        for (size_t g = s; g < groups; g += sides)
+            share->group[share->count++] = (struct group){
+                .first = g * group_rows,
+                .end = (g + 1) * group_rows < n ? (g + 1) * group_rows : n,
+            };
+    }
+    return *shares ? 0 : -ENOMEM;
+}
+
+void shares_destroy(struct share *shares, size_t sides)
+{
+    for (size_t s = 0; s < sides; s++)
+        free(shares[s].group);
+    free(shares);
+}
+
+static void group_apply(struct group *group, const struct system *system, size_t to)
+{
+    for (size_t row = group->first; row < group->end; row++)
+        rows_apply(system, row, group->done, to);
+    group->done = to;
+}
+
+void share_apply(const struct share *share, const struct system *system, size_t k)
+{
+    for (size_t g = 0; g < share->count; g++)
+        for (size_t row = share->group[g].first; row < share->group[g].end; row++)
+            if (row > k)
+                rows_apply(system, row, k, k + 1);
+}
+
+bool share_advance(struct share *share, const struct system *system, size_t known)
+{
+    for (size_t tried = share->front; tried < share->count; tried++) {
+        struct group *group;
+        size_t to;
+
+        if (share->next < share->front || share->next >= share->count)
+            share->next = share->front;
+        group = &share->group[share->next++];
+        to = known < group->first ? known : group->first;
+        if (group->done == to)
+            continue;
+        group_apply(group, system, group->done + SHARE_STEP < to ? group->done + SHARE_STEP : to);
+        return true;
+    }
+    return false;
+}
+
+void share_finish_front(struct share *share, const struct system *system,
+                        void (*finished)(size_t row, void *arg), void *arg)
+{
+    struct group *group = &share->group[share->front++];
+
+    group_apply(group, system, group->first);
+    for (size_t row = group->first; row < group->end; row++) {
+        rows_apply(system, row, group->first, row);
+        finished(row, arg);
+    }
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Elimination row by row: the arithmetic that all row-wise variants share, and who has which rows.
+ *
+ * Row i is finished when pivots 0 to i - 1 have been applied to it; then it is pivot i. Rows are
+ * dealt out in groups of some consecutive ones, group by group, to sides (threads or fibers).
+ */
+#ifndef GAUSS_ROWS_H
+#define GAUSS_ROWS_H
+
+#include "system.h"
+
+#include <stdbool.h>
+
+/* Applies pivots `from` to `to` - 1, in this order, to a row below them. */
+typedef void rows_apply_fn(const struct system *system, size_t row, size_t from, size_t to);
+extern rows_apply_fn *rows_apply; /* chosen for this processor before main */
+
+/* Solves the triangle that elimination leaves. */
+void rows_substitute_back(const struct system *system, double *x);
+
+/* The row of the first zero on the diagonal (or what is no number), or n. */
+size_t rows_singular(const struct system *system);
+
+/* Consecutive rows; their side's alone. */
+struct group {
+    size_t first;
+    size_t end;  /* one past the last */
+    size_t done; /* pivots applied to all of them */
+};
+
+/* One side's groups, from top to bottom. */
+struct share {
+    struct group *group;
+    size_t count;
+    size_t front; /* the first that is not finished */
+    size_t next;  /* whose turn it is to have pivots applied */
+};
+
+/* Deals n rows to `sides` shares. 0 or -ENOMEM. */
+int shares_create(struct share **shares, size_t sides, size_t n, size_t group_rows);
+void shares_destroy(struct share *shares, size_t sides);
+
+#define SHARE_STEP 32 /* pivots at a time: they fit into a second-level cache */
+
+/* Whether nothing is left to do. */
+static inline bool share_finished(const struct share *share)
+{
+    return share->front == share->count;
+}
+
+/* Whether the front group can be finished when so many pivots are known. */
+static inline bool share_front_ready(const struct share *share, size_t known)
+{
+    return !share_finished(share) && share->group[share->front].first <= known;
+}
+
+/* Applies pivot k to all rows below it. */
+void share_apply(const struct share *share, const struct system *system, size_t k);
+
+/* Applies some known pivots to the next unfinished group that lacks any. Whether there was one. */
+bool share_advance(struct share *share, const struct system *system, size_t known);
+
+/*
+ * Finishes the front group, which is ready: each of its rows in turn, and tells of it by
+ * finished(row, arg) at once.
+ */
+void share_finish_front(struct share *share, const struct system *system,
+                        void (*finished)(size_t row, void *arg), void *arg);
+
+#endif

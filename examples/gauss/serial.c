@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#include "rows.h"
+#include "variants.h"
+
+int eliminate_serial(const struct system *system, const struct setting *setting)
+{
+    (void)setting;
+    for (size_t k = 0; k < system->n; k++)
+        for (size_t row = k + 1; row < system->n; row++)
+            rows_apply(system, row, k, k + 1);
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* See system.h. */
+#include "system.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_DOUBLES 8 /* in a cache line */
+
+int system_create(struct system *system, size_t n)
+{
+    /* an odd number of lines a row: rows do not all begin in the same set of a cache */
+    size_t stride = ((n + LINE_DOUBLES) / LINE_DOUBLES | 1) * LINE_DOUBLES;
+
+    system->n = n;
+    system->stride = stride;
+    system->a = NULL;
+    if (n <= SIZE_MAX / sizeof(double) / stride)
+        system->a = aligned_alloc(LINE_DOUBLES * sizeof(double), n * stride * sizeof(double));
+    return system->a ? 0 : -ENOMEM;
+}
+
+void system_destroy(struct system *system)
+{
+    free(system->a);
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014), as a double of -1 to 1. */
+static double random_unit(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    z ^= z >> 31;
+    return (double)(int64_t)z / 9223372036854775808.0;
+}
+
+void system_generate(struct system *system, uint64_t seed)
+{
+    for (size_t i = 0; i < system->n; i++) {
+        double *row = system_row(system, i);
+        double sum = 0;
+
+        for (size_t j = 0; j < system->stride; j++)
+            row[j] = j <= system->n ? random_unit(&seed) : 0;
+        for (size_t j = 0; j < system->n; j++)
+            sum += fabs(row[j]);
+        row[i] = sum;
+    }
+}
+
+void system_copy(struct system *to, const struct system *from)
+{
+    memcpy(to->a, from->a, from->n * from->stride * sizeof(double));
+}
+
+double system_backward_error(const struct system *system, const double *x)
+{
+    double worst = 0;
+
+    for (size_t i = 0; i < system->n; i++) {
+        const double *row = system_row(system, i);
+        double residual = row[system->n], allowed = fabs(row[system->n]);
+
+        for (size_t j = 0; j < system->n; j++) {
+            residual -= row[j] * x[j];
+            allowed += fabs(row[j] * x[j]);
+        }
+        if (!(fabs(residual) <= worst * allowed)) /* not a number counts, too */
+            worst = allowed > 0 ? fabs(residual) / allowed : INFINITY;
+    }
+    return worst;
+}

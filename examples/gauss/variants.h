@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* The ways to eliminate, on the same rows and with the same arithmetic (rows.h). */
+#ifndef GAUSS_VARIANTS_H
+#define GAUSS_VARIANTS_H
+
+#include "system.h"
+
+struct setting {
+    size_t processors; /* to use */
+    size_t sides;      /* threads or fibers */
+    size_t group_rows; /* consecutive rows that go to one of them together */
+};
+
+/*
+ * Takes a system to an upper triangle, its multipliers below. 0 or a negative errno. Without
+ * pivoting: a zero on the diagonal gives what rows_singular() finds.
+ */
+typedef int eliminate_fn(const struct system *system, const struct setting *setting);
+
+eliminate_fn eliminate_serial; /* one row after the other, one pivot at a time */
+eliminate_fn eliminate_openmp; /* the same; each pivot's rows are shared out, with a barrier */
+
+/*
+ * mu1: an event for each pivot. Who has finished a row signals it; who needs a pivot waits for it,
+ * and applies as many as are there. mu2: nobody begins with a pivot before all are through with the
+ * one before. (Karasik and Prihozhy 2020, after Howe and Bratcher 1998.)
+ */
+eliminate_fn eliminate_mu1; /* threads, and the operating system's events */
+eliminate_fn eliminate_mu2;
+eliminate_fn eliminate_mu1k; /* fibers: transfer on a core, events between cores */
+eliminate_fn eliminate_mu2k;
+
+#endif
