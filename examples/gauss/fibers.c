@@ -54,6 +54,19 @@ static void hand_on(struct side *self, struct side *to)
         umbra_transfer(to->fiber);
 }
 
+static void leave_ring(struct side *self)
+{
+    struct place *place = self->place;
+
+    self->prev->next = self->next;
+    self->next->prev = self->prev;
+    if (place->last == self)
+        place->last = self->prev;
+    if (place->turn == self)
+        place->turn = self->next;
+    place->sides--;
+}
+
 /* ---- mu1k ---- */
 
 static void tell(size_t row, void *arg)
@@ -79,19 +92,6 @@ static struct side *who_is_next(const struct place *place)
     struct side *owner = place->front < place->groups ? place->owner[place->front] : NULL;
 
     return owner && share_front_ready(owner->share, place->known) ? owner : place->turn;
-}
-
-/* The fiber goes: the next one has the core. */
-static void leave_ring(struct side *self)
-{
-    struct place *place = self->place;
-
-    self->prev->next = self->next;
-    self->next->prev = self->prev;
-    if (place->turn == self)
-        place->turn = self->next;
-    if (--place->sides > 0)
-        umbra_continue(who_is_next(place)->fiber);
 }
 
 static void *mu1k_side(void *arg)
@@ -121,6 +121,8 @@ static void *mu1k_side(void *arg)
             hand_on(self, who_is_next(place));
     }
     leave_ring(self);
+    if (place->sides > 0)
+        umbra_continue(who_is_next(place)->fiber);
     return NULL;
 }
 
@@ -144,9 +146,12 @@ static void *mu2k_side(void *arg)
         share_apply(self->share, place->job->system, k);
         if (self == place->last)
             meet(place->job, k);
+        if (share_is_above(self->share, k + 2) && place->sides > 1)
+            break; /* one stays, to meet the other cores */
         hand_on(self, self->next);
     }
-    if (self != place->last && !place->job->error)
+    leave_ring(self);
+    if (place->sides > 0 && !place->job->error)
         umbra_continue(self->next->fiber);
     return NULL;
 }

@@ -49,6 +49,12 @@ static inline bool share_finished(const struct share *share)
     return share->front == share->count;
 }
 
+/* Whether all its rows are above that row. */
+static inline bool share_is_above(const struct share *share, size_t row)
+{
+    return share->count == 0 || share->group[share->count - 1].end <= row;
+}
+
 /* Whether the front group can be finished when so many pivots are known. */
 static inline bool share_front_ready(const struct share *share, size_t known)
 {
