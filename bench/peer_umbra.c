@@ -80,21 +80,26 @@ LEAVE leave_by_transfer(void *to)
     umbra_transfer(*(struct umbra_fiber *)to);
 }
 
+/* Each has the other's handle in a variable of its own, as the bare loop has the context. */
 static void *second_transfers(void *turns)
 {
-    turns_second(turns, leave_by_transfer, &sides[0]);
-    umbra_continue(sides[0]);
+    struct umbra_fiber first = sides[0];
+
+    turns_second(turns, leave_by_transfer, &first);
+    umbra_continue(first);
     return NULL;
 }
 
 static void *first_transfers(void *turns)
 {
+    struct umbra_fiber second;
+
     sides[0] = umbra_self();
-    if (umbra_spawn(second_transfers, turns, &sides[1]) != 0)
+    if (umbra_spawn(second_transfers, turns, &second) != 0)
         return NULL;
-    turns_first(turns, leave_by_transfer, &sides[1]);
-    umbra_transfer(sides[1]); /* to its end */
-    umbra_join(sides[1], NULL);
+    turns_first(turns, leave_by_transfer, &second);
+    umbra_transfer(second); /* to its end */
+    umbra_join(second, NULL);
     return NULL;
 }
 
