@@ -18,12 +18,17 @@
 #define BATCH_MAX_NS 1000000u
 #define BATCH_MAX_ITERATIONS 100000000u
 
-uint64_t bench_now_ns(void)
+uint64_t bench_clock_ns(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t bench_now_ns(void)
+{
+    return bench_clock_ns(CLOCK_MONOTONIC);
 }
 
 int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg)

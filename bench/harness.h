@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #define BENCH_MAX_CPUS 256
 #define BENCH_LINES_ALIGN 128 /* two lines: some processors fetch them in pairs */
@@ -142,7 +143,8 @@ const struct bench_row *bench_find(const struct bench *bench, const char *name);
 struct bench_summary bench_summary_of(const struct bench_row *row);
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
 
-/* Monotonic clock, ns. */
+/* Any clock, and the monotonic one; ns. */
+uint64_t bench_clock_ns(clockid_t clock);
 uint64_t bench_now_ns(void);
 
 /* Start a thread bound to cpu by its attributes. 0 or a negative errno. */

@@ -109,14 +109,6 @@ static void stop(struct bench_row *row)
 
 /* ---- rows ---- */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void sleep_ns(uint64_t ns)
 {
     struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
@@ -132,14 +124,14 @@ static int run(struct bench_row *row, struct bench_batch *batch)
     uint64_t before = idle->answers;
 
     for (uint64_t i = 0; i < batch->iterations; i++) {
-        uint64_t burned = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t burned = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         uint64_t begin = bench_now_ns();
         uint64_t seen = idle->answers;
         bool warm_up = idle->turns++ == 0;
         uint64_t signaled;
 
         sleep_ns(warm_up ? WARM_UP_NS : idle->length_ns);
-        burned = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - burned;
+        burned = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - burned;
         signaled = bench_now_ns();
         signal_order(idle);
         while (atomic_load(&idle->answers) == seen)

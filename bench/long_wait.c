@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define LENGTH_NS 10000000u
 #define ROUNDS 101
@@ -90,14 +89,6 @@ static void shadow_end(struct long_wait *state)
 
 /* ---- rows ---- */
 
-static uint64_t burned_now_ns(void)
-{
-    struct timespec used;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 static int run(struct bench_row *row, struct bench_batch *batch, void (*begin)(struct long_wait *),
                void (*end)(struct long_wait *))
 {
@@ -109,10 +100,10 @@ static int run(struct bench_row *row, struct bench_batch *batch, void (*begin)(s
 
         begin(state);
         wall = bench_now_ns();
-        burned = burned_now_ns();
+        burned = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         end(state);
         batch->ns += bench_now_ns() - state->ended_ns;
-        state->burned_ns += burned_now_ns() - burned;
+        state->burned_ns += bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - burned;
         state->waited_ns += bench_now_ns() - wall;
     }
     batch->verified = state->done - before;

@@ -24,7 +24,7 @@ struct side {
 
 /* What the fibers of one core know together; only they touch it. */
 struct place {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct job *job;
+    _Alignas(UMBRA_CACHE_LINE) struct job *job;
     struct side *first, *last; /* of the ring */
     size_t sides;
     struct side *turn;   /* mu1k: who goes on when no row has to be finished first */
@@ -226,18 +226,18 @@ static void *make_sides(void *arg)
 static void *start(void *arg)
 {
     struct job *job = arg;
-    void *error = NULL;
 
-    for (size_t p = 0; p < job->places && !error; p++) {
+    for (size_t p = 0; p < job->places && !job->error; p++) {
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = (unsigned)p};
         struct umbra_fiber maker;
+        void *made = NULL;
 
         job->error = umbra_spawn_with(NULL, &there, make_sides, &job->place[p], &maker);
-        if (job->error || (umbra_join(maker, &error), error))
-            break;
+        if (!job->error) {
+            umbra_join(maker, &made);
+            job->error = (int)(intptr_t)made;
+        }
     }
-    if (error)
-        job->error = (int)(intptr_t)error;
     if (job->error) { /* those that are there must end, too */
         for (size_t s = 0; s < job->setting->sides; s++)
             umbra_continue(job->side[s].fiber);

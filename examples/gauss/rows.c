@@ -62,6 +62,7 @@ int shares_create(struct share **shares, size_t sides, size_t n, size_t group_ro
         share->group = calloc(most, sizeof(*share->group));
         if (!share->group) {
             shares_destroy(*shares, sides);
+            *shares = NULL;
             return -ENOMEM;
         }
         for (size_t g = s; g < groups; g += sides)
@@ -75,7 +76,7 @@ int shares_create(struct share **shares, size_t sides, size_t n, size_t group_ro
 
 void shares_destroy(struct share *shares, size_t sides)
 {
-    for (size_t s = 0; s < sides; s++)
+    for (size_t s = 0; s < sides && shares; s++)
         free(shares[s].group);
     free(shares);
 }

@@ -37,7 +37,7 @@ struct share {
     size_t next;  /* whose turn it is to have pivots applied */
 };
 
-/* Deals n rows to `sides` shares. 0 or -ENOMEM. */
+/* Deals n rows to `sides` shares. 0 or -ENOMEM (and *shares is NULL, which may be destroyed). */
 int shares_create(struct share **shares, size_t sides, size_t n, size_t group_rows);
 void shares_destroy(struct share *shares, size_t sides);
 

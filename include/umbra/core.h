@@ -167,8 +167,8 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
 
 /*
  * The same with a place, a name, a stack size, a delay. Anybody; runtime NULL: the caller's. Never
- * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay or `stopped` without a place, or both;
- * -ENOMEM; -EPERM: runtime NULL and the caller is no fiber.
+ * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay or `stopped` without
+ * a place, or both; -ENOMEM; -EPERM: runtime NULL and the caller is no fiber.
  */
 UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *options, umbra_fiber_fn *fn,

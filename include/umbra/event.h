@@ -58,8 +58,8 @@ UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
  * Signals. Anybody, but in signal handlers the second. The first may make fibers of its own core
  * ready by itself; the second touches neither thread-local variables nor a ready queue, and is
  * async-signal-safe. Neither switches or blocks; but where 65,535 signals already wait for one call
- * on the event that is under way (a handler that signals faster than others run), the next waits for
- * that call to end.
+ * on the event that is under way, the next waits for that call to end: for ever, if it comes from a
+ * handler that interrupts that very call.
  */
 UM_INLINE void umbra_event_signal(struct umbra_event *event);
 UM_INLINE void umbra_event_signal_async(struct umbra_event *event);

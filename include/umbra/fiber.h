@@ -181,11 +181,10 @@ enum um_node_kind {
 struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
-    struct um_link ready; /* in the ready queue */
-    um_atomic_u32 state;  /* enum umbra_fiber_state, but for executing; home core; all read */
-    uint32_t flags;       /* home core, during a life */
-    struct um_fiber
-        *ahead; /* some places further in the core's list of idle fibers, or NULL: a hint */
+    struct um_link ready;   /* in the ready queue */
+    um_atomic_u32 state;    /* enum umbra_fiber_state, but for executing; home core; all read */
+    uint32_t flags;         /* home core, during a life */
+    struct um_fiber *ahead; /* a few places on in the core's list of idle fibers: a hint, or NULL */
 
     /* what another core touches to start it, and a signaller to wake it */
     struct um_node node; /* home: its core; done: see UM_DONE_. At its start accept and arg hold
@@ -201,7 +200,7 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(const void *) waits_at;  /* blocked: where it was called from */
 
     /* rarely used */
-    void **local; /* fiber-local values, UMBRA_LOCAL_KEYS of them, or NULL; home core */
+    void **local;                  /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */
     struct um_claimed *claimed;    /* blocked: the claim of a wait that may time out, or NULL */
     uint64_t ticket;               /* of claimed */
     struct um_node mail;           /* UM_NODE_CONTINUE */

@@ -5,6 +5,8 @@
  * a long run takes 60000). What is lost shows as a test that does not end, or as a deadlock.
  */
 #define _GNU_SOURCE
+#include "random_run.h"
+
 #include <runner.h>
 
 #include <pthread.h>
@@ -17,31 +19,6 @@
 #define CHILDREN 20 /* spawned by one of them at once, at most */
 #define CELLS 8     /* shared objects of each kind */
 #define STEPS 40    /* of one actor's life */
-
-static uint64_t random_next(uint64_t *state)
-{
-    *state ^= *state << 13; /* xorshift64, Marsaglia 2003 */
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static uint64_t seed_of_run(void)
-{
-    const char *given = getenv("UMBRA_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : umbra_now_ns();
-
-    seed = seed ? seed : 1;
-    fprintf(stderr, "UMBRA_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
-static uint64_t end_of_run_ns(void)
-{
-    const char *given = getenv("UMBRA_STRESS_MS");
-
-    return umbra_now_ns() + (given ? strtoull(given, NULL, 0) : 1000) * 1000000;
-}
 
 /* ---- what they share ---- */
 

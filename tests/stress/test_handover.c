@@ -5,6 +5,8 @@
  * shows as a wait beyond PATIENCE_NS, which is reported as such.
  */
 #define _GNU_SOURCE
+#include "random_run.h"
+
 #include <runner.h>
 
 #include <pthread.h>
@@ -15,31 +17,6 @@
 #include <umbra/shadow.h>
 
 #define PATIENCE_NS UINT64_C(20000000000)
-
-static uint64_t random_next(uint64_t *state)
-{
-    *state ^= *state << 13; /* xorshift64, Marsaglia 2003 */
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static uint64_t seed_of_run(void)
-{
-    const char *given = getenv("UMBRA_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : umbra_now_ns();
-
-    seed = seed ? seed : 1;
-    fprintf(stderr, "UMBRA_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
-static uint64_t end_of_run_ns(void)
-{
-    const char *given = getenv("UMBRA_STRESS_MS");
-
-    return umbra_now_ns() + (given ? strtoull(given, NULL, 0) : 1000) * 1000000;
-}
 
 /* Mostly nothing, sometimes up to 2^18 cycles: beyond the start of every phase. */
 static void random_delay(uint64_t *random)

@@ -70,7 +70,7 @@ struct um_claimed {
     um_atomic_u64 refs;  /* the waiter's and the queue's; at 0 the node is free */
 };
 
-/* Gives a node's memory back: detail/node_pool.h. */
+/* Gives a node's memory back: detail/sleeper.h. */
 UM_LINKONCE void um_claimed_free(struct um_claimed *claimed);
 
 UM_INLINE void um_claimed_drop(struct um_claimed *claimed)

@@ -229,10 +229,12 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED);
     um_pool_reset(fiber);
     if (core && fiber->size_class == 0 && !(traits & UM_FIBER_FOREIGN)) {
-        struct um_fiber **list = home == core ? &core->idle_fibers : &core->elsewhere[home->index];
-
-        fiber->in_pool = *list;
-        *list = fiber;
+        if (home == core) {
+            um_pool_keep(core, fiber);
+        } else {
+            fiber->in_pool = core->elsewhere[home->index];
+            core->elsewhere[home->index] = fiber;
+        }
         return;
     }
     pthread_mutex_lock(&home->more->depot.lock);
