@@ -151,6 +151,7 @@ struct um_link {
 enum um_node_kind {
     UM_NODE_WAKE,     /* the fiber whose node it is may run: what it waited for has come */
     UM_NODE_SPAWN,    /* the fiber whose node it is begins */
+    UM_NODE_ASIDE,    /* the same, stopped */
     UM_NODE_CONTINUE, /* umbra_continue for the fiber whose `mail` it is */
     UM_NODE_JOIN      /* struct um_join_request in arg */
 };
@@ -168,11 +169,11 @@ enum um_node_kind {
 
 #define UM_FIBER_PERMIT 1u /* flags: umbra_continue came before the transfer */
 #define UM_FIBER_LOCAL 2u  /* flags: has fiber-local values */
+#define UM_FIBER_LIFE 2    /* flags: from this bit on, the generation that the permit is for */
 
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
 #define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside, so its memory is the depot's */
-#define UM_FIBER_ASIDE 8u    /* traits: begins stopped */
 
 /*
  * A fiber. At the top of its stack, so that a blocked fiber costs one page. The memory stays a
@@ -229,21 +230,24 @@ struct umbra_core {
     _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. All read */
     struct um_link ready;               /* the ready queue, oldest next */
     struct um_timers timers;
-    um_atomic_u64 *unplaced;         /* how much work has no place; the runtime's */
     struct um_fiber *idle_fibers;    /* of the default size, this core's, to be started here */
     struct um_fiber *kept[UM_AHEAD]; /* what entered that list last, in a ring */
     uint32_t kept_next;              /* its oldest place */
     um_atomic_u64 live;              /* fibers begun and not ended here; all read */
     struct um_context scheduler;     /* its thread's own stack */
+    struct um_fiber *watched;        /* ended last, and looked at while idle, or NULL */
     struct um_fiber *retiring;       /* ended; published once its context is saved */
     void *retiring_result;           /* what its function returned */
-    uint64_t in_place_cycles;        /* how long a fiber waits before it leaves an idle core */
-    uint64_t look_cycles;            /* how long an idle core looks around before it dozes */
     uint32_t turns;                  /* looks around since the timers were last looked at */
     um_atomic_u32 state;             /* enum umbra_core_state; all read */
-    struct umbra_runtime *runtime;   /* fixed from here on */
+
+    /* fixed; who spawns here reads it, so it shares no line with what changes */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
     unsigned index;
     int cpu;
+    um_atomic_u64 *unplaced;     /* how much work has no place; the runtime's */
+    uint64_t in_place_cycles;    /* how long a fiber waits before it leaves an idle core */
+    uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
     struct um_fiber **elsewhere; /* idle fibers of other cores that fibers here joined, by core */
     struct um_core_more *more;   /* what is seldom needed: core.h */
 };
@@ -316,16 +320,41 @@ UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
 }
 
 /* Whether it has returned: known by its state on its own core, elsewhere once that core has told.
- */
+ * acquire: see um_fiber_is() */
 UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
 {
     return um_fiber_get_state(fiber) == UMBRA_FIBER_TERMINATED ||
-           (um_atomic_load(&fiber->node.done, relaxed) & UM_DONE_TAG) == UM_DONE_FINISHED;
+           (um_atomic_load(&fiber->node.done, acquire) & UM_DONE_TAG) == UM_DONE_FINISHED;
 }
 
 UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->generation, relaxed);
+}
+
+/*
+ * A handle may be stale, and its fiber begin another life at any moment. So what a call finds out
+ * about the fiber it reads first, with acquire, and the generation last: each life's writes follow
+ * its number, so if the number still fits, all of it was this life's.
+ */
+UM_INLINE bool um_fiber_is(struct umbra_fiber handle, enum umbra_fiber_state state,
+                           const struct umbra_core *home)
+{
+    return um_atomic_load(&handle.block->state, acquire) == (uint32_t)state &&
+           um_atomic_load(&handle.block->node.home, acquire) == (uintptr_t)home &&
+           um_fiber_generation(handle.block) == handle.generation;
+}
+
+/* The flags of a permit for one life: one that comes late is not mistaken for the next life's. */
+UM_INLINE uint32_t um_fiber_permit(uint64_t generation)
+{
+    return UM_FIBER_PERMIT | (uint32_t)generation << UM_FIBER_LIFE;
+}
+
+/* Whether it has a permit, if any, for the life that it leads. The home core. */
+UM_INLINE bool um_fiber_permitted(const struct um_fiber *fiber)
+{
+    return (fiber->flags & ~UM_FIBER_LOCAL) == um_fiber_permit(um_fiber_generation(fiber));
 }
 
 UM_INLINE struct umbra_core *um_fiber_home(const struct um_fiber *fiber)
@@ -408,9 +437,7 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
     struct umbra_core *core = um_core_self;
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
-    if (UM_UNLIKELY(!from || !to.block || um_fiber_generation(to.block) != to.generation ||
-                    um_fiber_home(to.block) != core ||
-                    um_fiber_get_state(to.block) != UMBRA_FIBER_STOPPED ||
+    if (UM_UNLIKELY(!from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
                     (from->flags & UM_FIBER_PERMIT) || !um_fiber_on_stack(from)))
         return um_transfer_slowly(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
@@ -436,13 +463,18 @@ UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber)
 {
     struct umbra_core *home;
     int state;
+    bool ended;
 
-    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+    if (!fiber.block)
         return -ESRCH;
-    if (um_fiber_has_ended(fiber.block))
+    /* acquire, all: see um_fiber_is() */
+    state = (int)um_atomic_load(&fiber.block->state, acquire);
+    home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
+    ended = um_fiber_has_ended(fiber.block);
+    if (um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    if (ended)
         return UMBRA_FIBER_TERMINATED;
-    state = (int)um_fiber_get_state(fiber.block);
-    home = um_fiber_home(fiber.block);
     return home && um_core_current(home) == fiber.block && state == UMBRA_FIBER_READY
                ? UMBRA_FIBER_EXECUTING
                : state;

@@ -81,7 +81,8 @@ static struct umbra_spawn_options random_spawn(uint64_t r)
         .core = (unsigned)(r >> 2) % world.cores,
         .name = r >> 8 & 7 ? NULL : "child",
         .stack_bytes = r >> 11 & 15 ? 0 : 100000,
-        .delay_ns = r % 3 != UMBRA_ANYWHERE && (r >> 15 & 31) == 0 ? 50000 : 0};
+        .delay_ns = r % 3 != UMBRA_ANYWHERE && (r >> 15 & 31) == 0 ? 50000 : 0,
+        .stopped = r % 3 != UMBRA_ANYWHERE && (r >> 15 & 7) == 1};
 }
 
 static void spawn_some(struct actor *actor)
@@ -97,6 +98,10 @@ static void spawn_some(struct actor *actor)
         self[i] = (struct child){r, r >> 40 & 15 ? 0 : r >> 44 & 0xffff, r >> 60 & 1};
         world.spawned++;
         cr_expect_eq(umbra_spawn_with(NULL, &options, child, &self[i], &fiber[i]), 0);
+        if (options.stopped)
+            cr_expect_eq(umbra_continue(fiber[i]), 0);
+        else if ((r >> 20 & 3) == 0) /* a permit it has no use for */
+            umbra_continue(fiber[i]);
     }
     for (uint64_t i = 0; i < count; i++) {
         void *result = NULL;
@@ -104,6 +109,7 @@ static void spawn_some(struct actor *actor)
         cr_expect_eq(umbra_join(fiber[i], &result), 0);
         cr_expect_eq((uintptr_t)result, (uintptr_t)(self[i].number * 3));
         cr_expect_eq(umbra_join(fiber[i], NULL), -ESRCH);
+        cr_expect_eq(umbra_continue(fiber[i]), -ESRCH);
     }
 }
 
@@ -261,6 +267,7 @@ static void *act(void *arg)
         uint64_t r = random_next(&actor.random);
         struct umbra_spawn_options next = random_spawn(r);
 
+        next.stopped = false;
         cr_expect_eq(umbra_spawn_with(NULL, &next, act, (void *)(uintptr_t)(r | 1), NULL), 0);
     }
     return NULL;

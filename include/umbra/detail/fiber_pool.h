@@ -225,9 +225,11 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
         um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, relaxed);
     fiber->traits = 0;
     home = um_fiber_home(fiber);
-    if (home == core) /* others' have the state of one to begin since they ended */
-        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED);
     um_pool_reset(fiber);
+    if (home == core ||
+        (traits & UM_FIBER_ANYWHERE)) /* others have been CREATED since they ended */
+        /* release: after the generation; pairs with um_fiber_continue() where it has been */
+        um_atomic_store(&fiber->state, UMBRA_FIBER_CREATED, release);
     if (core && fiber->size_class == 0 && !(traits & UM_FIBER_FOREIGN)) {
         if (home == core) {
             um_pool_keep(core, fiber);

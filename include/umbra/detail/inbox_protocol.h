@@ -3,8 +3,8 @@
  * The inbox: one word by which any thread gives a core something to do, and that the idle core
  * waits on. Private; read by the model checker as it stands.
  *
- *   anybody                                        the core, when it waits (wait.h,
- * park_protocol.h) P1  inbox = node, node.link = what was there   W1  parked = 1      seq_cst
+ *   anybody                                        the core, when it waits (park_protocol.h)
+ *   P1  inbox = node, node.link = what was there   W1  parked = 1      seq_cst
  *       compare-and-swap, seq_cst                  W2  look at inbox   seq_cst
  *   P2  if nothing was there: wake, which          W3  sleep while parked
  *       looks at parked, seq_cst

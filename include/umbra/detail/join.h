@@ -9,11 +9,12 @@
  *   done                who changes it             to what
  *   owner, RUNNING      owner (owner == home)      node JOINED or ASKED; owner, DETACHED
  *                       owner (another home)       the same, by compare-and-swap
- *                       home, when it ends         owner, FINISHED (another owner:
- * compare-and-swap) owner, FINISHED     owner                      owner, RUNNING: the fiber is
- * idle again node, JOINED        the joiner, once woken     as above node, ASKED         home, when
- * it ends         as above, the request answered owner, DETACHED     home, when it ends         as
- * above
+ *                       home, when it ends         owner, FINISHED (another owner: by
+ *                                                  compare-and-swap)
+ *   owner, FINISHED     owner                      owner, RUNNING: the fiber is idle again
+ *   node, JOINED        the joiner, once woken     as above
+ *   node, ASKED         home, when it ends         as above, the request answered
+ *   owner, DETACHED     home, when it ends         as above
  */
 #ifndef UMBRA_DETAIL_JOIN_H
 #define UMBRA_DETAIL_JOIN_H
@@ -21,6 +22,8 @@
 #include <umbra/detail/fiber_pool.h>
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
+
+#define UM_GAPS 8 /* a look with its gap takes as long as so many without */
 
 /* What a joiner asks of the owner, and the answer. In the asking function's frame. */
 struct um_join_request {
@@ -65,8 +68,14 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
     /* acquire, also below: the fields of the joiner's node; pairs with um_done_change() */
     uint64_t done = um_atomic_load(&fiber->node.done, acquire);
 
-    um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* for its next life, while the line is here */
     fiber->node.arg = result;
+    if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life, while it is at hand */
+        if ((done & UM_DONE_TAG) != UM_DONE_ASKED && um_ready_empty(core)) {
+            core->watched = fiber;
+            um_watch_begin(&fiber->node.link);
+        }
+    }
     while ((done & UM_DONE_TAG) == UM_DONE_RUNNING)
         /* acq_rel: the fiber's result and its saved context; pairs with um_join_finished() */
         if (um_atomic_cas(&fiber->node.done, &done, done | UM_DONE_FINISHED, acq_rel, acquire))
@@ -103,11 +112,11 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
     bool detach = request->detach; /* once the node is in `done` the request may be answered */
     uint64_t done;
 
+    done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
     if (um_fiber_generation(fiber) != request->fiber.generation) {
         um_join_reply(core, node, -ESRCH, NULL);
         return;
     }
-    done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
     if ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber) {
         um_core_post(core, node); /* it is just leaving its stack: ask again after that */
     } else if (done == ((uintptr_t)core | UM_DONE_RUNNING) &&
@@ -130,15 +139,14 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
     uint64_t start = umbra_cycles();
 
     do {
-        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i += UM_GAPS) {
             /* acquire: pairs with um_fiber_retire() */
-            if (um_atomic_load(&fiber->node.done, acquire) == finished) {
-                um_arch_prefetch_write(&fiber->node); /* the next spawn writes there */
+            if (um_atomic_load(&fiber->node.done, acquire) == finished)
                 return true;
-            }
             if (um_core_attention(core))
                 return false;
-            um_arch_relax();
+            um_arch_pause(); /* each look takes the line from where it will be written */
+            um_arch_pause();
         }
     } while (umbra_cycles() - start < core->in_place_cycles);
     return false;
@@ -209,11 +217,14 @@ UM_LINKONCE int um_join_slowly(struct um_join_request *request, const void *at)
     uint64_t done;
     int error = 0;
 
-    if (!fiber || um_fiber_generation(fiber) != request->fiber.generation)
+    if (!fiber)
+        return -ESRCH;
+    /* acquire: pairs with um_fiber_retire(); the generation comes after it, see um_fiber_is() */
+    done = um_atomic_load(&fiber->node.done, acquire);
+    if (um_fiber_generation(fiber) != request->fiber.generation)
         return -ESRCH;
     if (core && um_core_current(core) == fiber && !request->detach)
         return -EDEADLK;
-    done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
     if ((done & UM_DONE_TAG) > UM_DONE_FINISHED)
         return -EINVAL;
     owner = (struct umbra_core *)(uintptr_t)(done & ~(uint64_t)UM_DONE_TAG);
@@ -261,10 +272,13 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
     void *value;
     uint64_t done;
 
-    if (UM_UNLIKELY(!self || !fiber || um_fiber_generation(fiber) != handle.generation ||
-                    um_fiber_home(fiber) != core || fiber == self || !um_fiber_on_stack(self)))
+    if (UM_UNLIKELY(!self || !fiber || fiber == self || !um_fiber_on_stack(self)))
         return um_join_outline(handle, result);
-    done = um_atomic_load(&fiber->node.done, relaxed); /* only this core writes it */
+    /* acquire, though where it matters only this core writes: see um_fiber_is() */
+    done = um_atomic_load(&fiber->node.done, acquire);
+    if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
+                    um_fiber_generation(fiber) != handle.generation))
+        return um_join_outline(handle, result);
     if (done == ((uintptr_t)core | UM_DONE_RUNNING)) {
         um_join_block(self, fiber);
         um_fiber_leave(core, self);

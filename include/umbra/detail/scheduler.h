@@ -5,9 +5,10 @@
  *
  * An idle core goes through three stages:
  *
- *   looks around   polls its inbox and the count of work without a place, as long as the spin phase
+ *   looks around   polls its inbox, the count of work without a place, and the fiber that ended last
+ *                  (watch_protocol.h), as long as the spin phase
  *   dozes          announces itself as idle (idle_protocol.h) and waits on its inbox
- *   sleeps         after linger_cycles: counts as inactive (quiet_protocol.h), and waits on
+ *   sleeps         after linger_cycles: counts as inactive (quiet_protocol.h), and goes on waiting
  */
 #ifndef UMBRA_DETAIL_SCHEDULER_H
 #define UMBRA_DETAIL_SCHEDULER_H
@@ -16,15 +17,11 @@
 
 #include <umbra/detail/runtime.h>
 #include <umbra/detail/sleeper.h>
+#include <umbra/detail/watch_protocol.h>
 
-#define UM_LOOKS_AT_TIMERS                                                                         \
-    16 /* one in so many looks around reads the clock while fibers are ready */
-#define UM_SHADOW_LOOK_NS                                                                          \
-    10000000 /* how often a sleeping core looks whether its shadow is done                         \
-              */
-#define UM_OFFERED_AGAIN_NS                                                                        \
-    1000 /* until a wait is given up that is just being offered a signal                           \
-          */
+#define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
+#define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
+#define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal */
 
 /* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
  * Any thread; never blocks. */
@@ -46,28 +43,35 @@ UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
 /* detail/join.h: a request to join or detach a fiber of this core. */
 UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node);
 
-UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber)
+UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
 {
     /* relaxed, here and where it goes down: a count that only this core changes */
     um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed);
-    fiber->flags = 0; /* a permit for its last life may have come late */
-    if (UM_UNLIKELY(fiber->timer.deadline != 0))
+    if (UM_UNLIKELY(fiber->timer.deadline != 0)) {
         um_timers_add(&core->timers, &fiber->timer);
-    else if (UM_UNLIKELY(fiber->traits & UM_FIBER_ASIDE))
+    } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
         um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
-    else
+    } else {
+        if (UM_UNLIKELY(stopped))
+            fiber->flags = 0; /* continued before it has come here */
         um_fiber_make_ready(core, fiber);
+    }
 }
 
-/* The core, for a fiber of its own. */
-UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber)
+/* The core, for a life of a fiber of its own, if it has not ended yet. */
+UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber,
+                                   uint64_t generation)
 {
-    uint32_t state = um_fiber_get_state(fiber);
+    /* acquire: if the fiber is elsewhere again the generation tells; pairs with
+     * um_pool_give_back() */
+    uint32_t state = um_atomic_load(&fiber->state, acquire);
 
+    if (um_fiber_generation(fiber) != generation || state == UMBRA_FIBER_TERMINATED)
+        return;
     if (state == UMBRA_FIBER_STOPPED)
         um_fiber_make_ready(core, fiber);
-    else if (state != UMBRA_FIBER_TERMINATED)
-        fiber->flags |= UM_FIBER_PERMIT;
+    else
+        fiber->flags = (fiber->flags & UM_FIBER_LOCAL) | um_fiber_permit(generation);
 }
 
 UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
@@ -80,7 +84,7 @@ UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
     if (generation != um_fiber_generation(fiber))
         return;
     if (um_fiber_home(fiber) == core)
-        um_fiber_continue(core, fiber);
+        um_fiber_continue(core, fiber, generation);
     else /* sent to an earlier life, which was elsewhere, and kept for this one */
         umbra_continue((struct umbra_fiber){fiber, generation});
 }
@@ -97,7 +101,8 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
             um_fiber_make_ready(core, um_node_fiber(node));
             break;
         case UM_NODE_SPAWN:
-            um_core_begin(core, um_fiber_of_node(node));
+        case UM_NODE_ASIDE:
+            um_core_begin(core, um_fiber_of_node(node), node->kind == UM_NODE_ASIDE);
             break;
         case UM_NODE_CONTINUE:
             um_mail_receive(core, node);
@@ -168,7 +173,7 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
     if (!fiber)
         return;
     um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed); /* nobody waits with it yet */
-    um_core_begin(core, fiber);
+    um_core_begin(core, fiber, false);
 }
 
 UM_LINKONCE void um_core_attend(struct umbra_core *core)
@@ -218,29 +223,34 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
 UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
+    struct umbra_core *home;
     uint32_t state;
+    bool ended;
 
     if (!from || !um_fiber_on_stack(from))
         return -EPERM;
-    if (!to.block || um_fiber_generation(to.block) != to.generation)
+    if (!to.block)
+        return -ESRCH;
+    state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */
+    home = (struct umbra_core *)um_atomic_load(&to.block->node.home, acquire);
+    ended = um_fiber_has_ended(to.block);
+    if (um_fiber_generation(to.block) != to.generation)
         return -ESRCH;
     if (to.block == from)
         return -EINVAL;
-    state = um_fiber_get_state(to.block);
-    if (um_fiber_has_ended(to.block))
+    if (ended)
         return -ESRCH;
-    if (um_fiber_home(to.block) != core)
+    if (home != core)
         return -EXDEV;
     if (state != UMBRA_FIBER_STOPPED && state != UMBRA_FIBER_READY)
         return -EBUSY;
     if (state == UMBRA_FIBER_READY)
         um_ready_remove(to.block);
-    if (from->flags & UM_FIBER_PERMIT) {
-        from->flags &= ~UM_FIBER_PERMIT;
+    if (um_fiber_permitted(from))
         um_ready_push(core, from);
-    } else {
+    else
         um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
-    }
+    from->flags &= UM_FIBER_LOCAL;
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_fiber_switch(core, from, to.block);
     return 0;
@@ -250,23 +260,28 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *block = fiber.block;
+    struct umbra_core *home;
     uint64_t pending = 0;
 
-    if (!block || um_fiber_generation(block) != fiber.generation || um_fiber_has_ended(block))
+    if (!block)
         return -ESRCH;
-    if (core && um_core_current(core) && um_fiber_home(block) == core) {
-        um_fiber_continue(core, block);
+    /* acquire: see um_fiber_is(). Read once: in its next life it may have none yet */
+    home = (struct umbra_core *)um_atomic_load(&block->node.home, acquire);
+    if (um_fiber_has_ended(block) || um_fiber_generation(block) != fiber.generation)
+        return -ESRCH;
+    if (core && um_core_current(core) && home == core) {
+        um_fiber_continue(core, block, fiber.generation);
         return 0;
     }
-    if (!um_fiber_home(block))
+    if (!home)
         return -EBUSY;
     /* acq_rel: one mail at a time; what the caller wrote before is visible to the fiber, be it this
      * mail or the one that is pending. Pairs with um_mail_receive() */
     while (!um_atomic_cas(&block->mail_for, &pending, fiber.generation, acq_rel, acquire))
-        if (pending == fiber.generation)
-            return 0;
+        if (pending >= fiber.generation)
+            return pending == fiber.generation ? 0 : -ESRCH;
     if (pending == 0)
-        um_core_post(um_fiber_home(block), &block->mail);
+        um_core_post(home, &block->mail);
     return 0;
 }
 
@@ -278,12 +293,19 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     uint64_t start = umbra_cycles();
     uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    struct um_fiber *watched = core->watched;
 
     while (now - start < core->look_cycles && now < deadline) {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
             if (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed))
                 return true; /* relaxed: whoever takes it acquires */
-            um_arch_relax();
+            if (!watched) {
+                um_arch_relax();
+                continue;
+            }
+            if (!um_watch_quiet(&watched->node.link))
+                return true;
+            um_arch_pause(); /* longer: each look takes the line from where it will be written */
         }
         now = umbra_cycles();
     }
@@ -362,10 +384,27 @@ UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state 
     um_atomic_store(&core->state, (uint32_t)state, relaxed); /* only looked at */
 }
 
+/* Ends the watch. Whether the fiber was launched. */
+UM_INLINE bool um_core_unwatch(struct umbra_core *core)
+{
+    struct um_fiber *fiber = core->watched;
+    bool launched = um_watch_end(&fiber->node.link);
+
+    core->watched = NULL;
+    if (launched)
+        um_core_begin(core, fiber, false);
+    return launched;
+}
+
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
 {
+    bool busy;
+
     um_core_set_state(core, UMBRA_CORE_IDLE);
-    if (!um_core_look_around(core))
+    busy = um_core_look_around(core);
+    if (core->watched)
+        busy = um_core_unwatch(core) || busy;
+    if (!busy)
         um_core_doze(core);
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
 }
@@ -383,14 +422,15 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         core->retiring = NULL;
         if (ended)
             um_fiber_retire(core, ended, core->retiring_result);
-        if (um_core_attention(core))
+        if (!core->watched && um_core_attention(core))
             um_core_attend(core);
         if (!um_ready_empty(core)) {
             struct um_fiber *fiber = um_ready_pop(core);
 
             um_atomic_store(&core->current, fiber, relaxed); /* only looked at by others */
             um_context_switch(&core->scheduler, &fiber->context);
-        } else if (um_atomic_load(&core->runtime->stopping, acquire)) { /* umbra_runtime_destroy */
+        } else if (!core->watched &&
+                   um_atomic_load(&core->runtime->stopping, acquire)) { /* umbra_runtime_destroy */
             return;
         } else {
             um_core_idle(core);

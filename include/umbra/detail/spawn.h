@@ -86,9 +86,9 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
 UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner,
                                 umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)
 {
-    /* relaxed: whoever starts or joins the fiber learns of it by way of an inbox or the handle */
+    /* release: after the life's number; pairs with calls that have a stale handle (um_fiber_is) */
     um_atomic_store(&fiber->node.done,
-                    (uintptr_t)owner | (handle ? UM_DONE_RUNNING : UM_DONE_DETACHED), relaxed);
+                    (uintptr_t)owner | (handle ? UM_DONE_RUNNING : UM_DONE_DETACHED), release);
     fiber->node.accept = (um_accept_fn *)(void (*)(void))fn;
     fiber->node.arg = arg;
     if (handle)
@@ -188,6 +188,16 @@ UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber 
         um_core_poke(runtime->core[core]);
 }
 
+/* Whether the fiber was given straight to its core, which watches it (watch_protocol.h). */
+UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
+{
+    if (!plan->anywhere && !plan->stopped && plan->deadline == 0 &&
+        um_watch_launch(&fiber->node.link, &plan->target->inbox))
+        return true;
+    um_watch_cancel(&fiber->node.link);
+    return false;
+}
+
 UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *fn, void *arg,
                              struct umbra_fiber *handle)
 {
@@ -197,29 +207,27 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
 
     if (error != 0)
         return error;
-    if (plan->here != target)
-        um_arch_prefetch_write(&target->inbox);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
     um_fiber_set_name(fiber, plan->name);
     if (!plan->here)
         fiber->traits |= UM_FIBER_FOREIGN;
-    if (plan->stopped)
-        fiber->traits |= UM_FIBER_ASIDE;
     if (plan->deadline != 0) /* else 0 already */
         fiber->timer.deadline = plan->deadline;
     if (plan->here == target)
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* other lists' have it already */
     if (!plan->anywhere && plan->here == target) {
-        um_core_begin(target, fiber);
+        um_core_begin(target, fiber, plan->stopped);
         return 0;
     }
+    if (um_spawn_launch(plan, fiber))
+        return 0;
     if (plan->anywhere) {
         fiber->traits |= UM_FIBER_ANYWHERE;
         um_atomic_store(&fiber->node.home, 0, relaxed); /* none yet; whoever takes it sets it */
         um_unplaced_add(target->runtime, fiber);
         return 0;
     }
-    fiber->node.kind = UM_NODE_SPAWN;
+    fiber->node.kind = plan->stopped ? UM_NODE_ASIDE : UM_NODE_SPAWN;
     um_core_post(target, &fiber->node);
     return 0;
 }
