@@ -37,8 +37,10 @@
  * Deadlock. When every core is idle, and no timer, shadow or outside holder is left that could wake
  * a fiber, nothing ever will. If fibers are still blocked or stopped then, the wait for the runtime
  * prints them and returns -EDEADLK. Their stacks stay as they are until the runtime is destroyed,
- * and then go without their functions returning. A thread that is no core and means to spawn or
- * signal while the runtime is waited for must hold it (umbra_hold).
+ * and then go without their functions returning; events that they waited for are to be initialised
+ * anew. A thread that is no core and means to spawn, signal, continue, unlock or post while the
+ * runtime is waited for must hold it (umbra_hold); so must whoever relies on signal handlers that
+ * do, on whatever thread. Threads that only wait need not.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H
@@ -202,8 +204,10 @@ UM_LINKONCE int umbra_detach(struct umbra_fiber fiber);
 UM_INLINE struct umbra_shadow *umbra_core_shadow(void);
 
 /*
- * shadow_join that lets the core run other fibers while the shadow works. The fiber must be on the
- * core that owns the shadow. May switch. Errors as shadow_join.
+ * shadow_join that lets the core run other fibers while the shadow works. Notices the end at once
+ * while it takes as long as a spin phase, afterwards at most an eighth of that time later. The fiber
+ * must be on the core that owns the shadow. May switch. Errors as shadow_join; -EPERM also on an
+ * alternate signal stack.
  */
 UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
 

@@ -27,7 +27,9 @@
  *
  * A fiber that waits lets its core run others; if there are none, it looks at the event for a
  * moment before it leaves (two-phase, as umbra/wait.h). A thread that is no core spins, then
- * sleeps. Who waits may destroy the event as soon as it is released, if nobody else uses it.
+ * sleeps. Who waits may destroy the event as soon as it is released, if nobody else uses it: but
+ * umbra_event_wait_until also returns when its condition holds before the signal that was to tell
+ * so, which then comes to an event that must still be there.
  */
 #ifndef UMBRA_EVENT_H
 #define UMBRA_EVENT_H
@@ -265,15 +267,18 @@ UM_LINKONCE int um_await_thread(const struct um_await *await)
     struct um_released out = {NULL, NULL};
     struct um_sleeper *sleeper;
     int error = um_sleeper_get(&sleeper);
+    bool over;
 
     if (error != 0)
         return error;
     sleeper->node.flags = 0;
     sleeper->node.accept = await->accept;
     sleeper->node.arg = await->arg;
-    if (um_event_join(await->event, &sleeper->node, &out))
-        return 0;
-    if (!um_await_released(&out, &sleeper->node, NULL))
+    um_outside_call();
+    over = um_event_join(await->event, &sleeper->node, &out) ||
+           um_await_released(&out, &sleeper->node, NULL);
+    um_outside_call_ends();
+    if (!over)
         um_sleeper_wait(sleeper, UMBRA_NEVER);
     return 0;
 }
@@ -395,22 +400,41 @@ UM_LINKONCE int um_group_take_waits(struct um_group *group)
     return 0;
 }
 
+/* Before and after a group touches its events. */
+UM_INLINE void um_group_call(const struct um_group *group)
+{
+    if (!group->core)
+        um_outside_call();
+}
+
+UM_INLINE void um_group_call_ends(const struct um_group *group)
+{
+    if (!group->core)
+        um_outside_call_ends();
+}
+
 /* The index of the event whose signal was taken, or a negative errno. */
 UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *await)
 {
     int winner = um_group_open(group);
+    bool over;
 
     if (winner == 0)
         winner = um_group_take_waits(group);
     if (winner < 0)
         return winner;
-    if (um_group_join(group, await))
+    um_group_call(group);
+    over = um_group_join(group, await);
+    um_group_call_ends(group);
+    if (over)
         winner =
             (int)(um_atomic_load(&group->wait[0]->claimed.claim, acquire) >> UM_CLAIM_INDEX_SHIFT &
                   UM_CLAIM_INDEX); /* pairs with um_claimed_offer() */
     else
         winner = um_group_wait(group, await);
+    um_group_call(group);
     um_group_withdraw(group, winner < 0 ? group->count : (unsigned)winner);
+    um_group_call_ends(group);
     return winner;
 }
 

@@ -4,8 +4,10 @@
  * checker. See checker.hpp.
  *
  * Each scenario: two cores that send a message to and fro some times and sleep when they have none,
- * as um_core_sleep() does; perhaps somebody outside who holds, sends another and lets go. Checked:
- * the verdict is given (else all would sleep: DEADLOCK), once, and with no message under way.
+ * as um_core_sleep() does; perhaps somebody outside who holds, sends another and lets go, or who
+ * only waits, and sends what a core has left with it meanwhile. Checked: the verdict is given (else
+ * all would sleep: DEADLOCK), once, and with no message under way; who lets go touches nothing after
+ * a verdict.
  */
 #include "checker.hpp"
 #include "quiet_variants.hpp"
@@ -17,6 +19,7 @@ enum { CORES = 2, MESSAGES = 2 };
 template <class P> struct house : world, receiver {
     mail_core<P> core[CORES];
     um_atomic_u64 activity;
+    typename P::um_quiet_outside outside;
     rl::mutex lock;
     rl::var<int> verdicts; /* under the lock */
     um_atomic_u32 stop;    /* told to all after the verdict */
@@ -28,6 +31,8 @@ template <class P> struct house : world, receiver {
     {
         under_way = 0;
         um_atomic_store(&activity, CORES + (uint64_t)holders, relaxed);
+        um_atomic_store(&outside.calls, 0, relaxed);
+        um_atomic_store(&outside.judging, 0, relaxed);
         um_atomic_store(&stop, 0, relaxed);
         um_plain_write(verdicts, 0);
         for (int i = 0; i < MESSAGES; i++)
@@ -49,7 +54,7 @@ template <class P> struct house : world, receiver {
         core[to].post(node[message]);
     }
 
-    void receive(int message)
+    virtual void receive(int message)
     {
         int left = um_plain_read(hops[message]) - 1;
 
@@ -68,18 +73,18 @@ template <class P> struct house : world, receiver {
         return true;
     }
 
-    /* As um_runtime_judge(): under the lock, one verdict. */
-    void judge()
+    /* As um_runtime_judge_locked(): one verdict. Whether this was it. */
+    bool judge_locked()
     {
-        bool quiet = false;
+        if (um_plain_read(verdicts) != 0 || !P::um_quiet_judge(&activity, &outside, empty, this))
+            return false;
+        RL_ASSERT(under_way == 0);
+        um_plain_write(verdicts, 1);
+        return true;
+    }
 
-        lock.lock($);
-        if (um_plain_read(verdicts) == 0 && P::um_quiet_judge(&activity, empty, this)) {
-            RL_ASSERT(under_way == 0);
-            um_plain_write(verdicts, 1);
-            quiet = true;
-        }
-        lock.unlock($);
+    void tell(bool quiet)
+    {
         if (!quiet)
             return;
         um_atomic_store(&stop, 1, relaxed);
@@ -87,10 +92,34 @@ template <class P> struct house : world, receiver {
             core[i].poke();
     }
 
+    void judge()
+    {
+        bool quiet;
+
+        lock.lock($);
+        quiet = judge_locked();
+        lock.unlock($);
+        tell(quiet);
+    }
+
     void leave()
     {
         if (P::um_quiet_leave(&activity))
             judge();
+    }
+
+    /* As umbra_release(). */
+    void release()
+    {
+        bool quiet;
+
+        if (P::um_quiet_leave_others(&activity))
+            return;
+        lock.lock($);
+        RL_ASSERT(um_plain_read(verdicts) == 0);
+        quiet = P::um_quiet_leave(&activity) && judge_locked();
+        lock.unlock($);
+        tell(quiet);
     }
 
     void run_core(int self)
@@ -140,7 +169,48 @@ template <class P, int Hops, int Sent> struct with_holder : house<P> {
         }
         if (Sent > 0)
             this->send(1, 1, Sent);
-        this->leave();
+        this->release();
+    }
+};
+
+/* Besides, one who only waits: core 0's message is a signal to what both use. */
+template <class P, int Hops> struct with_helper : house<P> {
+    enum { FREE, HELD, LEFT };
+    um_atomic_u32 held;
+
+    with_helper() : house<P>(0, 1)
+    {
+        um_atomic_store(&held, FREE, relaxed);
+    }
+
+    void receive(int message)
+    {
+        uint32_t seen = HELD;
+
+        if (message == 1) {
+            house<P>::receive(message);
+            return;
+        }
+        if (um_atomic_cas(&held, &seen, (uint32_t)LEFT, acq_rel, acquire))
+            return; /* still under way, in the helper's hands */
+        this->send(1, 1, Hops);
+        this->under_way--;
+    }
+
+    void thread(int index)
+    {
+        if (index < CORES) {
+            this->run_core(index);
+            return;
+        }
+        P::um_quiet_call(&this->outside);
+        um_atomic_store(&held, HELD, relaxed);
+        if (um_atomic_exchange(&held, FREE, acq_rel) == LEFT) {
+            this->send(1, 1, Hops);
+            this->under_way--;
+        }
+        if (P::um_quiet_call_ends(&this->outside))
+            this->judge();
     }
 };
 
@@ -154,6 +224,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"to and fro and to", make_world<cores_only<P, 3>>, 2, 0, false, 3, 100000},
         {"a holder", make_world<with_holder<P, 0, 0>>, 3, 0, false, 2, 100000},
         {"a holder sends", make_world<with_holder<P, 0, 1>>, 3, 0, false, 2, 200000},
+        {"who waits sends", make_world<with_helper<P, 1>>, 3, 0, false, 2, 200000},
+        {"who waits sends, and back", make_world<with_helper<P, 2>>, 3, 0, false, 0, 200000},
         {"both", make_world<with_holder<P, 2, 1>>, 3, 0, false, 2, 300000},
     };
 

@@ -209,7 +209,7 @@ Test(continued, after_its_end_is_for_nobody)
 
 static _Atomic(struct um_fiber *) seen_block;
 static _Atomic uint64_t seen_generation;
-static _Atomic int enough;
+static _Atomic int enough, stopped_looking;
 
 static void *continues_what_it_sees(void *arg)
 {
@@ -219,6 +219,7 @@ static void *continues_what_it_sees(void *arg)
         if (fiber.block)
             umbra_continue(fiber);
     }
+    stopped_looking = 1;
     return arg;
 }
 
@@ -235,6 +236,7 @@ static void *lives_without_a_place(void *arg)
         cr_expect_eq(umbra_join(fiber, NULL), 0);
     }
     enough = 1;
+    until(&stopped_looking); /* it holds no runtime, so this one must not end before */
     return arg;
 }
 

@@ -193,6 +193,125 @@ Test(core, who_holds_the_runtime_may_still_signal)
     umbra_runtime_destroy(runtime);
 }
 
+static _Atomic bool waiters_end;
+
+static bool never_holds(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* Waits again and again, on an event that fibers use: their signals may be left with it. */
+static void *waits_outside(void *arg)
+{
+    while (!waiters_end)
+        umbra_event_wait_until(arg, never_holds, NULL, umbra_deadline(6000));
+    return NULL;
+}
+
+static void *signals_after_yields(void *arg)
+{
+    static int turn;
+
+    for (int i = turn++ % 7; i > 0; i--)
+        umbra_yield();
+    umbra_event_signal(arg);
+    return NULL;
+}
+
+Test(core, who_only_waits_need_not_hold)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    struct umbra_runtime *runtime;
+    pthread_t thread[7]; /* more than there are processors: some are preempted at the wrong time */
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (int i = 0; i < 7; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, waits_outside, &event), 0);
+    for (int i = 0; i < 5000; i++) {
+        cr_assert_eq(umbra_spawn_with(runtime, NULL, blocks, &event, NULL), 0);
+        cr_assert_eq(umbra_spawn_with(runtime, NULL, signals_after_yields, &event, NULL), 0);
+        cr_assert_eq(umbra_runtime_wait(runtime), 0, "round %d", i);
+    }
+    waiters_end = true;
+    for (int i = 0; i < 7; i++)
+        pthread_join(thread[i], NULL);
+    umbra_runtime_destroy(runtime);
+}
+
+/* The release is the last thing a thread does to a runtime, which may be gone right after. */
+static void *spawns_and_releases(void *arg)
+{
+    umbra_spawn_with(arg, NULL, nothing, NULL, NULL);
+    umbra_release(arg);
+    return NULL;
+}
+
+Test(core, may_be_destroyed_when_the_last_holder_has_let_go)
+{
+    struct umbra_options options = {.cores = 1};
+
+    for (int i = 0; i < 200; i++) {
+        struct umbra_runtime *runtime;
+        pthread_t thread;
+
+        cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+        umbra_hold(runtime);
+        cr_assert_eq(pthread_create(&thread, NULL, spawns_and_releases, runtime), 0);
+        cr_assert_eq(umbra_runtime_wait(runtime), 0);
+        umbra_runtime_destroy(runtime);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* ---- a core's shadow ---- */
+
+struct errand {
+    struct umbra_event asked, answered;
+};
+
+static void asks_a_fiber(void *arg)
+{
+    struct errand *errand = arg;
+
+    umbra_sleep_ns(3 * MS); /* long enough for the core to have nothing to do */
+    umbra_event_signal(&errand->asked);
+    umbra_event_wait(&errand->answered);
+}
+
+static void *answers_the_shadow(void *arg)
+{
+    struct errand *errand = arg;
+
+    umbra_event_wait(&errand->asked);
+    umbra_event_signal(&errand->answered);
+    return NULL;
+}
+
+static void *joins_its_shadow(void *arg)
+{
+    struct errand errand = {.asked = UMBRA_EVENT_INIT, .answered = UMBRA_EVENT_INIT};
+    struct umbra_fiber fiber;
+
+    umbra_spawn(answers_the_shadow, &errand, &fiber);
+    umbra_yield();
+    cr_expect_eq(shadow_fork(umbra_core_shadow(), asks_a_fiber, &errand), 0);
+    cr_expect_eq(umbra_core_shadow_join(umbra_core_shadow()), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    return arg;
+}
+
+Test(core, runs_fibers_while_its_shadow_works)
+{
+    struct umbra_options options = {.cores = 1, .shadows = true, .quiet = true};
+    int error = umbra_run(&options, joins_its_shadow, NULL);
+
+    if (error == -ENODEV)
+        cr_skip_test("a single hardware thread");
+    cr_assert_eq(error, 0);
+}
+
 static void *leaves_blocked(void *arg)
 {
     struct umbra_spawn_options late = {.delay_ns = 3600 * SECOND};

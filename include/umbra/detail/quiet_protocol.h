@@ -18,7 +18,15 @@
  * inactive again since. So if all inboxes are empty every message has been worked off. A core that
  * wakes between the reads makes them differ; what it does is for its own Q1 to judge.
  *
- * Threads that push without holding are outside this argument, as documented at umbra_hold().
+ * Threads that push without holding are outside this argument, as documented at umbra_hold(). But a
+ * thread that only waits for an event need not hold, and yet may carry out a signal which a fiber
+ * has left with it (event_protocol.h), and push the fiber that this releases. So calls that may do
+ * so are counted, and Q2 looks at their number before the inboxes: no call had begun, and none that
+ * begins later has anything left with it, since nobody is active. If it is such a call that makes
+ * the judge refuse, the last of them judges again:
+ *
+ *   Q5  the judge: judging = 1       Q7  who leaves last: calls - 1
+ *   Q6  look at calls                Q8  look at judging; if 1: 0, and judge every runtime
  */
 #ifndef UMBRA_DETAIL_QUIET_PROTOCOL_H
 #define UMBRA_DETAIL_QUIET_PROTOCOL_H
@@ -44,14 +52,52 @@ UM_INLINE bool um_quiet_leave(um_atomic_u64 *activity)
     return (um_atomic_fetch_add(activity, UINT64_MAX, seq_cst) & UM_QUIET_ACTIVE) == 1;
 }
 
+/*
+ * The same for one who must not touch the word afterwards, since the runtime may end: unless it is
+ * the last. Whether it left; else it leaves and judges in one, under the runtime's lock.
+ */
+UM_INLINE bool um_quiet_leave_others(um_atomic_u64 *activity)
+{
+    uint64_t value = um_atomic_load(activity, relaxed); /* only compared */
+
+    while ((value & UM_QUIET_ACTIVE) > 1)
+        if (um_atomic_cas(activity, &value, value - 1, seq_cst, relaxed)) /* as um_quiet_leave() */
+            return true;
+    return false;
+}
+
+/* Threads that are no core, in the midst of a call that may do what others left. */
+struct um_quiet_outside {
+    um_atomic_u64 calls;   /* how many */
+    um_atomic_u32 judging; /* somebody has looked at it */
+};
+
+/* Such a call begins. */
+UM_INLINE void um_quiet_call(struct um_quiet_outside *outside)
+{
+    um_atomic_fetch_add(&outside->calls, 1, seq_cst); /* before anything is left with it */
+}
+
+/* It ends: Q7 and Q8. Whether the caller must judge, since somebody else could not. */
+UM_INLINE bool um_quiet_call_ends(struct um_quiet_outside *outside)
+{
+    return um_quiet_leave(&outside->calls) &&
+           um_atomic_load(&outside->judging, seq_cst) != 0 && /* against Q5 */
+           um_atomic_exchange(&outside->judging, 0, seq_cst) != 0;
+}
+
 /* Q2 and Q3. empty(context) looks at every inbox with seq_cst. Whether nothing can happen. */
 typedef bool um_quiet_empty(void *context);
 
-UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, um_quiet_empty *empty, void *context)
+UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, struct um_quiet_outside *outside,
+                              um_quiet_empty *empty, void *context)
 {
     uint64_t before = um_atomic_load(activity, seq_cst); /* against Q1 and Q4 */
 
-    if ((before & UM_QUIET_ACTIVE) != 0 || !empty(context))
+    if ((before & UM_QUIET_ACTIVE) != 0)
+        return false;
+    um_atomic_store(&outside->judging, 1, seq_cst);                       /* Q5 */
+    if (um_atomic_load(&outside->calls, seq_cst) != 0 || !empty(context)) /* Q6 */
         return false;
     return um_atomic_load(activity, seq_cst) == before; /* against Q4 */
 }

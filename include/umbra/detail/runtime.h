@@ -77,6 +77,9 @@ struct um_runtimes {
 
 UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
+/* Threads that are no core and do something to an event, of all runtimes. */
+UM_LINKONCE struct um_quiet_outside um_outside = {0, 0};
+
 UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
 {
     return um_core_self ? um_core_self->runtime : NULL;

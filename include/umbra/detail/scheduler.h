@@ -331,20 +331,47 @@ UM_LINKONCE bool um_runtime_empty(void *context)
     return true;
 }
 
-/* Nobody seems to be active: find out, and tell who waits for the runtime. */
-UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
+/* Nobody seems to be active: find out, and tell who waits for the runtime. Under its lock. */
+UM_LINKONCE UM_COLD void um_runtime_judge_locked(struct umbra_runtime *runtime)
 {
     uint64_t live = 0;
 
+    if (runtime->waiting == 0 || runtime->verdict != UM_VERDICT_NONE ||
+        !um_quiet_judge(&runtime->activity, &um_outside, um_runtime_empty, runtime))
+        return;
+    for (unsigned i = 0; i < runtime->cores; i++)
+        live += um_atomic_load(&runtime->core[i]->live, relaxed); /* ordered by activity */
+    runtime->verdict = live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
+    pthread_cond_broadcast(&runtime->changed);
+}
+
+UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
+{
     pthread_mutex_lock(&runtime->lock);
-    if (runtime->waiting > 0 && runtime->verdict == UM_VERDICT_NONE &&
-        um_quiet_judge(&runtime->activity, um_runtime_empty, runtime)) {
-        for (unsigned i = 0; i < runtime->cores; i++)
-            live += um_atomic_load(&runtime->core[i]->live, relaxed); /* ordered by activity */
-        runtime->verdict = live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
-        pthread_cond_broadcast(&runtime->changed);
-    }
+    um_runtime_judge_locked(runtime);
     pthread_mutex_unlock(&runtime->lock);
+}
+
+/* Around what a thread that is no core does to an event while it waits for it. */
+UM_INLINE void um_outside_call(void)
+{
+    um_quiet_call(&um_outside);
+}
+
+UM_LINKONCE UM_COLD void um_outside_judge(void)
+{
+    struct umbra_runtime *runtime;
+
+    pthread_mutex_lock(&um_runtimes.lock); /* none of them ends meanwhile */
+    for (runtime = um_atomic_load(&um_runtimes.first, relaxed); runtime; runtime = runtime->next)
+        um_runtime_judge(runtime);
+    pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+UM_INLINE void um_outside_call_ends(void)
+{
+    if (um_quiet_call_ends(&um_outside))
+        um_outside_judge();
 }
 
 /* Stage 3: nothing but a message can give this core anything to do. */

@@ -298,8 +298,13 @@ UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
 
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
 {
+    if (um_quiet_leave_others(&runtime->activity))
+        return;
+    /* No verdict, and so no end of the runtime, before the lock is free again. */
+    pthread_mutex_lock(&runtime->lock);
     if (um_quiet_leave(&runtime->activity))
-        um_runtime_judge(runtime);
+        um_runtime_judge_locked(runtime);
+    pthread_mutex_unlock(&runtime->lock);
 }
 
 UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
@@ -313,12 +318,11 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock); /* it is for those before */
     first = runtime->waiting++ == 0;
-    if (first)
+    if (first) {
         runtime->verdict = UM_VERDICT_NONE;
-    pthread_mutex_unlock(&runtime->lock);
-    if (first)
-        umbra_release(runtime);
-    pthread_mutex_lock(&runtime->lock);
+        if (um_quiet_leave(&runtime->activity))
+            um_runtime_judge_locked(runtime);
+    }
     while (runtime->verdict == UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
     verdict = runtime->verdict;
@@ -385,11 +389,20 @@ UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime 
 UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
 {
     struct umbra_core *core = um_core_self;
+    uint64_t start;
 
-    if (!core || !um_core_current(core))
+    if (!core || !um_core_current(core) || !um_fiber_on_stack(um_core_current(core)))
         return -EPERM;
-    while (!umbra_shadow_done(shadow) && (!um_ready_empty(core) || um_core_attention(core)))
+    start = umbra_cycles();
+    while (!umbra_shadow_done(shadow)) {
+        uint64_t waited = umbra_cycles() - start;
+
         umbra_yield();
+        if (waited < core->look_cycles || !um_ready_empty(core))
+            um_arch_relax();
+        else
+            umbra_sleep_until(umbra_cycles() + waited / 8);
+    }
     return shadow_join(shadow);
 }
 
