@@ -40,7 +40,8 @@
  * and then go without their functions returning; events that they waited for are to be initialised
  * anew. A thread that is no core and means to spawn, signal, continue, unlock or post while the
  * runtime is waited for must hold it (umbra_hold); so must whoever relies on signal handlers that
- * do, on whatever thread. Threads that only wait need not.
+ * do, on whatever thread, and fibers of another runtime that share events with this one. Threads
+ * that only wait need not.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H

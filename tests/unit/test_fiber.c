@@ -128,6 +128,46 @@ Test(fiber, those_of_one_spawner_begin_in_their_order)
     cr_assert_eq(run_cores(2, begin_in_their_order, NULL), 0);
 }
 
+/* A fiber asks the other core, whose it is, to join one of its own core, which is just ending. */
+static struct umbra_fiber ending;
+
+static void *ends_after_a_while(void *arg)
+{
+    uint64_t begin = umbra_cycles();
+
+    umbra_yield();
+    while (umbra_cycles() - begin < (uintptr_t)arg)
+        continue;
+    return NULL;
+}
+
+static void *joins_the_ending(void *arg)
+{
+    cr_expect_eq(umbra_join(ending, NULL), 0);
+    return arg;
+}
+
+static void *asked_while_they_end(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    uintptr_t while_cycles = 1;
+
+    for (int i = 0; i < 20000; i++) {
+        struct umbra_fiber joiner;
+
+        while_cycles = while_cycles * 75 % 65537; /* Lehmer 1951 */
+        umbra_spawn_with(NULL, &there, ends_after_a_while, (void *)(while_cycles % 3000), &ending);
+        umbra_spawn_with(NULL, &there, joins_the_ending, NULL, &joiner);
+        cr_expect_eq(umbra_join(joiner, NULL), 0);
+    }
+    return arg;
+}
+
+Test(fiber, may_end_while_another_core_is_asked_for_it)
+{
+    cr_assert_eq(run_cores(2, asked_while_they_end, NULL), 0);
+}
+
 Test(fiber, joins_from_a_third_core)
 {
     cr_assert_eq(run_cores(3, third_core_joins, NULL), 0);

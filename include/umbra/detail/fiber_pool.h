@@ -221,11 +221,11 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
 
     if (traits & UM_FIBER_NAMED)
         memset(fiber->name, 0, sizeof(fiber->name));
-    if (traits & UM_FIBER_ANYWHERE) /* relaxed: the fiber is the caller's alone */
-        um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, relaxed);
+    um_pool_reset(fiber);
+    if (traits & UM_FIBER_ANYWHERE) /* release: after the generation; pairs with um_fiber_is() */
+        um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, release);
     fiber->traits = 0;
     home = um_fiber_home(fiber);
-    um_pool_reset(fiber);
     if (home == core ||
         (traits & UM_FIBER_ANYWHERE)) /* others have been CREATED since they ended */
         /* release: after the generation; pairs with um_fiber_continue() where it has been */

@@ -62,6 +62,17 @@ UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, in
     um_node_wake(node, core);
 }
 
+/* A fiber that has ended was asked for; it is still in nobody else's hands. */
+UM_LINKONCE void um_join_answer(struct umbra_core *core, struct um_fiber *fiber,
+                                struct um_node *node)
+{
+    if (core->watched == fiber) { /* whom the answer wakes may be of this core, and run next */
+        um_watch_end(&fiber->node.link);
+        core->watched = NULL;
+    }
+    um_join_reply(core, node, 0, um_join_collect(NULL, fiber));
+}
+
 /* The fiber's context is saved; its end may be known, and its memory used again. */
 UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
@@ -71,7 +82,7 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
     fiber->node.arg = result;
     if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life, while it is at hand */
-        if ((done & UM_DONE_TAG) != UM_DONE_ASKED && um_ready_empty(core)) {
+        if (um_ready_empty(core)) {
             core->watched = fiber;
             um_watch_begin(&fiber->node.link);
         }
@@ -83,7 +94,7 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
     if ((done & UM_DONE_TAG) == UM_DONE_JOINED)
         um_node_wake(um_done_node(done), core);
     else if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
-        um_join_reply(core, um_done_node(done), 0, um_join_collect(NULL, fiber));
+        um_join_answer(core, fiber, um_done_node(done));
     else
         um_join_collect(NULL, fiber);
 }
