@@ -21,6 +21,14 @@
 
 #include <signal.h>
 
+#if defined(__SANITIZE_THREAD__)
+#define UMBRA_UNDER_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UMBRA_UNDER_TSAN
+#endif
+#endif
+
 #ifndef UMBRA_TEST_RUNNER
 
 #include <criterion/criterion.h>

@@ -38,10 +38,11 @@
  * a fiber, nothing ever will. If fibers are still blocked or stopped then, the wait for the runtime
  * prints them and returns -EDEADLK. Their stacks stay as they are until the runtime is destroyed,
  * and then go without their functions returning; events that they waited for are to be initialised
- * anew. A thread that is no core and means to spawn, signal, continue, unlock or post while the
- * runtime is waited for must hold it (umbra_hold); so must whoever relies on signal handlers that
- * do, on whatever thread, and fibers of another runtime that share events with this one. Threads
- * that only wait need not.
+ * anew. A thread that is no core and means to spawn, or to do what may wake a fiber (signal,
+ * continue, unlock, post, notify, be the last at a barrier or latch) while the runtime is waited
+ * for must hold it (umbra_hold); so must whoever relies on signal handlers that do, on whatever
+ * thread, and fibers of another runtime that share events with this one. Threads that only wait
+ * need not.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H

@@ -184,7 +184,7 @@ struct UM_ALIGNED(64) um_fiber {
     struct um_context context;
     struct um_link ready;   /* in the ready queue */
     um_atomic_u32 state;    /* enum umbra_fiber_state, but for executing; home core; all read */
-    uint32_t flags;         /* home core, during a life */
+    um_atomic_u32 flags;    /* home core, during a life; a late permit's, by comparing */
     struct um_fiber *ahead; /* a few places on in the core's list of idle fibers: a hint, or NULL */
 
     /* what another core touches to start it, and a signaller to wake it */
@@ -323,7 +323,7 @@ UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
  * acquire: see um_fiber_is() */
 UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
 {
-    return um_fiber_get_state(fiber) == UMBRA_FIBER_TERMINATED ||
+    return um_atomic_load(&fiber->state, acquire) == UMBRA_FIBER_TERMINATED ||
            (um_atomic_load(&fiber->node.done, acquire) & UM_DONE_TAG) == UM_DONE_FINISHED;
 }
 
@@ -345,6 +345,17 @@ UM_INLINE bool um_fiber_is(struct umbra_fiber handle, enum umbra_fiber_state sta
            um_fiber_generation(handle.block) == handle.generation;
 }
 
+/* relaxed, both: the home core's own */
+UM_INLINE uint32_t um_fiber_flags(const struct um_fiber *fiber)
+{
+    return um_atomic_load(&fiber->flags, relaxed);
+}
+
+UM_INLINE void um_fiber_set_flags(struct um_fiber *fiber, uint32_t flags)
+{
+    um_atomic_store(&fiber->flags, flags, relaxed);
+}
+
 /* The flags of a permit for one life: one that comes late is not mistaken for the next life's. */
 UM_INLINE uint32_t um_fiber_permit(uint64_t generation)
 {
@@ -354,7 +365,7 @@ UM_INLINE uint32_t um_fiber_permit(uint64_t generation)
 /* Whether it has a permit, if any, for the life that it leads. The home core. */
 UM_INLINE bool um_fiber_permitted(const struct um_fiber *fiber)
 {
-    return (fiber->flags & ~UM_FIBER_LOCAL) == um_fiber_permit(um_fiber_generation(fiber));
+    return (um_fiber_flags(fiber) & ~UM_FIBER_LOCAL) == um_fiber_permit(um_fiber_generation(fiber));
 }
 
 UM_INLINE struct umbra_core *um_fiber_home(const struct um_fiber *fiber)
@@ -438,7 +449,7 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
     if (UM_UNLIKELY(!from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
-                    (from->flags & UM_FIBER_PERMIT) || !um_fiber_on_stack(from)))
+                    (um_fiber_flags(from) & UM_FIBER_PERMIT) || !um_fiber_on_stack(from)))
         return um_transfer_slowly(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void *nothing(void *arg)
 {
@@ -238,6 +240,37 @@ Test(core, who_only_waits_need_not_hold)
     for (int i = 0; i < 7; i++)
         pthread_join(thread[i], NULL);
     umbra_runtime_destroy(runtime);
+}
+
+static int run_in_child(void)
+{
+    alarm(20);
+    return run_cores(1, nothing, NULL);
+}
+
+/* The threads that were in the midst of a call do not exist in the child. */
+Test(core, child_process_may_start_a_runtime_of_its_own)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    pthread_t thread[4];
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, waits_outside, &event), 0);
+    for (int i = 0; i < 60; i++) {
+        pid_t child = fork();
+        int status = -1;
+
+        if (child == 0)
+            _exit(run_in_child() != 0);
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert_eq(status, 0, "round %d", i);
+    }
+    waiters_end = true;
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
 }
 
 /* The release is the last thing a thread does to a runtime, which may be gone right after. */

@@ -16,14 +16,6 @@
 
 #include <umbra/shadow.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define UMBRA_UNDER_TSAN
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UMBRA_UNDER_TSAN
-#endif
-#endif
-
 /* ---- failures on order: the call with this number fails, counted down; 0: none ---- */
 
 static int fail_thread, fail_bind, fail_memory;

@@ -44,7 +44,7 @@ UM_LINKONCE int umbra_local_set(unsigned key, void *value)
         fiber->local = calloc(UMBRA_LOCAL_KEYS, sizeof(*fiber->local));
     if (!fiber->local)
         return -ENOMEM;
-    fiber->flags |= UM_FIBER_LOCAL;
+    um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_LOCAL);
     fiber->local[key] = value;
     return 0;
 }

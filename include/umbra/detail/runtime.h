@@ -73,12 +73,47 @@ struct umbra_runtime {
 struct um_runtimes {
     pthread_mutex_t lock;
     _Atomic(struct umbra_runtime *) first;
+    pthread_once_t fork_once; /* for fork_error */
+    int fork_error;           /* of pthread_atfork */
 };
 
-UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL};
+UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_ONCE_INIT,
+                                              0};
 
 /* Threads that are no core and do something to an event, of all runtimes. */
 UM_LINKONCE struct um_quiet_outside um_outside = {0, 0};
+
+/* fork(2): the child has none of the runtimes' threads, nor of those that were making a call. */
+UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
+{
+    pthread_mutex_lock(&um_runtimes.lock);
+}
+
+UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
+{
+    pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
+{
+    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, all three */
+    um_atomic_store(&um_outside.calls, 0, relaxed);
+    um_atomic_store(&um_outside.judging, 0, relaxed);
+    pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+UM_LINKONCE UM_COLD void um_runtimes_watch_forks(void)
+{
+    um_runtimes.fork_error =
+        -pthread_atfork(um_runtimes_before_fork, um_runtimes_in_parent, um_runtimes_in_child);
+}
+
+/* Before the first runtime or call from outside. 0 or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_runtimes_know_forks(void)
+{
+    pthread_once(&um_runtimes.fork_once, um_runtimes_watch_forks);
+    return um_runtimes.fork_error;
+}
 
 UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
 {
@@ -93,6 +128,15 @@ UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
 UM_INLINE struct umbra_shadow *umbra_core_shadow(void)
 {
     return um_core_self && um_core_self->more->has_shadow ? &um_core_self->more->shadow : NULL;
+}
+
+/* One more fiber begun there, or one less. The core. */
+UM_INLINE void um_core_count(struct umbra_core *core, int more)
+{
+    uint64_t live = um_atomic_load(&core->live, relaxed); /* its own */
+
+    um_atomic_store(&core->live, live + (uint64_t)more,
+                    release); /* pairs with um_runtime_empty() */
 }
 
 /* What a fiber waits for that was blocked in line: waits_at does not count, its context tells. */

@@ -45,15 +45,14 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node);
 
 UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
 {
-    /* relaxed, here and where it goes down: a count that only this core changes */
-    um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed);
+    um_core_count(core, 1);
     if (UM_UNLIKELY(fiber->timer.deadline != 0)) {
         um_timers_add(&core->timers, &fiber->timer);
     } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
         um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
     } else {
         if (UM_UNLIKELY(stopped))
-            fiber->flags = 0; /* continued before it has come here */
+            um_fiber_set_flags(fiber, 0); /* continued before it has come here */
         um_fiber_make_ready(core, fiber);
     }
 }
@@ -65,13 +64,16 @@ UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fib
     /* acquire: if the fiber is elsewhere again the generation tells; pairs with
      * um_pool_give_back() */
     uint32_t state = um_atomic_load(&fiber->state, acquire);
+    uint32_t flags = um_fiber_flags(fiber);
 
     if (um_fiber_generation(fiber) != generation || state == UMBRA_FIBER_TERMINATED)
         return;
     if (state == UMBRA_FIBER_STOPPED)
         um_fiber_make_ready(core, fiber);
-    else
-        fiber->flags = (fiber->flags & UM_FIBER_LOCAL) | um_fiber_permit(generation);
+    else /* relaxed: it is for the core itself. If that life has ended, and another one elsewhere
+            has changed the flags meanwhile, the permit is for nobody, and is not written */
+        um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_LOCAL) | um_fiber_permit(generation),
+                      relaxed, relaxed);
 }
 
 UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
@@ -250,7 +252,7 @@ UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber t
         um_ready_push(core, from);
     else
         um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
-    from->flags &= UM_FIBER_LOCAL;
+    um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_LOCAL);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_fiber_switch(core, from, to.block);
     return 0;
@@ -318,11 +320,21 @@ UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
     return umbra_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
-/* Every inbox, for the judge; see quiet_protocol.h. */
+/* Every inbox, for the judge, who learns of fibers besides; see quiet_protocol.h. */
+struct um_census {
+    struct umbra_runtime *runtime;
+    uint64_t live;
+};
+
 UM_LINKONCE bool um_runtime_empty(void *context)
 {
-    struct umbra_runtime *runtime = context;
+    struct um_census *census = context;
+    struct umbra_runtime *runtime = census->runtime;
 
+    for (unsigned i = 0; i < runtime->cores; i++)
+        /* acquire: pairs with um_core_count(): what a core counted since it became active is not
+         * seen without its activity, which is looked at again */
+        census->live += um_atomic_load(&runtime->core[i]->live, acquire);
     if (um_atomic_load(&runtime->unplaced, seq_cst))
         return false;
     for (unsigned i = 0; i < runtime->cores; i++)
@@ -334,14 +346,12 @@ UM_LINKONCE bool um_runtime_empty(void *context)
 /* Nobody seems to be active: find out, and tell who waits for the runtime. Under its lock. */
 UM_LINKONCE UM_COLD void um_runtime_judge_locked(struct umbra_runtime *runtime)
 {
-    uint64_t live = 0;
+    struct um_census census = {.runtime = runtime};
 
     if (runtime->waiting == 0 || runtime->verdict != UM_VERDICT_NONE ||
-        !um_quiet_judge(&runtime->activity, &um_outside, um_runtime_empty, runtime))
+        !um_quiet_judge(&runtime->activity, &um_outside, um_runtime_empty, &census))
         return;
-    for (unsigned i = 0; i < runtime->cores; i++)
-        live += um_atomic_load(&runtime->core[i]->live, relaxed); /* ordered by activity */
-    runtime->verdict = live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
+    runtime->verdict = census.live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
     pthread_cond_broadcast(&runtime->changed);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include <umbra/detail/event_protocol.h>
-#include <umbra/fiber.h>
+#include <umbra/detail/runtime.h>
 #include <umbra/wait.h>
 
 struct um_sleeper {
@@ -61,6 +61,8 @@ UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
+    if (um_sleepers.error == 0)
+        um_sleepers.error = um_runtimes_know_forks();
     if (um_sleepers.error == 0)
         um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
 }

@@ -33,9 +33,9 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
     bool local = (done & UM_DONE_TAG) == UM_DONE_JOINED &&
                  um_atomic_load(&um_done_node(done)->home, relaxed) == (uintptr_t)core;
 
-    um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) - 1, relaxed); /* its own */
+    um_core_count(core, -1);
     um_fiber_set_state(fiber, UMBRA_FIBER_TERMINATED);
-    fiber->flags = 0;
+    um_fiber_set_flags(fiber, 0);
     if (UM_LIKELY(local)) {
         fiber->node.arg = result;
         um_fiber_set_state(um_fiber_of_node(um_done_node(done)), UMBRA_FIBER_READY);
@@ -74,7 +74,7 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         um_fiber_fetch_ahead(fiber, -2, 1); /* what is on its stack, too */
         result = fn(fiber->node.arg);
 
-        if (UM_UNLIKELY(fiber->flags & UM_FIBER_LOCAL))
+        if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
             um_local_destroy(fiber);
         um_fiber_finish(fiber, result);
     }
@@ -105,7 +105,7 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
     core->idle_fibers = fiber->in_pool;
     um_fiber_fetch_ahead(fiber, 0, 2);
     um_fiber_prepare(fiber, core, fn, arg, handle);
-    um_atomic_store(&core->live, um_atomic_load(&core->live, relaxed) + 1, relaxed); /* its own */
+    um_core_count(core, 1);
     um_fiber_make_ready(core, fiber);
     return 0;
 }

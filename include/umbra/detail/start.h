@@ -260,6 +260,9 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
 
     if (um_core_self)
         return -EPERM;
+    error = um_runtimes_know_forks();
+    if (error != 0)
+        return error;
     if (!options)
         options = &defaults;
     runtime = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*runtime));
@@ -390,20 +393,20 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
 {
     struct umbra_core *core = um_core_self;
     uint64_t start;
+    int error;
 
     if (!core || !um_core_current(core) || !um_fiber_on_stack(um_core_current(core)))
         return -EPERM;
     start = umbra_cycles();
-    while (!umbra_shadow_done(shadow)) {
+    while ((error = umbra_shadow_join_until(shadow, 0)) == -ETIMEDOUT) { /* only looks */
         uint64_t waited = umbra_cycles() - start;
 
-        umbra_yield();
-        if (waited < core->look_cycles || !um_ready_empty(core))
-            um_arch_relax();
+        if (waited < core->look_cycles)
+            umbra_yield();
         else
             umbra_sleep_until(umbra_cycles() + waited / 8);
     }
-    return shadow_join(shadow);
+    return error;
 }
 
 #endif
