@@ -30,7 +30,8 @@ struct child_channel {
     int32_t cpus[2];                                            /* kernel writes at the start */
     uint32_t done __attribute__((aligned(CHILD_CHANNEL_LINE))); /* child writes */
     uint64_t ns;                                                /* child writes before done */
-    uint64_t verified;                                          /* likewise: functions run */
+    uint64_t own_ns;    /* likewise, of a batch that took its time itself; else 0 */
+    uint64_t verified;  /* likewise: functions run */
     uint64_t elsewhere; /* likewise: those not run by the thread that forked them */
 };
 
@@ -83,8 +84,9 @@ static inline void child_channel_serve(struct child_channel *channel,
 
         turn = child_channel_wait(&channel->turn, turn, -1);
         begin = child_channel_now_ns();
+        channel->own_ns = 0;
         batch(channel);
-        channel->ns = child_channel_now_ns() - begin;
+        channel->ns = channel->own_ns ? channel->own_ns : child_channel_now_ns() - begin;
         child_channel_post(&channel->done, turn);
     }
 }

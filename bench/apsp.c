@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * All-pairs shortest paths (examples/apsp) on two processors, block by block: the cooperative form,
+ * OpenMP's tasks with barriers and with dependences, each with the same arithmetic, at several
+ * sizes of a block. The limit is that arithmetic on both processors with everything in their
+ * caches: the time it would take for as many relaxations.
+ */
+#include "child.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <apsp_case.h>
+#include <roofline.h>
+#include <variants.h>
+
+#define VERTICES 2400
+#define VERTICES_QUICK 1200
+#define VERTICES_TINY 96
+#define ROUNDS 21
+#define ROUNDS_QUICK 5
+#define ROW_NAME 40
+
+static const size_t block_sizes[] = {120, 48, 80, 160, 240}; /* the first has the plain names */
+
+/* One problem at one size of a block, and what its rows share. */
+struct problem {
+    struct apsp_case apsp;
+    struct blocks blocks; /* to compute in; the in-process rows take turns */
+    char names[6][ROW_NAME];
+    char argument[4][64]; /* of the children */
+    struct child_program child[4];
+};
+
+#define PROBLEMS (sizeof(block_sizes) / sizeof(block_sizes[0]))
+
+static struct graph graph;
+static struct problem problems[PROBLEMS];
+
+/* ---- in this process ---- */
+
+static int run_roofline(struct bench_row *row, struct bench_batch *batch)
+{
+    const struct problem *problem = row->arg;
+    double n = (double)problem->apsp.n, relaxations = 0;
+    int error = roofline(FLOAT32, problem->apsp.block, 2, &relaxations);
+
+    batch->ns = (uint64_t)(n * n * n / relaxations * 1e9 * (double)batch->iterations);
+    batch->verified = batch->iterations;
+    return error;
+}
+
+static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
+{
+    static const struct setting two = {.processors = 2};
+    struct problem *problem = (struct problem *)row->arg;
+
+    for (uint64_t i = 0; i < batch->iterations; i++) {
+        size_t vertex;
+        uint64_t begin;
+        int error;
+
+        blocks_fill(&problem->blocks, &graph);
+        begin = bench_now_ns();
+        error = solve_ctbpa(&problem->blocks, &two, &vertex);
+        batch->ns += bench_now_ns() - begin;
+        if (error != 0)
+            return error;
+        batch->verified += apsp_checksum(&problem->blocks) == problem->apsp.checksum;
+    }
+    return 0;
+}
+
+static const struct bench_ops roofline_ops = {.run = run_roofline};
+static const struct bench_ops ctbpa_ops = {.run = run_ctbpa};
+
+/* ---- rows ---- */
+
+static struct bench_row *add(struct bench *bench, struct problem *problem, unsigned which,
+                             const char *name, const struct bench_ops *ops, const void *arg)
+{
+    bool first = problem == problems;
+    struct bench_row *row;
+
+    snprintf(problem->names[which], ROW_NAME, first ? "%s" : "%s-%zu", name, problem->apsp.block);
+    row = bench_add(bench, problem->names[which], ops, arg);
+    json_object_set_new(row->params, "n", json_integer((json_int_t)problem->apsp.n));
+    json_object_set_new(row->params, "block", json_integer((json_int_t)problem->apsp.block));
+    json_object_set_new(row->params, "type", json_string("float32"));
+    return row;
+}
+
+static void add_problem(struct bench *bench, struct problem *problem)
+{
+    static const struct {
+        const char *name, *file, *order;
+        const char *wait;
+    } openmp[] = {
+        {"openmp-gomp", "apsp-child-gomp", "tasks", "GOMP_SPINCOUNT=infinite"},
+        {"openmp-gomp-depend", "apsp-child-gomp", "depend", "GOMP_SPINCOUNT=infinite"},
+        {"openmp-llvm", "apsp-child-llvm", "tasks", "KMP_BLOCKTIME=infinite"},
+        {"openmp-llvm-depend", "apsp-child-llvm", "depend", "KMP_BLOCKTIME=infinite"},
+    };
+    struct bench_row *limit = add(bench, problem, 0, "kernel-roofline", &roofline_ops, problem);
+
+    add(bench, problem, 1, "umbra-ctbpa", &ctbpa_ops, problem)->limit = limit;
+    for (unsigned i = 0; i < 4; i++) {
+        apsp_case_write(&problem->apsp, openmp[i].order, problem->argument[i],
+                        sizeof(problem->argument[i]));
+        problem->child[i] = (struct child_program){
+            .file = openmp[i].file,
+            .argument = problem->argument[i],
+            .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
+                         "OMP_PLACES=%d", "OMP_WAIT_POLICY=active", openmp[i].wait}};
+        add(bench, problem, i + 2, openmp[i].name, &child_ops, &problem->child[i])->limit = limit;
+    }
+}
+
+/* What every way must find: as the plain one does. */
+static int expect(struct problem *problem)
+{
+    struct blocks blocks;
+    size_t vertex;
+    int error = blocks_create(&blocks, FLOAT32, graph.n, problem->apsp.block);
+
+    if (error != 0)
+        return error;
+    blocks_fill(&blocks, &graph);
+    error = solve_plain(&blocks, NULL, &vertex);
+    problem->apsp.checksum = apsp_checksum(&blocks);
+    blocks_destroy(&blocks);
+    return error;
+}
+
+static int declare(struct bench *bench)
+{
+    size_t n = bench_tiny(bench) ? VERTICES_TINY : bench_quick(bench) ? VERTICES_QUICK : VERTICES;
+    int error = apsp_case_graph(n, &graph);
+
+    for (size_t p = 0; p < PROBLEMS && error == 0; p++) {
+        struct problem *problem = &problems[p];
+
+        problem->apsp = (struct apsp_case){.n = n, .block = block_sizes[p]};
+        if (p == 0)
+            error = expect(problem);
+        else
+            problem->apsp.checksum = problems[0].apsp.checksum;
+        if (error == 0)
+            error = blocks_create(&problem->blocks, FLOAT32, n, block_sizes[p]);
+        if (error == 0)
+            add_problem(bench, problem);
+    }
+    return error;
+}
+
+static const struct bench_kernel kernel = {
+    .name = "apsp",
+    .about = "all-pairs shortest paths in blocks, on two processors",
+    .cpus = 2,
+    .rounds = ROUNDS,
+    .rounds_quick = ROUNDS_QUICK,
+    .batch = 1,
+    .declare = declare,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Finds the shortest paths between all pairs of vertices of a directed graph, in several ways, and
+ * says how long each took.
+ *
+ *     apsp [--graph FILE | --edges FILE | --random N [--degree D] [--negative] [--seed S]]
+ *          [--type float32|int32] [--block B] [--processors P] [--rounds R]
+ *          [--only NAME[,NAME ...]] [--distances FILE] [--path FROM,TO]
+ *
+ * The ways take turns, round by round; times are medians. All must find the same distances. Exit
+ * status: 0; 1 if they differ, if there is a negative cycle, or something could not be had; 2 for a
+ * bad argument or a malformed file.
+ */
+#define _GNU_SOURCE
+#include "path.h"
+#include "roofline.h"
+#include "variants.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/cpu.h>
+#include <umbra/topology.h>
+
+#define VERTICES_MOST 1000000
+#define BLOCK_MOST 4096
+#define ROUNDS_MOST 10000
+#define PATHS_MOST 100
+#define FLOAT_DIFFERENCE 1e-5 /* relative; whole numbers must be equal */
+
+static struct variant {
+    const char *name;
+    solve_fn *solve;
+    const char *about;
+    bool shown;
+    double *ms; /* one a round */
+} variants[] = {
+    {.name = "plain", .solve = solve_plain, .about = "three loops, one processor"},
+#ifdef APSP_OPENMP
+    {.name = "openmp-tasks", .solve = solve_openmp_tasks, .about = "blocks, tasks and barriers"},
+    {.name = "openmp-depend", .solve = solve_openmp_depend, .about = "blocks, tasks by dependence"},
+#endif
+    {.name = "umbra-ctbpa", .solve = solve_ctbpa, .about = "blocks, a fiber a row, no barrier"},
+};
+
+#define VARIANTS (sizeof(variants) / sizeof(variants[0]))
+
+struct options {
+    const char *dimacs, *edges; /* files */
+    size_t n;
+    double degree;
+    bool negative;
+    uint64_t seed;
+    enum element element;
+    size_t block;
+    size_t rounds;
+    const char *distances; /* file to write */
+    struct {
+        size_t from, to; /* as the graph's file numbers them */
+    } path[PATHS_MOST];
+    size_t paths;
+    struct setting setting;
+};
+
+/* ---- arguments ---- */
+
+static double number_of(const char *what, const char *text, double least, double most, bool whole)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= least && value <= most) ||
+        (whole && value != nearbyint(value))) {
+        fprintf(stderr, "apsp: %s: not a %snumber from %g to %g: '%s'\n", what,
+                whole ? "whole " : "", least, most, text);
+        exit(2);
+    }
+    return value;
+}
+
+static size_t count_of(const char *what, const char *text, double least, double most)
+{
+    return (size_t)number_of(what, text, least, most, true);
+}
+
+static void show_only(char *names)
+{
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = false;
+    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+        size_t v = 0;
+
+        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
+            v++;
+        if (v == VARIANTS) {
+            fprintf(stderr, "apsp: --only: no such way: '%s'\n", name);
+            exit(2);
+        }
+        variants[v].shown = true;
+    }
+}
+
+static void ask_path(struct options *options, const char *text)
+{
+    unsigned long long from, to;
+    char more;
+
+    if (options->paths == PATHS_MOST || sscanf(text, "%llu,%llu%c", &from, &to, &more) != 2) {
+        fprintf(stderr, "apsp: --path: not two vertices, FROM,TO: '%s'\n", text);
+        exit(2);
+    }
+    options->path[options->paths].from = (size_t)from;
+    options->path[options->paths++].to = (size_t)to;
+}
+
+static void choose_type(struct options *options, const char *text)
+{
+    if (strcmp(text, "float32") != 0 && strcmp(text, "int32") != 0) {
+        fprintf(stderr, "apsp: --type: neither float32 nor int32: '%s'\n", text);
+        exit(2);
+    }
+    options->element = strcmp(text, "int32") == 0 ? INT32 : FLOAT32;
+}
+
+static void usage(void)
+{
+    printf("usage: apsp [--graph FILE | --edges FILE | --random N] [options]\n"
+           "  --graph FILE      in the format of the DIMACS challenge, .gr\n"
+           "  --edges FILE      lines of \"from to weight\", vertices from 0\n"
+           "  --random N        N vertices, 2400 by default, and edges by chance:\n"
+           "    --degree D      so many a vertex, 50 by default\n"
+           "    --negative      some of them negative\n"
+           "    --seed S        1 by default\n"
+           "  --type T          float32 (default) or int32\n"
+           "  --block B         rows of a block, 120 by default\n"
+           "  --processors P    all by default; more than there are share them\n"
+           "  --rounds R        3 by default\n"
+           "  --only NAMES      of these ways:\n");
+    for (size_t v = 0; v < VARIANTS; v++)
+        printf("      %-14s  %s\n", variants[v].name, variants[v].about);
+    printf("  --distances FILE  writes all distances, a line a vertex\n"
+           "  --path FROM,TO    prints a shortest path; may be repeated\n");
+    exit(0);
+}
+
+static void read_options(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {
+        {"graph", required_argument, NULL, 'g'},
+        {"edges", required_argument, NULL, 'e'},
+        {"random", required_argument, NULL, 'n'},
+        {"degree", required_argument, NULL, 'd'},
+        {"negative", no_argument, NULL, '-'},
+        {"seed", required_argument, NULL, 's'},
+        {"type", required_argument, NULL, 't'},
+        {"block", required_argument, NULL, 'b'},
+        {"processors", required_argument, NULL, 'p'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"only", required_argument, NULL, 'o'},
+        {"distances", required_argument, NULL, 'w'},
+        {"path", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = true;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
+        switch (option) {
+        case 'g':
+            options->dimacs = optarg;
+            break;
+        case 'e':
+            options->edges = optarg;
+            break;
+        case 'n':
+            options->n = count_of("--random", optarg, 1, VERTICES_MOST);
+            break;
+        case 'd':
+            options->degree = number_of("--degree", optarg, 0, 10000, false);
+            break;
+        case '-':
+            options->negative = true;
+            break;
+        case 's':
+            options->seed = count_of("--seed", optarg, 0, 1e15);
+            break;
+        case 't':
+            choose_type(options, optarg);
+            break;
+        case 'b':
+            options->block = count_of("--block", optarg, 1, BLOCK_MOST);
+            break;
+        case 'p':
+            options->setting.processors = count_of("--processors", optarg, 1, 1024);
+            break;
+        case 'r':
+            options->rounds = count_of("--rounds", optarg, 1, ROUNDS_MOST);
+            break;
+        case 'o':
+            show_only(optarg);
+            break;
+        case 'w':
+            options->distances = optarg;
+            break;
+        case 'f':
+            ask_path(options, optarg);
+            break;
+        case 'h':
+            usage();
+            break;
+        default:
+            exit(2);
+        }
+    if (optind < argc) {
+        fprintf(stderr, "apsp: not an option: '%s'\n", argv[optind]);
+        exit(2);
+    }
+    if (options->dimacs && options->edges) {
+        fprintf(stderr, "apsp: one graph only, not both '%s' and '%s'\n", options->dimacs,
+                options->edges);
+        exit(2);
+    }
+}
+
+/* ---- the graph ---- */
+
+static void get_graph(const struct options *options, struct graph *graph)
+{
+    const char *path = options->dimacs ? options->dimacs : options->edges;
+    struct graph_fault fault = {0};
+    int error;
+
+    if (options->dimacs)
+        error = graph_read_dimacs(graph, path, &fault);
+    else if (options->edges)
+        error = graph_read_edges(graph, path, &fault);
+    else
+        error =
+            graph_generate(graph, options->n, options->degree, options->negative, options->seed);
+    if (error == -EINVAL && fault.line)
+        fprintf(stderr, "apsp: %s:%zu: %s\n", path, fault.line, fault.text);
+    else if (error == -EINVAL)
+        fprintf(stderr, "apsp: %s: %s\n", path, fault.text);
+    else if (error)
+        fprintf(stderr, "apsp: %s: %s\n", path ? path : "the graph", strerror(-error));
+    if (error)
+        exit(error == -ENOMEM ? 1 : 2);
+}
+
+/* Whether the numbers can hold every distance. */
+static void check_graph(const struct options *options, const struct graph *graph)
+{
+    double longest = graph_longest(graph);
+    double most = graph_has_negative(graph) ? INT32_LONGEST : INT32_NO_PATH - 1;
+
+    if (options->element == INT32 && (!graph->whole || longest > most)) {
+        fprintf(stderr,
+                graph->whole
+                    ? "apsp: --type int32: a path might be %.0f long, and %.0f is the most\n"
+                    : "apsp: --type int32: there are weights with a fraction\n",
+                longest, most);
+        exit(2);
+    }
+    for (size_t p = 0; p < options->paths; p++)
+        if (options->path[p].from - graph->first >= graph->n ||
+            options->path[p].to - graph->first >= graph->n) {
+            fprintf(stderr, "apsp: --path: the vertices are %zu to %zu: '%zu,%zu'\n", graph->first,
+                    graph->first + graph->n - 1, options->path[p].from, options->path[p].to);
+            exit(2);
+        }
+}
+
+/* ---- measuring ---- */
+
+struct run {
+    struct graph graph;
+    struct blocks blocks; /* what is computed in */
+    double *expected;     /* distances of the first way, n x n; NULL: none yet */
+    double *roofline;     /* relaxations a second, one a round */
+};
+
+static bool as_expected(double distance, double expected, bool exact)
+{
+    if (distance == expected)
+        return true;
+    return !exact && fabs(distance - expected) <= FLOAT_DIFFERENCE * fabs(expected);
+}
+
+/* Compares with the first way's distances, or keeps them. */
+static int check(struct run *run, const struct variant *variant)
+{
+    size_t n = run->graph.n;
+    bool first = !run->expected;
+
+    if (first)
+        run->expected = malloc(n * n * sizeof(*run->expected));
+    if (!run->expected) {
+        fprintf(stderr, "apsp: not enough memory to compare the distances\n");
+        return 1;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double distance = blocks_distance(&run->blocks, i, j);
+
+            if (first) {
+                run->expected[i * n + j] = distance;
+            } else if (!as_expected(distance, run->expected[i * n + j], run->graph.whole)) {
+                fprintf(stderr, "apsp: %s: from %zu to %zu: %.9g instead of %.9g\n", variant->name,
+                        i + run->graph.first, j + run->graph.first, distance,
+                        run->expected[i * n + j]);
+                return 1;
+            }
+        }
+    return 0;
+}
+
+/* One way, once. 0, or what failed has been said. */
+static int take_turn(struct run *run, struct variant *variant, const struct options *options,
+                     size_t round)
+{
+    uint64_t begin;
+    size_t vertex = 0;
+    int error;
+
+    blocks_fill(&run->blocks, &run->graph);
+    begin = umbra_now_ns();
+    error = variant->solve(&run->blocks, &options->setting, &vertex);
+    variant->ms[round] = (double)(umbra_now_ns() - begin) / 1e6;
+    if (error == -EDOM)
+        fprintf(stderr, "apsp: %s: a cycle of negative length leads through vertex %zu\n",
+                variant->name, vertex + run->graph.first);
+    else if (error)
+        fprintf(stderr, "apsp: %s: %s\n", variant->name, strerror(-error));
+    return error ? 1 : check(run, variant);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare);
+    return values[count / 2];
+}
+
+static void report(struct run *run, const struct options *options)
+{
+    double n = (double)run->graph.n;
+    double most = median(run->roofline, options->rounds);
+
+    printf("%zu vertices, %zu edges, blocks of %zu, %zu processors, %zu rounds\n", run->graph.n,
+           run->graph.edges, options->block, options->setting.processors, options->rounds);
+    printf("%-14s %10s %18s %14s\n", "", "ms", "G relaxations/s", "of the limit");
+    printf("%-14s %10s %18.1f %13s%%\n", "the limit", "", most * 1e-9, "100");
+    for (size_t v = 0; v < VARIANTS; v++)
+        if (variants[v].shown) {
+            double ms = median(variants[v].ms, options->rounds);
+
+            printf("%-14s %10.2f %18.1f %13.1f%%\n", variants[v].name, ms, n * n * n / ms * 1e-6,
+                   100 * n * n * n / ms * 1e3 / most);
+        }
+}
+
+static int measure(struct run *run, const struct options *options)
+{
+    for (size_t round = 0; round < options->rounds; round++) {
+        int error = roofline(options->element, options->block, options->setting.processors,
+                             &run->roofline[round]);
+
+        if (error) {
+            fprintf(stderr, "apsp: %s\n", strerror(-error));
+            return 1;
+        }
+        for (size_t v = 0; v < VARIANTS; v++)
+            if (variants[v].shown && take_turn(run, &variants[v], options, round) != 0)
+                return 1;
+    }
+    report(run, options);
+    return 0;
+}
+
+/* ---- answers ---- */
+
+static int write_distances(const struct run *run, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    int error = file ? 0 : errno;
+
+    for (size_t i = 0; i < run->graph.n && file; i++)
+        for (size_t j = 0; j < run->graph.n; j++)
+            fprintf(file, "%.9g%c", blocks_distance(&run->blocks, i, j),
+                    j + 1 < run->graph.n ? ' ' : '\n');
+    if (file && (fclose(file) != 0))
+        error = errno;
+    if (error)
+        fprintf(stderr, "apsp: %s: %s\n", path, strerror(error));
+    return error ? 1 : 0;
+}
+
+static int print_paths(const struct run *run, const struct options *options)
+{
+    size_t first = run->graph.first;
+    int error = 0;
+
+    for (size_t p = 0; p < options->paths && !error; p++) {
+        size_t from = options->path[p].from - first, to = options->path[p].to - first;
+        size_t *vertex, count;
+
+        error = path_find(&run->graph, &run->blocks, from, to, &vertex, &count);
+        if (error) {
+            fprintf(stderr, "apsp: --path: %s\n", strerror(-error));
+            break;
+        }
+        printf("%zu to %zu: %.9g", from + first, to + first,
+               blocks_distance(&run->blocks, from, to));
+        for (size_t i = 0; i < count; i++)
+            printf("%s%zu", i ? " -> " : ": ", vertex[i] + first);
+        printf("\n");
+        free(vertex);
+    }
+    return error ? 1 : 0;
+}
+
+/* Processors that this process may use. */
+static size_t processors_here(void)
+{
+    struct umbra_topology *topology;
+    size_t count = 1;
+
+    if (umbra_topology_create(NULL, &topology) == 0) {
+        count = umbra_topology_cpus(topology);
+        umbra_topology_destroy(topology);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {
+        .n = 2400, .degree = 50, .seed = 1, .element = FLOAT32, .block = 120, .rounds = 3};
+    struct run run = {.expected = NULL};
+    double *times;
+    int status = 1;
+
+    read_options(argc, argv, &options);
+    if (options.setting.processors == 0)
+        options.setting.processors = processors_here();
+    get_graph(&options, &run.graph);
+    check_graph(&options, &run.graph);
+    times = malloc((VARIANTS + 1) * options.rounds * sizeof(*times));
+    if (!times || blocks_create(&run.blocks, options.element, run.graph.n, options.block) != 0) {
+        fprintf(stderr, "apsp: not enough memory for %zu vertices\n", run.graph.n);
+    } else {
+        run.roofline = times + VARIANTS * options.rounds;
+        for (size_t v = 0; v < VARIANTS; v++)
+            variants[v].ms = times + v * options.rounds;
+        status = measure(&run, &options);
+        if (status == 0 && options.distances)
+            status = write_distances(&run, options.distances);
+        if (status == 0)
+            status = print_paths(&run, &options);
+    }
+    blocks_destroy(&run.blocks);
+    graph_destroy(&run.graph);
+    free(run.expected);
+    free(times);
+    return status;
+}
