@@ -5,9 +5,10 @@
  *
  *     gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P] [--sides S]
  *           [--group ROWS] [--rounds R]
+ *     gauss --matrix FILE [--rhs FILE] [--solution FILE] ...
  *
  * The ways take turns, round by round; times are medians. Exit status: 0; 1 if an answer was wrong
- * or something could not be had; 2 for a bad argument.
+ * or something could not be had; 2 for a bad argument or a malformed file.
  */
 #define _GNU_SOURCE
 #include "rows.h"
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <umbra/cpu.h>
 #include <umbra/topology.h>
@@ -51,6 +53,8 @@ struct options {
     size_t n;
     uint64_t seed;
     size_t rounds;
+    const char *generated;               /* the option that asks for a generated system, or NULL */
+    const char *matrix, *rhs, *solution; /* files, or NULL */
     struct setting setting;
 };
 
@@ -89,15 +93,76 @@ static void usage(void)
 {
     printf("usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
            "             [--sides S] [--group ROWS] [--rounds R]\n"
+           "       gauss --matrix FILE [--rhs FILE] [--solution FILE] ...\n"
            "  --size N        unknowns, 2400 by default\n"
            "  --seed S        of the system's numbers\n"
            "  --processors P  to use; all by default\n"
            "  --sides S       threads or fibers among which the rows are dealt, 160 by default\n"
            "  --group ROWS    consecutive rows that are dealt together, 1 by default\n"
-           "  --rounds R      3 by default\n");
+           "  --rounds R      3 by default\n"
+           "  --matrix FILE   coefficients, in the Matrix Market format\n"
+           "  --rhs FILE      right-hand sides, the same; by default the answer is all ones\n"
+           "  --solution FILE where to write the last answer, the same\n");
     for (size_t v = 0; v < VARIANTS; v++)
         printf("  %-14s  %s\n", variants[v].name, variants[v].about);
     exit(0);
+}
+
+static void read_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'n':
+        options->n = number_of("--size", optarg, 1, SIZE_MOST);
+        options->generated = "--size";
+        break;
+    case 's':
+        options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
+        options->generated = "--seed";
+        break;
+    case 'm':
+        options->matrix = optarg;
+        break;
+    case 'b':
+        options->rhs = optarg;
+        break;
+    case 'x':
+        options->solution = optarg;
+        break;
+    case 'o':
+        show_only(optarg);
+        break;
+    case 'p':
+        options->setting.processors = number_of("--processors", optarg, 1, 1024);
+        break;
+    case 't':
+        options->setting.sides = number_of("--sides", optarg, 1, SIDES_MOST);
+        break;
+    case 'g':
+        options->setting.group_rows = number_of("--group", optarg, 1, SIZE_MOST);
+        break;
+    case 'r':
+        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
+        break;
+    case 'h':
+        usage();
+        break;
+    default:
+        exit(2);
+    }
+}
+
+/* What options mean together. */
+static void check_options(const struct options *options)
+{
+    if (options->matrix && options->generated) {
+        fprintf(stderr, "gauss: --matrix: not with %s: '%s'\n", options->generated,
+                options->matrix);
+        exit(2);
+    }
+    if (options->rhs && !options->matrix) {
+        fprintf(stderr, "gauss: --rhs: not without --matrix: '%s'\n", options->rhs);
+        exit(2);
+    }
 }
 
 static void read_options(int argc, char **argv, struct options *options)
@@ -105,6 +170,9 @@ static void read_options(int argc, char **argv, struct options *options)
     static const struct option known[] = {
         {"size", required_argument, NULL, 'n'},
         {"seed", required_argument, NULL, 's'},
+        {"matrix", required_argument, NULL, 'm'},
+        {"rhs", required_argument, NULL, 'b'},
+        {"solution", required_argument, NULL, 'x'},
         {"only", required_argument, NULL, 'o'},
         {"processors", required_argument, NULL, 'p'},
         {"sides", required_argument, NULL, 't'},
@@ -118,38 +186,91 @@ static void read_options(int argc, char **argv, struct options *options)
     for (size_t v = 0; v < VARIANTS; v++)
         variants[v].shown = true;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        switch (option) {
-        case 'n':
-            options->n = number_of("--size", optarg, 1, SIZE_MOST);
-            break;
-        case 's':
-            options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
-            break;
-        case 'o':
-            show_only(optarg);
-            break;
-        case 'p':
-            options->setting.processors = number_of("--processors", optarg, 1, 1024);
-            break;
-        case 't':
-            options->setting.sides = number_of("--sides", optarg, 1, SIDES_MOST);
-            break;
-        case 'g':
-            options->setting.group_rows = number_of("--group", optarg, 1, SIZE_MOST);
-            break;
-        case 'r':
-            options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
-            break;
-        case 'h':
-            usage();
-            break;
-        default:
-            exit(2);
-        }
+        read_option(option, options);
     if (optind < argc) {
         fprintf(stderr, "gauss: not an option: '%s'\n", argv[optind]);
         exit(2);
     }
+    check_options(options);
+}
+
+/* ---- the system: functions give an exit status, and what failed has been said ---- */
+
+/* What there is to solve, and room to do so. */
+struct task {
+    struct mm_reader matrix, rhs;
+    struct system system, work;
+    double *x, *times;
+};
+
+static int refuse(const struct mm_reader *reader)
+{
+    fprintf(stderr, "gauss: %s\n", reader->problem);
+    return 2;
+}
+
+/* Opens the files, which say how many unknowns there are. */
+static int open_files(struct task *task, struct options *options)
+{
+    struct mm_reader *matrix = &task->matrix, *rhs = &task->rhs;
+
+    if (mm_open(matrix, options->matrix) != 0)
+        return refuse(matrix);
+    if (matrix->rows != matrix->columns) {
+        mm_refuse(matrix, "not square");
+        return refuse(matrix);
+    }
+    options->n = matrix->rows;
+    if (options->rhs && mm_open(rhs, options->rhs) != 0)
+        return refuse(rhs);
+    if (options->rhs && (rhs->rows != matrix->rows || rhs->columns != 1)) {
+        mm_refuse(rhs, "not one column with a number for each row of the matrix");
+        return refuse(rhs);
+    }
+    return 0;
+}
+
+/* Whether both systems fit: memory may be given that is not there, and missed when touched. */
+static bool memory_suffices(size_t n)
+{
+    double pages = (double)sysconf(_SC_PHYS_PAGES), page_bytes = (double)sysconf(_SC_PAGESIZE);
+
+    return pages <= 0 || 2.0 * sizeof(double) * (double)n * (double)n <= pages * page_bytes;
+}
+
+static int make_room(struct task *task, const struct options *options)
+{
+    if (memory_suffices(options->n)) {
+        task->x = malloc(options->n * sizeof(*task->x));
+        task->times = malloc(2 * VARIANTS * options->rounds * sizeof(*task->times));
+        if (task->x && task->times && system_create(&task->system, options->n) == 0 &&
+            system_create(&task->work, options->n) == 0)
+            return 0;
+    }
+    fprintf(stderr, "gauss: not enough memory for %zu unknowns\n", options->n);
+    return 1;
+}
+
+static int fill(struct task *task, const struct options *options)
+{
+    if (!options->matrix) {
+        system_generate(&task->system, options->seed);
+        return 0;
+    }
+    if (system_read(&task->system, &task->matrix) != 0)
+        return refuse(&task->matrix);
+    if (options->rhs && system_read_rhs(&task->system, &task->rhs) != 0)
+        return refuse(&task->rhs);
+    return 0;
+}
+
+static int write_solution(const struct task *task, const struct options *options)
+{
+    int error = mm_write_column(options->solution, task->x, options->n);
+
+    if (error)
+        fprintf(stderr, "gauss: --solution: %s: '%s'\n", strerror(-error), options->solution);
+    return error ? 1 : 0;
 }
 
 /* ---- measuring ---- */
@@ -159,36 +280,36 @@ static double ms_since(uint64_t begin)
     return (double)(umbra_now_ns() - begin) / 1e6;
 }
 
-/* One way, once. 0, or what failed has been said. */
-static int run(struct variant *variant, const struct system *system, struct system *work, double *x,
-               const struct options *options, size_t round)
+/* One way, once. */
+static int run(struct variant *variant, struct task *task, const struct options *options,
+               size_t round)
 {
     uint64_t begin;
     double error;
     size_t zero;
     int failed;
 
-    system_copy(work, system);
+    system_copy(&task->work, &task->system);
     begin = umbra_now_ns();
-    failed = variant->eliminate(work, &options->setting);
+    failed = variant->eliminate(&task->work, &options->setting);
     variant->eliminate_ms[round] = ms_since(begin);
     if (failed) {
         fprintf(stderr, "gauss: %s: %s\n", variant->name, strerror(-failed));
         return 1;
     }
-    zero = rows_singular(work);
-    if (zero < work->n) {
-        fprintf(stderr, "gauss: %s: the system is singular: nothing is left of pivot %zu\n",
-                variant->name, zero);
+    zero = rows_singular(&task->work);
+    if (zero < options->n) {
+        fprintf(stderr, "gauss: %s: the system is singular: nothing is left of pivot %zu of %zu\n",
+                variant->name, zero + 1, options->n);
         return 1;
     }
     begin = umbra_now_ns();
-    rows_substitute_back(work, x);
+    rows_substitute_back(&task->work, task->x);
     variant->substitute_ms[round] = ms_since(begin);
-    error = system_backward_error(system, x);
+    error = system_backward_error(&task->system, task->x);
     if (!(error <= variant->error))
         variant->error = error;
-    if (!(error <= 4 * DBL_EPSILON * (double)system->n)) {
+    if (!(error <= 4 * DBL_EPSILON * (double)options->n)) {
         fprintf(stderr, "gauss: %s: the answer is wrong: backward error %g\n", variant->name,
                 error);
         return 1;
@@ -222,12 +343,15 @@ static void report(const struct options *options)
                    median(variants[v].substitute_ms, options->rounds), variants[v].error);
 }
 
-static int measure(const struct options *options, const struct system *system, struct system *work,
-                   double *x)
+static int measure(struct task *task, const struct options *options)
 {
+    for (size_t v = 0; v < VARIANTS; v++) {
+        variants[v].eliminate_ms = task->times + 2 * v * options->rounds;
+        variants[v].substitute_ms = variants[v].eliminate_ms + options->rounds;
+    }
     for (size_t round = 0; round < options->rounds; round++)
         for (size_t v = 0; v < VARIANTS; v++)
-            if (variants[v].shown && run(&variants[v], system, work, x, options, round) != 0)
+            if (variants[v].shown && run(&variants[v], task, options, round) != 0)
                 return 1;
     report(options);
     return 0;
@@ -252,29 +376,27 @@ int main(int argc, char **argv)
                               .seed = 1,
                               .rounds = 3,
                               .setting = {.processors = 0, .sides = 160, .group_rows = 1}};
-    struct system system = {0}, work = {0};
-    double *x, *times;
-    int status = 1;
+    struct task task = {0};
+    int status = 0;
 
     read_options(argc, argv, &options);
     if (options.setting.processors == 0)
         options.setting.processors = processors_here();
-    x = malloc(options.n * sizeof(*x));
-    times = malloc(2 * VARIANTS * options.rounds * sizeof(*times));
-    if (!x || !times || system_create(&system, options.n) != 0 ||
-        system_create(&work, options.n) != 0) {
-        fprintf(stderr, "gauss: not enough memory for %zu unknowns\n", options.n);
-    } else {
-        for (size_t v = 0; v < VARIANTS; v++) {
-            variants[v].eliminate_ms = times + 2 * v * options.rounds;
-            variants[v].substitute_ms = variants[v].eliminate_ms + options.rounds;
-        }
-        system_generate(&system, options.seed);
-        status = measure(&options, &system, &work, x);
-    }
-    system_destroy(&system);
-    system_destroy(&work);
-    free(times);
-    free(x);
+    if (options.matrix)
+        status = open_files(&task, &options);
+    if (status == 0)
+        status = make_room(&task, &options);
+    if (status == 0)
+        status = fill(&task, &options);
+    if (status == 0)
+        status = measure(&task, &options);
+    if (status == 0 && options.solution)
+        status = write_solution(&task, &options);
+    mm_close(&task.matrix);
+    mm_close(&task.rhs);
+    system_destroy(&task.system);
+    system_destroy(&task.work);
+    free(task.times);
+    free(task.x);
     return status;
 }

@@ -52,9 +52,54 @@ void system_generate(struct system *system, uint64_t seed)
     }
 }
 
+int system_read(struct system *system, struct mm_reader *from)
+{
+    struct mm_entry entry;
+    int got;
+
+    memset(system->a, 0, system->n * system->stride * sizeof(double));
+    while ((got = mm_next(from, &entry)) == 1) {
+        system_row(system, entry.row)[entry.column] += entry.value;
+        if (from->symmetric && entry.row != entry.column)
+            system_row(system, entry.column)[entry.row] += entry.value;
+    }
+    for (size_t i = 0; i < system->n && got == 0; i++)
+        for (size_t j = 0; j < system->n; j++)
+            system_row(system, i)[system->n] += system_row(system, i)[j];
+    return got;
+}
+
+int system_read_rhs(struct system *system, struct mm_reader *from)
+{
+    struct mm_entry entry;
+    int got;
+
+    for (size_t i = 0; i < system->n; i++)
+        system_row(system, i)[system->n] = 0;
+    while ((got = mm_next(from, &entry)) == 1)
+        system_row(system, entry.row)[system->n] += entry.value;
+    return got;
+}
+
 void system_copy(struct system *to, const struct system *from)
 {
     memcpy(to->a, from->a, from->n * from->stride * sizeof(double));
+}
+
+double system_residual(const struct system *system, const double *x)
+{
+    double worst = 0;
+
+    for (size_t i = 0; i < system->n; i++) {
+        const double *row = system_row(system, i);
+        double residual = row[system->n];
+
+        for (size_t j = 0; j < system->n; j++)
+            residual -= row[j] * x[j];
+        if (!(fabs(residual) <= worst)) /* not a number counts, too */
+            worst = fabs(residual);
+    }
+    return worst;
 }
 
 double system_backward_error(const struct system *system, const double *x)

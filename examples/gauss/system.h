@@ -3,6 +3,8 @@
 #ifndef GAUSS_SYSTEM_H
 #define GAUSS_SYSTEM_H
 
+#include "matrix_market.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +30,19 @@ void system_destroy(struct system *system);
 /* Coefficients and right-hand sides of -1 to 1 from the seed, and diagonals that dominate. */
 void system_generate(struct system *system, uint64_t seed);
 
+/*
+ * Coefficients from an open square matrix; right-hand sides so that the answer is all ones, but for
+ * rounding. 0 or a negative errno: then from->problem says why.
+ */
+int system_read(struct system *system, struct mm_reader *from);
+
+/* Right-hand sides from an open matrix of n rows and one column. The same. */
+int system_read_rhs(struct system *system, struct mm_reader *from);
+
 void system_copy(struct system *to, const struct system *from);
+
+/* The residual's norm: the largest of |b - Ax|. */
+double system_residual(const struct system *system, const double *x);
 
 /*
  * The backward error of x: the largest residual of an equation, over the largest that |A||x| + |b|
