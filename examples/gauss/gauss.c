@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <float.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static struct variant {
     const char *about;
     bool shown;
     double *eliminate_ms, *substitute_ms; /* one a round */
-    double error;                         /* the largest */
+    double error, residual;               /* the largest */
 } variants[] = {
     {.name = "serial", .eliminate = eliminate_serial, .about = "one processor, pivot by pivot"},
 #ifdef GAUSS_OPENMP
@@ -285,7 +286,7 @@ static int run(struct variant *variant, struct task *task, const struct options 
                size_t round)
 {
     uint64_t begin;
-    double error;
+    double error, residual;
     size_t zero;
     int failed;
 
@@ -307,8 +308,9 @@ static int run(struct variant *variant, struct task *task, const struct options 
     rows_substitute_back(&task->work, task->x);
     variant->substitute_ms[round] = ms_since(begin);
     error = system_backward_error(&task->system, task->x);
-    if (!(error <= variant->error))
-        variant->error = error;
+    residual = system_residual(&task->system, task->x);
+    variant->error = fmax(variant->error, error);
+    variant->residual = fmax(variant->residual, residual);
     if (!(error <= 4 * DBL_EPSILON * (double)options->n)) {
         fprintf(stderr, "gauss: %s: the answer is wrong: backward error %g\n", variant->name,
                 error);
@@ -335,12 +337,14 @@ static void report(const struct options *options)
     printf("%zu unknowns, %zu processors, %zu sides, %zu rows a group, %zu rounds\n", options->n,
            options->setting.processors, options->setting.sides, options->setting.group_rows,
            options->rounds);
-    printf("%-14s %14s %14s %16s\n", "", "eliminate, ms", "substitute, ms", "backward error");
+    printf("%-14s %14s %14s %16s %10s\n", "", "eliminate, ms", "substitute, ms", "backward error",
+           "residual");
     for (size_t v = 0; v < VARIANTS; v++)
         if (variants[v].shown)
-            printf("%-14s %14.2f %14.2f %16.1e\n", variants[v].name,
+            printf("%-14s %14.2f %14.2f %16.1e %10.1e\n", variants[v].name,
                    median(variants[v].eliminate_ms, options->rounds),
-                   median(variants[v].substitute_ms, options->rounds), variants[v].error);
+                   median(variants[v].substitute_ms, options->rounds), variants[v].error,
+                   variants[v].residual);
 }
 
 static int measure(struct task *task, const struct options *options)

@@ -104,18 +104,17 @@ double system_residual(const struct system *system, const double *x)
 
 double system_backward_error(const struct system *system, const double *x)
 {
-    double worst = 0;
+    double residual = system_residual(system, x), a = 0, b = 0, most = 0;
 
     for (size_t i = 0; i < system->n; i++) {
         const double *row = system_row(system, i);
-        double residual = row[system->n], allowed = fabs(row[system->n]);
+        double sum = 0;
 
-        for (size_t j = 0; j < system->n; j++) {
-            residual -= row[j] * x[j];
-            allowed += fabs(row[j] * x[j]);
-        }
-        if (!(fabs(residual) <= worst * allowed)) /* not a number counts, too */
-            worst = allowed > 0 ? fabs(residual) / allowed : INFINITY;
+        for (size_t j = 0; j < system->n; j++)
+            sum += fabs(row[j]);
+        a = fmax(a, sum);
+        b = fmax(b, fabs(row[system->n]));
+        most = fmax(most, fabs(x[i]));
     }
-    return worst;
+    return residual > 0 ? residual / (a * most + b) : residual;
 }

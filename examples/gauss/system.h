@@ -45,8 +45,10 @@ void system_copy(struct system *to, const struct system *from);
 double system_residual(const struct system *system, const double *x);
 
 /*
- * The backward error of x: the largest residual of an equation, over the largest that |A||x| + |b|
- * allows for it (Oettli and Prager 1964). A few times n times 1.1e-16 is as good as can be.
+ * The backward error of x: by how much, relative to their norms, coefficients and right-hand sides
+ * had to change for x to be exact (Rigal and Gaches 1967): the residual over |A||x| + |b|, all
+ * largest norms. A few times n times 1.1e-16 is as good as can be. To ask this of each equation by
+ * itself would be too much: where it meets only zeros of the answer, their rounding is all it has.
  */
 double system_backward_error(const struct system *system, const double *x);
 
