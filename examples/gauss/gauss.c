@@ -6,6 +6,7 @@
  *     gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P] [--sides S]
  *           [--group ROWS] [--rounds R]
  *     gauss --matrix FILE [--rhs FILE] [--solution FILE] ...
+ *     gauss --pivot partial ...
  *
  * The ways take turns, round by round; times are medians. Exit status: 0; 1 if an answer was wrong
  * or something could not be had; 2 for a bad argument or a malformed file.
@@ -34,13 +35,20 @@ static struct variant {
     const char *name;
     eliminate_fn *eliminate;
     const char *about;
+    bool pivots; /* can choose them */
     bool shown;
     double *eliminate_ms, *substitute_ms; /* one a round */
     double error, residual;               /* the largest */
 } variants[] = {
-    {.name = "serial", .eliminate = eliminate_serial, .about = "one processor, pivot by pivot"},
+    {.name = "serial",
+     .eliminate = eliminate_serial,
+     .about = "one processor, pivot by pivot",
+     .pivots = true},
 #ifdef GAUSS_OPENMP
-    {.name = "openmp-rows", .eliminate = eliminate_openmp, .about = "OpenMP, a barrier a pivot"},
+    {.name = "openmp-rows",
+     .eliminate = eliminate_openmp,
+     .about = "OpenMP, a barrier a pivot",
+     .pivots = true},
 #endif
     {.name = "pthread-mu1", .eliminate = eliminate_mu1, .about = "threads, an event a pivot"},
     {.name = "pthread-mu2", .eliminate = eliminate_mu2, .about = "threads, all meet at each pivot"},
@@ -54,6 +62,7 @@ struct options {
     size_t n;
     uint64_t seed;
     size_t rounds;
+    bool named;                          /* ways are, by --only */
     const char *generated;               /* the option that asks for a generated system, or NULL */
     const char *matrix, *rhs, *solution; /* files, or NULL */
     struct setting setting;
@@ -71,6 +80,15 @@ static size_t number_of(const char *what, const char *text, size_t least, size_t
         exit(2);
     }
     return (size_t)value;
+}
+
+static bool pivoting_of(const char *text)
+{
+    if (strcmp(text, "none") != 0 && strcmp(text, "partial") != 0) {
+        fprintf(stderr, "gauss: --pivot: neither none nor partial: '%s'\n", text);
+        exit(2);
+    }
+    return strcmp(text, "partial") == 0;
 }
 
 static void show_only(char *names)
@@ -95,6 +113,7 @@ static void usage(void)
     printf("usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
            "             [--sides S] [--group ROWS] [--rounds R]\n"
            "       gauss --matrix FILE [--rhs FILE] [--solution FILE] ...\n"
+           "       gauss --pivot partial ...\n"
            "  --size N        unknowns, 2400 by default\n"
            "  --seed S        of the system's numbers\n"
            "  --processors P  to use; all by default\n"
@@ -103,7 +122,8 @@ static void usage(void)
            "  --rounds R      3 by default\n"
            "  --matrix FILE   coefficients, in the Matrix Market format\n"
            "  --rhs FILE      right-hand sides, the same; by default the answer is all ones\n"
-           "  --solution FILE where to write the last answer, the same\n");
+           "  --solution FILE where to write the last answer, the same\n"
+           "  --pivot HOW     none, by default, or partial\n");
     for (size_t v = 0; v < VARIANTS; v++)
         printf("  %-14s  %s\n", variants[v].name, variants[v].about);
     exit(0);
@@ -129,8 +149,12 @@ static void read_option(int option, struct options *options)
     case 'x':
         options->solution = optarg;
         break;
+    case 'v':
+        options->setting.pivoting = pivoting_of(optarg);
+        break;
     case 'o':
         show_only(optarg);
+        options->named = true;
         break;
     case 'p':
         options->setting.processors = number_of("--processors", optarg, 1, 1024);
@@ -149,6 +173,19 @@ static void read_option(int option, struct options *options)
         break;
     default:
         exit(2);
+    }
+}
+
+/* Ways that cannot choose pivots: an error if one was named; the others are left out. */
+static void show_pivoting(bool named)
+{
+    for (size_t v = 0; v < VARIANTS; v++) {
+        if (variants[v].shown && !variants[v].pivots && named) {
+            fprintf(stderr, "gauss: --pivot partial: cannot choose pivots: '%s'\n",
+                    variants[v].name);
+            exit(2);
+        }
+        variants[v].shown = variants[v].shown && variants[v].pivots;
     }
 }
 
@@ -174,6 +211,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"matrix", required_argument, NULL, 'm'},
         {"rhs", required_argument, NULL, 'b'},
         {"solution", required_argument, NULL, 'x'},
+        {"pivot", required_argument, NULL, 'v'},
         {"only", required_argument, NULL, 'o'},
         {"processors", required_argument, NULL, 'p'},
         {"sides", required_argument, NULL, 't'},
@@ -193,6 +231,8 @@ static void read_options(int argc, char **argv, struct options *options)
         exit(2);
     }
     check_options(options);
+    if (options->setting.pivoting)
+        show_pivoting(options->named);
 }
 
 /* ---- the system: functions give an exit status, and what failed has been said ---- */
@@ -332,11 +372,25 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
+static void report_left_out(void)
+{
+    const char *before = "without";
+
+    for (size_t v = 0; v < VARIANTS; v++)
+        if (!variants[v].pivots) {
+            printf("%s %s", before, variants[v].name);
+            before = ",";
+        }
+    printf(", which cannot choose pivots\n");
+}
+
 static void report(const struct options *options)
 {
-    printf("%zu unknowns, %zu processors, %zu sides, %zu rows a group, %zu rounds\n", options->n,
+    printf("%zu unknowns, %zu processors, %zu sides, %zu rows a group, %zu rounds%s\n", options->n,
            options->setting.processors, options->setting.sides, options->setting.group_rows,
-           options->rounds);
+           options->rounds, options->setting.pivoting ? ", partial pivoting" : "");
+    if (options->setting.pivoting && !options->named)
+        report_left_out();
     printf("%-14s %14s %14s %16s %10s\n", "", "eliminate, ms", "substitute, ms", "backward error",
            "residual");
     for (size_t v = 0; v < VARIANTS; v++)

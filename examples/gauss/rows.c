@@ -25,6 +25,27 @@ __attribute__((constructor)) static void choose_rows_apply(void)
 #endif
 }
 
+struct pivot rows_first_pivot(const struct system *system)
+{
+    struct pivot best = pivot_none(0);
+
+    for (size_t row = 0; row < system->n; row++)
+        pivot_offer_row(&best, system, row, 0);
+    return best;
+}
+
+void rows_exchange(const struct system *system, size_t row, size_t other)
+{
+    double *a = system_row(system, row), *b = system_row(system, other);
+
+    for (size_t j = 0; j <= system->n && a != b; j++) {
+        double kept = a[j];
+
+        a[j] = b[j];
+        b[j] = kept;
+    }
+}
+
 void rows_substitute_back(const struct system *system, double *x)
 {
     for (size_t i = system->n; i-- > 0;) {

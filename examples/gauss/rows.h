@@ -10,11 +10,44 @@
 
 #include "system.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /* Applies pivots `from` to `to` - 1, in this order, to a row below them. */
 typedef void rows_apply_fn(const struct system *system, size_t row, size_t from, size_t to);
 extern rows_apply_fn *rows_apply; /* chosen for this processor before main */
+
+/* The largest so far of a column's elements, and the row that has it; of equals the first. */
+struct pivot {
+    size_t row;
+    double size;
+};
+
+static inline void pivot_offer(struct pivot *best, const struct pivot *other)
+{
+    if (other->size > best->size || (other->size == best->size && other->row < best->row))
+        *best = *other;
+}
+
+static inline void pivot_offer_row(struct pivot *best, const struct system *system, size_t row,
+                                   size_t column)
+{
+    struct pivot other = {.row = row, .size = fabs(system_row(system, row)[column])};
+
+    pivot_offer(best, &other);
+}
+
+/* No element yet, so that the row stays where it is. */
+static inline struct pivot pivot_none(size_t row)
+{
+    return (struct pivot){.row = row, .size = -1};
+}
+
+/* The pivot of the first column. */
+struct pivot rows_first_pivot(const struct system *system);
+
+/* Exchanges two rows: coefficients, multipliers, right-hand side. */
+void rows_exchange(const struct system *system, size_t row, size_t other);
 
 /* Solves the triangle that elimination leaves. */
 void rows_substitute_back(const struct system *system, double *x);

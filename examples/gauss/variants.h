@@ -5,15 +5,18 @@
 
 #include "system.h"
 
+#include <stdbool.h>
+
 struct setting {
     size_t processors; /* to use */
     size_t sides;      /* threads or fibers */
     size_t group_rows; /* consecutive rows that go to one of them together */
+    bool pivoting;     /* partial: the largest of what is left of a column becomes its pivot */
 };
 
 /*
- * Takes a system to an upper triangle, its multipliers below. 0 or a negative errno. Without
- * pivoting: a zero on the diagonal gives what rows_singular() finds.
+ * Takes a system to an upper triangle, its multipliers below. 0 or a negative errno. A zero that
+ * remains on the diagonal gives what rows_singular() finds.
  */
 typedef int eliminate_fn(const struct system *system, const struct setting *setting);
 
@@ -21,6 +24,8 @@ eliminate_fn eliminate_serial; /* one row after the other, one pivot at a time *
 eliminate_fn eliminate_openmp; /* the same; each pivot's rows are shared out, with a barrier */
 
 /*
+ * These settle in advance who makes which row a pivot, and so cannot choose pivots.
+ *
  * mu1: an event for each pivot. Who has finished a row signals it; who needs a pivot waits for it,
  * and applies as many as are there. mu2: nobody begins with a pivot before all are through with the
  * one before. (Karasik and Prihozhy 2020, after Howe and Bratcher 1998.)
