@@ -13,6 +13,7 @@
 
 #include <apsp_case.h>
 #include <roofline.h>
+#include <umbra.h>
 #include <variants.h>
 
 #define VERTICES 2400
@@ -53,7 +54,7 @@ static int run_roofline(struct bench_row *row, struct bench_batch *batch)
 
 static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 {
-    static const struct setting two = {.processors = 2};
+    struct setting two = {.processors = 2, .runtime = row->state};
     struct problem *problem = (struct problem *)row->arg;
 
     for (uint64_t i = 0; i < batch->iterations; i++) {
@@ -73,7 +74,27 @@ static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 }
 
 static const struct bench_ops roofline_ops = {.run = run_roofline};
-static const struct bench_ops ctbpa_ops = {.run = run_ctbpa};
+static int start_runtime(struct bench_row *row)
+{
+    struct umbra_options options = {.topology = bench_topology(row->bench), .quiet = true};
+    struct umbra_runtime *runtime;
+    char cpus[32];
+    int error;
+
+    snprintf(cpus, sizeof(cpus), "%d,%d", bench_cpu(row->bench, 0), bench_cpu(row->bench, 1));
+    options.cpus = cpus;
+    error = umbra_runtime_create(&options, &runtime);
+    row->state = error == 0 ? runtime : NULL;
+    return error;
+}
+
+static void stop_runtime(struct bench_row *row)
+{
+    umbra_runtime_destroy(row->state);
+}
+
+static const struct bench_ops ctbpa_ops = {
+    .start = start_runtime, .run = run_ctbpa, .stop = stop_runtime};
 
 /* ---- rows ---- */
 

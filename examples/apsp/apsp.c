@@ -23,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/cpu.h>
-#include <umbra/topology.h>
+#include <umbra/core.h>
 
 #define VERTICES_MOST 1000000
 #define BLOCK_MOST 4096
@@ -444,6 +443,17 @@ static size_t processors_here(void)
     return count;
 }
 
+/* Cores that wait when nobody needs them, as the threads of OpenMP do. */
+static int start_runtime(struct setting *setting)
+{
+    struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
+    int error = umbra_runtime_create(&options, &setting->runtime);
+
+    if (error)
+        fprintf(stderr, "apsp: %zu cores: %s\n", setting->processors, strerror(-error));
+    return error ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {
@@ -464,12 +474,15 @@ int main(int argc, char **argv)
         run.roofline = times + VARIANTS * options.rounds;
         for (size_t v = 0; v < VARIANTS; v++)
             variants[v].ms = times + v * options.rounds;
-        status = measure(&run, &options);
+        status = start_runtime(&options.setting);
+        if (status == 0)
+            status = measure(&run, &options);
         if (status == 0 && options.distances)
             status = write_distances(&run, options.distances);
         if (status == 0)
             status = print_paths(&run, &options);
     }
+    umbra_runtime_destroy(options.setting.runtime);
     blocks_destroy(&run.blocks);
     graph_destroy(&run.graph);
     free(run.expected);

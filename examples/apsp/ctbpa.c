@@ -319,11 +319,22 @@ static void set_up(struct job *job)
     }
 }
 
+static int run(struct umbra_runtime *runtime, struct job *job)
+{
+    struct umbra_options options = {.cores = (unsigned)job->places, .oversubscribe = true};
+    struct umbra_spawn_options on_first = {.where = UMBRA_ON_CORE};
+    int error;
+
+    if (!runtime)
+        return umbra_run(&options, start, job);
+    error = umbra_spawn_with(runtime, &on_first, start, job, NULL);
+    return error ? error : umbra_runtime_wait(runtime);
+}
+
 int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *vertex)
 {
     size_t side = blocks->side;
     size_t places = setting->processors < side ? setting->processors : side;
-    struct umbra_options options = {.cores = (unsigned)places, .oversubscribe = true};
     struct job job = {
         .blocks = blocks, .arithmetic = arithmetic_for(blocks->element), .places = places};
     int error = blocks_create(&job.pivots, blocks->element, blocks->n, blocks->block);
@@ -336,7 +347,7 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
         error = -ENOMEM;
     if (!error) {
         set_up(&job);
-        error = umbra_run(&options, start, &job);
+        error = run(setting->runtime, &job);
         if (!error)
             error = job.error ? job.error : job.stop ? -EDOM : 0;
     }

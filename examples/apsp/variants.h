@@ -5,8 +5,11 @@
 
 #include "blocks.h"
 
+struct umbra_runtime;
+
 struct setting {
-    size_t processors; /* threads, or cores of the cooperative scheduler */
+    size_t processors;             /* threads, or cores of the cooperative scheduler */
+    struct umbra_runtime *runtime; /* with so many cores, or NULL: a new one each time */
 };
 
 /*
