@@ -4,7 +4,7 @@
  * long each took and how good its answer is.
  *
  *     gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P] [--sides S]
- *           [--group ROWS] [--rounds R]
+ *           [--group ROWS] [--block COLUMNS] [--rounds R]
  *     gauss --matrix FILE [--rhs FILE] [--solution FILE] ...
  *     gauss --pivot partial ...
  *
@@ -36,6 +36,7 @@ static struct variant {
     eliminate_fn *eliminate;
     const char *about;
     bool pivots; /* can choose them */
+    bool solves; /* leaves the answer, not a triangle */
     bool shown;
     double *eliminate_ms, *substitute_ms; /* one a round */
     double error, residual;               /* the largest */
@@ -54,6 +55,23 @@ static struct variant {
     {.name = "pthread-mu2", .eliminate = eliminate_mu2, .about = "threads, all meet at each pivot"},
     {.name = "umbra-mu1k", .eliminate = eliminate_mu1k, .about = "fibers, an event a pivot"},
     {.name = "umbra-mu2k", .eliminate = eliminate_mu2k, .about = "fibers, all meet at each pivot"},
+#ifdef GAUSS_OPENMP
+    {.name = "openmp-blocked",
+     .eliminate = eliminate_openmp_blocked,
+     .about = "OpenMP by blocks, a barrier a panel",
+     .pivots = true},
+#endif
+    {.name = "umbra-blocked",
+     .eliminate = eliminate_blocked,
+     .about = "fibers by blocks",
+     .pivots = true},
+#ifdef GAUSS_DGESV
+    {.name = "dgesv",
+     .eliminate = eliminate_dgesv,
+     .about = "LAPACK, by OpenBLAS, to the answer; pivots always",
+     .pivots = true,
+     .solves = true},
+#endif
 };
 
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
@@ -111,7 +129,7 @@ static void show_only(char *names)
 static void usage(void)
 {
     printf("usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
-           "             [--sides S] [--group ROWS] [--rounds R]\n"
+           "             [--sides S] [--group ROWS] [--block COLUMNS] [--rounds R]\n"
            "       gauss --matrix FILE [--rhs FILE] [--solution FILE] ...\n"
            "       gauss --pivot partial ...\n"
            "  --size N        unknowns, 2400 by default\n"
@@ -119,6 +137,7 @@ static void usage(void)
            "  --processors P  to use; all by default\n"
            "  --sides S       threads or fibers among which the rows are dealt, 160 by default\n"
            "  --group ROWS    consecutive rows that are dealt together, 1 by default\n"
+           "  --block COLUMNS to eliminate at a time, in the ways by blocks, 192 by default\n"
            "  --rounds R      3 by default\n"
            "  --matrix FILE   coefficients, in the Matrix Market format\n"
            "  --rhs FILE      right-hand sides, the same; by default the answer is all ones\n"
@@ -165,6 +184,9 @@ static void read_option(int option, struct options *options)
     case 'g':
         options->setting.group_rows = number_of("--group", optarg, 1, SIZE_MOST);
         break;
+    case 'k':
+        options->setting.block = number_of("--block", optarg, 1, SIZE_MOST);
+        break;
     case 'r':
         options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
         break;
@@ -206,19 +228,13 @@ static void check_options(const struct options *options)
 static void read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"size", required_argument, NULL, 'n'},
-        {"seed", required_argument, NULL, 's'},
-        {"matrix", required_argument, NULL, 'm'},
-        {"rhs", required_argument, NULL, 'b'},
-        {"solution", required_argument, NULL, 'x'},
-        {"pivot", required_argument, NULL, 'v'},
-        {"only", required_argument, NULL, 'o'},
-        {"processors", required_argument, NULL, 'p'},
-        {"sides", required_argument, NULL, 't'},
-        {"group", required_argument, NULL, 'g'},
-        {"rounds", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"size", required_argument, NULL, 'n'},     {"seed", required_argument, NULL, 's'},
+        {"matrix", required_argument, NULL, 'm'},   {"rhs", required_argument, NULL, 'b'},
+        {"solution", required_argument, NULL, 'x'}, {"pivot", required_argument, NULL, 'v'},
+        {"only", required_argument, NULL, 'o'},     {"processors", required_argument, NULL, 'p'},
+        {"sides", required_argument, NULL, 't'},    {"group", required_argument, NULL, 'g'},
+        {"block", required_argument, NULL, 'k'},    {"rounds", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -321,6 +337,12 @@ static double ms_since(uint64_t begin)
     return (double)(umbra_now_ns() - begin) / 1e6;
 }
 
+static void take_answer(const struct system *work, double *x)
+{
+    for (size_t i = 0; i < work->n; i++)
+        x[i] = system_row(work, i)[work->n];
+}
+
 /* One way, once. */
 static int run(struct variant *variant, struct task *task, const struct options *options,
                size_t round)
@@ -335,17 +357,21 @@ static int run(struct variant *variant, struct task *task, const struct options 
     failed = variant->eliminate(&task->work, &options->setting);
     variant->eliminate_ms[round] = ms_since(begin);
     if (failed) {
-        fprintf(stderr, "gauss: %s: %s\n", variant->name, strerror(-failed));
+        fprintf(stderr, "gauss: %s: %s\n", variant->name,
+                failed == -EDOM ? "the system is singular" : strerror(-failed));
         return 1;
     }
-    zero = rows_singular(&task->work);
+    zero = variant->solves ? options->n : rows_singular(&task->work);
     if (zero < options->n) {
         fprintf(stderr, "gauss: %s: the system is singular: nothing is left of pivot %zu of %zu\n",
                 variant->name, zero + 1, options->n);
         return 1;
     }
     begin = umbra_now_ns();
-    rows_substitute_back(&task->work, task->x);
+    if (variant->solves)
+        take_answer(&task->work, task->x);
+    else
+        rows_substitute_back(&task->work, task->x);
     variant->substitute_ms[round] = ms_since(begin);
     error = system_backward_error(&task->system, task->x);
     residual = system_residual(&task->system, task->x);

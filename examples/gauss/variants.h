@@ -11,6 +11,7 @@ struct setting {
     size_t processors; /* to use */
     size_t sides;      /* threads or fibers */
     size_t group_rows; /* consecutive rows that go to one of them together */
+    size_t block;      /* columns of a panel (blocks.h); 0: the default */
     bool pivoting;     /* partial: the largest of what is left of a column becomes its pivot */
 };
 
@@ -34,5 +35,12 @@ eliminate_fn eliminate_mu1; /* threads, and the operating system's events */
 eliminate_fn eliminate_mu2;
 eliminate_fn eliminate_mu1k; /* fibers: transfer on a core, events between cores */
 eliminate_fn eliminate_mu2k;
+
+/* By blocks of columns, with products of matrices (blocks.h): how one would do it in practice. */
+eliminate_fn eliminate_openmp_blocked; /* a barrier a panel */
+eliminate_fn eliminate_blocked;        /* fibers, without barriers */
+
+/* Goes on to the answer, which takes the right-hand side's place. -EDOM: singular. */
+eliminate_fn eliminate_dgesv;
 
 #endif
