@@ -8,7 +8,7 @@
  * side is one more, the last. Panel k is applied to the strips of panel k + 1 and all after them.
  *
  *   panel    0            1            2         right-hand side
- *   strips   0 1 2 3      4 5 6 7      8 9       10
+ *   strips   0 1          2 3          4         5
  */
 #ifndef GAUSS_BLOCKS_H
 #define GAUSS_BLOCKS_H
@@ -16,7 +16,7 @@
 #include "system.h"
 #include "variants.h"
 
-#define BLOCKS_STRIP 48 /* columns of a strip, at most: whole tiles of every kernel */
+#define BLOCKS_STRIP 96 /* columns of a strip, at most: whole tiles of every kernel */
 #define BLOCKS_DEFAULT                                                                             \
     192 /* columns of a panel: few passes over the matrix, and a tile's operands
                               fit into a second-level cache */

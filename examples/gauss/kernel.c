@@ -11,6 +11,7 @@
 #include "blocks.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
@@ -30,7 +31,6 @@
 #define BASE 16 /* columns that are eliminated without a product */
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 32")
 
 typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
 typedef double vec_in_memory
@@ -75,7 +75,8 @@ static void pack_group(const struct system *system, size_t row, size_t rows, siz
         from[i] = system_row(system, row + i) + column;
     if (rows == ROWS)
         for (size_t k = 0; k < depth; k++)
-            UNROLL for (size_t i = 0; i < ROWS; i++) to[k * ROWS + i] = from[i][k];
+            for (size_t i = 0; i < ROWS; i++)
+                to[k * ROWS + i] = from[i][k];
     else
         for (size_t k = 0; k < depth; k++)
             for (size_t i = 0; i < rows; i++)
@@ -105,7 +106,7 @@ static void pack(const struct system *system, const struct panel *panel)
               panel->packed + packed_below(depth));
 }
 
-/* ---- tiles: `vecs` is a constant wherever these are inlined ---- */
+/* ---- tiles: `vecs` is a constant wherever these are inlined, and the compiler unrolls ---- */
 
 /* The part of the matrix that a tile is, with fewer rows or columns at an edge. */
 struct tile {
@@ -118,17 +119,60 @@ struct tile {
 INLINE void product(vec sum[ROWS][VECS], const double *left, const double *right, size_t depth,
                     const size_t vecs)
 {
-    UNROLL for (size_t i = 0; i < ROWS; i++) UNROLL for (size_t v = 0; v < vecs; v++) sum[i][v] =
-        (vec){0};
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t v = 0; v < vecs; v++)
+            sum[i][v] = (vec){0};
     for (size_t k = 0; k < depth; k++) {
         vec b[VECS];
 
-        UNROLL for (size_t v = 0; v < vecs; v++) b[v] = load(right + v * LANES);
-        UNROLL for (size_t i = 0; i < ROWS; i++) UNROLL for (size_t v = 0; v < vecs; v++)
-            sum[i][v] += splat(left[i]) * b[v];
+        for (size_t v = 0; v < vecs; v++)
+            b[v] = load(right + v * LANES);
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t v = 0; v < vecs; v++)
+                sum[i][v] += splat(left[i]) * b[v];
         left += ROWS;
         right += vecs * LANES;
     }
+}
+
+INLINE bool is_whole(struct tile tile, const size_t vecs)
+{
+    return tile.rows == ROWS && tile.columns == vecs * LANES;
+}
+
+/* sum becomes the tile without it. */
+INLINE void take_from(struct tile tile, vec sum[ROWS][VECS], const size_t vecs)
+{
+    double part[ROWS][COLUMNS] = {{0}};
+
+    if (is_whole(tile, vecs)) {
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t v = 0; v < vecs; v++)
+                sum[i][v] = load(tile.at + i * tile.stride + v * LANES) - sum[i][v];
+        return;
+    }
+    for (size_t i = 0; i < tile.rows; i++)
+        memcpy(part[i], tile.at + i * tile.stride, tile.columns * sizeof(double));
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t v = 0; v < vecs; v++)
+            sum[i][v] = load(&part[i][v * LANES]) - sum[i][v];
+}
+
+INLINE void put(struct tile tile, vec value[ROWS][VECS], const size_t vecs)
+{
+    double part[ROWS][COLUMNS];
+
+    if (is_whole(tile, vecs)) {
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t v = 0; v < vecs; v++)
+                store(tile.at + i * tile.stride + v * LANES, value[i][v]);
+        return;
+    }
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t v = 0; v < vecs; v++)
+            store(&part[i][v * LANES], value[i][v]);
+    for (size_t i = 0; i < tile.rows; i++)
+        memcpy(tile.at + i * tile.stride, part[i], tile.columns * sizeof(double));
 }
 
 /* The tile loses left times right. */
@@ -136,64 +180,38 @@ INLINE void subtract(struct tile tile, const double *left, const double *right, 
                      const size_t vecs)
 {
     vec sum[ROWS][VECS];
-    double part[ROWS][COLUMNS];
 
     for (size_t i = 0; i < tile.rows; i++)
-        UNROLL for (size_t v = 0; v < vecs; v++)
+        for (size_t v = 0; v < vecs; v++)
             __builtin_prefetch(tile.at + i * tile.stride + v * LANES, 1);
     product(sum, left, right, depth, vecs);
-    if (tile.rows == ROWS && tile.columns == vecs * LANES) {
-        UNROLL for (size_t i = 0; i < ROWS; i++) UNROLL for (size_t v = 0; v < vecs; v++)
-        {
-            double *at = tile.at + i * tile.stride + v * LANES;
-
-            store(at, load(at) - sum[i][v]);
-        }
-        return;
-    }
-    UNROLL for (size_t i = 0; i < ROWS; i++) UNROLL for (size_t v = 0; v < vecs; v++)
-        store(&part[i][v * LANES], sum[i][v]);
-    for (size_t i = 0; i < tile.rows; i++)
-        for (size_t j = 0; j < tile.columns; j++)
-            tile.at[i * tile.stride + j] -= part[i][j];
-}
-
-/* The multipliers among a tile's own rows: that of pivot s for row i is in [s * ROWS + i]. */
-static void triangle(double to[ROWS * ROWS], const double *left, size_t rows)
-{
-    memset(to, 0, ROWS * ROWS * sizeof(double));
-    memcpy(to, left, rows * ROWS * sizeof(double));
+    take_from(tile, sum, vecs);
+    put(tile, sum, vecs);
 }
 
 /*
- * The tile's rows are pivots: those before have been applied to what is right of the panel's rows
- * above, packed from `right` on; so have they here now. Packs them, too.
+ * The tile's rows are pivots, of which the `depth` before have their places right of the panel
+ * packed from `right` on: applies those, and these to each other, and packs these, too.
  */
 INLINE void solve(struct tile tile, const double *left, double *right, size_t depth,
                   const size_t vecs)
 {
-    vec sum[ROWS][VECS];
-    double part[ROWS][COLUMNS] = {{0}};
-    double among[ROWS * ROWS];
+    vec x[ROWS][VECS];
+    double among[ROWS * ROWS] = {0}; /* the multiplier of pivot s for row i: [s * ROWS + i] */
 
-    triangle(among, left + depth * ROWS, tile.rows);
-    for (size_t i = 0; i < tile.rows; i++)
-        memcpy(part[i], tile.at + i * tile.stride, tile.columns * sizeof(double));
-    product(sum, left, right, depth, vecs);
+    memcpy(among, left + depth * ROWS, tile.rows * ROWS * sizeof(double));
+    product(x, left, right, depth, vecs);
+    take_from(tile, x, vecs);
+    for (size_t i = 1; i < ROWS; i++)
+        for (size_t s = 0; s < i; s++)
+            for (size_t v = 0; v < vecs; v++)
+                x[i][v] -= splat(among[s * ROWS + i]) * x[s][v];
+    put(tile, x, vecs);
     right += depth * vecs * LANES;
-    UNROLL for (size_t i = 0; i < ROWS; i++) UNROLL for (size_t v = 0; v < vecs; v++)
-    {
-        vec x = load(&part[i][v * LANES]) - sum[i][v];
-
-        UNROLL for (size_t s = 0; s < i; s++) x -= splat(among[s * ROWS + i]) * sum[s][v];
-        sum[i][v] = x;
-        store(&part[i][v * LANES], x);
-    }
-    for (size_t i = 0; i < tile.rows; i++) {
-        memcpy(tile.at + i * tile.stride, part[i], tile.columns * sizeof(double));
-        UNROLL for (size_t v = 0; v < vecs; v++)
-            store(right + (i * vecs + v) * LANES, load(&part[i][v * LANES]));
-    }
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t v = 0; v < vecs; v++)
+            if (i < tile.rows)
+                store(right + (i * vecs + v) * LANES, x[i][v]);
 }
 
 /* ---- what a panel does to the columns right of it ---- */
@@ -269,7 +287,7 @@ static void apply(const struct system *system, const struct panel *panel, struct
 
 /* ---- the panel itself ---- */
 
-/* Applies pivot k of some columns to a row below. `columns` is a constant when it is BASE. */
+/* Applies pivot k of some columns to a row below. */
 INLINE void eliminate(double *restrict row, const double *restrict pivot, double inverse, size_t k,
                       size_t columns)
 {
@@ -280,9 +298,10 @@ INLINE void eliminate(double *restrict row, const double *restrict pivot, double
         row[j] -= factor * pivot[j];
 }
 
+/* Fewer than BASE columns become that many, of zeros: so the loops are known to the compiler. */
 INLINE void eliminate_columns(const struct system *system, size_t first, const size_t columns)
 {
-    double inverse[BASE], pivot[BASE][BASE];
+    double inverse[BASE] = {0}, pivot[BASE][BASE] = {{0}}, row[BASE] = {0};
 
     for (size_t k = 0; k < columns; k++) {
         memcpy(pivot[k], system_row(system, first + k) + first, columns * sizeof(double));
@@ -292,13 +311,11 @@ INLINE void eliminate_columns(const struct system *system, size_t first, const s
         memcpy(system_row(system, first + k) + first, pivot[k], columns * sizeof(double));
     }
     for (size_t i = first + columns; i < system->n; i++) {
-        double *at = system_row(system, i) + first;
-        double row[BASE];
-
-        memcpy(row, at, columns * sizeof(double));
-        UNROLL for (size_t k = 0; k < columns; k++)
-            eliminate(row, pivot[k], inverse[k], k, columns);
-        memcpy(at, row, columns * sizeof(double));
+        memcpy(row, system_row(system, i) + first, columns * sizeof(double));
+#pragma GCC unroll 16
+        for (size_t k = 0; k < BASE; k++)
+            eliminate(row, pivot[k], inverse[k], k, BASE);
+        memcpy(system_row(system, i) + first, row, columns * sizeof(double));
     }
 }
 
