@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Elimination by blocks on all cores, without a barrier. Each core has one fiber, which takes what
- * is next: panel by panel, and for each the strips from left to right. Who finds that a panel is up
- * to date factors it while the others are still busy with the strips farther right.
+ * is next: panel by panel, and for each the strips from left to right, first those that it had for
+ * the panel before. Who finds that a panel is up to date factors it while the others are still busy
+ * with the strips farther right.
  *
  *   event            signaled when                       waits for it
  *   factored[k]      panel k is factored and packed      who applies it
@@ -28,18 +29,17 @@
 /* How far a panel has come. On a line of its own: all cores write it. */
 struct progress {
     _Alignas(UMBRA_CACHE_LINE) _Atomic size_t outdated; /* its strips that lack the panel before */
-    _Atomic size_t next;                                /* the strip to apply it to next */
     _Atomic size_t unapplied; /* strips that it is still to be applied to */
 };
 
 struct job {
     struct blocks blocks;
     struct progress *progress; /* by panel */
+    _Atomic size_t *taken;     /* by strip: panels that were, or are being, applied to it */
     struct umbra_event *factored;
     struct umbra_event *applied;
     struct umbra_event *updated; /* BUFFERS a strip */
     size_t cores;
-    int error; /* of spawning: the cores that are there do the work */
 };
 
 static struct umbra_event *updated(const struct job *job, size_t k, size_t strip)
@@ -74,15 +74,30 @@ static void apply(struct job *job, size_t k, size_t strip)
         factor(job, k + 1);
 }
 
+/* Whether strip s is the caller's to apply panel k to. */
+static bool take(struct job *job, size_t k, size_t strip)
+{
+    size_t before = k;
+
+    return atomic_compare_exchange_strong(&job->taken[strip], &before, k + 1);
+}
+
+/* The core's own strips, the same for each panel, are in its caches; then those of late cores. */
 static void *work(void *arg)
 {
     struct job *job = arg;
-    size_t strip;
+    size_t core = (size_t)umbra_core_index(), strips = job->blocks.strips;
 
     for (size_t k = 0; k < job->blocks.panels; k++) {
+        size_t first = blocks_first_strip(&job->blocks, k + 1);
+
         umbra_event_wait(&job->factored[k]);
-        while ((strip = atomic_fetch_add(&job->progress[k].next, 1)) < job->blocks.strips)
-            apply(job, k, strip);
+        for (size_t s = first; s < strips; s++)
+            if (s % job->cores == core && take(job, k, s))
+                apply(job, k, s);
+        for (size_t s = first; s < strips; s++)
+            if (take(job, k, s))
+                apply(job, k, s);
     }
     return NULL;
 }
@@ -113,20 +128,22 @@ static int set_up(struct job *job)
     size_t panels = job->blocks.panels, strips = job->blocks.strips;
 
     job->progress = array(panels, sizeof(*job->progress));
+    job->taken = calloc(strips, sizeof(*job->taken));
     job->factored = array(panels, sizeof(*job->factored));
     job->applied = array(panels, sizeof(*job->applied));
     job->updated = array(strips * BUFFERS, sizeof(*job->updated));
-    if (!job->progress || !job->factored || !job->applied || !job->updated)
+    if (!job->progress || !job->taken || !job->factored || !job->applied || !job->updated)
         return -ENOMEM;
     for (size_t k = 0; k < panels; k++) {
         size_t first = blocks_first_strip(&job->blocks, k + 1);
 
         umbra_event_init(&job->factored[k], true);
         umbra_event_init(&job->applied[k], true);
-        atomic_init(&job->progress[k].next, first);
         atomic_init(&job->progress[k].unapplied, strips - first);
         atomic_init(&job->progress[k].outdated, first - blocks_first_strip(&job->blocks, k));
     }
+    for (size_t s = 0; s < strips; s++)
+        atomic_init(&job->taken[s], 0);
     for (size_t s = 0; s < strips * BUFFERS; s++)
         umbra_event_init(&job->updated[s], false);
     return 0;
@@ -143,6 +160,7 @@ int eliminate_blocked(const struct system *system, const struct setting *setting
     if (!error)
         error = umbra_run(&options, start, &job);
     free(job.progress);
+    free(job.taken);
     free(job.factored);
     free(job.applied);
     free(job.updated);
