@@ -45,7 +45,8 @@ static int run_roofline(struct bench_row *row, struct bench_batch *batch)
 {
     const struct problem *problem = row->arg;
     double n = (double)problem->apsp.n, relaxations = 0;
-    int error = roofline(FLOAT32, problem->apsp.block, 2, &relaxations);
+    int cpus[] = {bench_cpu(row->bench, 0), bench_cpu(row->bench, 1)};
+    int error = roofline(&problem->blocks, cpus, 2, &relaxations);
 
     batch->ns = (uint64_t)(n * n * n / relaxations * 1e9 * (double)batch->iterations);
     batch->verified = batch->iterations;
@@ -169,6 +170,8 @@ static int declare(struct bench *bench)
             problem->apsp.checksum = problems[0].apsp.checksum;
         if (error == 0)
             error = blocks_create(&problem->blocks, FLOAT32, n, block_sizes[p]);
+        if (error == 0)
+            blocks_fill(&problem->blocks, &graph);
         if (error == 0)
             add_problem(bench, problem);
     }

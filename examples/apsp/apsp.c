@@ -29,6 +29,7 @@
 #define BLOCK_MOST 4096
 #define ROUNDS_MOST 10000
 #define PATHS_MOST 100
+#define PROCESSORS_MOST 1024
 #define FLOAT_DIFFERENCE 1e-5 /* relative; whole numbers must be equal */
 
 static struct variant {
@@ -62,6 +63,8 @@ struct options {
         size_t from, to; /* as the graph's file numbers them */
     } path[PATHS_MOST];
     size_t paths;
+    int cpu[PROCESSORS_MOST]; /* that this process may use */
+    unsigned cpus;
     struct setting setting;
 };
 
@@ -196,7 +199,7 @@ static void read_options(int argc, char **argv, struct options *options)
             options->block = count_of("--block", optarg, 1, BLOCK_MOST);
             break;
         case 'p':
-            options->setting.processors = count_of("--processors", optarg, 1, 1024);
+            options->setting.processors = count_of("--processors", optarg, 1, PROCESSORS_MOST);
             break;
         case 'r':
             options->rounds = count_of("--rounds", optarg, 1, ROUNDS_MOST);
@@ -273,6 +276,26 @@ static void check_graph(const struct options *options, const struct graph *graph
                     graph->first + graph->n - 1, options->path[p].from, options->path[p].to);
             exit(2);
         }
+}
+
+/* The processors that this process may use. 0, or it has been said why not. */
+static int get_processors(struct options *options)
+{
+    struct umbra_topology *topology;
+    int error = umbra_topology_create(NULL, &topology);
+
+    if (error) {
+        fprintf(stderr, "apsp: the processors: %s\n", strerror(-error));
+        return 1;
+    }
+    while (options->cpus < PROCESSORS_MOST && options->cpus < umbra_topology_cpus(topology)) {
+        options->cpu[options->cpus] = umbra_topology_cpu_at(topology, options->cpus)->cpu;
+        options->cpus++;
+    }
+    umbra_topology_destroy(topology);
+    if (options->setting.processors == 0)
+        options->setting.processors = options->cpus;
+    return 0;
 }
 
 /* ---- measuring ---- */
@@ -372,9 +395,14 @@ static void report(struct run *run, const struct options *options)
 
 static int measure(struct run *run, const struct options *options)
 {
+    size_t processors = options->setting.processors;
+    size_t threads = processors < options->cpus ? processors : options->cpus;
+
     for (size_t round = 0; round < options->rounds; round++) {
-        int error = roofline(options->element, options->block, options->setting.processors,
-                             &run->roofline[round]);
+        int error;
+
+        blocks_fill(&run->blocks, &run->graph);
+        error = roofline(&run->blocks, options->cpu, threads, &run->roofline[round]);
 
         if (error) {
             fprintf(stderr, "apsp: %s\n", strerror(-error));
@@ -430,19 +458,6 @@ static int print_paths(const struct run *run, const struct options *options)
     return error ? 1 : 0;
 }
 
-/* Processors that this process may use. */
-static size_t processors_here(void)
-{
-    struct umbra_topology *topology;
-    size_t count = 1;
-
-    if (umbra_topology_create(NULL, &topology) == 0) {
-        count = umbra_topology_cpus(topology);
-        umbra_topology_destroy(topology);
-    }
-    return count;
-}
-
 /* Cores that wait when nobody needs them, as the threads of OpenMP do. */
 static int start_runtime(struct setting *setting)
 {
@@ -463,8 +478,8 @@ int main(int argc, char **argv)
     int status = 1;
 
     read_options(argc, argv, &options);
-    if (options.setting.processors == 0)
-        options.setting.processors = processors_here();
+    if (get_processors(&options) != 0)
+        return 1;
     get_graph(&options, &run.graph);
     check_graph(&options, &run.graph);
     times = malloc((VARIANTS + 1) * options.rounds * sizeof(*times));

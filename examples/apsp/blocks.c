@@ -1,43 +1,42 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* See blocks.h. */
+#define _GNU_SOURCE
 #include "blocks.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* ---- arithmetic: the best that this processor can execute ---- */
 
-relax_fn relax_float32_baseline, relax_int32_baseline;
-close_fn close_float32_baseline, close_int32_baseline;
+#define DECLARE(level)                                                                             \
+    relax_fn relax_float32_##level, relax_positive_##level, relax_int32_##level;                   \
+    close_fn close_float32_##level, close_positive_##level, close_int32_##level
+
+#define ARITHMETIC(level, element, negative)                                                       \
+    ((element) == INT32 ? (struct arithmetic){relax_int32_##level, close_int32_##level}            \
+     : (negative)       ? (struct arithmetic){relax_float32_##level, close_float32_##level}        \
+                        : (struct arithmetic){relax_positive_##level, close_positive_##level})
+
+DECLARE(baseline);
 #ifdef __x86_64__
-relax_fn relax_float32_avx2, relax_int32_avx2, relax_float32_avx512, relax_int32_avx512;
-close_fn close_float32_avx2, close_int32_avx2, close_float32_avx512, close_int32_avx512;
+DECLARE(avx2);
+DECLARE(avx512);
 #endif
 
-struct arithmetic arithmetic_for(enum element element)
+struct arithmetic arithmetic_for(enum element element, bool negative)
 {
-    static const struct arithmetic baseline[] = {
-        [FLOAT32] = {relax_float32_baseline, close_float32_baseline},
-        [INT32] = {relax_int32_baseline, close_int32_baseline},
-    };
 #ifdef __x86_64__
-    static const struct arithmetic avx2[] = {
-        [FLOAT32] = {relax_float32_avx2, close_float32_avx2},
-        [INT32] = {relax_int32_avx2, close_int32_avx2},
-    };
-    static const struct arithmetic avx512[] = {
-        [FLOAT32] = {relax_float32_avx512, close_float32_avx512},
-        [INT32] = {relax_int32_avx512, close_int32_avx512},
-    };
-
     if (__builtin_cpu_supports("avx512vl"))
-        return avx512[element];
+        return ARITHMETIC(avx512, element, negative);
     if (__builtin_cpu_supports("avx2"))
-        return avx2[element];
+        return ARITHMETIC(avx2, element, negative);
 #endif
-    return baseline[element];
+    return ARITHMETIC(baseline, element, negative);
 }
 
 /* ---- storage ---- */
@@ -45,12 +44,17 @@ struct arithmetic arithmetic_for(enum element element)
 int blocks_create(struct blocks *blocks, enum element element, size_t n, size_t block)
 {
     size_t side = (n + block - 1) / block;
+    size_t bytes;
 
     *blocks = (struct blocks){.element = element, .n = n, .block = block, .side = side};
-    if (side > SIZE_MAX / side / block_bytes(block))
+    if (side > (SIZE_MAX - HUGE_PAGE) / side / block_bytes(block))
         return -ENOMEM;
-    blocks->at = aligned_alloc(64, side * side * block_bytes(block));
-    return blocks->at ? 0 : -ENOMEM;
+    bytes = (side * side * block_bytes(block) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    blocks->at = aligned_alloc(HUGE_PAGE, bytes);
+    if (!blocks->at)
+        return -ENOMEM;
+    madvise(blocks->at, bytes, MADV_HUGEPAGE); /* fewer faults; if it cannot be had, no harm */
+    return 0;
 }
 
 void blocks_destroy(struct blocks *blocks)
@@ -81,6 +85,7 @@ void blocks_fill(struct blocks *blocks, const struct graph *graph)
 {
     size_t elements = blocks->side * blocks->side * block_bytes(blocks->block) / ELEMENT_BYTES;
 
+    blocks->arithmetic = arithmetic_for(blocks->element, graph_has_negative(graph));
     for (size_t e = 0; e < elements; e++)
         if (blocks->element == FLOAT32)
             ((float *)blocks->at)[e] = INFINITY;

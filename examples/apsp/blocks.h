@@ -28,12 +28,15 @@ struct arithmetic {
     close_fn *close;
 };
 
-/* The best that this processor can execute. */
-struct arithmetic arithmetic_for(enum element element);
+/*
+ * The best that this processor can execute. Where nothing is negative, floats are compared by their
+ * bits, as whole numbers: many processors have other units for that than for adding floats.
+ */
+struct arithmetic arithmetic_for(enum element element, bool negative);
 
 /* A block's rows begin `stride` elements apart; what is beyond `block` is filled with no path. */
 #define VECTOR_ELEMENTS 8
-#define TILE_ROWS 4
+#define TILE_ROWS 8 /* at most */
 
 static inline size_t block_stride(size_t block)
 {
@@ -53,6 +56,7 @@ struct blocks {
     size_t n;
     size_t block; /* rows of a block */
     size_t side;
+    struct arithmetic arithmetic; /* since they were filled */
     char *at;
 };
 

@@ -9,10 +9,11 @@
  * rows have it applied, one fiber after the other, so that the pivot row stays in the cache; first
  * the row that is the next pivot, which is then made one at once, while the other cores still have
  * something to do. There is no barrier: who reads a pivot row reads a copy, which stays as it was
- * while its row goes on.
+ * while its row goes on, until all rows have had it applied: then a later pivot takes its place.
  *
  * Cores that are through with a pivot before the next one is there take blocks off rows of others:
- * the blocks of a row, but for the one in the pivot's column, do not depend on each other.
+ * the blocks of a row, but for the one in the pivot's column, do not depend on each other, be it that
+ * a pivot is applied to the row or that it becomes one.
  */
 #include "variants.h"
 
@@ -30,7 +31,9 @@ struct side {
     struct side *next; /* on the same core, in a ring */
     size_t row;
     size_t height; /* pivots applied, or begun with; its core's */
-    /* What others may help with: pivot + 1 and the next block to be taken, and how many are done. */
+    bool helped;   /* others may still be at work on the last of them; its core's */
+    /* What others may help with: the pivot, whether the row is becoming it, and the next block to be
+     * taken; and how many are done. */
     _Alignas(UMBRA_CACHE_LINE) _Atomic uint64_t offer;
     _Atomic size_t done;
 };
@@ -47,9 +50,11 @@ struct place {
 
 struct job {
     struct blocks *blocks;
-    struct blocks pivots; /* copies: row k as it was as pivot k */
+    char *pivots; /* copies of so many rows: row k as it was as pivot k, in the place k % COPIES */
     struct arithmetic arithmetic;
-    struct umbra_event *known; /* pivot k is there */
+    struct umbra_event *known;   /* pivot k is there */
+    struct umbra_event *applied; /* it has been applied to all rows */
+    _Atomic size_t *lacking;     /* rows that it is still to be applied to */
     struct side *side;
     struct place *place;
     char *copies; /* of the places */
@@ -60,48 +65,84 @@ struct job {
     int error;
 };
 
-#define OFFER_SHIFT 32 /* pivot + 1 above, the next block below */
-#define NAP_NS 20000   /* between looks for something to help with, at the very end */
+#define COPIES 4       /* of pivot rows: that being made, that in use, and those of stragglers */
+#define OFFER_SHIFT 32 /* the pivot above, the next block below */
+#define OFFER_PIVOT (UINT64_C(1) << 63) /* the row is becoming it */
+#define NAP_NS 20000 /* between looks for something to help with, at the very end */
 
 /* ---- blocks of a row ---- */
 
+static void *pivot_at(const struct job *job, size_t k, size_t j)
+{
+    return job->pivots + (k % COPIES * job->blocks->side + j) * block_bytes(job->blocks->block);
+}
+
 static void relax_block(const struct job *job, size_t i, size_t j, size_t k)
 {
-    if (j != k)
-        job->arithmetic.relax(block_at(job->blocks, i, j), block_at(job->blocks, i, k),
-                              block_at(&job->pivots, k, j), job->blocks->block);
+    job->arithmetic.relax(block_at(job->blocks, i, j), block_at(job->blocks, i, k),
+                          pivot_at(job, k, j), job->blocks->block);
+}
+
+/* A block of the row that becomes pivot k, and its copy. */
+static void make_block(const struct job *job, size_t k, size_t j)
+{
+    size_t bytes = block_bytes(job->blocks->block);
+    void *block = block_at(job->blocks, k, j), *copy = pivot_at(job, k, j);
+
+    memcpy(copy, block, bytes);
+    job->arithmetic.relax(copy, pivot_at(job, k, k), block, job->blocks->block);
+    memcpy(block, copy, bytes);
 }
 
 /* Takes the next block of what a row offers, and does it. Whether there was one. */
 static bool take_block(const struct job *job, struct side *side)
 {
     uint64_t offer = atomic_load_explicit(&side->offer, memory_order_relaxed);
-    size_t j;
+    size_t j, k;
 
     if ((uint32_t)offer >= job->blocks->side)
         return false;
-    /* acquire: the row, and the pivot row that its fiber has; pairs with offer_row() */
+    /* acquire: the row, and the pivot row that its fiber has; pairs with do_row() */
     offer = atomic_fetch_add_explicit(&side->offer, 1, memory_order_acquire);
     j = (uint32_t)offer;
     if (j >= job->blocks->side)
         return false;
-    relax_block(job, side->row, j, (size_t)(offer >> OFFER_SHIFT) - 1);
-    /* release: the block; pairs with await_helpers() */
+    k = (size_t)((offer & ~OFFER_PIVOT) >> OFFER_SHIFT);
+    if (j != k && offer & OFFER_PIVOT)
+        make_block(job, k, j);
+    else if (j != k)
+        relax_block(job, side->row, j, k);
+    /* release: the block; pairs with await_done() */
     atomic_fetch_add_explicit(&side->done, 1, memory_order_release);
     return true;
 }
 
-static void offer_row(struct side *side, size_t k)
+/* All of the row's blocks, with whoever helps; some may still be at work on theirs afterwards. */
+static void do_row(const struct job *job, struct side *side, uint64_t what, size_t k)
 {
     atomic_store_explicit(&side->done, 0, memory_order_relaxed); /* published by the next line */
-    atomic_store_explicit(&side->offer, (uint64_t)(k + 1) << OFFER_SHIFT, memory_order_release);
+    atomic_store_explicit(&side->offer, what | (uint64_t)k << OFFER_SHIFT, memory_order_release);
+    while (take_block(job, side))
+        continue;
+}
+
+static void await_done(const struct job *job, const struct side *side)
+{
+    while (atomic_load_explicit(&side->done, memory_order_acquire) < job->blocks->side)
+        umbra_pause();
 }
 
 /* Until all blocks of the row have had its last pivot. */
 static void await_helpers(const struct job *job, struct side *side)
 {
-    while (atomic_load_explicit(&side->done, memory_order_acquire) < job->blocks->side)
-        umbra_pause();
+    size_t k = side->height - 1;
+
+    if (!side->helped)
+        return;
+    await_done(job, side);
+    side->helped = false;
+    if (atomic_fetch_sub(&job->lacking[k], 1) == 1)
+        umbra_event_signal(&job->applied[k]);
 }
 
 static bool help_somebody(struct place *place)
@@ -124,19 +165,19 @@ static void apply_pivot(struct side *self, size_t k)
 
     await_helpers(job, self);
     memcpy(self->place->copy, first, bytes);
-    job->arithmetic.relax(first, self->place->copy, block_at(&job->pivots, k, k),
-                          job->blocks->block);
-    offer_row(self, k);
-    while (take_block(job, self))
-        continue;
+    job->arithmetic.relax(first, self->place->copy, pivot_at(job, k, k), job->blocks->block);
+    do_row(job, self, 0, k);
     self->height = k + 1;
+    self->helped = true;
 }
 
 static void stop_all(struct job *job)
 {
     job->stop = true;
-    for (size_t k = 0; k < job->blocks->side; k++)
+    for (size_t k = 0; k < job->blocks->side; k++) {
         umbra_event_signal(&job->known[k]);
+        umbra_event_signal(&job->applied[k]);
+    }
 }
 
 /* All earlier pivots have been applied to the row: it is one itself. */
@@ -144,26 +185,23 @@ static void make_pivot(struct side *self)
 {
     struct job *job = self->place->job;
     const struct blocks *blocks = job->blocks;
-    size_t bytes = block_bytes(blocks->block), k = self->row, bad;
+    size_t k = self->row, bad;
     void *closed = block_at(blocks, k, k);
 
     await_helpers(job, self);
+    if (k >= COPIES)
+        umbra_event_wait(&job->applied[k - COPIES]);
+    if (job->stop)
+        return;
     bad = job->arithmetic.close(closed, blocks->block);
     if (bad < blocks->block) {
         job->bad = k * blocks->block + bad;
         stop_all(job);
         return;
     }
-    memcpy(block_at(&job->pivots, k, k), closed, bytes);
-    for (size_t j = 0; j < blocks->side; j++) {
-        void *mine = block_at(blocks, k, j), *copy = block_at(&job->pivots, k, j);
-
-        if (j == k)
-            continue;
-        memcpy(copy, mine, bytes);
-        job->arithmetic.relax(copy, closed, mine, blocks->block);
-        memcpy(mine, copy, bytes);
-    }
+    memcpy(pivot_at(job, k, k), closed, block_bytes(blocks->block));
+    do_row(job, self, OFFER_PIVOT, k);
+    await_done(job, self);
     self->height = k + 1;
     umbra_event_signal(&job->known[k]);
 }
@@ -316,6 +354,8 @@ static void set_up(struct job *job)
             .place = place, .row = row, .next = &job->side[next], .offer = side, .done = side};
         place->sides++;
         umbra_event_init(&job->known[row], true);
+        umbra_event_init(&job->applied[row], true);
+        atomic_init(&job->lacking[row], side - 1);
     }
 }
 
@@ -335,15 +375,18 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
 {
     size_t side = blocks->side;
     size_t places = setting->processors < side ? setting->processors : side;
-    struct job job = {
-        .blocks = blocks, .arithmetic = arithmetic_for(blocks->element), .places = places};
-    int error = blocks_create(&job.pivots, blocks->element, blocks->n, blocks->block);
+    struct job job = {.blocks = blocks, .arithmetic = blocks->arithmetic, .places = places};
+    int error = 0;
 
+    job.pivots = aligned_alloc(64, COPIES * side * block_bytes(blocks->block));
     job.known = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.known));
+    job.applied = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.applied));
+    job.lacking = calloc(side, sizeof(*job.lacking));
     job.side = aligned_alloc(_Alignof(struct side), side * sizeof(*job.side));
     job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));
     job.copies = aligned_alloc(64, places * block_bytes(blocks->block));
-    if (!job.known || !job.side || !job.place || !job.copies)
+    if (!job.pivots || !job.known || !job.applied || !job.lacking || !job.side || !job.place ||
+        !job.copies)
         error = -ENOMEM;
     if (!error) {
         set_up(&job);
@@ -351,8 +394,10 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
         if (!error)
             error = job.error ? job.error : job.stop ? -EDOM : 0;
     }
-    blocks_destroy(&job.pivots);
+    free(job.pivots);
     free(job.known);
+    free(job.applied);
+    free(job.lacking);
     free(job.side);
     free(job.place);
     free(job.copies);

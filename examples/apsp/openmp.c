@@ -125,7 +125,7 @@ static void with_dependences(struct job *job)
 static int solve(struct blocks *blocks, const struct setting *setting, size_t *vertex,
                  void (*order)(struct job *))
 {
-    struct job job = {.blocks = blocks, .arithmetic = arithmetic_for(blocks->element)};
+    struct job job = {.blocks = blocks, .arithmetic = blocks->arithmetic};
 
     job.copy = aligned_alloc(64, setting->processors * block_bytes(blocks->block));
     if (!job.copy)

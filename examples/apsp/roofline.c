@@ -14,24 +14,17 @@
 
 struct worker {
     pthread_t thread;
-    size_t index;
+    int cpu;
     struct blocks blocks; /* three */
     double relaxations;   /* a second */
     pthread_barrier_t *together;
 };
 
-/* Binds the caller to one of its processors: else two might begin, and stay, on the same one. */
-static void bind_nth(size_t n)
+/* Else two might begin, and stay, on the same processor. */
+static void bind(int cpu)
 {
-    cpu_set_t allowed, one;
-    int cpu = -1;
+    cpu_set_t one;
 
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-        return;
-    n %= (size_t)CPU_COUNT(&allowed);
-    do
-        cpu++;
-    while (!CPU_ISSET(cpu, &allowed) || n-- > 0);
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     sched_setaffinity(0, sizeof(one), &one);
@@ -41,10 +34,10 @@ static void *work(void *arg)
 {
     struct worker *worker = arg;
     struct blocks *blocks = &worker->blocks;
-    relax_fn *relax = arithmetic_for(blocks->element).relax;
+    relax_fn *relax = blocks->arithmetic.relax;
     uint64_t begin, now, times = 0;
 
-    bind_nth(worker->index);
+    bind(worker->cpu);
     pthread_barrier_wait(worker->together);
     begin = umbra_now_ns();
     do {
@@ -58,21 +51,22 @@ static void *work(void *arg)
     return NULL;
 }
 
-int roofline(enum element element, size_t block, size_t threads, double *relaxations)
+int roofline(const struct blocks *like, const int *cpus, size_t threads, double *relaxations)
 {
-    struct graph complete = {.n = 2 * block};
     struct worker *worker = calloc(threads, sizeof(*worker));
     pthread_barrier_t together;
-    int error = worker ? graph_generate(&complete, 2 * block, 8, false, 1) : -ENOMEM;
+    struct graph graph = {0};
+    int error = worker ? graph_generate(&graph, 2 * like->block, 8, false, 1) : -ENOMEM;
     size_t started = 0;
 
     *relaxations = 0;
     for (size_t t = 0; t < threads && !error; t++) {
-        worker[t].index = t;
+        worker[t].cpu = cpus[t];
         worker[t].together = &together;
-        error = blocks_create(&worker[t].blocks, element, complete.n, block);
+        error = blocks_create(&worker[t].blocks, like->element, graph.n, like->block);
         if (!error)
-            blocks_fill(&worker[t].blocks, &complete);
+            blocks_fill(&worker[t].blocks, &graph);
+        worker[t].blocks.arithmetic = like->arithmetic;
     }
     if (!error) {
         pthread_barrier_init(&together, NULL, (unsigned)threads);
@@ -89,7 +83,7 @@ int roofline(enum element element, size_t block, size_t threads, double *relaxat
     }
     for (size_t t = 0; t < threads && worker; t++)
         blocks_destroy(&worker[t].blocks);
-    graph_destroy(&complete);
+    graph_destroy(&graph);
     free(worker);
     return error;
 }

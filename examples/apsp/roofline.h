@@ -7,8 +7,9 @@
 
 /*
  * Relaxations a second (c = min(c, a + b) for one triple of vertices) of so many threads, each with
- * three blocks of its own, measured for some 20 ms. 0 or a negative errno.
+ * three blocks of its own, of the size and with the arithmetic of those given, measured for some
+ * 20 ms, each on its processor. 0 or a negative errno.
  */
-int roofline(enum element element, size_t block, size_t threads, double *relaxations);
+int roofline(const struct blocks *like, const int *cpus, size_t threads, double *relaxations);
 
 #endif
