@@ -19,7 +19,7 @@
 #define VERTICES 2400
 #define VERTICES_QUICK 1200
 #define VERTICES_TINY 96
-#define ROUNDS 21
+#define ROUNDS 11
 #define ROUNDS_QUICK 5
 #define ROW_NAME 40
 
