@@ -62,6 +62,7 @@ struct um_arrival um_boost_jump(void *to, void *data)
 #ifdef UM_CONTEXT_ASAN
 void __sanitizer_start_switch_fiber(void **fake_stack, const void *low, size_t bytes);
 void __sanitizer_finish_switch_fiber(void *fake_stack, const void **low, size_t *bytes);
+void __asan_unpoison_memory_region(const volatile void *low, size_t bytes);
 #endif
 #ifdef UM_CONTEXT_TSAN
 void *__tsan_get_current_fiber(void);
@@ -199,7 +200,14 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
 #if defined(UM_CONTEXT_TSAN)
     if (c->stack_low)
         __tsan_destroy_fiber(c->sanitizer);
-#elif defined(UM_CONTEXT_VALGRIND) && !defined(UM_CONTEXT_ASAN)
+#elif defined(UM_CONTEXT_ASAN)
+    uintptr_t low = (uintptr_t)c->stack_low, high = (uintptr_t)c->stack_high;
+
+    /* frames that never returned leave marks, which whoever gets the memory next must not find; a
+     * thread's own stack is in use */
+    if (low && (uintptr_t)__builtin_frame_address(0) - low >= high - low)
+        __asan_unpoison_memory_region(c->stack_low, high - low);
+#elif defined(UM_CONTEXT_VALGRIND)
     if (c->stack_low)
         VALGRIND_STACK_DEREGISTER((uintptr_t)c->sanitizer);
 #endif

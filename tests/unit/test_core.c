@@ -369,6 +369,43 @@ Test(core, destroy_takes_blocked_and_delayed_fibers_along)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+static void *blocks_deep_down(void *arg)
+{
+    volatile char between[3][200]; /* AddressSanitizer marks what is beside them */
+
+    for (int i = 0; i < 3; i++)
+        memset((char *)between[i], i, sizeof(between[i]));
+    umbra_event_wait(arg);
+    return between[1][0] ? arg : NULL;
+}
+
+static void *uses_its_stack(void *arg)
+{
+    volatile char whole[20000];
+
+    memset((char *)whole, 1, sizeof(whole));
+    return whole[100] ? arg : NULL;
+}
+
+/* What fibers that never returned leave in their memory is nobody's business in the next runtime. */
+Test(core, may_have_fibers_where_those_of_another_stood)
+{
+    struct umbra_event never = UMBRA_EVENT_INIT;
+    struct umbra_options options = {.cores = 1, .quiet = true};
+
+    for (int i = 0; i < 10; i++) {
+        struct umbra_runtime *runtime;
+        umbra_fiber_fn *fn = i % 2 ? uses_its_stack : blocks_deep_down;
+
+        umbra_event_init(&never, false);
+        cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+        for (int f = 0; f < 40; f++)
+            cr_assert_eq(umbra_spawn_with(runtime, NULL, fn, &never, NULL), 0);
+        cr_assert_eq(umbra_runtime_wait(runtime), i % 2 ? 0 : -EDEADLK);
+        umbra_runtime_destroy(runtime);
+    }
+}
+
 /* ---- many fibers, little memory ---- */
 
 static void *thousands(void *arg)
