@@ -80,10 +80,7 @@ struct um_runtimes {
 UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_ONCE_INIT,
                                               0};
 
-/* Threads that are no core and do something to an event, of all runtimes. */
-UM_LINKONCE struct um_quiet_outside um_outside = {0, 0};
-
-/* fork(2): the child has none of the runtimes' threads, nor of those that were making a call. */
+/* fork(2): the child has none of the runtimes' threads. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
 {
     pthread_mutex_lock(&um_runtimes.lock);
@@ -96,9 +93,7 @@ UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
 
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
-    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, all three */
-    um_atomic_store(&um_outside.calls, 0, relaxed);
-    um_atomic_store(&um_outside.judging, 0, relaxed);
+    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread */
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
@@ -108,7 +103,7 @@ UM_LINKONCE UM_COLD void um_runtimes_watch_forks(void)
         -pthread_atfork(um_runtimes_before_fork, um_runtimes_in_parent, um_runtimes_in_child);
 }
 
-/* Before the first runtime or call from outside. 0 or -ENOMEM. */
+/* Before the first runtime. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_runtimes_know_forks(void)
 {
     pthread_once(&um_runtimes.fork_once, um_runtimes_watch_forks);

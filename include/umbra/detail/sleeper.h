@@ -13,7 +13,8 @@
 #include <stdlib.h>
 
 #include <umbra/detail/event_protocol.h>
-#include <umbra/detail/runtime.h>
+#include <umbra/detail/quiet_protocol.h>
+#include <umbra/fiber.h>
 #include <umbra/wait.h>
 
 struct um_sleeper {
@@ -45,6 +46,10 @@ UM_LINKONCE struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                               .once = PTHREAD_ONCE_INIT,
                                               .popping = PTHREAD_MUTEX_INITIALIZER};
 
+/* Threads that are no core and are doing something to an event: of all runtimes, since a thread does
+ * not know whose fibers wait for it. */
+UM_LINKONCE struct um_quiet_outside um_outside = {0, 0};
+
 UM_LINKONCE _Thread_local struct um_sleeper *um_sleeper_self = NULL;
 
 UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
@@ -58,11 +63,32 @@ UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
     um_sleeper_self = NULL;
 }
 
+/* fork(2): the child has none of the threads that were in the midst of something. */
+UM_LINKONCE UM_COLD void um_sleepers_before_fork(void)
+{
+    pthread_mutex_lock(&um_sleepers.lock);
+    pthread_mutex_lock(&um_sleepers.popping);
+}
+
+UM_LINKONCE UM_COLD void um_sleepers_in_parent(void)
+{
+    pthread_mutex_unlock(&um_sleepers.popping);
+    pthread_mutex_unlock(&um_sleepers.lock);
+}
+
+UM_LINKONCE UM_COLD void um_sleepers_in_child(void)
+{
+    um_atomic_store(&um_outside.calls, 0, relaxed); /* the only thread, both */
+    um_atomic_store(&um_outside.judging, 0, relaxed);
+    um_sleepers_in_parent();
+}
+
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
     if (um_sleepers.error == 0)
-        um_sleepers.error = um_runtimes_know_forks();
+        um_sleepers.error =
+            -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
     if (um_sleepers.error == 0)
         um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
 }
