@@ -39,10 +39,10 @@
  * prints them and returns -EDEADLK. Their stacks stay as they are until the runtime is destroyed,
  * and then go without their functions returning; events that they waited for are to be initialised
  * anew. A thread that is no core and means to spawn, or to do what may wake a fiber (signal,
- * continue, unlock, post, notify, be the last at a barrier or latch) while the runtime is waited
- * for must hold it (umbra_hold); so must whoever relies on signal handlers that do, on whatever
- * thread, and fibers of another runtime that share events with this one. Threads that only wait
- * need not.
+ * continue, unlock, post, notify, be the last at a barrier or latch, give up waiting for a write
+ * lock) while the runtime is waited for must hold it (umbra_hold); so must whoever relies on signal
+ * handlers that do, on whatever thread, and fibers of another runtime that share events with this
+ * one. Threads that only wait need not.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H
