@@ -23,9 +23,13 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define UMBRA_UNDER_TSAN
+#elif defined(__SANITIZE_ADDRESS__)
+#define UMBRA_UNDER_ASAN
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UMBRA_UNDER_TSAN
+#elif __has_feature(address_sanitizer)
+#define UMBRA_UNDER_ASAN
 #endif
 #endif
 
