@@ -13,14 +13,22 @@
 
 /* ---- arithmetic: the best that this processor can execute ---- */
 
+#define DECLARE_KIND(kind)                                                                         \
+    relax_fn relax_##kind;                                                                         \
+    relax_right_fn relax_right_##kind;                                                             \
+    close_fn close_##kind
+
 #define DECLARE(level)                                                                             \
-    relax_fn relax_float32_##level, relax_positive_##level, relax_int32_##level;                   \
-    close_fn close_float32_##level, close_positive_##level, close_int32_##level
+    DECLARE_KIND(float32_##level);                                                                 \
+    DECLARE_KIND(positive_##level);                                                                \
+    DECLARE_KIND(int32_##level)
+
+#define KIND(kind) ((struct arithmetic){relax_##kind, relax_right_##kind, close_##kind})
 
 #define ARITHMETIC(level, element, negative)                                                       \
-    ((element) == INT32 ? (struct arithmetic){relax_int32_##level, close_int32_##level}            \
-     : (negative)       ? (struct arithmetic){relax_float32_##level, close_float32_##level}        \
-                        : (struct arithmetic){relax_positive_##level, close_positive_##level})
+    ((element) == INT32 ? KIND(int32_##level)                                                      \
+     : (negative)       ? KIND(float32_##level)                                                    \
+                        : KIND(positive_##level))
 
 DECLARE(baseline);
 #ifdef __x86_64__

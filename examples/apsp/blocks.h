@@ -17,14 +17,21 @@ enum element { FLOAT32, INT32 };
 #define INT32_NO_PATH (INT32_MAX / 2)
 #define INT32_LONGEST (INT32_NO_PATH / 8) /* where weights are negative */
 
-/* c = min(c, a + b), as a product of matrices; c is neither a nor b. */
-typedef void relax_fn(void *c, const void *a, const void *b, size_t block);
+/* c = min(from, a + b), as a product of matrices. c may be from, but neither a nor b. */
+typedef void relax_fn(void *c, const void *from, const void *a, const void *b, size_t block);
 
-/* Shortest paths within a block. The vertex on a negative cycle that was found, or `block`. */
-typedef size_t close_fn(void *d, size_t block);
+/* c = min(c, c + b), where b has shortest paths (close_fn). */
+typedef void relax_right_fn(void *c, const void *b, size_t block);
+
+/*
+ * Shortest paths within a block; scratch is room for another. The vertex on a negative cycle that was
+ * found, or `block`.
+ */
+typedef size_t close_fn(void *d, size_t block, void *scratch);
 
 struct arithmetic {
     relax_fn *relax;
+    relax_right_fn *relax_right;
     close_fn *close;
 };
 

@@ -4,16 +4,16 @@
  * to each other directly, and only rows wait for rows.
  *
  * Row k of blocks is pivot k once pivots 0 to k - 1 have been applied to it: then its fiber closes
- * the block on the diagonal, brings its other blocks up to date with that, and signals event k. A
+ * the block on the diagonal, brings its other blocks up to date with that, and signals known[k]. A
  * row's height is how many pivots have been applied to it. On each core, when pivot k is there, all
  * rows have it applied, one fiber after the other, so that the pivot row stays in the cache; first
  * the row that is the next pivot, which is then made one at once, while the other cores still have
- * something to do. There is no barrier: who reads a pivot row reads a copy, which stays as it was
- * while its row goes on, until all rows have had it applied: then a later pivot takes its place.
+ * something to do. There is no barrier: only the row that was the pivot has to stay as it is until
+ * all others have had it applied (applied[k]), and so it is its core's last for the next pivot.
  *
- * Cores that are through with a pivot before the next one is there take blocks off rows of others:
- * the blocks of a row, but for the one in the pivot's column, do not depend on each other, be it that
- * a pivot is applied to the row or that it becomes one.
+ * Cores that must wait take blocks off rows of others: the blocks of a row, but for the one in the
+ * pivot's column, do not depend on each other, be it that a pivot is applied to the row or that it
+ * becomes one.
  */
 #include "variants.h"
 
@@ -31,7 +31,6 @@ struct side {
     struct side *next; /* on the same core, in a ring */
     size_t row;
     size_t height; /* pivots applied, or begun with; its core's */
-    bool helped;   /* others may still be at work on the last of them; its core's */
     /* What others may help with: the pivot, whether the row is becoming it, and the next block to be
      * taken; and how many are done. */
     _Alignas(UMBRA_CACHE_LINE) _Atomic uint64_t offer;
@@ -43,21 +42,20 @@ struct place {
     _Alignas(UMBRA_CACHE_LINE) struct job *job;
     struct side *first; /* of the ring */
     size_t sides;
-    size_t stage; /* the pivot that is being applied here */
-    bool entered; /* it is there */
-    char *copy;   /* a block */
+    size_t stage;  /* the pivot that is being applied here */
+    bool entered;  /* it is there */
+    char *scratch; /* a block */
 };
 
 struct job {
     struct blocks *blocks;
-    char *pivots; /* copies of so many rows: row k as it was as pivot k, in the place k % COPIES */
     struct arithmetic arithmetic;
     struct umbra_event *known;   /* pivot k is there */
     struct umbra_event *applied; /* it has been applied to all rows */
     _Atomic size_t *lacking;     /* rows that it is still to be applied to */
     struct side *side;
     struct place *place;
-    char *copies; /* of the places */
+    char *scratch; /* of the places */
     size_t places;
     _Atomic size_t finished; /* places that have nothing left to do */
     _Atomic bool stop;       /* there is a negative cycle, or no memory */
@@ -65,110 +63,132 @@ struct job {
     int error;
 };
 
-#define COPIES 4       /* of pivot rows: that being made, that in use, and those of stragglers */
-#define OFFER_SHIFT 32 /* the pivot above, the next block below */
+#define OFFER_SHIFT 32                  /* the pivot above, the next block below */
 #define OFFER_PIVOT (UINT64_C(1) << 63) /* the row is becoming it */
-#define NAP_NS 20000 /* between looks for something to help with, at the very end */
+#define LOOKS 10000        /* for those who help; then in naps, since they may not be running */
+#define NAP_NS 50000       /* between looks for something to help with; the first */
+#define NAP_MOST_NS 500000 /* and the longest */
 
 /* ---- blocks of a row ---- */
 
-static void *pivot_at(const struct job *job, size_t k, size_t j)
-{
-    return job->pivots + (k % COPIES * job->blocks->side + j) * block_bytes(job->blocks->block);
-}
-
 static void relax_block(const struct job *job, size_t i, size_t j, size_t k)
 {
-    job->arithmetic.relax(block_at(job->blocks, i, j), block_at(job->blocks, i, k),
-                          pivot_at(job, k, j), job->blocks->block);
+    void *block = block_at(job->blocks, i, j);
+
+    job->arithmetic.relax(block, block, block_at(job->blocks, i, k), block_at(job->blocks, k, j),
+                          job->blocks->block);
 }
 
-/* A block of the row that becomes pivot k, and its copy. */
-static void make_block(const struct job *job, size_t k, size_t j)
+/* A block of the row that becomes pivot k. */
+static void make_block(const struct place *place, size_t k, size_t j)
 {
-    size_t bytes = block_bytes(job->blocks->block);
-    void *block = block_at(job->blocks, k, j), *copy = pivot_at(job, k, j);
+    const struct job *job = place->job;
+    void *block = block_at(job->blocks, k, j);
 
-    memcpy(copy, block, bytes);
-    job->arithmetic.relax(copy, pivot_at(job, k, k), block, job->blocks->block);
-    memcpy(block, copy, bytes);
+    job->arithmetic.relax(place->scratch, block, block_at(job->blocks, k, k), block,
+                          job->blocks->block);
+    memcpy(block, place->scratch, block_bytes(job->blocks->block));
 }
 
-/* Takes the next block of what a row offers, and does it. Whether there was one. */
-static bool take_block(const struct job *job, struct side *side)
+/* The row's blocks are there to be taken. */
+static void offer_row(struct side *side, uint64_t what, size_t k)
 {
+    atomic_store_explicit(&side->done, 0, memory_order_relaxed); /* published by the next line */
+    /* release: the row, and the pivot row that its fiber has; pairs with take_block() */
+    atomic_store_explicit(&side->offer, what | (uint64_t)k << OFFER_SHIFT, memory_order_release);
+}
+
+/* Takes the next block of what a row offers, and does it on the caller's core. Whether there was one. */
+static bool take_block(const struct place *place, struct side *side)
+{
+    struct job *job = place->job;
     uint64_t offer = atomic_load_explicit(&side->offer, memory_order_relaxed);
+    bool pivot;
     size_t j, k;
 
     if ((uint32_t)offer >= job->blocks->side)
         return false;
-    /* acquire: the row, and the pivot row that its fiber has; pairs with do_row() */
-    offer = atomic_fetch_add_explicit(&side->offer, 1, memory_order_acquire);
+    offer = atomic_fetch_add_explicit(&side->offer, 1, memory_order_acquire); /* offer_row() */
     j = (uint32_t)offer;
     if (j >= job->blocks->side)
         return false;
     k = (size_t)((offer & ~OFFER_PIVOT) >> OFFER_SHIFT);
-    if (j != k && offer & OFFER_PIVOT)
-        make_block(job, k, j);
+    pivot = offer & OFFER_PIVOT;
+    if (j != k && pivot)
+        make_block(place, k, j);
     else if (j != k)
         relax_block(job, side->row, j, k);
-    /* release: the block; pairs with await_done() */
-    atomic_fetch_add_explicit(&side->done, 1, memory_order_release);
+    /* release: the block; acquire: those of others, which the last one's signal publishes, too */
+    if (atomic_fetch_add_explicit(&side->done, 1, memory_order_acq_rel) + 1 == job->blocks->side &&
+        !pivot && atomic_fetch_sub(&job->lacking[k], 1) == 1)
+        umbra_event_signal(&job->applied[k]);
     return true;
 }
 
-/* All of the row's blocks, with whoever helps; some may still be at work on theirs afterwards. */
-static void do_row(const struct job *job, struct side *side, uint64_t what, size_t k)
-{
-    atomic_store_explicit(&side->done, 0, memory_order_relaxed); /* published by the next line */
-    atomic_store_explicit(&side->offer, what | (uint64_t)k << OFFER_SHIFT, memory_order_release);
-    while (take_block(job, side))
-        continue;
-}
-
-static void await_done(const struct job *job, const struct side *side)
-{
-    while (atomic_load_explicit(&side->done, memory_order_acquire) < job->blocks->side)
-        umbra_pause();
-}
-
-/* Until all blocks of the row have had its last pivot. */
-static void await_helpers(const struct job *job, struct side *side)
-{
-    size_t k = side->height - 1;
-
-    if (!side->helped)
-        return;
-    await_done(job, side);
-    side->helped = false;
-    if (atomic_fetch_sub(&job->lacking[k], 1) == 1)
-        umbra_event_signal(&job->applied[k]);
-}
-
-static bool help_somebody(struct place *place)
+static bool help_somebody(const struct place *place)
 {
     struct job *job = place->job;
 
     for (size_t row = 0; row < job->blocks->side; row++)
-        if (job->side[row].place != place && take_block(job, &job->side[row]))
+        if (job->side[row].place != place && take_block(place, &job->side[row]))
             return true;
     return false;
 }
 
+/* Until a pivot is there, or has been applied to all rows; helps others meanwhile. */
+static void await_event(const struct place *place, struct umbra_event *event)
+{
+    uint64_t nap = NAP_NS;
+
+    while (!umbra_event_try(event)) {
+        if (help_somebody(place)) {
+            nap = NAP_NS;
+        } else {
+            umbra_event_wait_deadline(event, umbra_deadline(nap));
+            nap = nap < NAP_MOST_NS ? 2 * nap : nap;
+        }
+    }
+}
+
+/* All blocks of the row, with whoever helps. */
+static void do_row(struct side *self, uint64_t what, size_t k)
+{
+    const struct place *place = self->place;
+
+    offer_row(self, what, k);
+    while (take_block(place, self))
+        continue;
+}
+
+/* Until those who help have done theirs, too. */
+static void await_helpers(const struct side *self)
+{
+    /* acquire: their blocks; pairs with take_block() */
+    for (unsigned look = 0;
+         atomic_load_explicit(&self->done, memory_order_acquire) < self->place->job->blocks->side;
+         look++)
+        if (look < LOOKS)
+            umbra_pause();
+        else
+            umbra_sleep_ns(NAP_NS);
+}
+
 /* ---- one row, one pivot ---- */
 
+/* The block in the pivot's column first: the others need it. */
 static void apply_pivot(struct side *self, size_t k)
 {
     struct job *job = self->place->job;
-    size_t bytes = block_bytes(job->blocks->block);
-    void *first = block_at(job->blocks, self->row, k);
 
-    await_helpers(job, self);
-    memcpy(self->place->copy, first, bytes);
-    job->arithmetic.relax(first, self->place->copy, pivot_at(job, k, k), job->blocks->block);
-    do_row(job, self, 0, k);
+    await_helpers(self);
+    if (self->row + 1 == k)
+        await_event(self->place, &job->applied[self->row]);
+    if (job->stop)
+        return;
+    job->arithmetic.relax_right(block_at(job->blocks, self->row, k), block_at(job->blocks, k, k),
+                                job->blocks->block);
+    do_row(self, 0, k);
     self->height = k + 1;
-    self->helped = true;
 }
 
 static void stop_all(struct job *job)
@@ -186,64 +206,52 @@ static void make_pivot(struct side *self)
     struct job *job = self->place->job;
     const struct blocks *blocks = job->blocks;
     size_t k = self->row, bad;
-    void *closed = block_at(blocks, k, k);
 
-    await_helpers(job, self);
-    if (k >= COPIES)
-        umbra_event_wait(&job->applied[k - COPIES]);
-    if (job->stop)
-        return;
-    bad = job->arithmetic.close(closed, blocks->block);
+    await_helpers(self);
+    bad = job->arithmetic.close(block_at(blocks, k, k), blocks->block, self->place->scratch);
     if (bad < blocks->block) {
         job->bad = k * blocks->block + bad;
         stop_all(job);
         return;
     }
-    memcpy(pivot_at(job, k, k), closed, block_bytes(blocks->block));
-    do_row(job, self, OFFER_PIVOT, k);
-    await_done(job, self);
+    do_row(self, OFFER_PIVOT, k);
+    await_helpers(self);
     self->height = k + 1;
     umbra_event_signal(&job->known[k]);
 }
 
 /* ---- whose turn it is ---- */
 
-static struct side *of_height(const struct place *place, size_t height)
+/* A row that lacks the core's pivot; the one that was the pivot before comes last. */
+static struct side *of_stage(const struct place *place)
 {
-    struct side *side = place->first;
+    struct side *side = place->first, *last = NULL;
 
-    for (size_t i = 0; i < place->sides; i++, side = side->next)
-        if (side->height == height)
+    for (size_t i = 0; i < place->sides; i++, side = side->next) {
+        if (side->height != place->stage)
+            continue;
+        if (side->row + 1 != place->stage)
             return side;
-    return NULL;
+        last = side;
+    }
+    return last;
 }
 
 /* The next row for this core's pivot, or the first for its next one. NULL: all are finished. */
 static struct side *next_side(struct place *place)
 {
     struct job *job = place->job;
-    struct side *side = of_height(place, place->stage);
+    struct side *side = of_stage(place);
 
     while (!side && ++place->stage < job->blocks->side) {
         size_t next_pivot = place->stage + 1;
 
         place->entered = false;
-        side = of_height(place, place->stage);
+        side = of_stage(place);
         if (next_pivot < job->blocks->side && job->side[next_pivot].place == place)
             side = &job->side[next_pivot];
     }
     return side;
-}
-
-/* Until the core's pivot is there; helps others meanwhile. */
-static void enter_stage(struct place *place)
-{
-    struct umbra_event *known = &place->job->known[place->stage];
-
-    while (!umbra_event_try(known))
-        if (!help_somebody(place))
-            umbra_event_wait(known);
-    place->entered = true;
 }
 
 /* The core has nothing left of its own. */
@@ -268,11 +276,12 @@ static void *row_of_blocks(void *arg)
     while (!job->stop) {
         if (self->height == place->stage) {
             if (!place->entered)
-                enter_stage(place);
+                await_event(place, &job->known[place->stage]);
+            place->entered = true;
             if (job->stop)
                 break;
             apply_pivot(self, place->stage);
-            if (self->height == self->row)
+            if (self->height == self->row && !job->stop)
                 make_pivot(self);
         }
         next = next_side(place);
@@ -281,7 +290,7 @@ static void *row_of_blocks(void *arg)
         if (next != self)
             umbra_transfer(next->fiber);
     }
-    await_helpers(job, self);
+    await_helpers(self);
     self->height = SIZE_MAX;
     if (job->stop) /* whoever has not ended does so now */
         for (next = self->next; next != self && next->height == SIZE_MAX;)
@@ -342,9 +351,9 @@ static void set_up(struct job *job)
     size_t side = job->blocks->side;
 
     for (size_t p = 0; p < job->places; p++) {
-        char *copy = job->copies + p * block_bytes(job->blocks->block);
+        char *scratch = job->scratch + p * block_bytes(job->blocks->block);
 
-        job->place[p] = (struct place){.job = job, .copy = copy, .first = &job->side[p]};
+        job->place[p] = (struct place){.job = job, .scratch = scratch, .first = &job->side[p]};
     }
     for (size_t row = 0; row < side; row++) {
         struct place *place = &job->place[row % job->places];
@@ -378,15 +387,13 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
     struct job job = {.blocks = blocks, .arithmetic = blocks->arithmetic, .places = places};
     int error = 0;
 
-    job.pivots = aligned_alloc(64, COPIES * side * block_bytes(blocks->block));
     job.known = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.known));
     job.applied = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.applied));
     job.lacking = calloc(side, sizeof(*job.lacking));
     job.side = aligned_alloc(_Alignof(struct side), side * sizeof(*job.side));
     job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));
-    job.copies = aligned_alloc(64, places * block_bytes(blocks->block));
-    if (!job.pivots || !job.known || !job.applied || !job.lacking || !job.side || !job.place ||
-        !job.copies)
+    job.scratch = aligned_alloc(64, places * block_bytes(blocks->block));
+    if (!job.known || !job.applied || !job.lacking || !job.side || !job.place || !job.scratch)
         error = -ENOMEM;
     if (!error) {
         set_up(&job);
@@ -394,13 +401,12 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
         if (!error)
             error = job.error ? job.error : job.stop ? -EDOM : 0;
     }
-    free(job.pivots);
     free(job.known);
     free(job.applied);
     free(job.lacking);
     free(job.side);
     free(job.place);
-    free(job.copies);
+    free(job.scratch);
     *vertex = job.bad;
     return error;
 }

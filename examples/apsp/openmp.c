@@ -16,27 +16,34 @@ struct job {
     _Atomic bool stop; /* then nothing more is computed */
 };
 
-/* A block of row or column k: one factor is the block itself as it was. */
+static void *scratch(const struct job *job)
+{
+    return job->copy + (size_t)omp_get_thread_num() * block_bytes(job->blocks->block);
+}
+
+/* A block of row or column k: one factor is the block itself. */
 static void relax_beside(const struct job *job, size_t i, size_t j, size_t k)
 {
     const struct blocks *blocks = job->blocks;
-    size_t bytes = block_bytes(blocks->block);
-    char *copy = job->copy + (size_t)omp_get_thread_num() * bytes;
-    void *c = block_at(blocks, i, j), *closed = block_at(blocks, k, k);
+    void *c = block_at(blocks, i, j), *closed = block_at(blocks, k, k), *copy = scratch(job);
 
     if (job->stop)
         return;
-    memcpy(copy, c, bytes);
-    job->arithmetic.relax(c, i == k ? closed : copy, i == k ? copy : closed, blocks->block);
+    if (j == k) {
+        job->arithmetic.relax_right(c, closed, blocks->block);
+        return;
+    }
+    memcpy(copy, c, block_bytes(blocks->block));
+    job->arithmetic.relax(c, c, closed, copy, blocks->block);
 }
 
 static void relax_rest(const struct job *job, size_t i, size_t j, size_t k)
 {
     const struct blocks *blocks = job->blocks;
+    void *c = block_at(blocks, i, j);
 
     if (!job->stop)
-        job->arithmetic.relax(block_at(blocks, i, j), block_at(blocks, i, k),
-                              block_at(blocks, k, j), blocks->block);
+        job->arithmetic.relax(c, c, block_at(blocks, i, k), block_at(blocks, k, j), blocks->block);
 }
 
 static void close_diagonal(struct job *job, size_t k)
@@ -46,7 +53,7 @@ static void close_diagonal(struct job *job, size_t k)
 
     if (job->stop)
         return;
-    bad = job->arithmetic.close(block_at(blocks, k, k), blocks->block);
+    bad = job->arithmetic.close(block_at(blocks, k, k), blocks->block, scratch(job));
     if (bad < blocks->block) {
         job->bad = k * blocks->block + bad;
         job->stop = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The arithmetic on blocks, compiled once for each kind of number, ELEMENT, and each level of the
- * processor's instructions; RELAX and CLOSE are the functions' names. ORDER is the type by which
+ * processor's instructions; RELAX, RELAX_RIGHT and CLOSE are the functions' names. ORDER is the type by which
  * numbers are compared: ELEMENT, or a whole number with the same bits. blocks.c chooses. Written so
  * that compilers keep a tile of c in registers through all of a and b.
  */
@@ -15,12 +15,17 @@
 #define ROWS 4
 #endif
 #define TILE_VECTORS 3
+#define CLOSE_AT_ONCE 16 /* pivots; a multiple of ROWS */
+#define COPY_AT_ONCE 128 /* columns */
 #define TILE_COLUMNS (TILE_VECTORS * VECTOR_ELEMENTS)
 
 relax_fn RELAX;
+relax_right_fn RELAX_RIGHT;
 close_fn CLOSE;
 
-_Static_assert(TILE_ROWS % ROWS == 0 && sizeof(ORDER) == sizeof(ELEMENT), "as blocks have it");
+_Static_assert(TILE_ROWS % ROWS == 0 && CLOSE_AT_ONCE % ROWS == 0 &&
+                   sizeof(ORDER) == sizeof(ELEMENT),
+               "as blocks have it");
 
 static inline ORDER order_of(ELEMENT value)
 {
@@ -38,24 +43,22 @@ static inline ELEMENT value_of(ORDER order)
     return value;
 }
 
-/* `columns` is a constant at each call. */
-static inline __attribute__((always_inline)) void relax_tile(ELEMENT *restrict c,
-                                                             const ELEMENT *restrict a,
-                                                             const ELEMENT *restrict b,
-                                                             size_t block, size_t columns)
+/* `columns` is a constant at each call. c may be from. */
+static inline __attribute__((always_inline)) void
+relax_tile(ELEMENT *c, const ELEMENT *from, size_t stride, const ELEMENT *restrict a,
+           size_t a_stride, const ELEMENT *restrict b, size_t depth, size_t columns)
 {
-    size_t stride = block_stride(block);
     ORDER tile[ROWS][TILE_COLUMNS];
 
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < columns; j++)
-            tile[i][j] = order_of(c[i * stride + j]);
+            tile[i][j] = order_of(from[i * stride + j]);
     for (size_t i = 0; i < ROWS; i++) /* the tile below this one, for the next row of tiles */
         for (size_t j = 0; j < columns; j += VECTOR_ELEMENTS)
-            __builtin_prefetch(&c[(ROWS + i) * stride + j], 1);
-    for (size_t k = 0; k < block; k++)
+            __builtin_prefetch(&from[(ROWS + i) * stride + j], 1);
+    for (size_t k = 0; k < depth; k++)
         for (size_t i = 0; i < ROWS; i++) {
-            ELEMENT there = a[i * stride + k];
+            ELEMENT there = a[i * a_stride + k];
 
             for (size_t j = 0; j < columns; j++) {
                 ORDER sum = order_of(there + b[k * stride + j]);
@@ -68,51 +71,101 @@ static inline __attribute__((always_inline)) void relax_tile(ELEMENT *restrict c
             c[i * stride + j] = value_of(tile[i][j]);
 }
 
-/* One row of tiles; the last four vectors in two pairs rather than three and one. */
-static inline __attribute__((always_inline)) void relax_rows(ELEMENT *c, const ELEMENT *a,
-                                                             const ELEMENT *b, size_t block)
+/*
+ * One row of tiles; the last four vectors in two pairs rather than three and one. Rows of a begin
+ * a_stride elements apart, all others stride.
+ */
+static inline __attribute__((always_inline)) void relax_rows(ELEMENT *c, const ELEMENT *from,
+                                                             size_t stride, const ELEMENT *a,
+                                                             size_t a_stride, const ELEMENT *b,
+                                                             size_t depth)
 {
-    size_t j = 0, end = block_stride(block);
+    size_t j = 0;
 
-    for (; j + TILE_COLUMNS <= end && end - j != 4 * VECTOR_ELEMENTS; j += TILE_COLUMNS)
-        relax_tile(c + j, a, b + j, block, TILE_COLUMNS);
-    for (; j + 2 * VECTOR_ELEMENTS <= end; j += 2 * VECTOR_ELEMENTS)
-        relax_tile(c + j, a, b + j, block, 2 * VECTOR_ELEMENTS);
-    if (j < end)
-        relax_tile(c + j, a, b + j, block, VECTOR_ELEMENTS);
+    for (; j + TILE_COLUMNS <= stride && stride - j != 4 * VECTOR_ELEMENTS; j += TILE_COLUMNS)
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, TILE_COLUMNS);
+    for (; j + 2 * VECTOR_ELEMENTS <= stride; j += 2 * VECTOR_ELEMENTS)
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, 2 * VECTOR_ELEMENTS);
+    if (j < stride)
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, VECTOR_ELEMENTS);
 }
 
-void RELAX(void *c, const void *a, const void *b, size_t block)
+/* One row of tiles, whose columns k to k + depth - 1 are the factor: a copy of them. */
+static inline void relax_right_rows(ELEMENT *c, size_t k, size_t depth, size_t stride,
+                                    const ELEMENT *b)
+{
+    ELEMENT a[ROWS * COPY_AT_ONCE];
+
+    for (size_t from = 0; from < depth; from += COPY_AT_ONCE) {
+        size_t size = from + COPY_AT_ONCE < depth ? COPY_AT_ONCE : depth - from;
+
+        for (size_t i = 0; i < ROWS; i++)
+            memcpy(a + i * COPY_AT_ONCE, c + i * stride + k + from, size * sizeof(ELEMENT));
+        relax_rows(c, c, stride, a, COPY_AT_ONCE, b + from * stride, size);
+    }
+}
+
+void RELAX(void *c, const void *from, const void *a, const void *b, size_t block)
 {
     size_t stride = block_stride(block);
 
     for (size_t i = 0; i < block; i += ROWS)
-        relax_rows((ELEMENT *)c + i * stride, (const ELEMENT *)a + i * stride, b, block);
+        relax_rows((ELEMENT *)c + i * stride, (const ELEMENT *)from + i * stride, stride,
+                   (const ELEMENT *)a + i * stride, stride, b, block);
 }
 
-/* Floyd and Warshall's three loops. */
-size_t CLOSE(void *d, size_t block)
+void RELAX_RIGHT(void *c, const void *b, size_t block)
 {
     size_t stride = block_stride(block);
-    ELEMENT *at = d;
 
-    for (size_t k = 0; k < block; k++) {
-        const ELEMENT *from = at + k * stride;
+    for (size_t i = 0; i < block; i += ROWS)
+        relax_right_rows((ELEMENT *)c + i * stride, 0, block, stride, b);
+}
+
+/* Floyd and Warshall's three loops over `size` rows and columns. */
+static size_t close_plain(ELEMENT *d, size_t stride, size_t size)
+{
+    for (size_t k = 0; k < size; k++) {
+        const ELEMENT *from = d + k * stride;
 
         if (from[k] < 0)
             return k;
-        for (size_t i = 0; i < block; i++) {
-            ELEMENT *row = at + i * stride;
+        for (size_t i = 0; i < size; i++) {
+            ELEMENT *row = d + i * stride;
             ELEMENT there = row[k];
 
             if (i == k)
                 continue;
-            for (size_t j = 0; j < stride; j++) {
+            for (size_t j = 0; j < size; j++) {
                 ELEMENT sum = there + from[j];
 
                 row[j] = sum < row[j] ? sum : row[j];
             }
         }
+    }
+    return size;
+}
+
+/* Some pivots at a time, as the whole matrix is done: rows stay in registers for all of them. */
+size_t CLOSE(void *block_at, size_t block, void *scratch)
+{
+    size_t stride = block_stride(block);
+    ELEMENT *d = block_at, *pivots = scratch; /* a copy of some rows */
+
+    for (size_t k = 0; k < block; k += CLOSE_AT_ONCE) {
+        size_t size = k + CLOSE_AT_ONCE < block ? CLOSE_AT_ONCE : block - k;
+        size_t bytes = size * stride * sizeof(ELEMENT);
+        size_t bad = close_plain(d + k * stride + k, stride, size);
+
+        if (bad < size)
+            return k + bad;
+        memcpy(pivots, d + k * stride, bytes);
+        for (size_t i = k; i < k + size; i += ROWS)
+            relax_right_rows(d + i * stride, k, size, stride, pivots);
+        memcpy(pivots, d + k * stride, bytes);
+        for (size_t i = 0; i < block; i += ROWS)
+            if (i < k || i >= k + size)
+                relax_right_rows(d + i * stride, k, size, stride, pivots);
     }
     return block;
 }

@@ -41,8 +41,8 @@ static void *work(void *arg)
     pthread_barrier_wait(worker->together);
     begin = umbra_now_ns();
     do {
-        relax(block_at(blocks, 0, 0), block_at(blocks, 0, 1), block_at(blocks, 1, 0),
-              blocks->block);
+        relax(block_at(blocks, 0, 0), block_at(blocks, 0, 0), block_at(blocks, 0, 1),
+              block_at(blocks, 1, 0), blocks->block);
         times++;
         now = umbra_now_ns();
     } while (now - begin < LENGTH_NS);
