@@ -371,13 +371,8 @@ static void set_up(struct job *job)
 static int run(struct umbra_runtime *runtime, struct job *job)
 {
     struct umbra_options options = {.cores = (unsigned)job->places, .oversubscribe = true};
-    struct umbra_spawn_options on_first = {.where = UMBRA_ON_CORE};
-    int error;
 
-    if (!runtime)
-        return umbra_run(&options, start, job);
-    error = umbra_spawn_with(runtime, &on_first, start, job, NULL);
-    return error ? error : umbra_runtime_wait(runtime);
+    return runtime ? umbra_runtime_run(runtime, start, job) : umbra_run(&options, start, job);
 }
 
 int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *vertex)

@@ -158,7 +158,8 @@ int eliminate_blocked(const struct system *system, const struct setting *setting
     if (!error)
         error = set_up(&job);
     if (!error)
-        error = umbra_run(&options, start, &job);
+        error = setting->runtime ? umbra_runtime_run(setting->runtime, start, &job)
+                                 : umbra_run(&options, start, &job);
     free(job.progress);
     free(job.taken);
     free(job.factored);

@@ -262,7 +262,8 @@ static int eliminate(const struct system *system, const struct setting *setting,
     if (!error && job.pivot && job.side && job.place) {
         error = set_up(&job);
         if (!error)
-            error = umbra_run(&options, start, &job);
+            error = setting->runtime ? umbra_runtime_run(setting->runtime, start, &job)
+                                     : umbra_run(&options, start, &job);
         for (size_t p = 0; p < places; p++)
             free(job.place[p].owner);
     } else {

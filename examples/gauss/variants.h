@@ -7,12 +7,15 @@
 
 #include <stdbool.h>
 
+struct umbra_runtime;
+
 struct setting {
-    size_t processors; /* to use */
-    size_t sides;      /* threads or fibers */
-    size_t group_rows; /* consecutive rows that go to one of them together */
-    size_t block;      /* columns of a panel (blocks.h); 0: the default */
-    bool pivoting;     /* partial: the largest of what is left of a column becomes its pivot */
+    size_t processors;             /* to use */
+    size_t sides;                  /* threads or fibers */
+    size_t group_rows;             /* consecutive rows that go to one of them together */
+    size_t block;                  /* columns of a panel (blocks.h); 0: the default */
+    struct umbra_runtime *runtime; /* with so many cores, or NULL: fibers make one each time */
+    bool pivoting; /* partial: the largest of what is left of a column becomes its pivot */
 };
 
 /*

@@ -135,6 +135,13 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
 UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime);
 
 /*
+ * umbra_run in a runtime that is there and stays: fn(arg) in a fiber on core 0, then as
+ * umbra_runtime_wait. Any thread but a core; blocks it. Returns what that does, or -ENOMEM, nothing
+ * run.
+ */
+UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn *fn, void *arg);
+
+/*
  * Ends the cores, each when no fiber of it is ready, and frees everything. Fibers that are blocked,
  * stopped or delayed go as they are, without their functions returning. Any thread but a core;
  * blocks. NULL is allowed. Returns 0; -EPERM: called by a core.

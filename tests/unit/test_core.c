@@ -76,6 +76,7 @@ static void *inside(void *arg)
 
     cr_expect_not_null(self);
     cr_expect_eq(umbra_runtime_wait(self), -EPERM);
+    cr_expect_eq(umbra_runtime_run(self, nothing, NULL), -EPERM);
     cr_expect_eq(umbra_runtime_destroy(self), -EPERM);
     cr_expect_eq(umbra_run(NULL, nothing, NULL), -EPERM);
     cr_expect_eq(umbra_core_state(self, (unsigned)umbra_core_index()), UMBRA_CORE_TASK);
@@ -139,9 +140,8 @@ Test(core, a_runtime_can_be_waited_for_again)
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_create(&options, &other), 0, "two at once");
     for (int i = 0; i < 20; i++) {
-        cr_assert_eq(umbra_spawn_with(runtime, NULL, spawns_and_leaves, NULL, NULL), 0);
         cr_assert_eq(umbra_spawn_with(other, NULL, nothing, NULL, NULL), 0);
-        cr_assert_eq(umbra_runtime_wait(runtime), 0);
+        cr_assert_eq(umbra_runtime_run(runtime, spawns_and_leaves, NULL), 0);
         cr_assert_eq(umbra_runtime_wait(other), 0);
         cr_assert_eq(ended, 10 * (i + 1));
     }
@@ -189,7 +189,7 @@ Test(core, who_holds_the_runtime_may_still_signal)
         pthread_join(thread, NULL);
     }
     cr_assert_eq(umbra_spawn_with(runtime, NULL, blocks, &event, NULL), 0);
-    cr_assert_eq(umbra_runtime_wait(runtime), -EDEADLK);
+    cr_assert_eq(umbra_runtime_run(runtime, nothing, NULL), -EDEADLK);
     umbra_event_signal(&event); /* the creator holds again */
     cr_assert_eq(umbra_runtime_wait(runtime), 0);
     umbra_runtime_destroy(runtime);

@@ -351,17 +351,25 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     return 0;
 }
 
-UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg)
+UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn *fn, void *arg)
 {
     struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .core = 0, .name = "main"};
+    int error;
+
+    if (um_core_self)
+        return -EPERM;
+    error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
+    return error == 0 ? umbra_runtime_wait(runtime) : error;
+}
+
+UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg)
+{
     struct umbra_runtime *runtime;
     int error = umbra_runtime_create(options, &runtime);
 
     if (error != 0)
         return error;
-    error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
-    if (error == 0)
-        error = umbra_runtime_wait(runtime);
+    error = umbra_runtime_run(runtime, fn, arg);
     umbra_runtime_destroy(runtime);
     return error;
 }
