@@ -5,8 +5,8 @@
  * sizes of a block. The limit is that arithmetic on both processors with everything in their
  * caches: the time it would take for as many relaxations.
  */
-#include "child.h"
 #include "harness.h"
+#include "program_rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,8 +30,6 @@ struct problem {
     struct apsp_case apsp;
     struct blocks blocks; /* to compute in; the in-process rows take turns */
     char names[6][ROW_NAME];
-    char argument[4][64]; /* of the children */
-    struct child_program child[4];
 };
 
 #define PROBLEMS (sizeof(block_sizes) / sizeof(block_sizes[0]))
@@ -75,6 +73,7 @@ static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 }
 
 static const struct bench_ops roofline_ops = {.run = run_roofline};
+
 static int start_runtime(struct bench_row *row)
 {
     struct umbra_options options = {.topology = bench_topology(row->bench), .quiet = true};
@@ -99,60 +98,41 @@ static const struct bench_ops ctbpa_ops = {
 
 /* ---- rows ---- */
 
-static struct bench_row *add(struct bench *bench, struct problem *problem, unsigned which,
-                             const char *name, const struct bench_ops *ops, const void *arg)
+/* The first problem's rows have plain names. */
+static const char *name_row(struct problem *problem, unsigned which, const char *name)
 {
-    bool first = problem == problems;
-    struct bench_row *row;
+    snprintf(problem->names[which], ROW_NAME, problem == problems ? "%s" : "%s-%zu", name,
+             problem->apsp.block);
+    return problem->names[which];
+}
 
-    snprintf(problem->names[which], ROW_NAME, first ? "%s" : "%s-%zu", name, problem->apsp.block);
-    row = bench_add(bench, problem->names[which], ops, arg);
-    json_object_set_new(row->params, "n", json_integer((json_int_t)problem->apsp.n));
-    json_object_set_new(row->params, "block", json_integer((json_int_t)problem->apsp.block));
-    json_object_set_new(row->params, "type", json_string("float32"));
+static struct bench_row *add(struct bench *bench, struct problem *problem, unsigned which,
+                             const char *name, const struct bench_ops *ops)
+{
+    struct bench_row *row = bench_add(bench, name_row(problem, which, name), ops, problem);
+
+    apsp_state(&problem->apsp, row);
     return row;
 }
 
 static void add_problem(struct bench *bench, struct problem *problem)
 {
     static const struct {
-        const char *name, *file, *order;
-        const char *wait;
-    } openmp[] = {
-        {"openmp-gomp", "apsp-child-gomp", "tasks", "GOMP_SPINCOUNT=infinite"},
-        {"openmp-gomp-depend", "apsp-child-gomp", "depend", "GOMP_SPINCOUNT=infinite"},
-        {"openmp-llvm", "apsp-child-llvm", "tasks", "KMP_BLOCKTIME=infinite"},
-        {"openmp-llvm-depend", "apsp-child-llvm", "depend", "KMP_BLOCKTIME=infinite"},
+        const char *name, *order;
+        enum openmp openmp;
+    } others[] = {
+        {"openmp-gomp", "tasks", GOMP},
+        {"openmp-gomp-depend", "depend", GOMP},
+        {"openmp-llvm", "tasks", LLVM},
+        {"openmp-llvm-depend", "depend", LLVM},
     };
-    struct bench_row *limit = add(bench, problem, 0, "kernel-roofline", &roofline_ops, problem);
+    struct bench_row *limit = add(bench, problem, 0, "kernel-roofline", &roofline_ops);
 
-    add(bench, problem, 1, "umbra-ctbpa", &ctbpa_ops, problem)->limit = limit;
-    for (unsigned i = 0; i < 4; i++) {
-        apsp_case_write(&problem->apsp, openmp[i].order, problem->argument[i],
-                        sizeof(problem->argument[i]));
-        problem->child[i] = (struct child_program){
-            .file = openmp[i].file,
-            .argument = problem->argument[i],
-            .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
-                         "OMP_PLACES=%d", "OMP_WAIT_POLICY=active", openmp[i].wait}};
-        add(bench, problem, i + 2, openmp[i].name, &child_ops, &problem->child[i])->limit = limit;
-    }
-}
-
-/* What every way must find: as the plain one does. */
-static int expect(struct problem *problem)
-{
-    struct blocks blocks;
-    size_t vertex;
-    int error = blocks_create(&blocks, FLOAT32, graph.n, problem->apsp.block);
-
-    if (error != 0)
-        return error;
-    blocks_fill(&blocks, &graph);
-    error = solve_plain(&blocks, NULL, &vertex);
-    problem->apsp.checksum = apsp_checksum(&blocks);
-    blocks_destroy(&blocks);
-    return error;
+    add(bench, problem, 1, "umbra-ctbpa", &ctbpa_ops)->limit = limit;
+    for (unsigned i = 0; i < 4; i++)
+        apsp_row(bench, name_row(problem, i + 2, others[i].name), others[i].openmp, others[i].order,
+                 &problem->apsp)
+            ->limit = limit;
 }
 
 static int declare(struct bench *bench)
@@ -165,7 +145,7 @@ static int declare(struct bench *bench)
 
         problem->apsp = (struct apsp_case){.n = n, .block = block_sizes[p]};
         if (p == 0)
-            error = expect(problem);
+            error = apsp_case_expect(&problem->apsp, &graph);
         else
             problem->apsp.checksum = problems[0].apsp.checksum;
         if (error == 0)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <blocks.h>
+#include <variants.h>
 
 struct apsp_case {
     size_t n, block;
@@ -38,7 +38,23 @@ static inline uint64_t apsp_checksum(const struct blocks *blocks)
     return sum;
 }
 
-/* A child's argument, there and back. order: "tasks" or "depend". Whether it could be read. */
+/* What every way must find: as the plain one does. 0 or a negative errno. */
+static inline int apsp_case_expect(struct apsp_case *apsp, const struct graph *graph)
+{
+    struct blocks blocks;
+    size_t vertex;
+    int error = blocks_create(&blocks, FLOAT32, apsp->n, apsp->block);
+
+    if (error != 0)
+        return error;
+    blocks_fill(&blocks, graph);
+    error = solve_plain(&blocks, NULL, &vertex);
+    apsp->checksum = apsp_checksum(&blocks);
+    blocks_destroy(&blocks);
+    return error;
+}
+
+/* A child's argument, there and back. order: "tasks", "depend" or "ctbpa". Whether it could be read. */
 static inline void apsp_case_write(const struct apsp_case *apsp, const char *order, char *text,
                                    size_t bytes)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The OpenMP side of the kernel apsp, in a process of its own, compiled once by gcc (libgomp) and
- * once by clang (libomp) together with examples/apsp/openmp.c. Told what to do by child_channel.h.
+ * One contender of the kernels apsp and spread, in a process of its own, compiled once by gcc
+ * (libgomp) and once by clang (libomp) together with examples/apsp/openmp.c. Told what to do by
+ * child_channel.h.
  */
 #define _GNU_SOURCE
 #include "apsp_case.h"
 #include "child_channel.h"
 
+#include <umbra.h>
 #include <variants.h>
 
+static struct setting setting = {.processors = 2};
 static struct apsp_case apsp;
 static struct graph graph;
 static struct blocks blocks;
@@ -17,7 +20,6 @@ static solve_fn *solve;
 /* Only the solving is timed. */
 static void batch(struct child_channel *channel)
 {
-    static const struct setting two = {.processors = 2};
     uint64_t ns = 0, right = 0;
 
     for (uint64_t i = 0; i < channel->iterations; i++) {
@@ -27,13 +29,32 @@ static void batch(struct child_channel *channel)
 
         blocks_fill(&blocks, &graph);
         begin = child_channel_now_ns();
-        error = solve(&blocks, &two, &vertex);
+        error = solve(&blocks, &setting, &vertex);
         ns += child_channel_now_ns() - begin;
         right += error == 0 && apsp_checksum(&blocks) == apsp.checksum;
     }
     channel->own_ns = ns;
     channel->verified = right;
     channel->elsewhere = 0;
+}
+
+static int start_runtime(const int cpus[2])
+{
+    char text[32];
+    struct umbra_options options = {.cpus = text, .quiet = true};
+
+    snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
+    return umbra_runtime_create(&options, &setting.runtime);
+}
+
+static bool choose(const char *order, const struct child_channel *channel)
+{
+    if (strcmp(order, "ctbpa") == 0) {
+        solve = solve_ctbpa;
+        return start_runtime(channel->cpus) == 0;
+    }
+    solve = strcmp(order, "tasks") == 0 ? solve_openmp_tasks : solve_openmp_depend;
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -43,8 +64,7 @@ int main(int argc, char **argv)
 
     if (channel == NULL || !apsp_case_read(&apsp, order, argv[2]) ||
         apsp_case_graph(apsp.n, &graph) != 0 ||
-        blocks_create(&blocks, FLOAT32, apsp.n, apsp.block) != 0)
+        blocks_create(&blocks, FLOAT32, apsp.n, apsp.block) != 0 || !choose(order, channel))
         return 2;
-    solve = strcmp(order, "tasks") == 0 ? solve_openmp_tasks : solve_openmp_depend;
     child_channel_serve(channel, batch);
 }

@@ -5,8 +5,8 @@
  * LAPACK beside it. Each contender is a process of its own, which is stopped between its turns. The
  * limit is one processor, row by row.
  */
-#include "child.h"
 #include "harness.h"
+#include "program_rows.h"
 
 #define UNKNOWNS 2400
 #define UNKNOWNS_QUICK 600
@@ -21,27 +21,20 @@ static const char *const names[] = {"serial",        "umbra-mu1k",     "umbra-mu
 
 #define WAYS (sizeof(names) / sizeof(names[0]))
 
-static char arguments[WAYS][64];
-static struct child_program programs[WAYS];
-
 static int declare(struct bench *bench)
 {
-    int n = bench_tiny(bench) ? UNKNOWNS_TINY : bench_quick(bench) ? UNKNOWNS_QUICK : UNKNOWNS;
+    struct gauss_case gauss = {.n = bench_tiny(bench)    ? UNKNOWNS_TINY
+                                    : bench_quick(bench) ? UNKNOWNS_QUICK
+                                                         : UNKNOWNS,
+                               .sides = SIDES,
+                               .group = 1};
     struct bench_row *limit = NULL;
 
     for (size_t w = 0; w < WAYS; w++) {
         struct bench_row *row;
 
-        snprintf(arguments[w], sizeof(arguments[w]), "%s:%d:%d:1", names[w], n, SIDES);
-        programs[w] = (struct child_program){.file = "gauss-child",
-                                             .argument = arguments[w],
-                                             .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false",
-                                                          "OMP_WAIT_POLICY=active",
-                                                          "OPENBLAS_NUM_THREADS=2"}};
-        row = bench_add(bench, names[w], &child_ops, &programs[w]);
-        json_object_set_new(row->params, "n", json_integer(n));
-        json_object_set_new(row->params, "threads", json_integer(SIDES));
-        json_object_set_new(row->params, "group", json_integer(1));
+        gauss.way = names[w];
+        row = gauss_row(bench, names[w], &gauss);
         if (w == 0)
             limit = row;
         else

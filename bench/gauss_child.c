@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <rows.h>
+#include <umbra.h>
 #include <variants.h>
 
 static const struct way {
@@ -76,11 +77,23 @@ static bool read_argument(const char *text)
     return way && x && system_create(&given, n) == 0 && system_create(&work, n) == 0;
 }
 
+/* The fibers' processors; other runtimes keep their threads from one solution to the next, too. */
+static int start_runtime(const int cpus[2])
+{
+    char text[32];
+    struct umbra_options options = {.cpus = text, .quiet = true};
+
+    snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
+    return umbra_runtime_create(&options, &setting.runtime);
+}
+
 int main(int argc, char **argv)
 {
     struct child_channel *channel = argc > 2 ? child_channel_map(atoi(argv[1])) : NULL;
 
     if (channel == NULL || !read_argument(argv[2]))
+        return 2;
+    if (strncmp(way->name, "umbra-", strlen("umbra-")) == 0 && start_runtime(channel->cpus) != 0)
         return 2;
     system_generate(&given, 1);
     child_channel_serve(channel, batch);

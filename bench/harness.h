@@ -90,14 +90,15 @@ struct bench_kernel {
     unsigned cpus;     /* how many processors it uses */
     unsigned rounds;   /* by default */
     unsigned rounds_quick;
-    uint64_t batch; /* iterations of every batch; 0: as many as take 0.1 to 1 ms */
+    uint64_t batch;     /* iterations of every batch; 0: as many as take 0.1 to 1 ms */
+    bool distributions; /* the JSON has every sample */
     int (*declare)(struct bench *bench);                  /* adds the rows; 0 or a negative errno */
     void (*remark)(const struct bench *bench, FILE *out); /* lines below the table, or NULL */
 };
 
 /* A sorted view of one row's samples, or of quotients of two rows. */
 struct bench_summary {
-    double min, median, p90, p99; /* in the row's unit, or a plain number for a quotient */
+    double min, p5, median, p90, p95, p99; /* in the row's unit; plain numbers for a quotient */
 };
 
 /* main() of a kernel. Returns an exit status. */

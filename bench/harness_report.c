@@ -33,8 +33,10 @@ static struct bench_summary summarise(double *values, unsigned n)
 {
     qsort(values, n, sizeof *values, compare);
     return (struct bench_summary){.min = values[0],
+                                  .p5 = quantile(values, n, 0.05),
                                   .median = quantile(values, n, 0.5),
                                   .p90 = quantile(values, n, 0.9),
+                                  .p95 = quantile(values, n, 0.95),
                                   .p99 = quantile(values, n, 0.99)};
 }
 
@@ -86,19 +88,30 @@ static bool has_limit(const struct bench_row *row)
     return row->limit != NULL && row->limit->runs;
 }
 
+static json_t *samples_array(const struct bench_row *row)
+{
+    json_t *samples = json_array();
+
+    for (unsigned r = 0; r < row->bench->rounds; r++)
+        json_array_append_new(samples, json_real(row->samples[r]));
+    return samples;
+}
+
 static json_t *row_object(const struct bench_row *row)
 {
     struct bench_summary summary = bench_summary_of(row);
-    json_t *object =
-        json_pack("{s:s, s:s, s:O, s:s, s:i, s:f, s:f, s:f, s:f}", "bench",
-                  row->bench->kernel->name, "contender", row->name, "params", row->params, "unit",
-                  row->unit, "rounds", (int)row->bench->rounds, "min", summary.min, "median",
-                  summary.median, "p90", summary.p90, "p99", summary.p99);
+    json_t *object = json_pack("{s:s, s:s, s:O, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "bench",
+                               row->bench->kernel->name, "contender", row->name, "params",
+                               row->params, "unit", row->unit, "rounds", (int)row->bench->rounds,
+                               "min", summary.min, "p5", summary.p5, "median", summary.median,
+                               "p90", summary.p90, "p95", summary.p95, "p99", summary.p99);
 
     if (has_limit(row)) {
         json_object_set_new(object, "limit", json_string(row->limit->name));
         json_object_set_new(object, "ratio", json_real(bench_quotient(row, row->limit).median));
     }
+    if (row->bench->kernel->distributions)
+        json_object_set_new(object, "samples", samples_array(row));
     return object;
 }
 

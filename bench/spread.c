@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * How much the run times of the programs in examples/ differ from run to run (Karasik and Prihozhy
+ * 2020, Tables 1 and 2, Figures 6 and 8): Gaussian elimination by rows and by blocks and all-pairs
+ * shortest paths, in many runs, each contender in its turn. The spread is p95 - p5. The limit of a
+ * row is the cooperative program that does the same.
+ */
+#include "harness.h"
+#include "program_rows.h"
+
+#include <apsp_case.h>
+
+#define ROUNDS 1000
+#define ROUNDS_QUICK 100
+#define BLOCK 120
+
+static const struct size {
+    size_t unknowns, vertices;
+} full = {1200, 1200}, quick = {600, 720}, tiny = {61, 61};
+
+/* By rows at equal grouping; cooperative first. */
+static const struct {
+    const char *name;
+    size_t sides, group;
+} gauss_ways[] = {
+    {"umbra-mu1k", 40, 15},   {"pthread-mu1", 40, 15}, {"openmp-rows", 0, 0},
+    {"umbra-mu2k", 8, 15},    {"pthread-mu2", 8, 15},  {"umbra-blocked", 0, 0},
+    {"openmp-blocked", 0, 0},
+};
+
+static const struct {
+    const char *name, *order;
+    enum openmp openmp;
+} apsp_ways[] = {
+    {"umbra-ctbpa", "ctbpa", NO_OPENMP},    {"openmp-gomp", "tasks", GOMP},
+    {"openmp-gomp-depend", "depend", GOMP}, {"openmp-llvm", "tasks", LLVM},
+    {"openmp-llvm-depend", "depend", LLVM},
+};
+
+#define GAUSS_WAYS (sizeof(gauss_ways) / sizeof(gauss_ways[0]))
+#define APSP_WAYS (sizeof(apsp_ways) / sizeof(apsp_ways[0]))
+
+static bool is_cooperative(const struct bench_row *row)
+{
+    return strncmp(row->name, "umbra-", strlen("umbra-")) == 0;
+}
+
+static void add_gauss(struct bench *bench, size_t n)
+{
+    struct bench_row *cooperative = NULL;
+
+    for (size_t w = 0; w < GAUSS_WAYS; w++) {
+        struct gauss_case gauss = {.way = gauss_ways[w].name,
+                                   .n = n,
+                                   .sides = gauss_ways[w].sides,
+                                   .group = gauss_ways[w].group};
+        struct bench_row *row = gauss_row(bench, gauss_ways[w].name, &gauss);
+
+        if (is_cooperative(row))
+            cooperative = row;
+        else
+            row->limit = cooperative;
+    }
+}
+
+static int add_apsp(struct bench *bench, size_t n)
+{
+    struct apsp_case apsp = {.n = n, .block = BLOCK};
+    struct bench_row *cooperative = NULL;
+    struct graph graph;
+    int error = apsp_case_graph(n, &graph);
+
+    if (error == 0)
+        error = apsp_case_expect(&apsp, &graph);
+    for (size_t w = 0; w < APSP_WAYS && error == 0; w++) {
+        struct bench_row *row =
+            apsp_row(bench, apsp_ways[w].name, apsp_ways[w].openmp, apsp_ways[w].order, &apsp);
+
+        if (is_cooperative(row))
+            cooperative = row;
+        else
+            row->limit = cooperative;
+    }
+    graph_destroy(&graph);
+    return error;
+}
+
+static int declare(struct bench *bench)
+{
+    const struct size *size = bench_tiny(bench) ? &tiny : bench_quick(bench) ? &quick : &full;
+
+    add_gauss(bench, size->unknowns);
+    return add_apsp(bench, size->vertices);
+}
+
+static double spread_of(const struct bench_row *row)
+{
+    struct bench_summary summary = bench_summary_of(row);
+
+    return summary.p95 - summary.p5;
+}
+
+static void remark_on(const struct bench *bench, const char *name, FILE *out)
+{
+    const struct bench_row *row = bench_find(bench, name);
+    struct bench_summary s;
+
+    if (row == NULL)
+        return;
+    s = bench_summary_of(row);
+    fprintf(out, "%-20s %9.3f %9.3f %9.3f ms, spread %8.3f ms", name, s.p5 / 1e6, s.median / 1e6,
+            s.p95 / 1e6, (s.p95 - s.p5) / 1e6);
+    if (row->limit != NULL && row->limit->runs)
+        fprintf(out, ", %.1f times that of %s", spread_of(row) / spread_of(row->limit),
+                row->limit->name);
+    fputc('\n', out);
+}
+
+static void remark(const struct bench *bench, FILE *out)
+{
+    fprintf(out, "%-20s %9s %9s %9s\n", "Spread of run times", "p5", "median", "p95");
+    for (size_t w = 0; w < GAUSS_WAYS; w++)
+        remark_on(bench, gauss_ways[w].name, out);
+    for (size_t w = 0; w < APSP_WAYS; w++)
+        remark_on(bench, apsp_ways[w].name, out);
+}
+
+static const struct bench_kernel kernel = {
+    .name = "spread",
+    .about = "how much run times differ, Gaussian elimination and all-pairs shortest paths",
+    .cpus = 2,
+    .rounds = ROUNDS,
+    .rounds_quick = ROUNDS_QUICK,
+    .batch = 1,
+    .distributions = true,
+    .declare = declare,
+    .remark = remark,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}
