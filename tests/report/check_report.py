@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSL-1.0
+"""tools/report on what the kernels really print, at a tiny size.
+
+check_report.py TOOLS/REPORT KERNEL...
+"""
+import html.parser
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPORT = sys.argv[1]
+KERNELS = sys.argv[2:]
+VOID = {"meta", "br", "img", "link", "path", "use", "rect", "stop"}
+
+
+def report(*arguments):
+    return subprocess.run([REPORT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+class Reader(html.parser.HTMLParser):
+    """Every element is closed, every id is there once and every reference leads to one."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.ids, self.references, self.external = [], [], set(), []
+        self.titles, self.images = [], 0
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.images += tag == "svg"
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "xlink:href", "src"):
+                (self.references.add(value[1:]) if value[0] == "#" else self.external.append(value))
+            self.references.update(re.findall(r"url\(#([^)]*)\)", value or ""))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.titles.append(data)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.folder.name)
+        cls.json = cls.path / "umbra.json"
+        with open(cls.json, "w", encoding="utf-8") as out:
+            for kernel in KERNELS:
+                subprocess.run([kernel, "--tiny", "--json"], stdout=out, check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def check(self, page, sections):
+        reader = Reader(page)
+        self.assertEqual(reader.open, ["p", "p"][: len(reader.open)])
+        self.assertEqual(len(reader.ids), len(set(reader.ids)))
+        self.assertEqual(reader.references - set(reader.ids), set())
+        self.assertEqual(reader.external, [], "it needs nothing else")
+        self.assertNotRegex(page, r"#0[0-9a-b]0[0-9a-b]0[0-9a-b]\b", "a colour without a name")
+        self.assertGreaterEqual(len(reader.titles), sections)
+        self.assertGreaterEqual(reader.images, sections - 1)
+
+    def test_a_report_has_a_section_for_each_kernel(self):
+        out = self.path / "index.html"
+        ran = report(self.json, "--out", out)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.check(out.read_text(encoding="utf-8"), len(KERNELS) - 1)  # two share one
+
+    def test_two_files_are_compared(self):
+        out = self.path / "comparison.html"
+        ran = report(self.json, self.json, "--out", out)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.check(out.read_text(encoding="utf-8"), len(KERNELS))
+
+    def test_wrong_files_are_told(self):
+        bad = self.path / "bad.json"
+        good = self.json.read_text(encoding="utf-8").splitlines()[0]
+        for text, said in (
+            ("", f"{bad}: no line of a benchmark"),
+            (good + "\n{\n", f"{bad}:2: no line of a benchmark"),
+            (good + "\n[1]\n", f"{bad}:2: no line of a benchmark"),
+            ('{"bench":"switch","contender":"a"}\n', f"{bad}:1: 'unit' is missing"),
+        ):
+            bad.write_text(text, encoding="utf-8")
+            ran = report(bad, "--out", self.path / "none.html")
+            self.assertEqual((ran.returncode, ran.stderr), (2, f"tools/report: {said}\n"))
+        ran = report(self.path / "missing.json")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("missing.json: No such file or directory", ran.stderr)
+        self.assertEqual(report("a", "b", "c").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

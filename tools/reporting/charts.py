@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Charts as SVG, by Matplotlib. Colours are names that page.css gives values for light and dark."""
+import io
+import re
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
+
+WIDTH = 6.2  # inches; the page scales it to the column
+ROW = 0.26  # height of a bar with its gap
+
+# Stand-ins that Matplotlib draws with; in the SVG they become var(--name).
+COLOURS = {
+    "text": "#010101",
+    "faint": "#020202",
+    "grid": "#030303",
+    "umbra": "#040404",
+    "openmp": "#050505",
+    "threads": "#060606",
+    "peer": "#070707",
+    "limit": "#080808",
+    "umbra2": "#090909",
+    "openmp2": "#0a0a0a",
+    "threads2": "#0b0b0b",
+}
+
+matplotlib.rcParams.update(
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "umbra",
+        "font.size": 9,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "axes.edgecolor": COLOURS["faint"],
+        "axes.labelcolor": COLOURS["text"],
+        "text.color": COLOURS["text"],
+        "xtick.color": COLOURS["faint"],
+        "ytick.color": COLOURS["faint"],
+        "xtick.labelcolor": COLOURS["text"],
+        "ytick.labelcolor": COLOURS["text"],
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": COLOURS["grid"],
+        "grid.linewidth": 0.7,
+        "legend.frameon": False,
+        "legend.fontsize": 8.5,
+    }
+)
+
+
+def family(name):
+    """Which colour a contender has."""
+    if name.startswith(("umbra", "shadow")):
+        return "umbra"
+    if name.startswith("openmp"):
+        return "openmp"
+    if name.startswith(("pthread", "futex", "semaphore", "memcpy")):
+        return "threads"
+    return "peer"
+
+
+def svg(figure, about):
+    """The figure as an SVG element for HTML; `about` is for those who cannot see it."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
+    plt.close(figure)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    for name, stand_in in COLOURS.items():
+        text = text.replace(stand_in, f"var(--{name})")
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r"font: [^;\"]*?([\d.]+)px[^;\"]*", r"font-size: \1px", text)
+    prefix = re.sub(r"\W+", "-", about.lower())[:40]  # ids must differ between the page's figures
+    text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{about}"', 1)
+
+
+def bars(rows, about, annotate, log=True):
+    """Horizontal bars: (name, value, family) from top to bottom, with a text at each end."""
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.5 + ROW * len(rows)))
+    values = [value for _, value, _ in rows]
+    axes.barh(
+        range(len(rows)), values, height=0.72, color=[COLOURS[colour] for _, _, colour in rows]
+    )
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    if log:
+        axes.set_xscale("log")
+        axes.set_xlim(min(values) / 3, max(values) * (max(values) / min(values)) ** 0.35 * 3)
+    else:
+        axes.set_xlim(0, max(values) * 1.35)
+    axes.grid(axis="y", visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(axis="x", length=0, labelbottom=False)
+    axes.xaxis.set_minor_locator(NullLocator())
+    for at, value in enumerate(values):
+        axes.annotate(
+            annotate(at), (value, at), (4, 0), textcoords="offset points", va="center", fontsize=8.5
+        )
+    return svg(figure, about)
+
+
+def lines(series, about, x_label, y_label, log_x=True, log_y=False, x_ticks=None, floor=None):
+    """Lines: (name, [(x, y)], colour, dashes) each, with marks where something was measured."""
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.3))
+    for name, points, colour, style in series:
+        axes.plot(
+            *zip(*points),
+            style,
+            marker="o",
+            markersize=3.5,
+            linewidth=1.8,
+            color=COLOURS[colour],
+            label=name,
+        )
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    if floor is not None:
+        axes.set_ylim(bottom=floor)
+    if x_ticks:
+        axes.set_xticks(x_ticks, [f"{tick:,}" for tick in x_ticks])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
+    if log_y:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    figure.legend(loc="upper center", bbox_to_anchor=(0.52, 0.0), ncol=3)
+    return svg(figure, about)
+
+
+def histograms(rows, about, x_label):
+    """One below the other on one axis: (name, values, colour); the outermost in a hundred left out."""
+    ordered = sorted(value for _, values, _ in rows for value in values)
+    low, high = ordered[0], ordered[int(len(ordered) * 0.99)]
+    figure, all_axes = plt.subplots(
+        len(rows), 1, figsize=(WIDTH, 0.55 + 0.6 * len(rows)), sharex=True, squeeze=False
+    )
+    for axes, (name, values, colour) in zip(all_axes[:, 0], rows):
+        axes.hist(values, bins=120, range=(low, high), color=COLOURS[colour])
+        axes.set_yticks([])
+        axes.set_ylabel(name, rotation=0, ha="right", va="center")
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="y", visible=False)
+    all_axes[-1, 0].set_xlabel(x_label)
+    return svg(figure, about)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSL-1.0
+"""What the kernels in bench/ measured: JSON objects, one a line, machines before their rows."""
+import json
+
+
+class Measured:
+    """One file: rows by kernel, and the machine that the first of them ran on."""
+
+    def __init__(self, path):
+        self.path = path
+        self.machines = {}  # by kernel
+        self.rows = {}  # by kernel, in the kernel's order
+        machine = None
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    entry = json.loads(line)
+                    kernel = entry["bench"]
+                except (ValueError, KeyError, TypeError):
+                    raise ValueError(f"{path}:{number}: no line of a benchmark") from None
+                if kernel == "machine":
+                    machine = entry
+                    continue
+                try:
+                    row = Row(entry)
+                except KeyError as error:
+                    raise ValueError(f"{path}:{number}: {error} is missing") from None
+                self.machines.setdefault(kernel, machine)
+                self.rows.setdefault(kernel, []).append(row)
+        if not self.rows:
+            raise ValueError(f"{path}: no line of a benchmark")
+        self.machine = next(iter(self.machines.values())) or {}
+
+    def of(self, kernel):
+        return self.rows.get(kernel, [])
+
+    def row(self, kernel, contender):
+        return next((row for row in self.of(kernel) if row.name == contender), None)
+
+
+class Row:
+    """One contender with one set of parameters."""
+
+    def __init__(self, entry):
+        self.name = entry["contender"]
+        self.params = entry.get("params", {})
+        self.unit = entry["unit"]
+        self.rounds = entry["rounds"]
+        self.median = entry["median"]
+        self.min, self.p5, self.p95 = (entry.get(key) for key in ("min", "p5", "p95"))
+        self.limit = entry.get("limit")
+        self.ratio = entry.get("ratio")
+        self.samples = entry.get("samples", [])
+
+    @property
+    def key(self):
+        """What tells it from the others of its kernel: some have rows for several counts."""
+        return self.name, self.params.get("count")
+
+    @property
+    def label(self):
+        count = self.params.get("count")
+        return self.name if count is None else f"{self.name}, {count:,}"
+
+
+def amount(value, unit):
+    """For people: three digits, and the unit that makes them readable."""
+    if unit == "ns":
+        for factor, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+            if value >= factor:
+                return f"{three(value / factor)} {name}"
+    return f"{three(value)} {unit}"
+
+
+def three(value):
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 100 or value < 10 else f"{value:.1f}"
