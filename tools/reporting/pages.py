@@ -53,7 +53,7 @@ def ranking(rows, about):
 
     def note(at):
         row = rows[at]
-        ratio = f"  {three(row.ratio)}×" if row.ratio is not None else ""
+        ratio = f" · {three(row.ratio)}×" if row.ratio is not None else ""
         return amount(row.median, row.unit) + ratio
 
     return charts.bars(
