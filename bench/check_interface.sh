@@ -27,7 +27,7 @@ refused()
     [ ! -s "$dir/out" ] || fail "$*: prints to standard output"
 }
 
-"$kernel" --list >"$dir/list" || fail "--list: exit status $?"
+"$kernel" --quick --tiny --list >"$dir/list" || fail "--list: exit status $?"
 [ -s "$dir/list" ] || fail "--list: prints nothing"
 
 "$kernel" --rounds 3 --quick --tiny --json >"$dir/json" 2>"$dir/notes"
