@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Sections about what waiting, switching and handing over cost."""
+from .data import amount
+from .parts import section, simple, table
+
+PING_PONG_VARIANTS = ("ping-pong-",)
+
+null_fork = simple(
+    "Fork and join on another processor",
+    "Handing an empty function to a thread that waits for it on another processor, and getting the "
+    "answer. The limit is a cache line that travels there and back.",
+    "null-fork",
+    PING_PONG_VARIANTS,
+)
+switch = simple(
+    "From one fiber to the next",
+    "One hand-over on one core. The limit is a bare jump_fcontext of Boost.Context.",
+    "switch",
+    ("boost-context-",),
+)
+spawn = simple(
+    "Start a fiber, and join it",
+    "On the same core the limit is Boost.Context's make and two jumps, for so many at a time; on "
+    "another core it is the cache line that travels there and back.",
+    "spawn",
+    PING_PONG_VARIANTS,
+)
+event = simple(
+    "Signal an event that another core waits for",
+    "One way. The limit is the cache line that travels there and back.",
+    "event",
+    PING_PONG_VARIANTS,
+)
+footprint = simple(
+    "What a blocked fiber costs",
+    "Memory a blocked fiber or thread, page tables included; also for one that had called snprintf.",
+    "footprint",
+)
+
+
+def waiting(measured):
+    rows = measured.of("long-wait") + measured.of("idle")
+    if not rows:
+        return ""
+    cells = [
+        (
+            row.label,
+            f"{row.params['slept_ms'] / 1000:g} s" if "slept_ms" in row.params else "10 ms",
+            amount(row.median, row.unit),
+            f"{row.params.get('burned_percent', 0):.3f} %",
+        )
+        for row in rows
+    ]
+    return section(
+        "Waiting long",
+        "How long after the signal a waiter runs on, and how much processor time it has used "
+        "meanwhile. What sleeps in the kernel cannot be there earlier than a futex.",
+        table(("waiter", "waited", "runs on after", "processor time"), cells).replace(
+            "<details>", "<details open>"
+        ),
+    )

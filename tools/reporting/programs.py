@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Sections about whole programs: Gaussian elimination and shortest paths."""
+from . import charts
+from .data import amount
+from .parts import numbers, ranking, section, table
+
+
+def gauss(measured):
+    rows = measured.of("gauss")
+    if not rows:
+        return ""
+    return section(
+        "A system of linear equations",
+        f"Gaussian elimination of {rows[0].params['n']:,} unknowns on two processors: row by row with "
+        f"{rows[0].params.get('threads', 160)} fibers or threads, one row a group, and by blocks, with "
+        "LAPACK's dgesv (OpenBLAS) beside it. The limit is one processor, row by row.",
+        ranking(rows, "Gaussian elimination"),
+        numbers(rows),
+    )
+
+
+STYLES = {
+    "umbra-mu1k": ("umbra", "-"),
+    "umbra-mu2k": ("umbra2", "--"),
+    "pthread-mu1": ("threads", "-"),
+    "pthread-mu2": ("threads2", "--"),
+    "umbra-ctbpa": ("umbra", "-"),
+    "openmp-gomp": ("openmp", "-"),
+    "openmp-gomp-depend": ("openmp", "--"),
+    "openmp-llvm": ("openmp2", "-"),
+    "openmp-llvm-depend": ("openmp2", "--"),
+}
+
+
+def gauss_threads(measured):
+    serial = measured.row("gauss-threads", "serial")
+    rows = measured.of("gauss-threads")
+    if not serial:
+        return ""
+    series = {}
+    for row in rows:
+        if row.params.get("group") == 1 and row.ratio:
+            name = row.name.rsplit("-", 1)[0]
+            series.setdefault(name, []).append((row.params["threads"], 1 / row.ratio))
+    openmp = measured.row("gauss-threads", "openmp-rows")
+    counts = sorted({x for points in series.values() for x, _ in points})
+    drawn = [(name, sorted(series[name]), *STYLES[name]) for name in STYLES if name in series]
+    if openmp:
+        level = 1 / openmp.ratio
+        drawn.append(("openmp-rows", [(counts[0], level), (counts[-1], level)], "openmp", ":"))
+    return section(
+        "The same, against the number of fibers or threads",
+        f"Speed-up over one processor, {serial.params['n']:,} unknowns, one row a group, on a "
+        "logarithmic scale (the paper's Figure 5). Fibers may be as many as there are rows.",
+        charts.lines(
+            drawn,
+            "Speed-up against the number of fibers or threads",
+            "fibers or threads",
+            "speed-up",
+            log_y=True,
+            x_ticks=counts,
+        ),
+        numbers(rows),
+    )
+
+
+def spread(measured):
+    rows = measured.of("spread")
+    if not rows:
+        return ""
+    stolen = (measured.machines["spread"] or {}).get("stolen_ms", 0)
+    by_name = {row.name: row for row in rows}
+
+    def width(row):
+        return row.p95 - row.p5
+
+    cells = []
+    for row in rows:
+        of = by_name.get(row.limit)
+        cells.append(
+            (
+                row.name,
+                *(amount(value, "ns") for value in (row.p5, row.median, row.p95)),
+                amount(width(row), "ns"),
+                f"{width(row) / width(of):.1f} × {of.name}" if of else "",
+            )
+        )
+    drawings = []
+    for title, names in (
+        ("Gaussian elimination by rows", ("umbra-mu1k", "pthread-mu1", "openmp-rows")),
+        ("Gaussian elimination by rows, strict", ("umbra-mu2k", "pthread-mu2")),
+        ("Gaussian elimination by blocks", ("umbra-blocked", "openmp-blocked")),
+        ("All-pairs shortest paths", tuple(name for name in STYLES if "mu" not in name[-4:])),
+    ):
+        shown = [by_name[name] for name in names if name in by_name and by_name[name].samples]
+        if shown:
+            drawings.append(
+                charts.histograms(
+                    [
+                        (row.name, [v / 1e6 for v in row.samples], charts.family(row.name))
+                        for row in shown
+                    ],
+                    f"Run times: {title}",
+                    f"{title}: run time, ms",
+                )
+            )
+    return section(
+        "How much run times differ",
+        f"{rows[0].rounds:,} alternated runs of each (the paper's Tables 1 and 2, Figures 6 and 8). The "
+        f"spread is what lies between 5 and 95 % of the runs; {stolen} ms were stolen from this "
+        "machine meanwhile.",
+        table(("contender", "5 %", "median", "95 %", "spread", ""), cells).replace(
+            "<details>", "<details open>"
+        ),
+        *drawings,
+    )
+
+
+def apsp(measured):
+    rows = measured.of("apsp")
+    if not rows:
+        return ""
+    series = {}
+    for row in rows:
+        if row.ratio:
+            block = row.params["block"]
+            name = row.name.removesuffix(f"-{block}")
+            series.setdefault(name, []).append((block, 100 / row.ratio))
+    blocks = sorted({x for points in series.values() for x, _ in points})
+    return section(
+        "All-pairs shortest paths, against the size of a block",
+        f"{rows[0].params['n']:,} vertices on two processors, in per cent of what the arithmetic alone "
+        "reaches with everything in the caches (the paper's Figure 7). The arithmetic is the same "
+        "in all; on two processors there is little for anyone to win at large blocks.",
+        charts.lines(
+            [(name, sorted(series[name]), *STYLES[name]) for name in STYLES if name in series],
+            "Speed against the size of a block",
+            "rows of a block",
+            "% of the roofline",
+            log_x=False,
+            x_ticks=blocks,
+            floor=0,
+        ),
+        numbers(rows),
+    )
