@@ -128,6 +128,21 @@ static void *mu1k_side(void *arg)
 
 /* ---- mu2k ---- */
 
+/*
+ * A core's fibers have more lines than its nearest cache: those of the next one come while this one
+ * computes.
+ */
+static void fetch_next(const struct side *self, size_t k)
+{
+    const struct side *next = self->next;
+    const struct group *lowest = &next->share->group[next->share->count - 1];
+
+    umbra_fetch_ahead(next->fiber);
+    umbra_prefetch_write(system_row(self->place->job->system, lowest->first) + k);
+    umbra_prefetch_read(next->next);
+    umbra_prefetch_read(next->next->share);
+}
+
 /* The last of a core's fibers has applied pivot k: on to the next when all cores are. */
 static void meet(struct job *job, size_t k)
 {
@@ -143,6 +158,7 @@ static void *mu2k_side(void *arg)
     struct place *place = self->place;
 
     for (size_t k = 0; k + 1 < place->job->system->n && !place->job->error; k++) {
+        fetch_next(self, k);
         share_apply(self->share, place->job->system, k);
         if (self == place->last)
             meet(place->job, k);

@@ -41,6 +41,32 @@ Test(fiber, join_gives_what_the_function_returned)
     cr_assert_eq(run_cores(1, returns_results, NULL), 0);
 }
 
+/* Only a hint: whoever asks, and whatever has become of the fiber. */
+static void *is_fetched_and_joined(void *arg)
+{
+    struct umbra_fiber fiber;
+    void *result = NULL;
+
+    cr_expect_eq(umbra_spawn(same, &fiber, &fiber), 0);
+    umbra_fetch_ahead(fiber);
+    umbra_fetch_ahead(umbra_self());
+    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_READY);
+    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(result, &fiber);
+    umbra_fetch_ahead(fiber); /* stale */
+    *(struct umbra_fiber *)arg = fiber;
+    return arg;
+}
+
+Test(fiber, fetching_one_ahead_changes_nothing)
+{
+    struct umbra_fiber gone = {0};
+
+    umbra_fetch_ahead(gone);
+    cr_assert_eq(run_cores(1, is_fetched_and_joined, &gone), 0);
+    umbra_fetch_ahead(gone); /* nor is its memory there */
+}
+
 static void *joins_across_cores(void *arg)
 {
     for (unsigned core = 0; core < 3; core++) {
