@@ -64,14 +64,14 @@ enum umbra_wait_mode {
 struct umbra_wait_options {
     enum umbra_wait_mode mode;
     const char *backend;   /* as UMBRA_WAIT, which overrules it; NULL or "auto": measured choice */
-    uint64_t spin_cycles;  /* two-phase: length of phase 1; 0: UMBRA_SPIN_NS */
+    uint64_t spin_cycles;  /* two-phase: length of phase 1; 0: UMBRA_SPIN_NS, 1: none */
     uint64_t block_cycles; /* two-phase: when to park; 0: measured, UMBRA_NEVER: never */
     bool polite;           /* the word's writer shares the core (SMT): spin with pause */
 };
 
 /* A chosen way to wait; read-only after umbra_wait_policy_init, may be shared by threads. */
 struct umbra_wait_policy {
-    uint64_t spin_cycles;      /* length of phase 1, time-stamp cycles */
+    uint64_t spin_cycles;      /* length of phase 1, time-stamp cycles; 0: none */
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
     uint64_t preempted_cycles; /* a batch of polls this long was interrupted */
@@ -248,13 +248,15 @@ UM_INLINE uint64_t um_add_saturating(uint64_t a, uint64_t b)
     return a > UMBRA_NEVER - b ? UMBRA_NEVER : a + b;
 }
 
-/* Rest of phase 1, after its first batch. Whether the wait is over. */
+/* Rest of phase 1, after its first batch, which nobody clocked. Whether the wait is over. */
 UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
+    uint64_t first = (uint64_t)policy->batch * policy->poll_cycles;
+    uint64_t rest = policy->spin_cycles > first ? policy->spin_cycles - first : 0;
 
-    while (clock->now - clock->start < policy->spin_cycles && clock->now < clock->deadline) {
+    while (clock->now - clock->start < rest && clock->now < clock->deadline) {
         uint64_t before = clock->now;
         uint32_t polls = um_wait_poll(cond, policy->polite, policy->batch);
 
@@ -500,6 +502,18 @@ UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
     return polls > UM_BATCH_MOST ? UM_BATCH_MOST : (uint32_t)polls;
 }
 
+/* So that no batch is longer than phase 1, which there is not if it is shorter than two polls. */
+UM_LINKONCE UM_COLD void um_wait_fit_batch(struct umbra_wait_policy *policy)
+{
+    uint64_t polls = policy->spin_cycles / policy->poll_cycles;
+
+    policy->batch = um_wait_batch(policy->poll_cycles);
+    if (polls < 2)
+        policy->spin_cycles = 0;
+    else if (polls < policy->batch)
+        policy->batch = (uint32_t)polls;
+}
+
 /* Thresholds of a mode: phase 1's length and phase 3's start, in cycles. */
 UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
                                             const struct umbra_wait_options *options)
@@ -545,7 +559,7 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     made.preempted_cycles = umbra_ns_to_cycles(UM_PREEMPTED_NS);
     made.polite = options->polite;
     made.poll_cycles = um_wait_poll_cycles(made.polite);
-    made.batch = um_wait_batch(made.poll_cycles);
+    um_wait_fit_batch(&made);
     *policy = made;
     return 0;
 }

@@ -196,6 +196,21 @@ Test(wait_policy, given_thresholds_are_taken_as_cycles)
     cr_assert_eq(policy.block_cycles, 7890123);
 }
 
+Test(wait_policy, no_batch_of_polls_is_longer_than_the_spin_phase)
+{
+    for (uint64_t cycles = 1; cycles <= 1000000; cycles *= 10) {
+        struct umbra_wait_options options = {.spin_cycles = cycles, .block_cycles = 7890123};
+        struct umbra_wait_policy policy;
+
+        cr_assert_eq(umbra_wait_policy_init(&policy, &options), 0);
+        cr_assert_geq(policy.batch, 1);
+        if (policy.spin_cycles == 0)
+            cr_assert_lt(cycles, 2 * (uint64_t)policy.poll_cycles);
+        else
+            cr_assert_leq((uint64_t)policy.batch * policy.poll_cycles, cycles);
+    }
+}
+
 Test(wait_report, chosen_one_is_announced_and_measured_usable)
 {
     const struct umbra_wait_report *report = umbra_wait_report();
@@ -339,6 +354,37 @@ Test(wait, monitor_mode_never_parks)
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_MONITOR);
     pthread_join(partner, NULL);
     cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_MONITOR], 1);
+}
+
+/* A wait of one look, whose deadline has passed: what it polled was the first batch. */
+static uint64_t polls_of_first_batch(struct scene *s)
+{
+    cr_assert_eq(wait_for_one(s, 0), -ETIMEDOUT);
+    return atomic_load(&s->waiter.count.polls);
+}
+
+Test(wait, spin_phase_shorter_than_a_batch_ends_in_time)
+{
+    struct um_wait_clock clock = {.deadline = UMBRA_NEVER};
+    struct scene s;
+    struct um_wait_cond over = {&s.word, 1, UINT32_MAX, false, false};
+
+    scene_init(&s, (struct umbra_wait_options){.block_cycles = UMBRA_NEVER});
+    s.policy.batch = 3;
+    s.policy.spin_cycles = 3 * (uint64_t)s.policy.poll_cycles;
+    cr_assert_eq(polls_of_first_batch(&s), 3);
+    clock.start = clock.now = umbra_cycles();
+    cr_assert_not(um_wait_spin(&s.waiter, &over, &clock), "looked again after phase 1 was over");
+    s.policy.spin_cycles = UMBRA_NEVER;
+    cr_assert(um_wait_spin(&s.waiter, &over, &clock), "and looks again while it is not");
+}
+
+Test(wait, spin_phase_of_one_cycle_does_not_poll)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = UMBRA_NEVER});
+    cr_assert_eq(polls_of_first_batch(&s), 0);
 }
 
 Test(wait, spin_mode_stays_in_its_phase)
