@@ -75,6 +75,7 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
 
     for (unsigned i = 0; i < bench->kernel->cpus; i++)
         json_array_append_new(cpus, json_integer(bench->cpus[i]));
+    memcpy(row->cpus, bench->cpus, sizeof row->cpus);
     row->params = need(json_object());
     json_object_set_new(row->params, "cpus", cpus);
     row->name = name;
@@ -82,6 +83,7 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
     row->arg = arg;
     row->unit = "ns";
     row->parts = 1;
+    row->batch = bench->kernel->batch;
     row->bench = bench;
     bench->rows = need(realloc(bench->rows, (bench->n_rows + 1) * sizeof *bench->rows));
     bench->rows[bench->n_rows++] = row;
@@ -106,6 +108,27 @@ void bench_state_timed(struct bench_row *row, const char *what)
     json_object_set_new(row->params, "timed", json_string(what));
 }
 
+void bench_place(struct bench_row *row, int from, int to)
+{
+    row->cpus[0] = from;
+    row->cpus[1] = to;
+    json_object_del(row->params, "cpus");
+    json_object_set_new(row->params, "from", json_integer(from));
+    json_object_set_new(row->params, "to", json_integer(to));
+}
+
+bool bench_lists(const struct bench *bench)
+{
+    return bench->options.list;
+}
+
+void bench_limit_rounds(struct bench *bench, unsigned most)
+{
+    most = most < 3 ? 3 : most;
+    if (bench->options.rounds == 0 && bench->rounds > most)
+        bench->rounds = most;
+}
+
 bool bench_quick(const struct bench *bench)
 {
     return bench->options.quick;
@@ -119,6 +142,11 @@ bool bench_tiny(const struct bench *bench)
 int bench_cpu(const struct bench *bench, unsigned i)
 {
     return bench->cpus[i];
+}
+
+unsigned bench_cpus(const struct bench *bench)
+{
+    return bench->n_cpus;
 }
 
 struct umbra_topology *bench_topology(const struct bench *bench)
@@ -169,7 +197,7 @@ static void resize_batch(struct bench_row *row, const struct bench_batch *last)
     double each = (double)(last->ns > 0 ? last->ns : 1) / (double)last->iterations;
     double wanted = BATCH_AIM_NS / each;
 
-    if (row->bench->kernel->batch != 0 || (last->ns >= BATCH_MIN_NS && last->ns <= BATCH_MAX_NS))
+    if (row->batch != 0 || (last->ns >= BATCH_MIN_NS && last->ns <= BATCH_MAX_NS))
         return;
     /* Not by more than 16 times at once: a first batch is mostly start-up. */
     if (wanted > 16.0 * (double)last->iterations)
@@ -181,8 +209,11 @@ static void resize_batch(struct bench_row *row, const struct bench_batch *last)
 
 static int start_turn(struct bench_row *row)
 {
-    int error = row->ops->start != NULL ? row->ops->start(row) : 0;
+    int error = umbra_topology_bind(row->bench->topology, row->cpus[0], NULL);
 
+    if (error != 0)
+        return say(row, "cannot bind", error);
+    error = row->ops->start != NULL ? row->ops->start(row) : 0;
     return error == 0 ? 0 : say(row, "cannot start", error);
 }
 
@@ -220,7 +251,7 @@ static int calibrate(struct bench_row *row)
 
     if (error != 0)
         return error;
-    row->iterations = row->bench->kernel->batch != 0 ? row->bench->kernel->batch : 1;
+    row->iterations = row->batch != 0 ? row->batch : 1;
     for (int attempt = 0; attempt < 12 && error == 0; attempt++) {
         uint64_t before = row->iterations;
 
@@ -374,6 +405,19 @@ static int measure(struct bench *bench)
     return status == BENCH_OK ? report(bench) : status;
 }
 
+/* Each once, however many rows have it. */
+static void list_names(const struct bench *bench)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        unsigned first = 0;
+
+        while (strcmp(bench->rows[first]->name, bench->rows[i]->name) != 0)
+            first++;
+        if (first == i && !bench->rows[i]->hidden)
+            puts(bench->rows[i]->name);
+    }
+}
+
 int bench_main(const struct bench_kernel *kernel, int argc, char **argv)
 {
     struct bench bench = {.kernel = kernel};
@@ -390,8 +434,7 @@ int bench_main(const struct bench_kernel *kernel, int argc, char **argv)
     if (status == BENCH_OK)
         status = bench_choose_rows(&bench);
     if (status == BENCH_OK && bench.options.list) {
-        for (unsigned i = 0; i < bench.n_rows; i++)
-            puts(bench.rows[i]->name);
+        list_names(&bench);
     } else if (status == BENCH_OK) {
         status = measure(&bench);
     }

@@ -14,7 +14,7 @@
  * come from the same round; a ratio is the median over rounds of those quotients. Each batch says
  * how many iterations its own counters prove; any other number than was asked for ends the run.
  *
- * The caller is bound to the first processor of --cpus after every row was opened. Rows that start
+ * The caller is bound to the first processor of --cpus, or of the row, after every row was opened. Rows that start
  * another runtime do it in `open`, so that its threads do not inherit that mask.
  */
 #ifndef UMBRA_BENCH_HARNESS_H
@@ -71,10 +71,14 @@ struct bench_row {
     struct bench_row *part_of;   /* row without ops of which this is one variant, or NULL */
     const char *unit;            /* "ns" unless set */
     uint64_t parts;   /* equal things an iteration does, a sample is of one; 1 unless set */
+    uint64_t batch;   /* iterations of every batch; 0: as many as take 0.1 to 1 ms; the kernel's
+                         unless set */
+    bool hidden;      /* has its turns, but no line in the output */
     json_t *params;   /* object; "cpus" is there already */
     char reason[160]; /* why the row cannot run here; set by an open that fails */
 
     void *state; /* for ops */
+    int cpus[2]; /* between which it is; the first of --cpus unless bench_place was called */
 
     /* Set by the harness. */
     struct bench *bench;
@@ -88,6 +92,7 @@ struct bench_kernel {
     const char *name;  /* as in the executable's name */
     const char *about; /* one line for --help and the table */
     unsigned cpus;     /* how many processors it uses */
+    bool all_cpus;     /* at least so many: all that --cpus names, or that it may use */
     unsigned rounds;   /* by default */
     unsigned rounds_quick;
     uint64_t batch;     /* iterations of every batch; 0: as many as take 0.1 to 1 ms */
@@ -108,14 +113,24 @@ int bench_main(const struct bench_kernel *kernel, int argc, char **argv);
 struct bench_row *bench_add(struct bench *bench, const char *name, const struct bench_ops *ops,
                             const void *arg);
 
-/* The i-th processor of --cpus, i below kernel->cpus. */
+/* For declare: run between these two, and say so as parameters "from" and "to". */
+void bench_place(struct bench_row *row, int from, int to);
+
+/* The i-th processor of --cpus, i below bench_cpus: kernel->cpus, or more with all_cpus. */
 int bench_cpu(const struct bench *bench, unsigned i);
+unsigned bench_cpus(const struct bench *bench);
 
 /* For declare: whether it should be over soon (--quick). */
 bool bench_quick(const struct bench *bench);
 
 /* For declare: whether this is a test (--tiny), where sizes are small and figures mean nothing. */
 bool bench_tiny(const struct bench *bench);
+
+/* For declare: whether only names are printed (--list): there is no topology and no processor. */
+bool bench_lists(const struct bench *bench);
+
+/* For declare: take no more rounds than so many, at least 3, unless --rounds says otherwise. */
+void bench_limit_rounds(struct bench *bench, unsigned most);
 
 /*
  * For declare: add a row of a library that may not have been there when this was built. Its ops or

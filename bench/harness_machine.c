@@ -58,7 +58,7 @@ static json_t *used_cpus(const struct bench *bench)
 {
     json_t *list = json_array();
 
-    for (unsigned i = 0; i < bench->kernel->cpus; i++) {
+    for (unsigned i = 0; i < bench->n_cpus; i++) {
         int siblings[MAX_SIBLINGS];
         int n = umbra_topology_siblings(bench->topology, bench->cpus[i], siblings, MAX_SIBLINGS);
         json_t *others = json_array();
@@ -76,7 +76,7 @@ static json_t *used_cpus(const struct bench *bench)
 /* What the first two processors used have in common. */
 static const char *shared_name(const struct bench *bench)
 {
-    int other = bench->cpus[bench->kernel->cpus < 2 ? 0 : 1];
+    int other = bench->cpus[bench->n_cpus < 2 ? 0 : 1];
 
     return umbra_topology_shared_name(
         (enum umbra_shared)umbra_topology_shared(bench->topology, bench->cpus[0], other));

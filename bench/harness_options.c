@@ -31,10 +31,11 @@ static void print_help(const struct bench_kernel *kernel)
            "  --tiny            sizes for tests: the figures mean nothing\n"
            "  --json[=FILE]     one JSON object a line: instead of the table, or into FILE\n"
            "  --only A[,B...]   these contenders, and the limit\n"
-           "  --cpus A,B...     the hardware threads to use (%u of them)\n"
+           "  --cpus A,B...     the hardware threads to use (%u%s of them)\n"
            "  --rounds N        how often each contender has its turn\n"
            "  --list            print the contenders' names\n",
-           kernel->name, kernel->about, kernel->rounds_quick, kernel->rounds, kernel->cpus);
+           kernel->name, kernel->about, kernel->rounds_quick, kernel->rounds, kernel->cpus,
+           kernel->all_cpus ? " or more" : "");
 }
 
 static int usage(const struct bench *bench, const char *what, const char *value)
@@ -149,15 +150,29 @@ static int parse_cpu_list(struct bench *bench)
     int status = copy != NULL ? BENCH_OK : BENCH_FAILED;
 
     while (status == BENCH_OK && (word = strsep(&rest, ",")) != NULL) {
-        if (n == bench->kernel->cpus)
+        if (n == (bench->kernel->all_cpus ? BENCH_MAX_CPUS : bench->kernel->cpus))
             status = usage(bench, "too many processors", bench->options.cpu_list);
         else
             status = parse_cpu(bench, word, n++);
     }
     if (status == BENCH_OK && n < bench->kernel->cpus)
         status = usage(bench, "too few processors", bench->options.cpu_list);
+    bench->n_cpus = n;
     free(copy);
     return status;
+}
+
+/* Those the process may use, as they are numbered; how many. */
+static unsigned every_cpu(struct bench *bench)
+{
+    unsigned allowed = umbra_topology_cpus(bench->topology);
+
+    for (unsigned n = 0; n < allowed && n < BENCH_MAX_CPUS; n++)
+        bench->cpus[n] = umbra_topology_cpu_at(bench->topology, n)->cpu;
+    if (allowed > BENCH_MAX_CPUS)
+        fprintf(stderr, "%s: only %d of %u processors\n", bench->kernel->name, BENCH_MAX_CPUS,
+                allowed);
+    return allowed < BENCH_MAX_CPUS ? allowed : BENCH_MAX_CPUS;
 }
 
 /* The first allowed hardware thread and those nearest to it: its SMT siblings first. */
@@ -169,6 +184,7 @@ static int nearest_cpus(struct bench *bench)
         if (bench->cpus[n] < 0)
             return bench->cpus[n];
     }
+    bench->n_cpus = bench->kernel->cpus;
     return 0;
 }
 
@@ -188,6 +204,10 @@ int bench_choose_cpus(struct bench *bench)
     }
     if (bench->options.cpu_list != NULL)
         return parse_cpu_list(bench);
+    if (bench->kernel->all_cpus) {
+        bench->n_cpus = every_cpu(bench);
+        return BENCH_OK;
+    }
     return nearest_cpus(bench) == 0 ? BENCH_OK : BENCH_FAILED;
 }
 
@@ -221,7 +241,7 @@ int bench_choose_rows(struct bench *bench)
     int status = BENCH_OK;
 
     for (unsigned i = 0; i < bench->n_rows; i++)
-        bench->rows[i]->shown = bench->options.only == NULL;
+        bench->rows[i]->shown = bench->options.only == NULL && !bench->rows[i]->hidden;
     if (bench->options.only != NULL)
         status = select_only(bench);
     for (unsigned i = 0; i < bench->n_rows; i++)

@@ -26,6 +26,7 @@ struct bench {
     struct umbra_topology *topology;
     const char *backend; /* of a wait with default options, UMBRA_WAIT included */
     int cpus[BENCH_MAX_CPUS];
+    unsigned n_cpus;
     struct bench_row **rows; /* in the order of declaration */
     unsigned n_rows;
     unsigned rounds;

@@ -9,6 +9,7 @@
 #include <umbra/cpu.h>
 
 #define LABEL_BYTES 64
+#define TABLE_MOST 60 /* rows of the table: more are for programs to read */
 
 static int compare(const void *a, const void *b)
 {
@@ -136,14 +137,22 @@ static int compare_rows(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The contender, and how many of something where it has rows for several numbers. */
+/* The contender, and what tells it from the rows of the same name. */
 static int label_of(const struct bench_row *row, char label[static LABEL_BYTES])
 {
-    const json_t *count = json_object_get(row->params, "count");
+    static const char *const telling[] = {"count",      "from",   "to",
+                                          "iterations", "cycles", "partner_ns"};
+    int length = snprintf(label, LABEL_BYTES, "%s", row->name);
 
-    if (count == NULL)
-        return snprintf(label, LABEL_BYTES, "%s", row->name);
-    return snprintf(label, LABEL_BYTES, "%s %lld", row->name, (long long)json_integer_value(count));
+    for (size_t i = 0; i < sizeof telling / sizeof telling[0] && length < LABEL_BYTES; i++) {
+        const json_t *value = json_object_get(row->params, telling[i]);
+
+        if (value != NULL)
+            length += snprintf(label + length, (size_t)(LABEL_BYTES - length), " %s%s%lld",
+                               i > 0 ? telling[i] : "", i > 0 ? " " : "",
+                               (long long)json_integer_value(value));
+    }
+    return length < LABEL_BYTES ? length : LABEL_BYTES - 1;
 }
 
 static void print_row(const struct bench_row *row, size_t width)
@@ -201,8 +210,10 @@ void bench_print_table(const struct bench *bench)
     print_machine(bench);
     printf("\n%-*s %11s %11s %11s %11s %-5s %10s %10s\n", (int)width, "contender", "min", "median",
            "p90", "p99", "unit", "cycles", "ratio");
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n && i < TABLE_MOST; i++)
         print_row(shown[i], width);
+    if (n > TABLE_MOST)
+        printf("... and %u more rows, which --json has\n", n - TABLE_MOST);
     if (bench->kernel->remark != NULL) {
         putchar('\n');
         bench->kernel->remark(bench, stdout);

@@ -124,7 +124,7 @@ static int ping_pong_start(struct bench_row *row)
     pair->answered = 0;
     atomic_init(&pair->there, NOTHING_SENT);
     atomic_init(&pair->back, NOTHING_SENT);
-    return bench_thread(&pair->partner, bench_cpu(row->bench, 1), variant->answer, pair);
+    return bench_thread(&pair->partner, row->cpus[1], variant->answer, pair);
 }
 
 static int ping_pong_run(struct bench_row *row, struct bench_batch *batch)
@@ -154,15 +154,35 @@ static const struct bench_ops ping_pong_ops = {
     .stop = ping_pong_stop,
 };
 
+static struct bench_row *add_variant(struct bench *bench, const struct ping_pong_variant *variant,
+                                     struct bench_row *limit)
+{
+    struct bench_row *row = bench_add(bench, variant->name, &ping_pong_ops, variant);
+
+    row->limit = limit;
+    row->part_of = limit;
+    return row;
+}
+
 struct bench_row *ping_pong_add(struct bench *bench)
 {
     struct bench_row *limit = bench_add(bench, "ping-pong", NULL, NULL);
 
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        struct bench_row *row = bench_add(bench, variants[i].name, &ping_pong_ops, &variants[i]);
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++)
+        add_variant(bench, &variants[i], limit);
+    return limit;
+}
 
-        row->limit = limit;
-        row->part_of = limit;
+struct bench_row *ping_pong_add_between(struct bench *bench, int from, int to)
+{
+    struct bench_row *limit = bench_add(bench, "ping-pong", NULL, NULL);
+
+    bench_place(limit, from, to);
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        struct bench_row *row = add_variant(bench, &variants[i], limit);
+
+        bench_place(row, from, to);
+        row->hidden = true;
     }
     return limit;
 }

@@ -17,4 +17,7 @@
 /* Adds the row "ping-pong" and its variants, between the first two processors. Returns the row. */
 struct bench_row *ping_pong_add(struct bench *bench);
 
+/* The same between two others (bench_place); the variants have no lines in the output. */
+struct bench_row *ping_pong_add_between(struct bench *bench, int from, int to);
+
 #endif

@@ -55,8 +55,8 @@ int shadow_fork_create(const struct bench_row *row, struct umbra_shadow *shadow)
         .wait = *(const struct umbra_wait_options *)row->arg,
         .place_owner = true,
         .place_shadow = true,
-        .owner_cpu = bench_cpu(row->bench, 0),
-        .shadow_cpu = bench_cpu(row->bench, 1),
+        .owner_cpu = row->cpus[0],
+        .shadow_cpu = row->cpus[1],
     };
 
     if (options.wait.backend != NULL)
