@@ -14,8 +14,9 @@
  * come from the same round; a ratio is the median over rounds of those quotients. Each batch says
  * how many iterations its own counters prove; any other number than was asked for ends the run.
  *
- * The caller is bound to the first processor of --cpus, or of the row, after every row was opened. Rows that start
- * another runtime do it in `open`, so that its threads do not inherit that mask.
+ * After every row was opened, the caller is bound to the first processor of the row whose turn it
+ * is: of --cpus, or its own. Rows that start another runtime do it in `open`, so that its threads do
+ * not inherit that mask.
  */
 #ifndef UMBRA_BENCH_HARNESS_H
 #define UMBRA_BENCH_HARNESS_H

@@ -151,7 +151,7 @@ static int shadow_start(struct bench_row *row)
 {
     struct long_wait *state = row->state;
 
-    return shadow_fork_create(row, &state->shadow);
+    return shadow_fork_create(row, row->arg, &state->shadow);
 }
 
 static int shadow_run(struct bench_row *row, struct bench_batch *batch)

@@ -48,11 +48,12 @@ static int create_without_environment(struct umbra_shadow *shadow,
     return error;
 }
 
-int shadow_fork_create(const struct bench_row *row, struct umbra_shadow *shadow)
+int shadow_fork_create(const struct bench_row *row, const struct umbra_wait_options *wait,
+                       struct umbra_shadow *shadow)
 {
     struct umbra_shadow_options options = {
         .topology = bench_topology(row->bench),
-        .wait = *(const struct umbra_wait_options *)row->arg,
+        .wait = *wait,
         .place_owner = true,
         .place_shadow = true,
         .owner_cpu = row->cpus[0],
@@ -70,7 +71,7 @@ static int shadow_start(struct bench_row *row)
 
     row->state = state;
     state->counter = 0;
-    return shadow_fork_create(row, &state->shadow);
+    return shadow_fork_create(row, row->arg, &state->shadow);
 }
 
 static int shadow_run(struct bench_row *row, struct bench_batch *batch)

@@ -13,7 +13,8 @@
  */
 extern const struct bench_ops shadow_fork_ops;
 
-/* A shadow on the second processor of the row, its owner on the first, waiting as row->arg says. */
-int shadow_fork_create(const struct bench_row *row, struct umbra_shadow *shadow);
+/* A shadow on the second processor of the row, its owner on the first. */
+int shadow_fork_create(const struct bench_row *row, const struct umbra_wait_options *wait,
+                       struct umbra_shadow *shadow);
 
 #endif
