@@ -5,6 +5,7 @@
 check_report.py TOOLS/REPORT KERNEL...
 """
 import html.parser
+import json
 import pathlib
 import re
 import subprocess
@@ -14,7 +15,7 @@ import unittest
 
 REPORT = sys.argv[1]
 KERNELS = sys.argv[2:]
-VOID = {"meta", "br", "img", "link", "path", "use", "rect", "stop"}
+VOID = {"meta", "br", "img", "input", "link", "path", "use", "rect", "stop"}
 
 
 def report(*arguments):
@@ -92,6 +93,58 @@ class Page(unittest.TestCase):
         ran = report(self.json, self.json, "--out", out)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.check(out.read_text(encoding="utf-8"), len(KERNELS))
+
+    def drawn(self, lines):
+        """The page of these lines."""
+        measured, out = self.path / "changed.json", self.path / "changed.html"
+        measured.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        ran = report(measured, "--out", out)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        page = out.read_text(encoding="utf-8")
+        self.check(page, 1)
+        return page
+
+    def lines_of(self, kernel):
+        """The machine and the rows of one kernel."""
+        machine, found = None, []
+        for line in map(json.loads, self.json.read_text(encoding="utf-8").splitlines()):
+            if line["bench"] == "machine":
+                machine = line
+            elif line["bench"] == kernel:
+                found.append(line)
+        return machine, found
+
+    def test_a_large_machine_has_a_cell_for_every_pair_that_was_measured(self):
+        machine, rows = self.lines_of("pair-matrix")
+        if not rows:
+            self.skipTest("one processor")
+        kinds = {row["contender"]: row for row in rows}
+        cpus = 64
+        machine["cpus"] = [{"cpu": i, "core": i // 2, "siblings": [i ^ 1]} for i in range(cpus)]
+        lines, pairs = [machine], [(a, b) for a in range(cpus) for b in range(cpus) if a != b and a % 3]
+        for a, b in pairs:
+            shared = "core" if a // 2 == b // 2 else "machine"
+            params = {"from": a, "to": b, "shared": shared, "pairs": cpus * (cpus - 1)}
+            lines += [{**row, "params": params, "median": 50.0 + abs(a - b)} for row in kinds.values()]
+        page = self.drawn(lines)
+        self.assertIn(f"{len(pairs):,} of 4,032 pairs", page)
+        self.assertNotIn("cannot be seen", page)
+        first = re.search(r"<svg.*?</svg>", page, re.S).group()
+        self.assertEqual(len(re.findall(r">19\.6</text>", first)), len([p for p in pairs if abs(p[0] - p[1]) == 1]))
+
+    def test_energy_is_drawn_where_there_is_any(self):
+        machine, rows = self.lines_of("threshold")
+        if not rows:
+            self.skipTest("one processor")
+        page = self.drawn([machine, *rows])
+        if not any(isinstance(row["params"].get("energy"), dict) for row in rows):
+            self.assertIn("not available here", page)
+        for row in rows:
+            if "energy" in row["params"]:
+                row["params"]["energy"] = {"every_s": 2.0, "watts": [20.5, 21.0, 19.5]}
+        page = self.drawn([machine, *rows])
+        self.assertIn("Power, W", page)
+        self.assertIn("Temperature while all processors wait: not available here", page)
 
     def test_wrong_files_are_told(self):
         bad = self.path / "bad.json"

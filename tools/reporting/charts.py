@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSL-1.0
 """Charts as SVG, by Matplotlib. Colours are names that page.css gives values for light and dark."""
 import io
+import math
 import re
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.collections import PatchCollection  # noqa: E402
+from matplotlib.colors import to_rgba  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: E402
 
-WIDTH = 6.2  # inches; the page scales it to the column
+WIDTH = 5.7  # inches; the page scales it to the column
 ROW = 0.26  # height of a bar with its gap
+CELL = 0.3  # of a heat map with many of them; with few they fill the column
+POINTS = 72  # an inch
 
 # Stand-ins that Matplotlib draws with; in the SVG they become var(--name).
 COLOURS = {
@@ -65,8 +70,9 @@ def family(name):
     return "peer"
 
 
-def svg(figure, about):
+def svg(figure, about, classes=""):
     """The figure as an SVG element for HTML; `about` is for those who cannot see it."""
+    width = figure.get_figwidth() * POINTS
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
     plt.close(figure)
@@ -80,7 +86,9 @@ def svg(figure, about):
     text = re.sub(r"font: [^;\"]*?([\d.]+)px[^;\"]*", r"font-size: \1px", text)
     prefix = re.sub(r"\W+", "-", about.lower())[:40]  # ids must differ between the page's figures
     text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{about}"', 1)
+    return text.replace(
+        "<svg", f'<svg role="img" aria-label="{about}" class="{classes}" style="--w:{width:.0f}px"', 1
+    )
 
 
 def bars(rows, about, annotate, log=True):
@@ -98,7 +106,7 @@ def bars(rows, about, annotate, log=True):
         axes.set_xlim(min(values) / 3, max(values) * (max(values) / min(values)) ** 0.35 * 3)
     else:
         axes.set_xlim(0, max(values) * 1.35)
-    axes.grid(axis="y", visible=False)
+    axes.grid(False)  # each bar has its number
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="x", length=0, labelbottom=False)
@@ -110,14 +118,28 @@ def bars(rows, about, annotate, log=True):
     return svg(figure, about)
 
 
-def lines(series, about, x_label, y_label, log_x=True, log_y=False, x_ticks=None, floor=None):
-    """Lines: (name, [(x, y)], colour, dashes) each, with marks where something was measured."""
+def lines(
+    series,
+    about,
+    x_label,
+    y_label,
+    log_x=True,
+    log_y=False,
+    x_ticks=None,
+    x_names=None,
+    floor=None,
+    mark=None,
+):
+    """Lines: (name, [(x, y)], colour, dashes) each, with marks where something was measured.
+
+    x_names: (x, name) instead of numbers; mark: (x, name) of a vertical line.
+    """
     figure, axes = plt.subplots(figsize=(WIDTH, 3.3))
     for name, points, colour, style in series:
         axes.plot(
             *zip(*points),
             style,
-            marker="o",
+            marker="o" if len(points) > 2 else "",
             markersize=3.5,
             linewidth=1.8,
             color=COLOURS[colour],
@@ -133,6 +155,19 @@ def lines(series, about, x_label, y_label, log_x=True, log_y=False, x_ticks=None
         axes.set_xticks(x_ticks, [f"{tick:,}" for tick in x_ticks])
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_minor_locator(NullLocator())
+    if x_names:
+        axes.set_xticks(*zip(*x_names))
+    if mark:
+        axes.axvline(mark[0], color=COLOURS["faint"], linewidth=1, linestyle=(0, (2, 2)))
+        axes.annotate(
+            mark[1],
+            (mark[0], 1),
+            (0, 3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8.5,
+        )
     if log_y:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())
@@ -158,3 +193,44 @@ def histograms(rows, about, x_label):
         axes.grid(axis="y", visible=False)
     all_axes[-1, 0].set_xlabel(x_label)
     return svg(figure, about)
+
+
+def heat_map(names, values, low, high, about, x_label, y_label):
+    """A cell for each pair of names, (y, x): value; its colour is on a log scale from low to high."""
+    decades = max(1, math.log10(high / low))  # so that a small difference looks small
+    size = max(min(WIDTH - 1.2, 1.1 * len(names)), CELL * len(names))
+    figure, axes = plt.subplots(figsize=(size + 1.2, size + 0.6))
+    axes.add_collection(
+        PatchCollection(
+            [plt.Rectangle((x - 0.5, y - 0.5), 1, 1) for y, x in values],
+            facecolors=[
+                to_rgba(COLOURS["umbra"], 0.58 - 0.52 * math.log10(high / value) / decades)
+                for value in values.values()
+            ],
+            linewidths=0,
+        )
+    )
+    for (y, x), value in values.items():
+        text = axes.text(
+            x, y, cell(value), ha="center", va="center", fontsize=11 if len(names) <= 8 else 6.8
+        )
+        text.set_in_layout(False)  # or the size of thousands is looked up
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(range(len(names)), names)
+        axis.set_tick_params(length=0)
+    axes.xaxis.set_label_position("top")
+    axes.xaxis.tick_top()
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    return svg(figure, about, "natural" if size > WIDTH else "small")
+
+
+def cell(value):
+    """Three characters or so."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

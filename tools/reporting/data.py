@@ -2,6 +2,9 @@
 """What the kernels in bench/ measured: JSON objects, one a line, machines before their rows."""
 import json
 
+# Parameters in which rows of one kernel and one name differ.
+TELLING = ("count", "from", "to", "iterations", "cycles", "partner_ns")
+
 
 class Measured:
     """One file: rows by kernel, and the machine that the first of them ran on."""
@@ -55,12 +58,16 @@ class Row:
     @property
     def key(self):
         """What tells it from the others of its kernel: some have rows for several counts."""
-        return self.name, self.params.get("count")
+        return self.name, *(self.params.get(name) for name in TELLING)
 
     @property
     def label(self):
-        count = self.params.get("count")
-        return self.name if count is None else f"{self.name}, {count:,}"
+        told = (
+            f", {name} {value:,}" if name != "count" else f", {value:,}"
+            for name in TELLING
+            if (value := self.params.get(name)) is not None
+        )
+        return self.name + "".join(told)
 
 
 def amount(value, unit):

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: BSL-1.0
 """The report: its sections, each from one kernel's rows; what was not measured is left out."""
+import math
 import pathlib
 
-from . import charts, handover, programs
+from . import charts, handover, pair_matrix, programs, threshold
 from .data import amount
 from .parts import escape, section, table
 
 TITLE = "Umbra on this machine"
+MOST_COMPARED = 60  # rows of one kernel, side by side
 
 SECTIONS = (
     handover.null_fork,
+    pair_matrix.pair_matrix,
+    threshold.threshold,
     handover.waiting,
     handover.switch,
     handover.spawn,
@@ -22,6 +26,25 @@ SECTIONS = (
 )
 
 
+def ranges(numbers):
+    """0-3, 8, in order."""
+    found = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def processors_used(processors):
+    """Each with its core, or, of many, how many."""
+    if len(processors) <= 8:
+        return ", ".join(f"{cpu['cpu']} (core {cpu['core']})" for _, cpu in sorted(processors.items()))
+    cores = {cpu["core"] for cpu in processors.values()}
+    return f"{ranges(processors)}: {len(processors)} on {len(cores)} cores"
+
+
 def machine_lines(measured):
     machine = measured.machine
     processors = {}
@@ -30,12 +53,7 @@ def machine_lines(measured):
             processors[cpu["cpu"]] = cpu
     lines = [
         ("Processor", machine.get("processor", "unknown")),
-        (
-            "Processors used",
-            ", ".join(
-                f"{cpu['cpu']} (core {cpu['core']})" for _, cpu in sorted(processors.items())
-            ),
-        ),
+        ("Processors used", processors_used(processors)),
         ("Time stamps", f"{machine.get('cycles_hz', 0) / 1e9:.2f} GHz"),
         ("Waits by", machine.get("wait_backend", "unknown")),
         ("Kernel", machine.get("kernel", "unknown")),
@@ -89,6 +107,11 @@ def comparison(before, after):
         pairs = [(old[row.key], row) for row in rows if row.key in old and old[row.key].median > 0]
         if not pairs:
             continue
+        told = "The second's median over the first's: below 1 the second is better."
+        if len(pairs) > MOST_COMPARED:
+            told += f" The {MOST_COMPARED} of {len(pairs):,} that changed most."
+            pairs.sort(key=lambda pair: -abs(math.log(pair[1].median / pair[0].median)))
+            del pairs[MOST_COMPARED:]
         names = [row.label for _, row in pairs]
         change = [row.median / was.median for was, row in pairs]
         drawn = [
@@ -108,7 +131,7 @@ def comparison(before, after):
         body.append(
             section(
                 kernel,
-                "The second's median over the first's: below 1 the second is better.",
+                told,
                 charts.bars(drawn, kernel, lambda at, c=change: f"{c[at]:.2f}", log=False),
                 table(
                     ("contender", "first", "second", "second / first", "first to limit", "second to limit"),

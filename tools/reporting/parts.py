@@ -21,6 +21,15 @@ def table(head, rows):
     return "".join(lines)
 
 
+def enlarged(drawn, caption, name):
+    """A figure; one that does not fit at its own size has a switch between that and the column's."""
+    switch = ""
+    if 'class="natural"' in drawn:
+        switch = f'<input type=checkbox id="full-{escape(name)}"><label for="full-{escape(name)}">'
+        switch += "in full size</label>"
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{switch}{drawn}</figure>"
+
+
 def section(title, text, *parts):
     body = "".join(f"<figure>{part}</figure>" if part.startswith("<svg") else part for part in parts)
     return f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>{body}</section>"
