@@ -12,10 +12,10 @@ from matplotlib.collections import PatchCollection  # noqa: E402
 from matplotlib.colors import to_rgba  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: E402
 
-WIDTH = 5.7  # inches; the page scales it to the column
+WIDTH = 5.2  # inches, without names at the left of bars; the page enlarges all by the same factor
+BARS_WIDTH = 4.1
 ROW = 0.26  # height of a bar with its gap
 CELL = 0.3  # of a heat map with many of them; with few they fill the column
-POINTS = 72  # an inch
 
 # Stand-ins that Matplotlib draws with; in the SVG they become var(--name).
 COLOURS = {
@@ -72,7 +72,6 @@ def family(name):
 
 def svg(figure, about, classes=""):
     """The figure as an SVG element for HTML; `about` is for those who cannot see it."""
-    width = figure.get_figwidth() * POINTS
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
     plt.close(figure)
@@ -86,14 +85,14 @@ def svg(figure, about, classes=""):
     text = re.sub(r"font: [^;\"]*?([\d.]+)px[^;\"]*", r"font-size: \1px", text)
     prefix = re.sub(r"\W+", "-", about.lower())[:40]  # ids must differ between the page's figures
     text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
-    return text.replace(
-        "<svg", f'<svg role="img" aria-label="{about}" class="{classes}" style="--w:{width:.0f}px"', 1
-    )
+    width = re.search(r'viewBox="0 0 ([\d.]+)', text).group(1)
+    named = f'<svg role="img" aria-label="{about}" class="{classes}" style="--w:{width}px"'
+    return text.replace("<svg", named, 1)
 
 
 def bars(rows, about, annotate, log=True):
     """Horizontal bars: (name, value, family) from top to bottom, with a text at each end."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.5 + ROW * len(rows)))
+    figure, axes = plt.subplots(figsize=(BARS_WIDTH, 0.5 + ROW * len(rows)))
     values = [value for _, value, _ in rows]
     axes.barh(
         range(len(rows)), values, height=0.72, color=[COLOURS[colour] for _, _, colour in rows]
@@ -134,7 +133,7 @@ def lines(
 
     x_names: (x, name) instead of numbers; mark: (x, name) of a vertical line.
     """
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.3))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.1))
     for name, points, colour, style in series:
         axes.plot(
             *zip(*points),
@@ -183,7 +182,7 @@ def histograms(rows, about, x_label):
     ordered = sorted(value for _, values, _ in rows for value in values)
     low, high = ordered[0], ordered[int(len(ordered) * 0.99)]
     figure, all_axes = plt.subplots(
-        len(rows), 1, figsize=(WIDTH, 0.55 + 0.6 * len(rows)), sharex=True, squeeze=False
+        len(rows), 1, figsize=(BARS_WIDTH, 0.55 + 0.6 * len(rows)), sharex=True, squeeze=False
     )
     for axes, (name, values, colour) in zip(all_axes[:, 0], rows):
         axes.hist(values, bins=120, range=(low, high), color=COLOURS[colour])
@@ -228,7 +227,7 @@ def heat_map(names, values, low, high, about, x_label, y_label):
         spine.set_visible(False)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
-    return svg(figure, about, "natural" if size > WIDTH else "small")
+    return svg(figure, about, "large" if size > WIDTH else "")
 
 
 def cell(value):

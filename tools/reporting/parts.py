@@ -24,7 +24,7 @@ def table(head, rows):
 def enlarged(drawn, caption, name):
     """A figure; one that does not fit at its own size has a switch between that and the column's."""
     switch = ""
-    if 'class="natural"' in drawn:
+    if 'class="large"' in drawn:
         switch = f'<input type=checkbox id="full-{escape(name)}"><label for="full-{escape(name)}">'
         switch += "in full size</label>"
     return f"<figure><figcaption>{escape(caption)}</figcaption>{switch}{drawn}</figure>"
