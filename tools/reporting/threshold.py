@@ -3,7 +3,7 @@
 import math
 
 from . import charts
-from .data import amount, three
+from .data import amount
 from .parts import section, table
 
 MIDDLE, LONG = 10_000, 10_000_000  # partner_ns of the kernel's rows that wait
@@ -51,9 +51,9 @@ def curve(rows, spin, value, about, y_label, **how):
 
 
 def shares(row):
-    """What ended the waits: the phases that did."""
-    ended = ((name, row.params.get(f"ended_{name}_percent", 0)) for name in ("spin", "monitor", "park"))
-    return ", ".join(f"{name} {three(share)} %" for name, share in ended if share > 0)
+    """What ended the waits, in per cent: spin, monitor, park."""
+    ended = (row.params.get(f"ended_{name}_percent", 0) for name in ("spin", "monitor", "park"))
+    return " / ".join(f"{share:.0f}" for share in ended)
 
 
 def name_of(row):
@@ -77,7 +77,7 @@ def in_numbers(groups):
     """One line for each threshold, over what the partner does."""
     waits = [{name_of(row): row for row in groups.get(length, [])} for length in (MIDDLE, LONG)]
     cells = []
-    for row in groups[0]:
+    for row in sorted(groups[0], key=lambda row: row.limit is None):  # infinity last, as in Table 2
         middle, long = (by_name.get(name_of(row)) for by_name in waits)
         cells.append(
             (
@@ -93,12 +93,12 @@ def in_numbers(groups):
     return table(
         (
             "threshold",
-            "fork and join",
-            "to spinning",
-            "ended in 10 µs",
-            "ended in 10 ms",
-            "burned in 10 ms",
-            "runs on after",
+            "cost",
+            "ratio",
+            "10 µs by",
+            "10 ms by",
+            "burned",
+            "back after",
         ),
         cells,
     )
@@ -172,6 +172,10 @@ def threshold(measured):
     default = next((row for row in groups[LONG] if is_default(row)), None)
     if default:
         text += f"At the default a wait of 10 ms burns {burned(default)} of its processor."
+    text += (
+        " The numbers say by which phase waits of 10 µs and of 10 ms ended, in per cent: spin / monitor or "
+        "pauses / sleep. A spin that sees its processor taken away ends early."
+    )
     return section(
         "How long to spin",
         text,
