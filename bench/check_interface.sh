@@ -49,6 +49,7 @@ refused no-such-contender --only no-such-contender
 refused no-such-contender --only "$(head -n 1 "$dir/list"),no-such-contender"
 refused 99999 --cpus 99999
 refused zero --rounds zero
+refused 0s --seconds 0s
 refused nonsense nonsense
 UMBRA_WAIT=nonsense refused nonsense --rounds 1
 exit "$failed"

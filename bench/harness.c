@@ -17,6 +17,7 @@
 #define BATCH_AIM_NS 250000u
 #define BATCH_MAX_NS 1000000u
 #define BATCH_MAX_ITERATIONS 100000000u
+#define ROUNDS_LEAST 3 /* however short the time is */
 
 uint64_t bench_clock_ns(clockid_t clock)
 {
@@ -286,6 +287,17 @@ static struct bench_row *row_of_turn(const struct bench *bench, unsigned turn)
     return bench->rows[bench->round % 2 == 0 ? i : bench->n_rows - 1 - i];
 }
 
+/* Whether another round is to be run: an odd number of them has a middle. */
+static bool goes_on(const struct bench *bench)
+{
+    uint64_t most = (uint64_t)bench->options.seconds * 1000000000;
+
+    if (bench->round >= bench->rounds)
+        return false;
+    return most == 0 || bench->round < ROUNDS_LEAST || bench->round % 2 == 0 ||
+           bench_now_ns() - bench->begin_ns < most;
+}
+
 static int run_rounds(struct bench *bench)
 {
     bool progress = isatty(STDERR_FILENO) != 0;
@@ -296,7 +308,7 @@ static int run_rounds(struct bench *bench)
             error = calibrate(bench->rows[i]);
     bench->stolen_before = bench_stolen_ms();
     bench->begin_ns = bench_now_ns();
-    for (bench->round = 0; bench->round < bench->rounds && error == 0; bench->round++) {
+    for (bench->round = 0; error == 0 && goes_on(bench); bench->round++) {
         if (progress)
             fprintf(stderr, "\r%s: round %u of %u ", bench->kernel->name, bench->round + 1,
                     bench->rounds);
@@ -307,6 +319,7 @@ static int run_rounds(struct bench *bench)
                 error = take_turn(row);
         }
     }
+    bench->rounds = bench->round;
     bench->run_ns = bench_now_ns() - bench->begin_ns;
     bench->stolen_ms = bench_stolen_ms() - bench->stolen_before;
     if (progress)

@@ -11,17 +11,14 @@
 #include <umbra/wait.h>
 
 #define MAX_ROUNDS 1000000ul
+#define MAX_SECONDS 1000000ul
 
 static const struct option long_options[] = {
-    {"quick", no_argument, NULL, 'q'},
-    {"json", optional_argument, NULL, 'j'},
-    {"only", required_argument, NULL, 'o'},
-    {"cpus", required_argument, NULL, 'c'},
-    {"rounds", required_argument, NULL, 'r'},
-    {"list", no_argument, NULL, 'l'},
-    {"tiny", no_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"quick", no_argument, NULL, 'q'},        {"json", optional_argument, NULL, 'j'},
+    {"only", required_argument, NULL, 'o'},   {"cpus", required_argument, NULL, 'c'},
+    {"rounds", required_argument, NULL, 'r'}, {"seconds", required_argument, NULL, 's'},
+    {"list", no_argument, NULL, 'l'},         {"tiny", no_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 static void print_help(const struct bench_kernel *kernel)
@@ -33,6 +30,7 @@ static void print_help(const struct bench_kernel *kernel)
            "  --only A[,B...]   these contenders, and the limit\n"
            "  --cpus A,B...     the hardware threads to use (%u%s of them)\n"
            "  --rounds N        how often each contender has its turn\n"
+           "  --seconds S       no more rounds after so long\n"
            "  --list            print the contenders' names\n",
            kernel->name, kernel->about, kernel->rounds_quick, kernel->rounds, kernel->cpus,
            kernel->all_cpus ? " or more" : "");
@@ -84,6 +82,11 @@ static int parse_option(struct bench *bench, int option)
         if (!parse_number(optarg, MAX_ROUNDS, &number) || number == 0)
             return usage(bench, "not a number of rounds", optarg);
         options->rounds = (unsigned)number;
+        return BENCH_OK;
+    case 's':
+        if (!parse_number(optarg, MAX_SECONDS, &number) || number == 0)
+            return usage(bench, "not a number of seconds", optarg);
+        options->seconds = (unsigned)number;
         return BENCH_OK;
     default:
         return BENCH_USAGE; /* getopt_long has printed the line */

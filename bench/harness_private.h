@@ -16,6 +16,7 @@ struct bench_options {
     const char *json_file; /* lines go there, besides the table; or NULL */
     bool list;             /* only print names */
     unsigned rounds;       /* 0: the kernel's default */
+    unsigned seconds;      /* no more rounds after so long; 0: all of them */
     const char *only;      /* list of contenders, or NULL */
     const char *cpu_list;  /* list of processors, or NULL */
 };
@@ -29,7 +30,7 @@ struct bench {
     unsigned n_cpus;
     struct bench_row **rows; /* in the order of declaration */
     unsigned n_rows;
-    unsigned rounds;
+    unsigned rounds;        /* that will be run; at the end, that were */
     unsigned round;         /* the present one */
     char *lines;            /* BENCH_LINES_PLACES * BENCH_LINES_ALIGN + BENCH_LINES_BYTES */
     uint64_t begin_ns;      /* of the rounds */
