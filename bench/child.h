@@ -10,12 +10,20 @@
 
 #define CHILD_MAX_SETTINGS 8
 
+struct child_process;
+
 /* row->arg of a row with child_ops. */
 struct child_program {
     const char *file;     /* executable, in the folder of the kernel's own */
     const char *argument; /* its second one, after the channel's descriptor; or NULL */
     /* Environment of the child, "NAME=value"; %d %d in it become the two processors. */
     const char *settings[CHILD_MAX_SETTINGS];
+    uint64_t problem; /* told with each batch, to a program that has several */
+    /*
+     * Where rows that share one process keep it, NULL until the first of them is opened; they have
+     * file, argument and settings in common. NULL itself: the row has a process of its own.
+     */
+    struct child_process **shared;
 };
 
 /*

@@ -27,7 +27,8 @@
 struct child_channel {
     uint32_t turn __attribute__((aligned(CHILD_CHANNEL_LINE))); /* kernel writes */
     uint64_t iterations;                                        /* kernel writes before turn */
-    int32_t cpus[2];                                            /* kernel writes at the start */
+    uint64_t problem; /* likewise: which one, for a child that has several */
+    int32_t cpus[2];  /* kernel writes at the start */
     uint32_t done __attribute__((aligned(CHILD_CHANNEL_LINE))); /* child writes */
     uint64_t ns;                                                /* child writes before done */
     uint64_t own_ns;    /* likewise, of a batch that took its time itself; else 0 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The oneTBB side of null-fork, in a process of its own: an arena of two threads, each bound to one
- * processor by an observer, as oneTBB's documentation does it. Told what to do by child_channel.h.
+ * The oneTBB side of null-fork, in a process of its own: an arena of two bound threads
+ * (tbb_arena.hpp). Told what to do by child_channel.h.
  *
  *   run-wait    task_group::run and wait. What oneTBB does with it is to run most functions in the
  *               calling thread, at the wait: work moves only when it is stolen before.
@@ -9,47 +9,12 @@
  */
 #include <atomic>
 #include <cstring>
-#include <sched.h>
 
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_group.h>
-#include <oneapi/tbb/task_scheduler_observer.h>
 
-#include "child_channel.h"
-
-namespace tbb = oneapi::tbb;
+#include "tbb_arena.hpp"
 
 namespace {
-
-constexpr int threads = 2;
-
-class binder : public tbb::task_scheduler_observer {
-  public:
-    binder(tbb::task_arena &arena, const child_channel &channel)
-        : task_scheduler_observer(arena), cpus(channel.cpus)
-    {
-        observe(true);
-    }
-
-    ~binder() override
-    {
-        observe(false);
-    }
-
-    void on_scheduler_entry(bool) override
-    {
-        int cpu = cpus[tbb::this_task_arena::current_thread_index() % threads];
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(static_cast<size_t>(cpu), &set);
-        sched_setaffinity(0, sizeof set, &set);
-    }
-
-  private:
-    const int32_t *cpus;
-};
 
 struct {
     std::atomic<uint64_t> run;       /* functions that ran */
@@ -106,10 +71,8 @@ int main(int argc, char **argv)
     if (channel == nullptr)
         return 2;
     wait_elsewhere = std::strcmp(argv[2], "elsewhere") == 0;
-    tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-    tbb::task_arena two(threads);
-    binder bound(two, *channel);
+    two_bound_threads two(*channel);
 
-    arena = &two;
+    arena = &two.arena;
     child_channel_serve(channel, batch);
 }
