@@ -168,6 +168,11 @@ const struct bench_row *bench_find(const struct bench *bench, const char *name)
     return NULL;
 }
 
+void bench_take_samples(struct bench_row *row, const struct bench_row *other)
+{
+    memcpy(row->samples, other->samples, row->bench->rounds * sizeof *row->samples);
+}
+
 static int say(const struct bench_row *row, const char *what, int error)
 {
     fprintf(stderr, "%s: %s: %s: %s\n", row->bench->kernel->name, row->name, what,
@@ -328,6 +333,41 @@ static int run_rounds(struct bench *bench)
     return error == 0 ? BENCH_OK : BENCH_FAILED;
 }
 
+/* Whether a row of the same name, with other parameters, was left out for the same reason. */
+static bool left_out_before(const struct bench *bench, unsigned i)
+{
+    for (unsigned j = 0; j < i; j++)
+        if (!bench->rows[j]->runs && strcmp(bench->rows[j]->name, bench->rows[i]->name) == 0 &&
+            strcmp(bench->rows[j]->reason, bench->rows[i]->reason) == 0)
+            return true;
+    return false;
+}
+
+static void leave_out(struct bench *bench, unsigned i, int error)
+{
+    struct bench_row *row = bench->rows[i];
+
+    row->runs = row->shown = false;
+    if (row->reason[0] == '\0')
+        bench_refuse(row, error, "%s", strerror(-error));
+    if (!left_out_before(bench, i))
+        fprintf(stderr, "%s: without %s: %s\n", bench->kernel->name, row->name, row->reason);
+}
+
+/* The rows without ops none of whose variants runs. */
+static void leave_out_empty(struct bench *bench)
+{
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        struct bench_row *whole = bench->rows[i];
+        bool part_runs = false;
+
+        for (unsigned j = 0; j < bench->n_rows; j++)
+            part_runs |= bench->rows[j]->part_of == whole && bench->rows[j]->runs;
+        if (whole->ops == NULL && whole->runs && !part_runs)
+            leave_out(bench, i, bench_refuse(whole, -ENOENT, "none of its variants can run"));
+    }
+}
+
 /* Open every chosen row; those that cannot run here are left out, with the reason. */
 static unsigned open_rows(struct bench *bench)
 {
@@ -337,11 +377,13 @@ static unsigned open_rows(struct bench *bench)
         struct bench_row *row = bench->rows[i];
         int error = row->runs && row->ops != NULL && row->ops->open ? row->ops->open(row) : 0;
 
-        if (error != 0) {
-            row->runs = row->shown = false;
-            fprintf(stderr, "%s: without %s: %s\n", bench->kernel->name, row->name,
-                    row->reason[0] != '\0' ? row->reason : strerror(-error));
-        }
+        if (error != 0)
+            leave_out(bench, i, error);
+    }
+    leave_out_empty(bench);
+    for (unsigned i = 0; i < bench->n_rows; i++) {
+        struct bench_row *row = bench->rows[i];
+
         if (!row->runs)
             continue;
         row->samples = need(malloc(bench->rounds * sizeof *row->samples));

@@ -99,6 +99,7 @@ struct bench_kernel {
     uint64_t batch;     /* iterations of every batch; 0: as many as take 0.1 to 1 ms */
     bool distributions; /* the JSON has every sample */
     int (*declare)(struct bench *bench);                  /* adds the rows; 0 or a negative errno */
+    void (*table)(const struct bench *bench, FILE *out);  /* own form of the table, or NULL */
     void (*remark)(const struct bench *bench, FILE *out); /* lines below the table, or NULL */
 };
 
@@ -159,6 +160,9 @@ const struct bench_row *bench_find(const struct bench *bench, const char *name);
 /* Summaries over all rounds. Both rows must have samples. */
 struct bench_summary bench_summary_of(const struct bench_row *row);
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
+
+/* For close: what was measured in row is what was measured in other. Both must have samples. */
+void bench_take_samples(struct bench_row *row, const struct bench_row *other);
 
 /* Any clock, and the monotonic one; ns. */
 uint64_t bench_clock_ns(clockid_t clock);

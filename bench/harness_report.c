@@ -189,7 +189,8 @@ static void print_machine(const struct bench *bench)
     json_decref(machine);
 }
 
-void bench_print_table(const struct bench *bench)
+/* A line a row. */
+static void print_rows(const struct bench *bench)
 {
     struct bench_row **shown = calloc(bench->n_rows, sizeof(struct bench_row *));
     size_t width = strlen("contender");
@@ -206,17 +207,26 @@ void bench_print_table(const struct bench *bench)
             width = strlen(label);
     }
     qsort(shown, n, sizeof(struct bench_row *), compare_rows);
-    printf("%s: %s\n", bench->kernel->name, bench->kernel->about);
-    print_machine(bench);
-    printf("\n%-*s %11s %11s %11s %11s %-5s %10s %10s\n", (int)width, "contender", "min", "median",
+    printf("%-*s %11s %11s %11s %11s %-5s %10s %10s\n", (int)width, "contender", "min", "median",
            "p90", "p99", "unit", "cycles", "ratio");
     for (unsigned i = 0; i < n && i < TABLE_MOST; i++)
         print_row(shown[i], width);
     if (n > TABLE_MOST)
         printf("... and %u more rows, which --json has\n", n - TABLE_MOST);
+    free(shown);
+}
+
+void bench_print_table(const struct bench *bench)
+{
+    printf("%s: %s\n", bench->kernel->name, bench->kernel->about);
+    print_machine(bench);
+    putchar('\n');
+    if (bench->kernel->table != NULL)
+        bench->kernel->table(bench, stdout);
+    else
+        print_rows(bench);
     if (bench->kernel->remark != NULL) {
         putchar('\n');
         bench->kernel->remark(bench, stdout);
     }
-    free(shown);
 }
