@@ -177,6 +177,42 @@ def lines(
     return svg(figure, about)
 
 
+def panels(panels, about, x_label, y_label, level):
+    """Small charts side by side, x logarithmic: (title, series as for lines) each; a line at a level."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, all_axes = plt.subplots(
+        rows, columns, figsize=(WIDTH, 0.4 + 1.9 * rows), sharex=True, sharey=True, squeeze=False
+    )
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (title, series) in zip(all_axes.flat, panels):
+        axes.axhline(level, color=COLOURS["limit"], linewidth=1)
+        for name, points, colour, style in series:
+            axes.plot(
+                *zip(*points),
+                style,
+                marker="o",
+                markersize=2.2,
+                linewidth=1.4,
+                color=COLOURS[colour],
+                label=name,
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(title, fontsize=9)
+    for axes in all_axes[:, 0]:
+        axes.set_ylabel(y_label)
+    figure.supxlabel(x_label, fontsize=9)
+    figure.tight_layout()
+    named = dict(zip(*reversed(all_axes.flat[0].get_legend_handles_labels())))
+    figure.legend(
+        named.values(), named.keys(), loc="upper center", bbox_to_anchor=(0.52, 0.0), ncol=3
+    )
+    return svg(figure, about)
+
+
 def histograms(rows, about, x_label):
     """One below the other on one axis: (name, values, colour); the outermost in a hundred left out."""
     ordered = sorted(value for _, values, _ in rows for value in values)

@@ -3,7 +3,7 @@
 import json
 
 # Parameters in which rows of one kernel and one name differ.
-TELLING = ("count", "from", "to", "iterations", "cycles", "partner_ns")
+TELLING = ("task", "count", "from", "to", "iterations", "cycles", "partner_ns")
 
 
 class Measured:
@@ -63,7 +63,7 @@ class Row:
     @property
     def label(self):
         told = (
-            f", {name} {value:,}" if name != "count" else f", {value:,}"
+            f" {value}" if name == "task" else f", {value:,}" if name == "count" else f", {name} {value:,}"
             for name in TELLING
             if (value := self.params.get(name)) is not None
         )

@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, handover, pair_matrix, programs, threshold
+from . import charts, fine, handover, pair_matrix, programs, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -19,6 +19,7 @@ SECTIONS = (
     handover.spawn,
     handover.event,
     handover.footprint,
+    fine.fine_grained,
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,
