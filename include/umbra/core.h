@@ -79,7 +79,8 @@ struct umbra_options {
                                         if that is 0; one scheduler for each processor named */
     bool hardware_threads;           /* one scheduler for each hardware thread, not each core */
     bool oversubscribe;              /* more schedulers than there are places: they share them */
-    bool shadows;                    /* give each core a shadow: umbra_core_shadow() */
+    bool shadows;                    /* give each core a shadow, on no core's processor:
+                                        umbra_core_shadow() */
     size_t stack_bytes;              /* of a fiber's stack; 0: UMBRA_STACK_BYTES */
     struct umbra_wait_options wait;  /* of idle cores, waiting threads and shadows */
     struct umbra_topology *topology; /* must outlive the runtime; NULL: look at this machine */
@@ -118,7 +119,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
  *                cannot be read, both a list and another number of cores, unknown wait mode or back
  *                end, a signal that cannot be had
- *   -ENOSPC      more cores than there are, without oversubscribe
+ *   -ENOSPC      more cores than there are, without oversubscribe; with shadows, fewer hardware
+ *                threads than the cores and a shadow for each
  *   -ENODEV      a processor that may not be used; shadows where there is no second one
  *   -EOPNOTSUPP  forced wait back end cannot execute here
  *   -EPERM       called by a core

@@ -63,6 +63,8 @@ struct umbra_shadow_options {
     bool place_shadow;               /* bind the shadow to shadow_cpu, not to the best free one */
     int owner_cpu;                   /* hardware threads by operating-system index */
     int shadow_cpu;
+    const int *avoid; /* the best free one is to be none of these */
+    unsigned avoid_count;
 };
 
 /* Where a shadow is. */
@@ -110,7 +112,7 @@ _Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and ha
  *   -EOPNOTSUPP  forced wait back end cannot execute here
  *   -ENODEV      no such or not an allowed processor; no second hardware thread at all
  *   -ENOSPC      all siblings (without siblings: all other hardware threads) already hold a shadow
- *                or another owner
+ *                or another owner, or are to be avoided
  *   -EBUSY       shadow_cpu already holds a shadow; or the caller owns one bound to another place
  *   -ENOMEM, -EAGAIN  memory or thread not to be had; other negative errno from binding
  */
@@ -243,7 +245,7 @@ UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 
 /* ---- all shadows of this process, for who sits where ---- */
 
-#define UM_PLACES_MOST 1024
+#define UM_PLACES_MOST 2048
 
 struct um_shadows {
     pthread_mutex_t lock;
@@ -289,25 +291,46 @@ UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow
     return false;
 }
 
+/* Hardware threads, each listed once. */
+struct um_places {
+    unsigned count;
+    bool full; /* there were more */
+    int cpu[UM_PLACES_MOST];
+};
+
+UM_LINKONCE UM_COLD void um_places_add(struct um_places *places, int cpu)
+{
+    for (unsigned i = 0; i < places->count; i++)
+        if (places->cpu[i] == cpu)
+            return;
+    if (places->count < UM_PLACES_MOST)
+        places->cpu[places->count++] = cpu;
+    else
+        places->full = true;
+}
+
 /* Under um_shadows.lock: the best free place beside the owner. */
-UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow)
+UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
+                                             const struct umbra_shadow_options *options)
 {
     const struct umbra_topology *topology = shadow->topology;
     int owner_cpu = shadow->info.owner_cpu;
-    int taken[UM_PLACES_MOST];
-    unsigned count = 0;
+    struct um_places taken;
     int place;
 
+    if (umbra_topology_nearest(topology, owner_cpu, NULL, 0) < 0)
+        return -ENODEV;
+    taken.count = 0;
+    taken.full = false;
+    for (unsigned i = 0; i < options->avoid_count; i++)
+        um_places_add(&taken, options->avoid[i]);
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
-        if (count > UM_PLACES_MOST - 2)
-            return -ENOSPC;
-        taken[count++] = s->info.shadow_cpu;
-        if (s->info.owner_cpu != owner_cpu)
-            taken[count++] = s->info.owner_cpu;
+        um_places_add(&taken, s->info.shadow_cpu);
+        um_places_add(&taken, s->info.owner_cpu);
     }
-    place = umbra_topology_nearest(topology, owner_cpu, taken, count);
-    if (place < 0)
-        return count > 0 ? -ENOSPC : -ENODEV;
+    place = umbra_topology_nearest(topology, owner_cpu, taken.cpu, taken.count);
+    if (place < 0 || taken.full)
+        return -ENOSPC;
     if (umbra_topology_shadows(topology, owner_cpu) > 0 &&
         umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
         return -ENOSPC;
@@ -339,7 +362,7 @@ UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
     pthread_mutex_lock(&um_shadows.lock);
     if (!um_shadow_owner_moved(shadow))
         place = options->place_shadow ? um_shadow_check_place(shadow, options->shadow_cpu)
-                                      : um_shadow_find_place(shadow);
+                                      : um_shadow_find_place(shadow, options);
     if (place >= 0) {
         shadow->info.shadow_cpu = place;
         shadow->next = um_shadows.first;

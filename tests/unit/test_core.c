@@ -359,6 +359,38 @@ Test(core, runs_fibers_while_its_shadow_works)
     cr_assert_eq(error, 0);
 }
 
+static void *shadow_is_elsewhere(void *arg)
+{
+    struct umbra_shadow_info info = umbra_shadow_info(umbra_core_shadow());
+
+    cr_expect_geq(info.shadow_cpu, 2, "beside %d", info.owner_cpu);
+    return arg;
+}
+
+static void *finds_both_shadows_elsewhere(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber fiber;
+
+    shadow_is_elsewhere(NULL);
+    cr_expect_eq(umbra_spawn_with(NULL, &there, shadow_is_elsewhere, NULL, &fiber), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    return arg;
+}
+
+Test(core, no_shadow_sits_where_another_core_runs)
+{
+    struct umbra_topology_options four = {.synthetic = "core:4 pu:1"};
+    struct umbra_options options = {.cores = 2, .shadows = true, .quiet = true};
+
+    cr_assert_eq(umbra_topology_create(&four, &options.topology), 0);
+    for (int round = 0; round < 20; round++)
+        cr_assert_eq(umbra_run(&options, finds_both_shadows_elsewhere, NULL), 0);
+    options.cores = 3;
+    cr_assert_eq(umbra_run(&options, nothing, NULL), -ENOSPC, "no place for a third");
+    umbra_topology_destroy(options.topology);
+}
+
 static void *leaves_blocked(void *arg)
 {
     struct umbra_spawn_options late = {.delay_ns = 3600 * SECOND};

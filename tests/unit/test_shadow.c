@@ -379,6 +379,35 @@ Test(shadow, core_of_four_ways_has_three_shadows)
     umbra_topology_destroy(topology);
 }
 
+Test(shadow, places_to_avoid_are_not_chosen)
+{
+    struct umbra_topology *topology = topology_of("core:2 pu:3");
+    struct umbra_topology *flat = topology_of("core:3 pu:1");
+    int avoid[] = {1, 2};
+    struct umbra_shadow_options options = {
+        .topology = topology, .place_owner = true, .avoid = avoid, .avoid_count = 1};
+    struct umbra_shadow shadow;
+
+    cr_assert_eq(shadow_create(&shadow, &options), 0);
+    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 2);
+    shadow_destroy(&shadow);
+    options.avoid_count = 2;
+    cr_assert_eq(shadow_create(&shadow, &options), -ENOSPC, "no sibling is left");
+    options.place_shadow = true;
+    options.shadow_cpu = 1;
+    cr_assert_eq(shadow_create(&shadow, &options), 0, "a place that is named is taken");
+    shadow_destroy(&shadow);
+    options.place_shadow = false;
+    options.topology = flat;
+    cr_assert_eq(shadow_create(&shadow, &options), -ENOSPC, "none is left");
+    options.avoid_count = 1;
+    cr_assert_eq(shadow_create(&shadow, &options), 0);
+    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 2);
+    shadow_destroy(&shadow);
+    umbra_topology_destroy(topology);
+    umbra_topology_destroy(flat);
+}
+
 Test(shadow, impossible_places_are_errors)
 {
     struct umbra_topology *topology = topology_of("core:4 pu:1");

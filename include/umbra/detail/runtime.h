@@ -32,6 +32,7 @@ struct um_core_more {
     pthread_t thread;
     struct umbra_shadow shadow;
     bool has_shadow;
+    int sibling;     /* the hardware thread that is kept for its shadow, -1: none; set once */
     int start_error; /* its thread writes before it is counted as started */
 };
 

@@ -17,23 +17,46 @@
 
 /* ---- a core's thread ---- */
 
+/*
+ * The hardware threads where the core's shadow must not be: the runtime's schedulers, and what is
+ * kept for the shadows of others. Writes at most 2 * UM_CORES_MOST; returns how many.
+ */
+UM_LINKONCE UM_COLD unsigned um_core_avoid(const struct umbra_core *core, int *cpus)
+{
+    const struct umbra_runtime *runtime = core->runtime;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        cpus[count++] = runtime->core[i]->cpu;
+        if (i != core->index && runtime->core[i]->more->sibling >= 0)
+            cpus[count++] = runtime->core[i]->more->sibling;
+    }
+    return count;
+}
+
+UM_LINKONCE UM_COLD int um_core_open_shadow(struct umbra_core *core)
+{
+    int avoid[2 * UM_CORES_MOST];
+    struct umbra_shadow_options options = {.topology = core->runtime->topology,
+                                           .wait = core->runtime->wait,
+                                           .place_owner = true,
+                                           .owner_cpu = core->cpu,
+                                           .avoid = avoid,
+                                           .avoid_count = um_core_avoid(core, avoid)};
+    int error = shadow_create(&core->more->shadow, &options);
+
+    core->more->has_shadow = error == 0;
+    return error;
+}
+
 UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
 {
-    struct umbra_runtime *runtime = core->runtime;
-    struct um_core_more *more = core->more;
-    struct umbra_shadow_options options = {.topology = runtime->topology,
-                                           .wait = runtime->wait,
-                                           .place_owner = true,
-                                           .owner_cpu = core->cpu};
-    int error = umbra_topology_bind(runtime->topology, core->cpu, NULL);
+    int error = umbra_topology_bind(core->runtime->topology, core->cpu, NULL);
 
     if (error == 0)
         error = um_overflow_thread_start();
-    if (error != 0)
-        return error;
-    if (runtime->shadows) {
-        error = shadow_create(&more->shadow, &options);
-        more->has_shadow = error == 0;
+    if (error == 0 && core->runtime->shadows) {
+        error = um_core_open_shadow(core);
         if (error != 0)
             um_overflow_thread_stop();
     }
@@ -159,6 +182,25 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
     return count < 0 ? count : (int)wanted;
 }
 
+/* Keeps a sibling of each scheduler that has one for its shadow, so that the shadow of a scheduler
+ * without siblings is not put there first. Before the cores start. */
+UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
+{
+    int taken[2 * UM_CORES_MOST];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < runtime->cores; i++)
+        taken[count++] = runtime->core[i]->cpu;
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        struct umbra_core *core = runtime->core[i];
+        int nearest = umbra_topology_nearest(runtime->topology, core->cpu, taken, count);
+
+        core->more->sibling = -1;
+        if (umbra_topology_shared(runtime->topology, core->cpu, nearest) == UMBRA_SHARED_CORE)
+            core->more->sibling = taken[count++] = nearest;
+    }
+}
+
 /* ---- the runtime ---- */
 
 UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
@@ -248,6 +290,8 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
     um_atomic_store(&runtime->activity, (uint64_t)count + 1, relaxed);
     for (unsigned i = 0; i < runtime->cores && error == 0; i++)
         error = um_core_create(runtime, i, cpus[i]);
+    if (error == 0 && runtime->shadows)
+        um_siblings_keep(runtime);
     return error;
 }
 
