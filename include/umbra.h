@@ -8,6 +8,7 @@
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
  *   umbra/shadow.h     a helper thread beside its owner: fork, join
  *   umbra/wait.h       wait for a word: spin, monitor, park
+ *   umbra/prefetch.h   a shadow that runs ahead by a bounded distance
  *   umbra/cpu.h        pause, prefetch, time stamp
  *   umbra/topology.h   cores, siblings, caches, NUMA nodes; placement; binding
  *
@@ -21,6 +22,7 @@
 #include <umbra/cpu.h>
 #include <umbra/event.h>
 #include <umbra/fiber.h>
+#include <umbra/prefetch.h>
 #include <umbra/shadow.h>
 #include <umbra/sync.h>
 #include <umbra/topology.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The processor: pause, prefetch, and a time stamp that is cheap to read and can be converted.
+ * The processor: pause, prefetch, demote, and a time stamp that is cheap to read and can be converted.
  * Useful alone; links nothing.
  *
  * Time stamps ("cycles") tick at a constant rate, umbra_cycles_hz(), whatever the core's clock
@@ -57,6 +57,14 @@ UM_INLINE void umbra_pause(void);
 /* Starts fetching a line for reading, or for writing. Any address: it never faults. */
 UM_INLINE void umbra_prefetch_read(const void *p);
 UM_INLINE void umbra_prefetch_write(const void *p);
+
+/*
+ * A hint that other cores want the line next: moves it from this core's own caches to the one that
+ * cores share. Any address: it never faults. Does nothing on processors that have no such
+ * instruction: all but Intel's with CLDEMOTE, where a line that another core has fetched otherwise
+ * comes hardly sooner than from memory.
+ */
+UM_INLINE void umbra_demote(const void *p);
 
 /* ---- calibration ---- */
 
@@ -179,6 +187,11 @@ UM_INLINE void umbra_prefetch_read(const void *p)
 UM_INLINE void umbra_prefetch_write(const void *p)
 {
     um_arch_prefetch_write(p);
+}
+
+UM_INLINE void umbra_demote(const void *p)
+{
+    um_arch_demote(p);
 }
 
 #endif

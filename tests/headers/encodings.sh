@@ -50,6 +50,11 @@ void fetch(const void *p)
 {
     umbra_prefetch_write(p);
 }
+void pass_on(const void *p);
+void pass_on(const void *p)
+{
+    umbra_demote(p);
+}
 END
 compile()
 {
@@ -102,6 +107,7 @@ x86_64*)
     expect wait_PAUSE 'pause'
     expect stamp 'rdtsc'
     expect fetch 'prefetchw \(%rdi\)'
+    expect pass_on 'cldemote \(%rdi\)'
     ;;
 aarch64*)
     expect arm_WFE 'ldaxr x[0-9]+, \[x[0-9]+\]'

@@ -4,7 +4,7 @@
  * own text is compiled as C++ on atomics that Relacy simulates under the C++11 memory model, and
  * run again and again with other interleavings and other values for each weak load.
  *
- *     MODEL [--trace] [VARIANT]...     MODEL: park, slot, event, claim, inbox, idle, quiet
+ *     MODEL [--trace] [VARIANT]...     MODEL: ahead, park, slot, event, ...
  *
  * A variant is `unmodified`, which must pass every scenario under every search, or a mutation (see
  * the script `mutate`), which must fail in one of them, and in the way it is expected to.

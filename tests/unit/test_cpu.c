@@ -177,7 +177,7 @@ Test(cpu, pause_and_relax_return)
     }
 }
 
-Test(cpu, prefetch_faults_nowhere)
+Test(cpu, prefetch_and_demote_fault_nowhere)
 {
     static char line[2 * UMBRA_CACHE_LINE];
     const void *anywhere[] = {NULL, line, line + 1, (const void *)(UINTPTR_MAX - 1)};
@@ -185,6 +185,7 @@ Test(cpu, prefetch_faults_nowhere)
     for (unsigned i = 0; i < sizeof(anywhere) / sizeof(anywhere[0]); i++) {
         umbra_prefetch_read(anywhere[i]);
         umbra_prefetch_write(anywhere[i]);
+        umbra_demote(anywhere[i]);
     }
 }
 

@@ -90,6 +90,12 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     __builtin_prefetch(p, 1, 3);
 }
 
+/* There is no instruction for it. */
+UM_INLINE void um_arch_demote(const void *p)
+{
+    (void)p;
+}
+
 UM_INLINE uint32_t um_arch_compiled_backends(void)
 {
     return 1u << UMBRA_BACKEND_PAUSE | 1u << UMBRA_BACKEND_WFE | 1u << UMBRA_BACKEND_WFET;

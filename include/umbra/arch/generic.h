@@ -65,6 +65,12 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     (void)p;
 }
 
+/* Moves a line to the cache that cores share, and never faults. */
+UM_INLINE void um_arch_demote(const void *p)
+{
+    (void)p;
+}
+
 /* Bit set (1u << enum umbra_wait_backend) of what this header has code for. */
 UM_INLINE uint32_t um_arch_compiled_backends(void)
 {

@@ -112,6 +112,12 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
 }
 
+/* cldemote (%rdi): on processors that lack it, a NOP (Intel SDM, volume 2, CLDEMOTE) */
+UM_INLINE void um_arch_demote(const void *p)
+{
+    __asm__ volatile(".byte 0x0f, 0x1c, 0x07" ::"D"(p));
+}
+
 UM_INLINE uint32_t um_arch_compiled_backends(void)
 {
     return 1u << UMBRA_BACKEND_PAUSE | 1u << UMBRA_BACKEND_WAITPKG | 1u << UMBRA_BACKEND_MONITORX |
