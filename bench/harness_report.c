@@ -137,22 +137,39 @@ static int compare_rows(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The contender, and what tells it from the rows of the same name. */
-static int label_of(const struct bench_row *row, char label[static LABEL_BYTES])
+/* Adds a parameter to a label. */
+static void tell(const char *name, const json_t *value, char label[static LABEL_BYTES])
 {
-    static const char *const telling[] = {"count",      "from",   "to",
-                                          "iterations", "cycles", "partner_ns"};
-    int length = snprintf(label, LABEL_BYTES, "%s", row->name);
+    size_t length = strlen(label);
+    long long number = json_integer_value(value);
+    bool mib = number % (1 << 20) == 0;
 
-    for (size_t i = 0; i < sizeof telling / sizeof telling[0] && length < LABEL_BYTES; i++) {
+    label += length;
+    length = LABEL_BYTES - length;
+    if (json_is_string(value))
+        snprintf(label, length, " %s", json_string_value(value));
+    else if (strcmp(name, "bytes") == 0 && number % 1024 == 0)
+        snprintf(label, length, " %lld %s", number >> (mib ? 20 : 10), mib ? "MiB" : "KiB");
+    else if (strcmp(name, "count") == 0 || strcmp(name, "bytes") == 0)
+        snprintf(label, length, " %lld", number);
+    else
+        snprintf(label, length, " %s %lld", name, number);
+}
+
+/* The contender, and what tells it from the rows of the same name. */
+static size_t label_of(const struct bench_row *row, char label[static LABEL_BYTES])
+{
+    static const char *const telling[] = {"count", "task", "workload",   "bytes",  "work",
+                                          "from",  "to",   "iterations", "cycles", "partner_ns"};
+
+    snprintf(label, LABEL_BYTES, "%s", row->name);
+    for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++) {
         const json_t *value = json_object_get(row->params, telling[i]);
 
         if (value != NULL)
-            length += snprintf(label + length, (size_t)(LABEL_BYTES - length), " %s%s%lld",
-                               i > 0 ? telling[i] : "", i > 0 ? " " : "",
-                               (long long)json_integer_value(value));
+            tell(telling[i], value, label);
     }
-    return length < LABEL_BYTES ? length : LABEL_BYTES - 1;
+    return strlen(label);
 }
 
 static void print_row(const struct bench_row *row, size_t width)
@@ -203,7 +220,7 @@ static void print_rows(const struct bench *bench)
         if (!bench->rows[i]->runs || !bench->rows[i]->shown)
             continue;
         shown[n++] = bench->rows[i];
-        if ((size_t)label_of(bench->rows[i], label) > width)
+        if (label_of(bench->rows[i], label) > width)
             width = strlen(label);
     }
     qsort(shown, n, sizeof(struct bench_row *), compare_rows);

@@ -72,7 +72,7 @@
 #endif
 
 /* Lines fetched until one is passed on: it should have arrived by then. A power of two. */
-#define UM_PREFETCH_LAG 16
+#define UM_PREFETCH_LAG 8
 
 _Static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
 

@@ -3,7 +3,18 @@
 import json
 
 # Parameters in which rows of one kernel and one name differ.
-TELLING = ("task", "count", "from", "to", "iterations", "cycles", "partner_ns")
+TELLING = (
+    "count",
+    "task",
+    "workload",
+    "bytes",
+    "work",
+    "from",
+    "to",
+    "iterations",
+    "cycles",
+    "partner_ns",
+)
 
 
 class Measured:
@@ -57,17 +68,33 @@ class Row:
 
     @property
     def key(self):
-        """What tells it from the others of its kernel: some have rows for several counts."""
+        """What tells it from the others of its kernel: some have rows for several."""
         return self.name, *(self.params.get(name) for name in TELLING)
 
     @property
     def label(self):
-        told = (
-            f" {value}" if name == "task" else f", {value:,}" if name == "count" else f", {name} {value:,}"
-            for name in TELLING
-            if (value := self.params.get(name)) is not None
+        return self.name + "".join(
+            tell(name, self.params[name]) for name in TELLING if self.params.get(name) is not None
         )
-        return self.name + "".join(told)
+
+
+def tell(name, value):
+    """A parameter, for a label."""
+    if isinstance(value, str):
+        return f" {value}"
+    if name == "count":
+        return f", {value:,}"
+    if name == "bytes":
+        return f", {size(value)}"
+    return f", {name} {value:,}"
+
+
+def size(amount_of_bytes):
+    """In the unit of which it is a whole number, or in bytes."""
+    for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if amount_of_bytes >= factor and amount_of_bytes % factor == 0:
+            return f"{amount_of_bytes // factor} {name}"
+    return f"{amount_of_bytes} bytes"
 
 
 def amount(value, unit):

@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, pair_matrix, programs, threshold
+from . import charts, fine, handover, pair_matrix, prefetch, programs, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -20,6 +20,7 @@ SECTIONS = (
     handover.event,
     handover.footprint,
     fine.fine_grained,
+    prefetch.prefetch,
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,
