@@ -7,13 +7,14 @@
  *   umbra/core.h       one scheduler a core; spawn and join
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
  *   umbra/shadow.h     a helper thread beside its owner: fork, join
+ *   umbra/memcpy.h     memcpy with the help of a shadow
  *   umbra/wait.h       wait for a word: spin, monitor, park
  *   umbra/prefetch.h   a shadow that runs ahead by a bounded distance
  *   umbra/cpu.h        pause, prefetch, time stamp
  *   umbra/topology.h   cores, siblings, caches, NUMA nodes; placement; binding
  *
- * Names that begin with umbra_ or UMBRA_, and the four calls shadow_create, shadow_fork,
- * shadow_join and shadow_destroy, are public. Those that begin with um_ or UM_ are not.
+ * Names that begin with umbra_ or UMBRA_, and the calls shadow_create, shadow_fork,
+ * shadow_join, shadow_destroy and shadow_memcpy, are public. Those that begin with um_ or UM_ are not.
  */
 #ifndef UMBRA_H
 #define UMBRA_H
@@ -22,6 +23,7 @@
 #include <umbra/cpu.h>
 #include <umbra/event.h>
 #include <umbra/fiber.h>
+#include <umbra/memcpy.h>
 #include <umbra/prefetch.h>
 #include <umbra/shadow.h>
 #include <umbra/sync.h>
