@@ -156,15 +156,24 @@ static void tell(const char *name, const json_t *value, char label[static LABEL_
         snprintf(label, length, " %s %lld", name, number);
 }
 
+/* The parameter of that name, if it tells a row from others: with a block alone the name does. */
+static const json_t *telling_of(const struct bench_row *row, const char *name)
+{
+    if (strcmp(name, "block") == 0 && json_object_get(row->params, "bytes") == NULL)
+        return NULL;
+    return json_object_get(row->params, name);
+}
+
 /* The contender, and what tells it from the rows of the same name. */
 static size_t label_of(const struct bench_row *row, char label[static LABEL_BYTES])
 {
-    static const char *const telling[] = {"count", "task", "workload",   "bytes",  "work",
-                                          "from",  "to",   "iterations", "cycles", "partner_ns"};
+    static const char *const telling[] = {"count",      "task",   "workload",  "bytes",
+                                          "block",      "work",   "from",      "to",
+                                          "iterations", "cycles", "partner_ns"};
 
     snprintf(label, LABEL_BYTES, "%s", row->name);
     for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++) {
-        const json_t *value = json_object_get(row->params, telling[i]);
+        const json_t *value = telling_of(row, telling[i]);
 
         if (value != NULL)
             tell(telling[i], value, label);
