@@ -8,6 +8,7 @@ TELLING = (
     "task",
     "workload",
     "bytes",
+    "block",
     "work",
     "from",
     "to",
@@ -73,9 +74,10 @@ class Row:
 
     @property
     def label(self):
-        return self.name + "".join(
-            tell(name, self.params[name]) for name in TELLING if self.params.get(name) is not None
-        )
+        told = [name for name in TELLING if self.params.get(name) is not None]
+        if "bytes" not in told and "block" in told:
+            told.remove("block")  # the name says it
+        return self.name + "".join(tell(name, self.params[name]) for name in told)
 
 
 def tell(name, value):
@@ -104,6 +106,14 @@ def amount(value, unit):
             if value >= factor:
                 return f"{three(value / factor)} {name}"
     return f"{three(value)} {unit}"
+
+
+def size(amount_of_bytes):
+    """In the unit of which it is a whole number, or in bytes."""
+    for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if amount_of_bytes >= factor and amount_of_bytes % factor == 0:
+            return f"{amount_of_bytes // factor} {name}"
+    return f"{amount_of_bytes} bytes"
 
 
 def three(value):

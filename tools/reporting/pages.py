@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, pair_matrix, prefetch, programs, threshold
+from . import charts, fine, handover, memcpy, pair_matrix, prefetch, programs, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -19,6 +19,7 @@ SECTIONS = (
     handover.spawn,
     handover.event,
     handover.footprint,
+    memcpy.speeds,
     fine.fine_grained,
     prefetch.prefetch,
     programs.gauss,
