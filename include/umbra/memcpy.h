@@ -43,10 +43,11 @@
 #include <umbra/shadow.h>
 
 /*
- * The defaults, which other values may be given for at compile time: twice and six times what
- * umbra_memcpy_calibrate found on two virtual processors of a Xeon (Sapphire Rapids) with an L3 in
- * common, 32 KiB and 220 to 320 KiB, for pairs that are further apart. Blocks: below 16 KiB taking
- * them costs noticeably (a cache line's way between the two for each), above it the last one does.
+ * The defaults, which other values may be given for at compile time: twice and four times
+ * what umbra_memcpy_calibrate found on two virtual processors of a Xeon (Sapphire Rapids) with an
+ * L3 in common, about 32 KiB and 200 to 700 KiB, for pairs that are further apart. Blocks: below
+ * 16 KiB taking them costs noticeably (a cache line's way between the two for each), above it the
+ * last one does.
  */
 #ifndef UMBRA_MEMCPY_AWAKE_BYTES
 #define UMBRA_MEMCPY_AWAKE_BYTES 65536
@@ -90,8 +91,8 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
  *
  *   awake_bytes   the least power of two from which on both together are faster by a ninth at two
  *                 sizes in succession; SIZE_MAX if that is nowhere up to 2 MiB
- *   asleep_bytes  what the owner copies alone in twice the time of a wake-up and a join; of a
- *                 shadow that never sleeps awake_bytes
+ *   asleep_bytes  what the owner copies alone in four times the time of a wake-up and a join; of
+ *                 a shadow that never sleeps awake_bytes
  *   block_bytes   the default
  *
  * Returns 0, -ENOMEM, or as shadow_fork -EBUSY, -EPERM, -ESRCH; limits untouched on failure.
@@ -327,7 +328,7 @@ UM_LINKONCE UM_COLD size_t um_copy_find_asleep(struct umbra_shadow *shadow, size
         return awake_bytes;
     wake_ns = um_copy_wake_ns(shadow);
     if (wake_ns)
-        asleep_bytes = (size_t)(2 * wake_ns) * per_us / 1000;
+        asleep_bytes = (size_t)(4 * wake_ns) * per_us / 1000;
     return asleep_bytes < awake_bytes ? awake_bytes : asleep_bytes;
 }
 
