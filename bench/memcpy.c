@@ -35,8 +35,8 @@
 #define UNKNOWN_CACHE (32 * MIB)
 #define WINDOW_BYTES (32 * KIB)
 #define WINDOW_STEP (4 * KIB) /* the owner says how far it is after so many bytes */
-#define SMALL_COPY (32 * KIB) /* up to this size a sample is the mean of ... */
-#define SMALL_BATCHES 8       /* ... so many batches, each with memory of its own */
+#define SMALL_COPY (32 * KIB) /* up to this size a sample is the median of ... */
+#define SMALL_BATCHES 7       /* ... so many batches, each with memory of its own */
 #define SCATTER 7919u         /* a prime: steps between copies of a batch */
 
 static const size_t sizes_full[] = {KIB,      2 * KIB,   4 * KIB,   8 * KIB,   16 * KIB, 32 * KIB,
@@ -322,21 +322,31 @@ static void run_copies(struct bench_row *row, uint64_t copies, struct bench_batc
     pool.at = (pool.at / bytes + copies) * bytes % pool.bytes;
 }
 
+static int compare_ns(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* A batch of small copies is several: times of one alone scatter by a third. */
 static int run(struct bench_row *row, struct bench_batch *batch)
 {
     size_t bytes = ((const struct contender *)row->arg)->bytes;
     unsigned batches = bytes <= SMALL_COPY ? SMALL_BATCHES : 1;
     uint64_t most = pool.bytes / bytes;
+    uint64_t took[SMALL_BATCHES];
 
-    for (uint64_t left = batch->iterations * batches; left > 0;) {
-        uint64_t copies = left < batch->iterations ? left : batch->iterations;
-
-        copies = copies < most ? copies : most;
-        run_copies(row, copies, batch);
-        left -= copies;
+    for (unsigned b = 0; b < batches; b++) {
+        batch->ns = 0;
+        for (uint64_t left = batch->iterations, copies; left > 0; left -= copies) {
+            copies = left < most ? left : most;
+            run_copies(row, copies, batch);
+        }
+        took[b] = batch->ns;
     }
-    batch->ns /= batches;
+    qsort(took, batches, sizeof(took[0]), compare_ns);
+    batch->ns = took[batches / 2];
     batch->verified /= batches;
     return 0;
 }
