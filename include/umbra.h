@@ -2,6 +2,7 @@
 /*
  * All of Umbra. Each header also stands alone, and includes only what lies below it:
  *
+ *   umbra/port.h       ports of messages, and the five arbiters over them
  *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
@@ -24,6 +25,7 @@
 #include <umbra/event.h>
 #include <umbra/fiber.h>
 #include <umbra/memcpy.h>
+#include <umbra/port.h>
 #include <umbra/prefetch.h>
 #include <umbra/shadow.h>
 #include <umbra/sync.h>

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What an arbiter's fiber does. Private; included by port.h.
+ *
+ * One fiber waits for all branches and decides. Concurrent handlers are spawned; every other one it
+ * calls itself, when all those have ended. So what is exclusive overlaps with nothing because the
+ * fiber does one thing at a time, and what comes last comes last because the fiber ends.
+ *
+ * `running` counts the handlers that have not ended, and the arbiter's fiber itself. When it waits
+ * for them it takes itself off the count; whoever takes off the last signals `idle`, which is the
+ * last that a handler does to the arbiter.
+ */
+#ifndef UMBRA_DETAIL_ARBITER_H
+#define UMBRA_DETAIL_ARBITER_H
+
+#include <umbra/port.h>
+
+/* One less. Whether that was the last. acq_rel: what the handlers did comes before what the arbiter
+ * does when they have ended; pairs with itself */
+UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
+{
+    return um_atomic_fetch_add(&arbiter->running, UINT64_MAX, acq_rel) == 1;
+}
+
+/* The arbiter's fiber: until no handler runs. */
+UM_LINKONCE void um_arbiter_drain(struct umbra_arbiter *arbiter)
+{
+    if (!um_arbiter_leave(arbiter))
+        umbra_event_wait(&arbiter->idle);
+    um_atomic_store(&arbiter->running, 1, relaxed); /* nobody else counts now */
+}
+
+/* ---- concurrent handlers ---- */
+
+/* A handler's fiber. */
+UM_LINKONCE void *um_arbiter_handle(void *arg)
+{
+    struct umbra_message *messages = arg;
+    struct umbra_branch *branch = messages->branch;
+    struct umbra_arbiter *arbiter = branch->arbiter;
+
+    branch->handler(messages, branch->arg);
+    if (arbiter->limited) {
+        um_atomic_fetch_add(&arbiter->places, 1, relaxed); /* the signal orders it */
+        umbra_event_signal(&arbiter->place);
+    }
+    if (um_arbiter_leave(arbiter))
+        umbra_event_signal(&arbiter->idle);
+    return NULL;
+}
+
+UM_LINKONCE bool um_arbiter_has_place(void *arg)
+{
+    struct umbra_arbiter *arbiter = arg;
+
+    return um_atomic_load(&arbiter->places, relaxed) > 0; /* a number only */
+}
+
+/* Without memory for another fiber the handler is called here: later ones wait, none is lost. */
+UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
+                                  struct umbra_message *messages)
+{
+    messages->branch = branch;
+    if (arbiter->limited) {
+        umbra_event_wait_until(&arbiter->place, um_arbiter_has_place, arbiter, UMBRA_NEVER);
+        um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* as above */
+    }
+    um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* before the handler can end */
+    if (umbra_spawn_with(NULL, &arbiter->handlers, um_arbiter_handle, messages, NULL) != 0)
+        um_arbiter_handle(messages);
+}
+
+/* ---- the arbiter's fiber ---- */
+
+/* Deals with what came: whether the arbiter goes on. */
+UM_LINKONCE bool um_arbiter_step(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
+                                 struct umbra_message *messages)
+{
+    if (!arbiter->once && branch->group == UMBRA_CONCURRENT) {
+        um_arbiter_spawn(arbiter, branch, messages);
+        return true;
+    }
+    um_arbiter_drain(arbiter);
+    branch->handler(messages, branch->arg);
+    return !arbiter->once && branch->group != UMBRA_TEARDOWN;
+}
+
+UM_LINKONCE void *um_arbiter_main(void *arg)
+{
+    struct umbra_arbiter *arbiter = arg;
+    struct um_choice *choice = &arbiter->choice;
+    const void *handler = (const void *)(uintptr_t)choice->branch->handler; /* for reports */
+    unsigned first = 0;
+    int result;
+
+    for (;;) {
+        result = um_choose(choice, first, UMBRA_NEVER, handler);
+        if (result < 0)
+            break;
+        first = (unsigned)result + 1;
+        if (!um_arbiter_step(arbiter, &choice->branch[result], choice->messages)) {
+            result = 0;
+            break;
+        }
+        umbra_yield(); /* there may be messages without end */
+    }
+    um_arbiter_drain(arbiter);
+    return (void *)(intptr_t)result;
+}
+
+/* ---- anybody ---- */
+
+/* Where its handlers begin. 0, or an error of umbra_spawn_with. */
+UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *handlers)
+{
+    struct um_spawn_plan plan;
+
+    arbiter->handlers =
+        handlers ? *handlers : (struct umbra_spawn_options){.where = UMBRA_ANYWHERE};
+    return arbiter->handlers.stopped ? -EINVAL : um_spawn_plan(runtime, &arbiter->handlers, &plan);
+}
+
+UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_branch *branches,
+                                    unsigned count, const struct umbra_arbiter_options *options)
+{
+    static const struct umbra_arbiter_options defaults = {.once = false};
+    struct umbra_spawn_options home = {.where = UMBRA_HERE};
+    int error;
+
+    options = options ? options : &defaults;
+    *arbiter = (struct umbra_arbiter){.once = options->once,
+                                      .limited = options->most > 0,
+                                      .bell = UMBRA_EVENT_INIT,
+                                      .idle = UMBRA_EVENT_INIT,
+                                      .place = UMBRA_EVENT_INIT,
+                                      .running = 1,
+                                      .places = options->most};
+    error = um_choice_init(&arbiter->choice, branches, count, &arbiter->bell);
+    if (error == 0)
+        error = um_arbiter_place(arbiter, options->runtime, options->handlers);
+    if (error != 0)
+        return error;
+    for (unsigned i = 0; i < count; i++) {
+        branches[i].arbiter = arbiter;
+        if (!branches[i].handler || branches[i].group > UMBRA_TEARDOWN)
+            return -EINVAL;
+    }
+    home = options->home ? *options->home : home;
+    home.name = home.name ? home.name : "arbiter";
+    return umbra_spawn_with(options->runtime, &home, um_arbiter_main, arbiter, &arbiter->fiber);
+}
+
+UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
+{
+    struct um_port_woken out = {NULL, NULL};
+
+    um_choice_cancel(&arbiter->choice, &out);
+    um_port_ring(&out);
+}
+
+UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
+{
+    void *result;
+    int error = umbra_join(arbiter->fiber, &result);
+
+    return error == 0 ? (int)(intptr_t)result : error;
+}
+
+#endif

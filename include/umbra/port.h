@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Ports, first-in-first-out queues of messages, and the five arbiters that say who gets which
+ * (Holmes et al., 2010, section 4.1, after Microsoft's Concurrency and Coordination Runtime, CCR).
+ *
+ *     struct job {
+ *         struct umbra_message message;
+ *         int number;
+ *     };
+ *     typedef UMBRA_PORT(struct job) job_port;
+ *
+ *     job_port jobs = {UMBRA_PORT_INIT};
+ *
+ *     one side                                   the other
+ *     UMBRA_PORT_POST(&jobs, job);               struct job *job;
+ *                                                UMBRA_PORT_RECEIVE(&jobs, &job, UMBRA_NEVER);
+ *
+ * Messages. A message is a struct of the user's with a struct umbra_message in it, named `message`;
+ * posting links it in and copies and allocates nothing. It belongs to who made it until it is
+ * posted; from the call on to the port, since it may be received before that returns; then to who
+ * receives it, to be posted again or freed. A post that fails gives it back. A message is in one
+ * port at a time.
+ *
+ * Arbiters are made of branches. A branch says what is wanted, and from where:
+ *
+ *   UMBRA_RECEIVE(port)             the next message of a port
+ *   UMBRA_ITEMS(n, sources...)      n messages of a port, or of several together: n successes and
+ *                                   failures, whichever they are (MultipleItemReceive)
+ *   UMBRA_JOIN(sources...)          one message of each port: all or none. While one is missing
+ *                                   the others stay where they are, in front, and others may have
+ *                                   them
+ *
+ *     struct umbra_branch both[] = {
+ *         {UMBRA_JOIN(UMBRA_FROM(&left.port), UMBRA_FROM(&right.port))},
+ *         {UMBRA_RECEIVE(&stop.port)},
+ *     };
+ *
+ * A fiber or thread waits for one of them with umbra_choose (the paper's `yield return`; a choice):
+ * it gets the messages of exactly one branch. Or an arbiter does it in a fiber of its own, and calls
+ * the branch's handler with the messages:
+ *
+ *   once           the handler of exactly one branch, once: a Receive, Join or MultipleItemReceive
+ *                  that is not persistent; with several branches a Choice
+ *   else           persistent: for each message, or all that a branch wants, its handler. Those of
+ *                  different groups make it an Interleave:
+ *                  UMBRA_CONCURRENT   in a fiber each; they run together
+ *                  UMBRA_EXCLUSIVE    when all those have ended, and nothing else starts meanwhile
+ *                  UMBRA_TEARDOWN     likewise, and then the arbiter ends. Messages that nobody
+ *                                     took stay in their ports
+ *
+ * Who gets what. Messages of one port are received in the order in which they were posted. Whoever
+ * has waited longest, of those whose branch can go, gets its messages at once, by the post; nobody
+ * who comes later can take them first. (One exception: if another of a branch's ports is in use at
+ * that very moment, who waits is woken to look again, and queues anew if it comes too late.) An
+ * arbiter that was served queues at the end, and goes through its own branches in turn; so two joins
+ * on the same ports take turns, too. A choice for once takes the first of its branches that can go.
+ * But a branch that wants little may live on what one that wants more, on the same port, waits for:
+ * there are no priorities and no reservations.
+ *
+ * Bounded ports (UMBRA_PORT_INIT_BOUNDED) hold so many messages; a post to a full one waits for room,
+ * in order, as a fiber, or as a thread, which spins and then sleeps.
+ *
+ * Closing a port ends it: posts get -EPIPE, also those that wait for room. What is in it can still
+ * be received; who waits for more than that gets -EPIPE. A choice ends with -EPIPE when none of its
+ * branches can ever go, and so does an arbiter: closing its ports is the good way to end a server.
+ *
+ * Who may call: a fiber, or any other thread, but no signal handler. A thread that is no core and
+ * posts, closes, cancels, or receives from a bounded port holds the runtime meanwhile (umbra_hold).
+ * An arbiter that waits is a blocked fiber: the runtime has not ended, and says so (umbra/core.h).
+ *
+ * How it works: detail/port_protocol.h. A port has a lock for a few instructions, which is all that
+ * a call that "does not block" may wait for (detail/lock_protocol.h). A port owns nothing, and is in the caller's memory. It must
+ * outlive the calls on it; but when all posts are made that it will get, it may go as soon as who
+ * waited for the last has it: a port for an answer can be in the frame that waits for it.
+ */
+#ifndef UMBRA_PORT_H
+#define UMBRA_PORT_H
+
+#include <string.h>
+
+#include <umbra/detail/base.h>
+#include <umbra/detail/port_protocol.h>
+#include <umbra/event.h>
+
+/* ---- ports ---- */
+
+/* An open port without messages. capacity: how many it holds; 0: any number. */
+#define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
+#define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
+    {                                                                                              \
+        .capacity = (most)                                                                         \
+    }
+UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity);
+
+/*
+ * Posts a message. To a full port: the first waits for room (a fiber may switch, a thread blocks),
+ * the second until a time stamp made by umbra_deadline(ns) at the latest, the third never. To any
+ * other none of them switches or blocks. Returns 0, or with the message still the caller's:
+ *   -EPIPE      the port is closed, or was while the post waited
+ *   -ETIMEDOUT  the deadline passed first
+ *   -EAGAIN     full (the third)
+ *   -EPERM      full, and on an alternate signal stack
+ *   -ENOMEM     full, and a thread's first wait, or one with a deadline
+ */
+UM_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message);
+UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
+                                         uint64_t deadline);
+UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message);
+
+/*
+ * Receives the next message; the first waits for one, until a deadline (UMBRA_NEVER: none). Returns
+ * 0, or -EPIPE: the port is closed and empty; -ETIMEDOUT, -EPERM, -ENOMEM as above; the second
+ * -EAGAIN: there is none. It does not switch or block.
+ */
+UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
+                                   uint64_t deadline);
+UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message);
+
+/* Closes the port. 0; -EALREADY: it is closed. Never switches or blocks. */
+UM_LINKONCE int umbra_port_close(struct umbra_port *port);
+
+/* How many messages are in it, those that wait for room not counted. May be out of date. */
+UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
+
+/*
+ * A port of T, a struct with a member `struct umbra_message message`. It has the port as its member
+ * `port`, and the calls below, with p a pointer to it, as above; another type is an error of the
+ * compiler. UMBRA_PORT_RECEIVE's out is a T **.
+ */
+#define UMBRA_PORT(T)                                                                              \
+    union {                                                                                        \
+        struct umbra_port port;                                                                    \
+        T *type; /* never used; its type is */                                                     \
+    }
+#define UMBRA_PORT_POST(p, m) umbra_port_post(&(p)->port, UM_PORT_TYPED(p, m))
+#define UMBRA_PORT_POST_DEADLINE(p, m, deadline)                                                   \
+    umbra_port_post_deadline(&(p)->port, UM_PORT_TYPED(p, m), deadline)
+#define UMBRA_PORT_TRY_POST(p, m) umbra_port_try_post(&(p)->port, UM_PORT_TYPED(p, m))
+#define UMBRA_PORT_RECEIVE(p, out, deadline)                                                       \
+    (UM_PORT_SAME_TYPE(p, *(out)),                                                                 \
+     um_port_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p), (deadline)))
+#define UMBRA_PORT_TRY_RECEIVE(p, out)                                                             \
+    (UM_PORT_SAME_TYPE(p, *(out)), um_port_try_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p)))
+
+/* The T that a struct umbra_message * is in: by its type, or by that of a port. NULL stays NULL. */
+#define UMBRA_MESSAGE_AS(T, m) ((T *)um_message_holder((m), offsetof(T, message)))
+#define UMBRA_MESSAGE_OF(p, m) ((__typeof__((p)->type))um_message_holder((m), UM_PORT_OFFSET(p)))
+
+/* ---- branches ---- */
+
+/*
+ * What stands in the initializer of a struct umbra_branch; besides, for an arbiter, .handler, .arg
+ * and .group. The memory is the caller's: a branch at file scope, or in a block, with its sources.
+ * It is in use from the call until it returns, or until the arbiter was joined, and can be used
+ * again. A branch names no port twice, and no more items than a bounded port of it can hold.
+ *
+ * Messages come linked by `next`: of a join one for each source, in the order of the sources; of
+ * items first those of the first source, and so on; `port` of each says where it was.
+ */
+#define UMBRA_FROM(from)                                                                           \
+    {                                                                                              \
+        .port = (from)                                                                             \
+    }
+#define UMBRA_RECEIVE(from) UMBRA_ITEMS(1, UMBRA_FROM(from))
+#define UMBRA_ITEMS(n, ...) .items = (n), UM_BRANCH_SOURCES(__VA_ARGS__)
+#define UMBRA_JOIN(...) .join = true, UM_BRANCH_SOURCES(__VA_ARGS__)
+
+/*
+ * Waits for the first of some branches, and gives which it was and its messages; of several that
+ * can go at once, the first of the array. Either result may be NULL where it is known. A fiber (may
+ * switch) or thread (blocks). deadline: UMBRA_NEVER for none, 0 only looks. Returns 0, or with no
+ * message taken:
+ *   -EPIPE      none can ever go, since ports are closed
+ *   -ETIMEDOUT  the deadline passed first
+ *   -EINVAL     no branch, or one without a source, with a port twice, without items, or with
+ *               more than fit
+ *   -EPERM, -ENOMEM   as umbra_port_post
+ */
+UM_LINKONCE int umbra_choose(struct umbra_branch *branches, unsigned count, uint64_t deadline,
+                             unsigned *which, struct umbra_message **messages);
+
+/* ---- arbiters ---- */
+
+/* How an arbiter goes about it. All zero, or NULL for the whole, is a good default. */
+struct umbra_arbiter_options {
+    struct umbra_runtime *runtime; /* NULL: the caller's */
+    bool once;                     /* ends with the first handler, which runs in its own fiber */
+    unsigned most; /* concurrent handlers at a time; what more there is waits in its port, and if
+                      that is full its posters wait, too. 0: any number */
+    /* where its own fiber is, which waits, and runs all handlers but the concurrent ones; NULL:
+       here (umbra_spawn_with) */
+    const struct umbra_spawn_options *home;
+    /* where each concurrent handler begins; NULL: on whichever core is idle first, else on the one
+       that next looks: the handler may be long, and a fiber that has begun cannot move */
+    const struct umbra_spawn_options *handlers;
+};
+
+/* An arbiter at work. In the caller's memory, from its start until it was joined. */
+struct umbra_arbiter {
+    struct um_choice choice;             /* what it waits for */
+    bool once;                           /* as the options */
+    bool limited;                        /* there is a `most` */
+    struct umbra_spawn_options handlers; /* where they begin */
+    struct umbra_fiber fiber;            /* its own */
+    struct umbra_event bell;             /* rung for the choice */
+    struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits for it */
+    struct umbra_event place; /* by each handler that ends, if limited */
+    um_atomic_u64 running;    /* handlers, and the arbiter while it does not wait for them */
+    um_atomic_u64 places;     /* how many more may begin, if limited */
+};
+
+/*
+ * Starts an arbiter. Anybody; does not switch or block. Returns 0, or with nothing started: -EINVAL
+ * (branches as umbra_choose; one without a handler; handlers that would begin stopped), or an error
+ * of umbra_spawn_with.
+ */
+UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_branch *branches,
+                                    unsigned count, const struct umbra_arbiter_options *options);
+
+/*
+ * Ends an arbiter as soon as the handlers that it has called have returned. What it has not taken
+ * stays in the ports. Anybody, also its own handlers, before it is joined; never switches or blocks.
+ */
+UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
+
+/*
+ * Waits until it has ended, with all its handlers. Anybody but those, once (as umbra_join, whose
+ * errors it has). Returns 0: a teardown handler, or the one handler, has run; -EPIPE: no branch can
+ * ever go; -ECANCELED.
+ */
+UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
+
+/* ---- types ---- */
+
+#define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
+#define UM_PORT_SAME_TYPE(p, m)                                                                    \
+    ((void)sizeof(struct {                                                                         \
+        _Static_assert(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),         \
+                       "a message of another type than the port's");                               \
+        int unused;                                                                                \
+    }))
+#define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
+
+#define UM_BRANCH_SOURCES(...)                                                                     \
+    .source = (struct umbra_source[]){__VA_ARGS__},                                                \
+    .sources = sizeof((struct umbra_source[]){__VA_ARGS__}) / sizeof(struct umbra_source)
+
+UM_INLINE void *um_message_holder(struct umbra_message *message, size_t offset)
+{
+    return message ? (char *)message - offset : NULL;
+}
+
+/* ---- posting ---- */
+
+UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity)
+{
+    *port = (struct umbra_port)UMBRA_PORT_INIT_BOUNDED(capacity);
+}
+
+UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
+{
+    struct um_port_waiter *waiter = out->first;
+
+    while (waiter) {
+        struct um_port_waiter *next = waiter->next; /* it may go as soon as it is rung for */
+
+        umbra_event_signal(waiter->bell);
+        waiter = next;
+    }
+}
+
+/* Whether the caller may wait at all; if so it can wait without a deadline. 0 or an error. */
+UM_INLINE int um_port_may_wait(void)
+{
+    struct um_group caller;
+
+    return um_group_open(&caller);
+}
+
+/* Waits for a bell. on: the port, for reports. Inlined, with what calls it, for the reason given at
+ * umbra_join(). */
+UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
+                                   const void *at)
+{
+    struct um_await await = {
+        .event = &bell->event, .deadline = deadline, .what = "port", .on = on, .at = at};
+
+    return um_await(&await);
+}
+
+UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message)
+{
+    struct um_port_woken out = {NULL, NULL};
+    int result = um_port_post(port, message, NULL, &out);
+
+    um_port_ring(&out);
+    return result;
+}
+
+UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_message *message,
+                                     uint64_t deadline, const void *at)
+{
+    struct um_port_woken out = {NULL, NULL};
+    struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_poster poster = {.waiter = {.bell = &bell}};
+    int error = um_port_may_wait();
+    int result;
+
+    if (error != 0)
+        return error;
+    result = um_port_post(port, message, &poster, &out);
+    um_port_ring(&out);
+    if (result != UM_CHOICE_WAITS)
+        return result;
+    error = um_port_await(&bell, deadline, port, at);
+    if (error != 0) {
+        if (um_poster_give_up(port, &poster))
+            return error;
+        um_port_await(&bell, UMBRA_NEVER, port, at);
+    }
+    return poster.result;
+}
+
+UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
+                                         uint64_t deadline)
+{
+    int result = umbra_port_try_post(port, message);
+
+    return result == -EAGAIN
+               ? um_port_post_waiting(port, message, deadline, __builtin_return_address(0))
+               : result;
+}
+
+UM_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message)
+{
+    return umbra_port_post_deadline(port, message, UMBRA_NEVER);
+}
+
+UM_LINKONCE int umbra_port_close(struct umbra_port *port)
+{
+    struct um_port_woken out = {NULL, NULL};
+    bool open = um_port_close(port, &out);
+
+    um_port_ring(&out);
+    return open ? 0 : -EALREADY;
+}
+
+UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port)
+{
+    uint64_t count;
+
+    um_lock_take(&port->lock);
+    count = port->count;
+    um_lock_release(&port->lock);
+    return count;
+}
+
+/* ---- receiving ---- */
+
+/* 0, or -EINVAL. */
+UM_LINKONCE int um_branch_check(const struct umbra_branch *branch)
+{
+    if (branch->sources < 1 || (!branch->join && branch->items < 1))
+        return -EINVAL;
+    for (unsigned i = 0; i < branch->sources; i++) {
+        const struct umbra_port *port = branch->source[i].port;
+
+        if (!port || (port->capacity != 0 && branch->items > port->capacity))
+            return -EINVAL;
+        for (unsigned j = 0; j < i; j++)
+            if (branch->source[j].port == port)
+                return -EINVAL;
+    }
+    return 0;
+}
+
+/* Makes branches parts of a choice that nobody waits for yet. 0, or -EINVAL. */
+UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *branches,
+                               unsigned count, struct umbra_event *bell)
+{
+    if (count < 1)
+        return -EINVAL;
+    for (unsigned i = 0; i < count; i++) {
+        int error = um_branch_check(&branches[i]);
+
+        if (error != 0)
+            return error;
+        branches[i].choice = choice;
+        for (unsigned j = 0; j < branches[i].sources; j++) {
+            branches[i].source[j].branch = &branches[i];
+            branches[i].source[j].link.listed = false;
+        }
+    }
+    *choice = (struct um_choice){.waiter = {.bell = bell}, .branch = branches, .count = count};
+    return 0;
+}
+
+/* Waits for its bell: how it ended. */
+UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline, const void *at)
+{
+    const void *on = choice->branch->source->port;
+    int error = um_port_await(choice->waiter.bell, deadline, on, at);
+
+    if (error != 0) {
+        if (um_choice_claim(choice))
+            return error;
+        um_port_await(choice->waiter.bell, UMBRA_NEVER, on, at);
+    }
+    return choice->result;
+}
+
+/* The index of the branch that could go, with its messages in the choice, or a negative errno.
+ * first: the branch that is looked at first. */
+UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t deadline,
+                          const void *at)
+{
+    int result = um_port_may_wait();
+
+    if (result != 0)
+        return result;
+    do {
+        struct um_port_woken out = {NULL, NULL};
+
+        result = um_choice_enter(choice, first, &out);
+        um_port_ring(&out);
+        if (result == UM_CHOICE_WAITS)
+            result = um_choice_wait(choice, deadline, at);
+        um_choice_leave(choice);
+    } while (result == UM_CHOICE_AGAIN);
+    return result;
+}
+
+UM_LINKONCE int umbra_choose(struct umbra_branch *branches, unsigned count, uint64_t deadline,
+                             unsigned *which, struct umbra_message **messages)
+{
+    struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_choice choice;
+    int result = um_choice_init(&choice, branches, count, &bell);
+
+    if (result == 0)
+        result = um_choose(&choice, 0, deadline, __builtin_return_address(0));
+    if (result < 0)
+        return result;
+    if (which)
+        *which = (unsigned)result;
+    if (messages)
+        *messages = choice.messages;
+    return 0;
+}
+
+UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message)
+{
+    struct um_port_woken out = {NULL, NULL};
+    int result = um_port_try_take(port, message, &out);
+
+    um_port_ring(&out);
+    return result;
+}
+
+UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
+                                   uint64_t deadline)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(port)};
+    struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_choice choice;
+    int result = umbra_port_try_receive(port, message);
+
+    if (result != -EAGAIN)
+        return result;
+    um_choice_init(&choice, &branch, 1, &bell);
+    result = um_choose(&choice, 0, deadline, __builtin_return_address(0));
+    if (result == 0)
+        *message = choice.messages;
+    return result;
+}
+
+/* What a typed call received, if it did. out: a pointer to a pointer to some struct. */
+UM_INLINE int um_port_store(int result, struct umbra_message *message, size_t offset, void *out)
+{
+    if (result == 0) {
+        void *holder = um_message_holder(message, offset);
+
+        memcpy(out, &holder, sizeof(holder));
+    }
+    return result;
+}
+
+UM_LINKONCE int um_port_receive_holder(struct umbra_port *port, void *out, size_t offset,
+                                       uint64_t deadline)
+{
+    struct umbra_message *message = NULL;
+    int result = umbra_port_receive(port, &message, deadline);
+
+    return um_port_store(result, message, offset, out);
+}
+
+UM_LINKONCE int um_port_try_receive_holder(struct umbra_port *port, void *out, size_t offset)
+{
+    struct umbra_message *message = NULL;
+    int result = umbra_port_try_receive(port, &message);
+
+    return um_port_store(result, message, offset, out);
+}
+
+#include <umbra/detail/arbiter.h>
+
+#endif
