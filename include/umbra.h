@@ -3,6 +3,7 @@
  * All of Umbra. Each header also stands alone, and includes only what lies below it:
  *
  *   umbra/port.h       ports of messages, and the five arbiters over them
+ *   umbra/task.h       fork and join of functions, parallel for and reduce
  *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
@@ -29,6 +30,7 @@
 #include <umbra/prefetch.h>
 #include <umbra/shadow.h>
 #include <umbra/sync.h>
+#include <umbra/task.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 

@@ -23,7 +23,8 @@
  * Each core has a thread of its own, bound to it; the thread that starts the runtime is none of
  * them. A core runs the fibers of its ready queue (umbra/fiber.h) one after the other, and what
  * comes through its inbox: fibers from other cores, and its own that others woke. One with nothing
- * to do takes a fiber that was spawned without a place, the oldest first; else it waits, first
+ * to do takes a fiber that was spawned without a place, the oldest first, or a task
+ * (umbra/task.h); else it waits, first
  * spinning, then with the processor's monitor, then in the kernel (umbra/wait.h).
  *
  * Core states, after the paper's:
@@ -241,5 +242,6 @@ UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
 #include <umbra/detail/start.h>
+#include <umbra/detail/tasks.h>
 
 #endif

@@ -48,6 +48,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/inbox_protocol.h>
+#include <umbra/detail/task_protocol.h>
 #include <umbra/detail/timers.h>
 #include <umbra/wait.h>
 
@@ -250,6 +251,9 @@ struct umbra_core {
     void *retiring_result;           /* what its function returned */
     uint32_t turns;                  /* looks around since the timers were last looked at */
     um_atomic_u32 state;             /* enum umbra_core_state; all read */
+    unsigned victim;                 /* the core whose tasks it looked at last */
+    bool starved;                    /* there are tasks, and no memory for a fiber to run them */
+    struct um_tasks tasks;           /* forked here and not started */
 
     /* fixed; who spawns here reads it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
@@ -264,6 +268,12 @@ struct umbra_core {
 
 /* The core whose thread this is; NULL: none. One for each executable or shared object. */
 UM_LINKONCE _Thread_local struct umbra_core *um_core_self = NULL;
+
+/* The tasks of threads that are no core: none, and always asked, so that forks look further. */
+UM_LINKONCE struct um_tasks um_tasks_of_none = {.asked = 1};
+
+/* The tasks of the core whose thread this is; of another thread those of none. */
+UM_LINKONCE _Thread_local struct um_tasks *um_tasks_self = &um_tasks_of_none;
 
 /* ---- the ready queue: its core only ---- */
 

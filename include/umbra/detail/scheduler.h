@@ -5,8 +5,9 @@
  *
  * An idle core goes through three stages:
  *
- *   looks around   polls its inbox, the count of work without a place, and the fiber that ended last
- *                  (watch_protocol.h), as long as the spin phase
+ *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
+ *                  (task_protocol.h), and the fiber that ended last (watch_protocol.h), as long as
+ *                  the spin phase
  *   dozes          announces itself as idle (idle_protocol.h) and waits on its inbox
  *   sleeps         after linger_cycles: counts as inactive (quiet_protocol.h), and goes on waiting
  */
@@ -21,6 +22,7 @@
 
 #define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
 #define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
+#define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
 #define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal */
 
 /* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
@@ -289,9 +291,26 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
 
 /* ---- waiting ---- */
 
+/* detail/tasks.h: whether there are tasks to take, of this core or of the next one it looks at, which
+ * is asked to share if it has none for others. */
+UM_LINKONCE bool um_core_sees_tasks(struct umbra_core *core);
+
+/* Takes a task, if there is any, and makes a fiber ready that runs it. Whether it has. */
+UM_LINKONCE bool um_core_take_task(struct umbra_core *core);
+
+/* A core that has announced itself as idle: whether no core shares tasks; all are asked. */
+UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core);
+
+/* Whether there may be any. relaxed: a hint; um_core_no_tasks() looks again */
+UM_INLINE bool um_core_tasking(const struct umbra_core *core)
+{
+    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
+}
+
 /* Stage 1. Whether there is something to do. */
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
+    bool tasking = um_core_tasking(core);
     uint64_t start = umbra_cycles();
     uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
@@ -301,6 +320,8 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
             if (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed))
                 return true; /* relaxed: whoever takes it acquires */
+            if (tasking && um_core_sees_tasks(core))
+                return true;
             if (!watched) {
                 um_arch_relax();
                 continue;
@@ -404,9 +425,11 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
 
     um_idle_announce(runtime->idle, core->index);
-    if (um_idle_none(&runtime->unplaced) &&
+    if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
         um_core_wait(core, deadline < linger ? deadline : linger)) {
-        if (deadline != UMBRA_NEVER)
+        if (core->starved)
+            um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
+        else if (deadline != UMBRA_NEVER)
             um_core_wait(core, deadline);
         else if (more->has_shadow && !umbra_shadow_done(&more->shadow))
             um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
@@ -414,6 +437,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
             um_core_sleep(core);
     }
     um_idle_clear(runtime->idle, core->index);
+    core->starved = false;
 }
 
 UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
@@ -441,6 +465,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
+    if (um_core_tasking(core) && um_ready_empty(core) && !um_core_attention(core))
+        busy = um_core_take_task(core) || busy;
     if (!busy)
         um_core_doze(core);
     um_core_set_state(core, UMBRA_CORE_EXECUTING);

@@ -12,6 +12,7 @@
 #include <umbra/detail/report.h>
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
+#include <umbra/detail/tasks.h>
 
 #define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
 
@@ -88,9 +89,11 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
         return NULL;
     um_context_adopt(&core->scheduler);
     um_core_self = core;
+    um_tasks_self = &core->tasks;
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
     um_core_self = NULL;
+    um_tasks_self = &um_tasks_of_none;
     um_context_destroy(&core->scheduler);
     um_core_close(core);
     um_core_set_state(core, UMBRA_CORE_TERMINATED);
@@ -119,6 +122,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->index = index;
     core->cpu = cpu;
     um_link_join(&core->ready, &core->ready);
+    um_tasks_init(&core->tasks, runtime->cores > 1); /* the first fork wakes others */
     core->unplaced = &runtime->unplaced;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Tasks between cores: how they are shared, taken, run and awaited. Private; included by core.h. What
+ * a fork and a join do when they are simple is in umbra/task.h.
+ *
+ * A core that has nothing else to do runs tasks, in a fiber: its own that blocked fibers have left,
+ * then those of others, the oldest first. So a core whose own are not all taken never sleeps, and
+ * who judges that nothing can happen any more (quiet_protocol.h) need not look at tasks.
+ */
+#ifndef UMBRA_DETAIL_TASKS_H
+#define UMBRA_DETAIL_TASKS_H
+
+#include <sched.h>
+
+#include <umbra/detail/runtime.h>
+#include <umbra/detail/scheduler.h>
+#include <umbra/detail/sleeper.h>
+#include <umbra/detail/spawn.h>
+
+/* Whether a core has tasks that nobody has started. The core. */
+UM_INLINE bool um_core_has_tasks(struct umbra_core *core)
+{
+    return um_tasks_some(&core->tasks) || um_tasks_shared(&core->tasks);
+}
+
+/* ---- sharing ---- */
+
+/* Something is shared: wakes a core that sleeps. Whether more of them sleep. */
+UM_LINKONCE bool um_core_call_another(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    int other = um_idle_pick(runtime->idle, runtime->cores);
+    uint64_t idle = 0;
+
+    if (other >= 0)
+        um_core_poke(runtime->core[other]);
+    for (unsigned i = 0; i * UM_IDLE_BITS < runtime->cores; i++)
+        idle |=
+            um_atomic_load(&runtime->idle[i], relaxed); /* a hint; who sleeps later asks first */
+    return idle != 0;
+}
+
+/* Somebody has asked, and there is a private task: O1 to O4 of task_protocol.h. */
+UM_LINKONCE void um_core_share(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+
+    if (um_tasks_shared(&core->tasks))
+        return;                                         /* who was called for it has not come yet */
+    if (!um_atomic_load(&runtime->tasking, relaxed))    /* only ever set */
+        um_atomic_store(&runtime->tasking, 1, relaxed); /* a hint, but to those who are called */
+    um_tasks_answer(&core->tasks);
+    um_tasks_publish(&core->tasks);
+    if (um_core_call_another(core))
+        um_tasks_ask(&core->tasks);
+}
+
+/* ---- taking ---- */
+
+/* One of the core's own, the oldest; NULL: none is left. */
+UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
+{
+    struct umbra_task *task = um_tasks_steal(&core->tasks);
+
+    while (!task && um_tasks_some(&core->tasks)) {
+        um_tasks_publish(&core->tasks);
+        task = um_tasks_steal(&core->tasks);
+    }
+    return task;
+}
+
+/* One of another core's, or NULL; then the other is asked. */
+UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct umbra_core *other)
+{
+    struct umbra_task *task = um_tasks_steal(&other->tasks);
+
+    if (!task && !um_tasks_asked(&other->tasks))
+        um_tasks_ask(&other->tasks);
+    if (task && um_tasks_shared(&other->tasks))
+        um_core_call_another(core);
+    return task;
+}
+
+/* A task to be run in a fiber of this core, or NULL. The core, in a fiber or not. */
+UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct umbra_task *task = um_core_take_own(core);
+    unsigned first = core->victim;
+
+    for (unsigned i = 0; i < runtime->cores && !task; i++) {
+        unsigned other = (first + i) % runtime->cores;
+
+        core->victim = other;
+        if (other != core->index)
+            task = um_core_take_from(core, runtime->core[other]);
+    }
+    return task;
+}
+
+UM_LINKONCE bool um_core_sees_tasks(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_tasks *tasks;
+
+    if (core->starved)
+        return false;
+    core->victim = core->victim + 1 < runtime->cores ? core->victim + 1 : 0;
+    tasks = &runtime->core[core->victim]->tasks;
+    if (core->victim == core->index)
+        return um_core_has_tasks(core);
+    if (um_tasks_shared(tasks))
+        return true;
+    if (!um_tasks_asked(tasks))
+        um_tasks_ask(tasks);
+    return false;
+}
+
+UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    bool any = false;
+
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        struct umbra_core *other = runtime->core[i];
+
+        if (other != core)
+            um_tasks_ask(&other->tasks);
+        any = any || um_tasks_shared(&other->tasks);
+    }
+    return core->starved || !(any || um_tasks_some(&core->tasks));
+}
+
+/* ---- running ---- */
+
+/* Runs a task that was taken. Its memory is the joiner's then. */
+UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
+{
+    uintptr_t waiting;
+
+    task->fn(task->arg);
+    waiting = um_task_end(&task->state);
+    if (waiting != 0)
+        um_node_wake((struct um_node *)waiting, core);
+}
+
+/* What a fiber runs that runs tasks: the one it was made for, and more as long as the core has
+ * nothing else to do. */
+UM_LINKONCE void *um_task_fiber(void *arg)
+{
+    struct umbra_core *core = um_core_self;
+    struct umbra_task *task = arg;
+
+    while (task) {
+        um_task_run(core, task);
+        task = um_ready_empty(core) && !um_core_attention(core) ? um_core_find_task(core) : NULL;
+    }
+    return NULL;
+}
+
+/* Whether there is a task, here or elsewhere; nobody is asked. */
+UM_INLINE bool um_core_could_take(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    bool any = um_tasks_some(&core->tasks);
+
+    for (unsigned i = 0; i < runtime->cores && !any; i++)
+        any = um_tasks_shared(&runtime->core[i]->tasks);
+    return any && !core->starved;
+}
+
+UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
+{
+    struct um_fiber *fiber;
+    struct umbra_task *task;
+
+    if (!um_core_could_take(core))
+        return false;
+    if (um_pool_take(core, core, 0, &fiber) != 0) {
+        core->starved = true;
+        return false;
+    }
+    task = um_core_find_task(core);
+    if (!task) {
+        um_pool_keep(core, fiber);
+        return false;
+    }
+    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
+    return true;
+}
+
+/* ---- joining ---- */
+
+/* Waits in place while the core has nothing else to do. Whether the task has ended. */
+UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
+{
+    uint64_t start = umbra_cycles();
+
+    do {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+            if (um_task_has_ended(&task->state))
+                return true;
+            if (um_core_attention(core) || um_core_sees_tasks(core))
+                return false;
+            um_arch_pause(); /* each look takes the line from where it will be written */
+        }
+    } while (umbra_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/* A thread that is no core waits for a task's end. */
+UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
+{
+    struct um_sleeper *sleeper;
+
+    if (um_sleeper_get(&sleeper) != 0) { /* no memory: without sleep */
+        while (!um_task_has_ended(&task->state))
+            sched_yield();
+        return;
+    }
+    sleeper->node.kind = UM_NODE_WAKE;
+    if (um_task_await(&task->state, (uintptr_t)&sleeper->node))
+        um_sleeper_wait(sleeper, UMBRA_NEVER);
+}
+
+/* Waits for the end of a task that somebody else runs. */
+UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (um_task_has_ended(&task->state))
+        return;
+    if (!self) {
+        um_task_await_thread(task);
+        return;
+    }
+    if (um_ready_empty(core) && um_task_look(core, task))
+        return;
+    self->node.kind = UM_NODE_WAKE;
+    if (um_task_await(&task->state, (uintptr_t)&self->node)) {
+        um_fiber_block(self, "task", task, at);
+        um_fiber_leave(core, self);
+    }
+}
+
+/* ---- what fork and join do when they are not simple ---- */
+
+/* A fork that was asked to share, or of a thread that is no core. */
+UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (!core) {
+        task->fn(task->arg);
+        um_task_begin(task, UM_TASK_DONE);
+        return;
+    }
+    um_tasks_push(&core->tasks, task);
+    um_core_share(core);
+}
+
+/* A join of a task that is not the newest. */
+UM_LINKONCE void um_task_join_slowly(struct umbra_task *task)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (core && um_tasks_take_back(&core->tasks, task))
+        task->fn(task->arg);
+    else
+        um_task_wait(core, task, __builtin_return_address(0));
+}
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* ---- fork and join ---- */
+
+struct fib {
+    struct umbra_task task;
+    int n;
+    bool inlined; /* by umbra_task_join_with */
+    long result;
+};
+
+static void fib(void *arg)
+{
+    struct fib *self = arg;
+    struct fib one = {.n = self->n - 1, .inlined = self->inlined};
+    struct fib two = {.n = self->n - 2, .inlined = self->inlined};
+
+    self->result = self->n;
+    if (self->n < 2)
+        return;
+    umbra_task_fork(&two.task, fib, &two);
+    fib(&one);
+    if (self->inlined)
+        umbra_task_join_with(&two.task, fib, &two);
+    else
+        umbra_task_join(&two.task);
+    self->result = one.result + two.result;
+}
+
+static void *fib_fiber(void *arg)
+{
+    fib(arg);
+    return NULL;
+}
+
+Test(task, fork_and_join_compute_fib_on_any_number_of_cores)
+{
+    for (unsigned cores = 1; cores <= 4; cores++) {
+        struct fib joined = {.n = 22};
+        struct fib inlined = {.n = 22, .inlined = true};
+
+        cr_assert_eq(run_cores(cores, fib_fiber, &joined), 0);
+        cr_assert_eq(run_cores(cores, fib_fiber, &inlined), 0);
+        cr_assert_eq(joined.result, 17711);
+        cr_assert_eq(inlined.result, 17711);
+    }
+}
+
+#define MANY 1000
+
+struct count {
+    struct umbra_task task;
+    int runs;
+};
+
+static void count(void *arg)
+{
+    ((struct count *)arg)->runs++;
+}
+
+static struct count counts[MANY];
+
+/* Forks many, and joins them in steps of `step`, which has no divisor in common with MANY. */
+static void in_steps(size_t step)
+{
+    memset(counts, 0, sizeof(counts));
+    for (size_t i = 0; i < MANY; i++)
+        umbra_task_fork(&counts[i].task, count, &counts[i]);
+    for (size_t i = 0; i < MANY; i++) {
+        struct count *joined = &counts[i * step % MANY];
+
+        umbra_task_join(&joined->task);
+        cr_expect_eq(joined->runs, 1);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        cr_expect_eq(counts[i].runs, 1);
+}
+
+static void *any_order(void *arg)
+{
+    for (int i = 0; i < 20; i++) {
+        in_steps(1);   /* the oldest first */
+        in_steps(999); /* then the newest first */
+        in_steps(7);
+        in_steps(501);
+    }
+    return arg;
+}
+
+Test(task, tasks_may_be_joined_in_any_order)
+{
+    for (unsigned cores = 1; cores <= 3; cores++)
+        cr_assert_eq(run_cores(cores, any_order, NULL), 0);
+}
+
+static struct count interleaved[8][50];
+
+static void *forks_and_yields(void *arg)
+{
+    struct count *mine = interleaved[(uintptr_t)arg];
+
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 50; i++) {
+            mine[i].runs = 0;
+            umbra_task_fork(&mine[i].task, count, &mine[i]);
+            if (i % 7 == (int)(uintptr_t)arg)
+                umbra_yield();
+        }
+        for (int i = 49; i >= 0; i--) {
+            umbra_task_join(&mine[i].task);
+            cr_expect_eq(mine[i].runs, 1);
+            if (i % 5 == (int)(uintptr_t)arg)
+                umbra_yield();
+        }
+    }
+    return NULL;
+}
+
+static void *several_fibers(void *arg)
+{
+    struct umbra_fiber fiber[8];
+
+    for (uintptr_t i = 0; i < 8; i++)
+        cr_expect_eq(umbra_spawn(forks_and_yields, (void *)i, &fiber[i]), 0);
+    for (int i = 0; i < 8; i++)
+        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+    return arg;
+}
+
+Test(task, fibers_of_a_core_may_fork_and_join_in_turns)
+{
+    for (unsigned cores = 1; cores <= 3; cores++)
+        cr_assert_eq(run_cores(cores, several_fibers, NULL), 0);
+}
+
+/* ---- idle cores ---- */
+
+struct place {
+    struct umbra_task task;
+    _Atomic int began; /* order, from 1 */
+    _Atomic int *order;
+    _Atomic int *go;
+    int core;
+};
+
+static void says_where(void *arg)
+{
+    struct place *self = arg;
+
+    self->core = umbra_core_index();
+    self->began = ++*self->order;
+    until(self->go);
+}
+
+static void *forks_three(void *arg)
+{
+    struct place place[3];
+    _Atomic int order = 0;
+    _Atomic int go = 0;
+
+    for (int i = 0; i < 3; i++) {
+        place[i] = (struct place){.order = &order, .go = &go};
+        umbra_task_fork(&place[i].task, says_where, &place[i]);
+    }
+    while (!place[0].began) /* not by a yield, which would let it run here */
+        ;
+    cr_expect_eq(place[0].began, 1, "the oldest is taken first");
+    cr_expect_eq(place[0].core, 1);
+    go = 1;
+    for (int i = 2; i >= 0; i--)
+        umbra_task_join(&place[i].task);
+    return arg;
+}
+
+Test(task, an_idle_core_takes_the_oldest_task)
+{
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(run_cores(2, forks_three, NULL), 0);
+}
+
+static void *forks_when_all_sleep(void *arg)
+{
+    umbra_sleep_ns(20 * MS);
+    forks_three(arg);
+    umbra_sleep_ns(20 * MS);
+    return forks_three(arg);
+}
+
+Test(task, a_fork_wakes_a_core_that_sleeps)
+{
+    cr_assert_eq(run_cores(2, forks_when_all_sleep, NULL), 0);
+}
+
+struct meeting {
+    struct umbra_task task;
+    struct umbra_event *waits;
+    struct umbra_event *signals;
+};
+
+static void meets(void *arg)
+{
+    struct meeting *self = arg;
+
+    if (self->waits)
+        cr_expect_eq(umbra_event_wait(self->waits), 0);
+    if (self->signals)
+        umbra_event_signal(self->signals);
+}
+
+static void *waits_for_its_task(void *arg)
+{
+    struct umbra_event came = UMBRA_EVENT_INIT;
+    struct umbra_event went = UMBRA_EVENT_INIT;
+    struct umbra_event back = UMBRA_EVENT_INIT;
+    struct meeting first = {.signals = &came};
+    struct meeting second = {.waits = &went, .signals = &back};
+
+    umbra_task_fork(&first.task, meets, &first);
+    umbra_task_fork(&second.task, meets, &second);
+    cr_expect_eq(umbra_event_wait(&came), 0);
+    umbra_event_signal(&went);
+    cr_expect_eq(umbra_event_wait(&back), 0);
+    umbra_task_join(&second.task);
+    umbra_task_join(&first.task);
+    return arg;
+}
+
+Test(task, what_a_blocked_fiber_has_forked_runs_on_its_core)
+{
+    cr_assert_eq(run_cores(1, waits_for_its_task, NULL), 0);
+    cr_assert_eq(run_cores(2, waits_for_its_task, NULL), 0);
+}
+
+static void *joins_blocked_tasks(void *arg)
+{
+    struct umbra_event event[10];
+    struct meeting meeting[10];
+
+    for (int i = 0; i < 10; i++) { /* each is released by the one that is joined before it */
+        umbra_event_init(&event[i], false);
+        meeting[i] = (struct meeting){.waits = &event[i], .signals = i > 0 ? &event[i - 1] : NULL};
+        umbra_task_fork(&meeting[i].task, meets, &meeting[i]);
+        umbra_yield();
+    }
+    umbra_event_signal(&event[9]);
+    for (int i = 9; i >= 0; i--)
+        umbra_task_join(&meeting[i].task);
+    return arg;
+}
+
+Test(task, a_task_may_block)
+{
+    for (unsigned cores = 1; cores <= 3; cores++)
+        cr_assert_eq(run_cores(cores, joins_blocked_tasks, NULL), 0);
+}
+
+static void *never_joined(void *arg)
+{
+    struct umbra_event never = UMBRA_EVENT_INIT;
+    struct meeting meeting = {.waits = &never};
+
+    umbra_task_fork(&meeting.task, meets, &meeting);
+    umbra_task_join(&meeting.task);
+    return arg;
+}
+
+Test(task, a_task_that_waits_for_ever_is_a_deadlock)
+{
+    cr_assert_eq(run_cores(1, never_joined, NULL), -EDEADLK);
+    cr_assert_eq(run_cores(2, never_joined, NULL), -EDEADLK);
+}
+
+/* ---- threads that are no core ---- */
+
+Test(task, a_thread_runs_what_it_forks)
+{
+    struct fib self = {.n = 15};
+    struct count once = {.runs = 0};
+
+    umbra_task_fork(&once.task, count, &once);
+    cr_assert_eq(once.runs, 1);
+    umbra_task_join(&once.task);
+    cr_assert_eq(once.runs, 1);
+    fib(&self);
+    cr_assert_eq(self.result, 610);
+}
+
+static void naps(void *arg)
+{
+    umbra_sleep_ns(MS);
+    count(arg);
+}
+
+Test(task, a_thread_may_start_tasks_and_join_them)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    struct umbra_runtime *runtime;
+    struct fib started[10];
+    struct count slow = {.runs = 0};
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (int i = 0; i < 10; i++) {
+        started[i] = (struct fib){.n = 15};
+        cr_assert_eq(umbra_task_start(runtime, &started[i].task, fib, &started[i]), 0);
+    }
+    cr_assert_eq(umbra_task_start(runtime, &slow.task, naps, &slow), 0);
+    umbra_task_join(&slow.task);
+    cr_assert_eq(slow.runs, 1);
+    for (int i = 0; i < 10; i++) {
+        umbra_task_join(&started[i].task);
+        cr_assert_eq(started[i].result, 610);
+    }
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+/* ---- ranges ---- */
+
+#define RANGE 100000
+
+static _Atomic unsigned char seen[RANGE];
+static size_t longest; /* part; 0: any */
+
+static void sees(size_t begin, size_t end, void *arg)
+{
+    cr_expect(begin < end && end <= RANGE);
+    cr_expect(longest == 0 || end - begin <= longest);
+    for (size_t i = begin; i < end; i++)
+        atomic_fetch_add((_Atomic unsigned char *)arg + i, 1);
+}
+
+static void *all_grains(void *arg)
+{
+    static const size_t grains[] = {0, 1, 7, 1000, RANGE};
+
+    for (int round = 0; round < 5; round++) {
+        for (size_t i = 0; i < sizeof(grains) / sizeof(*grains); i++) {
+            memset((void *)seen, 0, sizeof(seen));
+            longest = grains[i];
+            umbra_parallel_for(3, RANGE, grains[i], sees, (void *)seen);
+            for (size_t at = 0; at < RANGE; at++)
+                cr_expect_eq(seen[at], at >= 3, "%zu", at);
+        }
+        umbra_parallel_for(5, 5, 0, sees, NULL);
+    }
+    return arg;
+}
+
+Test(task, a_parallel_for_does_everything_once)
+{
+    for (unsigned cores = 1; cores <= 3; cores++)
+        cr_assert_eq(run_cores(cores, all_grains, NULL), 0);
+    all_grains(NULL);
+}
+
+static void inner(size_t begin, size_t end, void *arg)
+{
+    for (size_t i = begin; i < end; i++)
+        umbra_parallel_for(i * 100, (i + 1) * 100, 0, sees, arg);
+}
+
+static void *nests(void *arg)
+{
+    longest = 0;
+    umbra_parallel_for(0, RANGE / 100, 1, inner, (void *)seen);
+    return arg;
+}
+
+Test(task, a_parallel_for_may_be_inside_another)
+{
+    cr_assert_eq(run_cores(3, nests, NULL), 0);
+    for (size_t at = 0; at < RANGE; at++)
+        cr_assert_eq(seen[at], 1);
+}
+
+/* x -> a x + b modulo 2^64: composition is associative and not commutative. */
+struct affine {
+    uint64_t a, b;
+};
+
+static void affine_begin(void *value, void *arg)
+{
+    (void)arg;
+    *(struct affine *)value = (struct affine){1, 0};
+}
+
+static void affine_join(void *value, const void *right, void *arg)
+{
+    struct affine *f = value;
+    const struct affine *g = right;
+
+    (void)arg;
+    *f = (struct affine){g->a * f->a, g->a * f->b + g->b};
+}
+
+static void affine_range(size_t begin, size_t end, void *value, void *arg)
+{
+    for (size_t i = begin; i < end; i++) {
+        struct affine next = {2 * i + 1, i};
+
+        affine_join(value, &next, arg);
+    }
+}
+
+static const struct umbra_reduction compose = {
+    .bytes = sizeof(struct affine),
+    .begin = affine_begin,
+    .range = affine_range,
+    .join = affine_join,
+};
+
+static void *reduces(void *arg)
+{
+    struct umbra_reduction large = compose;
+    struct affine expected;
+    struct affine value;
+
+    affine_begin(&expected, NULL);
+    affine_range(0, 3 * RANGE, &expected, NULL);
+    for (size_t grain = 0; grain < 3; grain++) {
+        memset(&value, 0, sizeof(value));
+        cr_expect_eq(umbra_parallel_reduce(0, 3 * RANGE, grain, &compose, NULL, &value), 0);
+        cr_expect(value.a == expected.a && value.b == expected.b);
+    }
+    large.bytes = UMBRA_REDUCTION_BYTES + 1;
+    cr_expect_eq(umbra_parallel_reduce(0, 1, 0, &large, NULL, &value), -EINVAL);
+    return arg;
+}
+
+Test(task, a_reduction_joins_its_parts_in_order)
+{
+    for (unsigned cores = 1; cores <= 3; cores++)
+        cr_assert_eq(run_cores(cores, reduces, NULL), 0);
+}
