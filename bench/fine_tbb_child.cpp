@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     if (channel == nullptr)
         return 2;
     by_invoke = std::strcmp(argv[2], "invoke") == 0;
-    two_bound_threads two(*channel);
+    bound_threads two(*channel);
 
     arena = &two.arena;
     child_channel_serve(channel, batch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * An arena of two oneTBB threads, each bound to one of the kernel's processors by an observer, as
+ * An arena of one or two oneTBB threads, each bound to one of the kernel's processors by an observer, as
  * oneTBB's documentation does it; for the child processes that host oneTBB.
  */
 #ifndef UMBRA_BENCH_TBB_ARENA_HPP
@@ -43,12 +43,14 @@ class binder : public tbb::task_scheduler_observer {
     const int32_t *cpus;
 };
 
-struct two_bound_threads {
-    tbb::global_control limit{tbb::global_control::max_allowed_parallelism, threads};
-    tbb::task_arena arena{threads};
+struct bound_threads {
+    tbb::global_control limit;
+    tbb::task_arena arena;
     binder bound;
 
-    explicit two_bound_threads(const child_channel &channel) : bound(arena, channel)
+    explicit bound_threads(const child_channel &channel, unsigned count = threads)
+        : limit(tbb::global_control::max_allowed_parallelism, count),
+          arena(static_cast<int>(count)), bound(arena, channel)
     {
     }
 };

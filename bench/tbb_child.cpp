@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     if (channel == nullptr)
         return 2;
     wait_elsewhere = std::strcmp(argv[2], "elsewhere") == 0;
-    two_bound_threads two(*channel);
+    bound_threads two(*channel);
 
     arena = &two.arena;
     child_channel_serve(channel, batch);
