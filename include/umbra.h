@@ -3,6 +3,7 @@
  * All of Umbra. Each header also stands alone, and includes only what lies below it:
  *
  *   umbra/port.h       ports of messages, and the five arbiters over them
+ *   umbra/dispatch.h   persistent workers that pull values, step by step
  *   umbra/task.h       fork and join of functions, parallel for and reduce
  *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
  *   umbra/event.h      what fibers and threads wait for, on any core
@@ -23,6 +24,7 @@
 
 #include <umbra/core.h>
 #include <umbra/cpu.h>
+#include <umbra/dispatch.h>
 #include <umbra/event.h>
 #include <umbra/fiber.h>
 #include <umbra/memcpy.h>

@@ -224,6 +224,7 @@ UM_INLINE bool um_tasks_retract(struct um_tasks *tasks, struct umbra_task *task,
     uint64_t word = um_atomic_load(&tasks->word, relaxed); /* the slots are the owner's to read */
     uint32_t end = um_tasks_split_of(word);
     uint32_t at = end;
+    uint64_t changed;
     uint32_t tail;
     uint32_t split;
 
@@ -236,10 +237,10 @@ UM_INLINE bool um_tasks_retract(struct um_tasks *tasks, struct umbra_task *task,
         if (at < tail)
             return false;
         split = half ? tail + (at - tail + 1) / 2 : tail;
+        changed = um_tasks_changed(word, tail, split);
         /* relaxed: takes back what is its own; slots are not written again before the acquire of
          * um_tasks_publish() */
-    } while (
-        !um_atomic_cas(&tasks->word, &word, um_tasks_changed(word, tail, split), relaxed, relaxed));
+    } while (!um_atomic_cas(&tasks->word, &word, changed, relaxed, relaxed));
     while (end-- > split) /* relaxed: the owner's own */
         um_tasks_keep(tasks, (struct umbra_task *)um_atomic_load(&tasks->slot[end], relaxed),
                       &tasks->old);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A step of a dispatcher: how hungry workers are told of values, and how its end is known without a
+ * count of tasks. Private; read by the model checker as it stands.
+ *
+ * A worker that finds no value leaves a request: its bit in `asking`. Whoever queues a value answers
+ * one. That is the protocol of idle cores (idle_protocol.h): the bit before the last look, the value
+ * before the look at the bits.
+ *
+ *   a worker                                       whoever queues a value
+ *   R1  its bit in asking         seq_cst          V1  the value, and that there is one   seq_cst
+ *   R2  look at every queue       seq_cst          V2  look at asking                     seq_cst
+ *   R3  nothing: no more active, wait              V3  clear a bit; wake that worker
+ *
+ * A step is over when all sources are complete, nothing is queued, and every worker has an unanswered
+ * request. Active are the open sources and the workers that have not asked; only they queue values,
+ * before they become inactive. That is the protocol of quiet (quiet_protocol.h), with queues for
+ * inboxes: who leaves last looks whether nothing is queued and nobody has become active meanwhile.
+ * A worker that was woken becomes active before it takes a value, and so does one that wakes for
+ * nothing, who then judges in its turn.
+ *
+ * A step that was stopped is over when nobody is active, whatever is queued.
+ */
+#ifndef UMBRA_DETAIL_DISPATCH_PROTOCOL_H
+#define UMBRA_DETAIL_DISPATCH_PROTOCOL_H
+
+#include <umbra/detail/idle_protocol.h>
+#include <umbra/detail/quiet_protocol.h>
+
+#ifndef UM_MODEL_CHECK
+#define UM_STEP_WORKERS 1024 /* at most */
+#endif
+
+struct um_step {
+    um_atomic_u64 activity; /* open sources and workers that have not asked; quiet_protocol.h */
+    um_atomic_u64 asking[UM_STEP_WORKERS / UM_IDLE_BITS]; /* requests; idle_protocol.h */
+    um_atomic_u32 stopped;                                /* values stay where they are */
+    struct um_quiet_outside nobody;                       /* all who queue are active */
+};
+
+/* Whether nothing is queued for anybody; looks at every queue with seq_cst. */
+typedef um_quiet_empty um_step_empty;
+
+/* Whether the step was stopped. acquire: pairs with um_step_stop() */
+UM_INLINE bool um_step_stopped(struct um_step *step)
+{
+    return um_atomic_load(&step->stopped, acquire) != 0;
+}
+
+/* Anybody: no value is begun any more. */
+UM_INLINE void um_step_stop(struct um_step *step)
+{
+    um_atomic_store(&step->stopped, 1, release); /* after the error; pairs with um_step_stopped() */
+}
+
+/* A source opens, or a worker wakes: before it does anything else. Somebody is active, or no step is
+ * under way. */
+UM_INLINE void um_step_enter(struct um_step *step)
+{
+    um_quiet_enter(&step->activity);
+}
+
+/* A source is complete, or a worker has asked: R3. Whether it must judge. */
+UM_INLINE bool um_step_leave(struct um_step *step)
+{
+    return um_quiet_leave(&step->activity);
+}
+
+/* A worker that has found nothing: R1, R2. Whether it should leave and wait. */
+UM_INLINE bool um_step_ask(struct um_step *step, unsigned worker, um_step_empty *empty,
+                           void *context)
+{
+    um_idle_announce(step->asking, worker);
+    if (um_step_stopped(step) || empty(context))
+        return true;
+    um_idle_clear(step->asking, worker);
+    return false;
+}
+
+/* A worker that was woken, and is active again, takes its request back, if nobody answered it. */
+UM_INLINE void um_step_unask(struct um_step *step, unsigned worker)
+{
+    um_idle_clear(step->asking, worker);
+}
+
+/* Whoever has queued a value: V2, V3. The worker to wake, or -1. */
+UM_INLINE int um_step_answer(struct um_step *step, unsigned workers)
+{
+    return um_idle_pick(step->asking, workers);
+}
+
+/* Who has left last: whether the step is over. */
+UM_INLINE bool um_step_over(struct um_step *step, um_step_empty *empty, void *context)
+{
+    uint64_t activity;
+
+    if (!um_step_stopped(step))
+        return um_quiet_judge(&step->activity, &step->nobody, empty, context);
+    activity = um_atomic_load(&step->activity, seq_cst); /* against um_quiet_enter() */
+    return (activity & UM_QUIET_ACTIVE) == 0;
+}
+
+#endif

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The workers of a dispatcher and their queues. Private; included by dispatch.h.
+ */
+#ifndef UMBRA_DETAIL_WORKERS_H
+#define UMBRA_DETAIL_WORKERS_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/dispatch.h>
+
+#define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
+#define UM_STEAL_MOST 16     /* items taken at once from another's queue */
+#define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
+
+/* What is queued: a pointer, or a range and the size of its parts. */
+struct um_item {
+    void *pointer;
+    size_t begin;
+    size_t end;
+    size_t grain;
+};
+
+/* A queue. Its worker takes the newest, others the oldest. */
+struct um_stock {
+    um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
+    um_atomic_u32 some; /* whether there is any; changed under the lock, anybody looks */
+    struct um_item *items; /* a ring */
+    size_t room;           /* in it; a power of two */
+    size_t first;          /* the oldest, counted on and on */
+    size_t end;            /* after the newest */
+};
+
+struct umbra_worker {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event woken; /* its request was answered */
+    struct umbra_dispatch *dispatch;                       /* this and what follows is fixed */
+    umbra_dispatch_fn *fn;
+    void *state;
+    void *scratch;
+    struct umbra_worker **others; /* those on its node first */
+    struct umbra_fiber fiber;
+    unsigned index;
+    int node;
+};
+
+struct umbra_dispatch {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_step step;
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* worker for what is put without a node */
+    um_atomic_u32 ending;                            /* workers are to end */
+    _Atomic int error;                               /* the first of the step, or 0 */
+    pthread_mutex_t lock;                            /* for running */
+    bool running;                                    /* a step is under way */
+    struct umbra_event over;                         /* the step is */
+    struct umbra_worker *worker;                     /* this and what follows is fixed */
+    struct umbra_runtime *runtime;
+    unsigned workers;
+    size_t scratch_bytes;
+    void *arg;
+};
+
+/* ---- queues ---- */
+
+UM_INLINE void um_stock_lock(struct um_stock *stock)
+{
+    /* acquire: the queue; pairs with um_stock_unlock() */
+    while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
+        for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
+            um_arch_pause();
+        if (um_atomic_load(&stock->lock, relaxed) != 0) /* a hint */
+            sched_yield();
+    }
+}
+
+UM_INLINE void um_stock_unlock(struct um_stock *stock)
+{
+    um_atomic_store(&stock->lock, 0, release); /* pairs with um_stock_lock() */
+}
+
+UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
+{
+    return &stock->items[at & (stock->room - 1)];
+}
+
+/* Under the lock. */
+UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
+{
+    size_t room = stock->room ? 2 * stock->room : UM_STOCK_FIRST;
+    struct um_item *items = malloc(room * sizeof(*items));
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t at = stock->first; at != stock->end; at++)
+        items[at & (room - 1)] = *um_stock_at(stock, at);
+    free(stock->items);
+    stock->items = items;
+    stock->room = room;
+    return 0;
+}
+
+/* 0 or -ENOMEM. */
+UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
+{
+    int error = 0;
+
+    um_stock_lock(stock);
+    if (stock->end - stock->first == stock->room)
+        error = um_stock_grow(stock);
+    if (error == 0) {
+        *um_stock_at(stock, stock->end++) = *item;
+        if (um_atomic_load(&stock->some, relaxed) == 0) /* under the lock */
+            um_atomic_store(&stock->some, 1, seq_cst);  /* V1 */
+    }
+    um_stock_unlock(stock);
+    return error;
+}
+
+/* Under the lock: takes a part of an item. Whether that was all of it. */
+UM_INLINE bool um_item_take(struct um_item *item, struct umbra_value *value)
+{
+    size_t left = item->end - item->begin;
+
+    value->pointer = item->pointer;
+    value->begin = item->begin;
+    if (left > item->grain)
+        left = item->grain;
+    item->begin += left;
+    value->end = item->begin;
+    return item->begin == item->end;
+}
+
+/* Under the lock: an item was taken. */
+UM_INLINE void um_stock_settle(struct um_stock *stock)
+{
+    if (stock->first == stock->end)
+        um_atomic_store(&stock->some, 0, relaxed); /* who finds it wrong by a moment looks again */
+}
+
+/* The newest. Whether there was one. */
+UM_INLINE bool um_stock_take(struct um_stock *stock, struct umbra_value *value)
+{
+    bool any;
+
+    if (um_atomic_load(&stock->some, relaxed) == 0) /* what it has put itself it sees */
+        return false;
+    um_stock_lock(stock);
+    any = stock->first != stock->end;
+    if (any && um_item_take(um_stock_at(stock, stock->end - 1), value)) {
+        stock->end--;
+        um_stock_settle(stock);
+    }
+    um_stock_unlock(stock);
+    return any;
+}
+
+/* Takes half: of the items, the oldest, or of the only one's range. How many items. */
+UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
+{
+    unsigned count = 0;
+    size_t there;
+
+    um_stock_lock(stock);
+    there = stock->end - stock->first;
+    if (there == 1) {
+        struct um_item *only = um_stock_at(stock, stock->first);
+        size_t parts = only->grain == 0 ? 1 : (only->end - only->begin - 1) / only->grain + 1;
+
+        items[count++] = *only;
+        if (parts > 1)
+            only->end = items[0].begin = only->begin + parts / 2 * only->grain;
+        else
+            stock->first++;
+    }
+    while (there > 1 && count < UM_STEAL_MOST && count < (there + 1) / 2) {
+        items[count++] = *um_stock_at(stock, stock->first);
+        stock->first++;
+    }
+    um_stock_settle(stock);
+    um_stock_unlock(stock);
+    return count;
+}
+
+/* Whether nothing is queued: R2, and for the judge. */
+UM_LINKONCE bool um_dispatch_empty(void *context)
+{
+    struct umbra_dispatch *dispatch = context;
+
+    for (unsigned i = 0; i < dispatch->workers; i++)
+        if (um_atomic_load(&dispatch->worker[i].stock.some, seq_cst)) /* against V1 */
+            return false;
+    return true;
+}
+
+/* ---- the step ---- */
+
+UM_LINKONCE void um_dispatch_judge_locked(struct umbra_dispatch *dispatch)
+{
+    if (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
+        dispatch->running = false;
+        umbra_event_signal(&dispatch->over);
+    }
+}
+
+UM_LINKONCE void um_dispatch_judge(struct umbra_dispatch *dispatch)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    um_dispatch_judge_locked(dispatch);
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+UM_LINKONCE void um_dispatch_stop(struct umbra_dispatch *dispatch, int error)
+{
+    int none = 0;
+
+    /* relaxed: published by the stop, or by what ends the step */
+    um_atomic_cas(&dispatch->error, &none, error, relaxed, relaxed);
+    um_step_stop(&dispatch->step);
+}
+
+/* Something was queued: wakes a worker that has asked. Whether there was one. */
+UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
+{
+    int hungry = um_step_answer(&dispatch->step, dispatch->workers);
+
+    if (hungry >= 0)
+        umbra_event_signal(&dispatch->worker[hungry].woken);
+    return hungry >= 0;
+}
+
+UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item *item)
+{
+    int error = um_stock_add(&worker->stock, item);
+
+    if (error == 0)
+        um_dispatch_answer(worker->dispatch);
+    return error;
+}
+
+/* ---- workers ---- */
+
+/* Fetches something from another's queue to the worker's own. Whether there was anything. */
+UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    struct um_item items[UM_STEAL_MOST];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i + 1 < dispatch->workers && count == 0; i++)
+        if (um_atomic_load(&worker->others[i]->stock.some, relaxed)) /* the lock acquires */
+            count = um_stock_steal(&worker->others[i]->stock, items);
+    for (unsigned i = 0; i < count; i++) {
+        int error = um_worker_add(worker, &items[i]);
+
+        if (error != 0) {
+            um_dispatch_stop(dispatch, error);
+            return false;
+        }
+    }
+    return count > 0;
+}
+
+UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct umbra_value *value)
+{
+    do {
+        if (um_step_stopped(&worker->dispatch->step))
+            return false;
+        if (um_stock_take(&worker->stock, value))
+            return true;
+    } while (um_worker_steal(worker));
+    return false;
+}
+
+/* Leaves a request, and waits until it is answered, unless there is something after all. */
+UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch))
+        return;
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch);
+    umbra_event_wait(&worker->woken);
+    um_step_enter(&dispatch->step);
+    um_step_unask(&dispatch->step, worker->index);
+}
+
+UM_LINKONCE void *um_worker_main(void *arg)
+{
+    struct umbra_worker *worker = arg;
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    size_t bytes =
+        (dispatch->scratch_bytes + UMBRA_CACHE_LINE - 1) & ~(size_t)(UMBRA_CACHE_LINE - 1);
+    struct umbra_value value;
+
+    if (bytes > 0) {
+        worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
+        if (worker->scratch)
+            memset(worker->scratch, 0, bytes); /* on the node of who touches it first */
+        else
+            um_dispatch_stop(dispatch, -ENOMEM);
+    }
+    while (!um_atomic_load(&dispatch->ending, acquire)) { /* pairs with um_dispatch_end_workers() */
+        while (um_worker_next(worker, &value)) {
+            int error = worker->fn(worker, value, dispatch->arg);
+
+            if (UM_UNLIKELY(error != 0))
+                um_dispatch_stop(dispatch, error);
+            umbra_yield();
+        }
+        um_worker_ask(worker);
+    }
+    free(worker->scratch);
+    return NULL;
+}
+
+/* ---- making and ending ---- */
+
+/* Those on the same node first, each worker beginning after itself. */
+UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    unsigned count = 0;
+
+    for (int near = 1; near >= 0; near--) {
+        for (unsigned i = 1; i < dispatch->workers; i++) {
+            struct umbra_worker *other = &dispatch->worker[(worker->index + i) % dispatch->workers];
+
+            if ((other->node == worker->node) == (near == 1))
+                worker->others[count++] = other;
+        }
+    }
+}
+
+UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
+{
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        free(dispatch->worker[i].stock.items);
+        free(dispatch->worker[i].others);
+    }
+    pthread_mutex_destroy(&dispatch->lock);
+    free(dispatch->worker);
+    free(dispatch);
+}
+
+/* All memory but the workers' own. */
+UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
+                                         const struct umbra_dispatch_options *options,
+                                         unsigned workers, struct umbra_dispatch **result)
+{
+    struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
+    struct umbra_worker *worker = aligned_alloc(UMBRA_CACHE_LINE, workers * sizeof(*worker));
+    bool ok = dispatch && worker;
+
+    if (!ok) {
+        free(dispatch);
+        free(worker);
+        return -ENOMEM;
+    }
+    memset(dispatch, 0, sizeof(*dispatch));
+    memset(worker, 0, workers * sizeof(*worker));
+    pthread_mutex_init(&dispatch->lock, NULL);
+    dispatch->worker = worker;
+    dispatch->runtime = runtime;
+    dispatch->workers = workers;
+    dispatch->scratch_bytes = options->scratch_bytes;
+    dispatch->arg = options->arg;
+    for (unsigned i = 0; i < workers; i++) {
+        const struct umbra_topology_cpu *cpu =
+            umbra_topology_cpu_of(runtime->topology, runtime->core[i % runtime->cores]->cpu);
+
+        worker[i].dispatch = dispatch;
+        worker[i].index = i;
+        worker[i].node = cpu ? cpu->node : -1;
+        worker[i].fn = options->fns ? options->fns[i] : options->fn;
+        worker[i].state = options->states ? options->states[i] : NULL;
+        worker[i].others = malloc(workers * sizeof(struct umbra_worker *));
+        ok = ok && worker[i].others;
+    }
+    if (!ok) {
+        um_dispatch_free(dispatch);
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < workers; i++)
+        um_worker_order(&worker[i]);
+    *result = dispatch;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch, unsigned workers)
+{
+    um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
+    for (unsigned i = 0; i < workers; i++)
+        umbra_event_signal(&dispatch->worker[i].woken);
+    for (unsigned i = 0; i < workers; i++)
+        umbra_join(dispatch->worker[i].fiber, NULL);
+}
+
+UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
+                                      const struct umbra_dispatch_options *options,
+                                      struct umbra_dispatch **result)
+{
+    struct umbra_dispatch *dispatch;
+    unsigned workers = options->workers;
+    unsigned begun = 0;
+    int error;
+
+    if (!runtime)
+        runtime = umbra_runtime_self();
+    if (!runtime)
+        return -EPERM;
+    if (workers == 0)
+        workers = runtime->cores;
+    if (workers > UM_STEP_WORKERS || !(options->fn || options->fns))
+        return -EINVAL;
+    error = um_dispatch_make(runtime, options, workers, &dispatch);
+    if (error != 0)
+        return error;
+    umbra_dispatch_begin(dispatch); /* a step in which workers do nothing but ask */
+    while (begun < workers && error == 0) {
+        struct umbra_spawn_options there = {
+            .where = UMBRA_ON_CORE, .core = begun % runtime->cores, .name = "worker"};
+        struct umbra_worker *worker = &dispatch->worker[begun];
+
+        um_step_enter(&dispatch->step);
+        error = umbra_spawn_with(runtime, &there, um_worker_main, worker, &worker->fiber);
+        if (error == 0)
+            begun++;
+        else
+            um_step_leave(&dispatch->step); /* the caller is a source still */
+    }
+    if (error == 0)
+        error = umbra_dispatch_end(dispatch);
+    if (error != 0) {
+        um_dispatch_end_workers(dispatch, begun);
+        um_dispatch_free(dispatch);
+        return error;
+    }
+    *result = dispatch;
+    return 0;
+}
+
+UM_LINKONCE void umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
+{
+    if (!dispatch)
+        return;
+    um_dispatch_end_workers(dispatch, dispatch->workers);
+    um_dispatch_free(dispatch);
+}
+
+/* ---- steps ---- */
+
+UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
+{
+    struct umbra_value dropped;
+
+    while (umbra_dispatch_rest(dispatch, &dropped))
+        ;
+    /* relaxed, both: no step is under way; published by what is queued */
+    um_atomic_store(&dispatch->error, 0, relaxed);
+    um_atomic_store(&dispatch->step.stopped, 0, relaxed);
+    um_step_enter(&dispatch->step);
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->running = true;
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
+{
+    int error;
+
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch);
+    error = umbra_event_wait(&dispatch->over);
+    pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
+    pthread_mutex_unlock(&dispatch->lock);
+    /* relaxed: ordered by the end of the step */
+    return error != 0 ? error : um_atomic_load(&dispatch->error, relaxed);
+}
+
+UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
+{
+    umbra_hold(dispatch->runtime);
+    um_step_enter(&dispatch->step);
+}
+
+UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
+{
+    struct umbra_runtime *runtime = dispatch->runtime;
+
+    /* The dispatcher may go when the step is over: not before the last has let go of its lock. */
+    if (!um_quiet_leave_others(&dispatch->step.activity)) {
+        pthread_mutex_lock(&dispatch->lock);
+        if (um_step_leave(&dispatch->step))
+            um_dispatch_judge_locked(dispatch);
+        pthread_mutex_unlock(&dispatch->lock);
+    }
+    umbra_release(runtime);
+}
+
+/* The next worker, of a node if it has any. */
+UM_INLINE struct umbra_worker *um_dispatch_next(struct umbra_dispatch *dispatch, int node)
+{
+    /* relaxed: any worker will do */
+    unsigned first = um_atomic_fetch_add(&dispatch->next, 1, relaxed) % dispatch->workers;
+
+    for (unsigned i = 0; i < dispatch->workers && node != UMBRA_ANY_NODE; i++) {
+        struct umbra_worker *worker = &dispatch->worker[(first + i) % dispatch->workers];
+
+        if (worker->node == node)
+            return worker;
+    }
+    return &dispatch->worker[first];
+}
+
+UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node)
+{
+    struct um_item item = {.pointer = pointer};
+
+    return pointer ? um_worker_add(um_dispatch_next(dispatch, node), &item) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t begin, size_t end,
+                                     size_t grain)
+{
+    size_t parts;
+    int error = 0;
+
+    if (grain == 0)
+        return -EINVAL;
+    parts = begin < end ? (end - begin - 1) / grain + 1 : 0;
+    for (unsigned i = 0; begin < end && error == 0; i++) {
+        size_t share = parts / dispatch->workers + (i < parts % dispatch->workers);
+        struct um_item item = {.begin = begin, .end = end, .grain = grain};
+
+        if ((end - begin - 1) / grain >= share) /* it is not the last */
+            item.end = begin + share * grain;
+        begin = item.end;
+        error = um_stock_add(&dispatch->worker[i].stock, &item);
+    }
+    while (um_dispatch_answer(dispatch))
+        ;
+    return error;
+}
+
+UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
+{
+    um_dispatch_stop(dispatch, -ECANCELED);
+}
+
+UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
+{
+    for (unsigned i = 0; i < dispatch->workers; i++)
+        if (um_stock_take(&dispatch->worker[i].stock, value))
+            return true;
+    return false;
+}
+
+UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch)
+{
+    return dispatch->workers;
+}
+
+UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker)
+{
+    return worker->index;
+}
+
+UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker)
+{
+    return worker->scratch;
+}
+
+UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker)
+{
+    return worker->state;
+}
+
+UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer)
+{
+    struct um_item item = {.pointer = pointer};
+
+    return pointer ? um_worker_add(worker, &item) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
+                                   size_t grain)
+{
+    struct um_item item = {.begin = begin, .end = end, .grain = grain};
+
+    if (grain == 0)
+        return -EINVAL;
+    return begin < end ? um_worker_add(worker, &item) : 0;
+}
+
+#endif

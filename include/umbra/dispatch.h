@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A dispatcher: persistent workers that pull work when they are hungry, step by step (after the
+ * H-Dispatch of Holmes, Williams and Tilke, 2010).
+ *
+ *     static int heat(struct umbra_worker *worker, struct umbra_value value, void *arg)
+ *     {
+ *         double *line = umbra_worker_scratch(worker);
+ *         for (size_t block = value.begin; block < value.end; block++)
+ *             ...
+ *         return 0;
+ *     }
+ *
+ *     struct umbra_dispatch_options options = {.fn = heat, .scratch_bytes = 1 << 16};
+ *
+ *     umbra_dispatch_create(NULL, &options, &dispatch);
+ *     for (int step = 0; step < steps; step++) {
+ *         umbra_dispatch_begin(dispatch);
+ *         umbra_dispatch_range(dispatch, 0, blocks, 1);
+ *         error = umbra_dispatch_end(dispatch);
+ *     }
+ *     umbra_dispatch_destroy(dispatch);
+ *
+ * Each worker is a fiber that lives as long as the dispatcher, with a scratch buffer and a state of
+ * its own: memory grows with the workers, not with the tasks. What a worker works on is a value: a
+ * pointer, or a part of a range of indices. Values come from sources: who begins the step is one,
+ * others may open, and workers may add values while they process one. Each worker has a queue near
+ * it; it takes from its own, then from those of workers on its NUMA node, then from all others, half
+ * of what is there. So no worker is hungry while another has more than what it is processing.
+ *
+ * A step ends when all sources are complete, nothing is queued, and every worker has an unanswered
+ * request. No tasks are counted (detail/dispatch_protocol.h).
+ *
+ * The first error that a function returns stops the step: values that others are processing are
+ * finished, no more are begun, and umbra_dispatch_end() returns it. What was queued is still there
+ * (umbra_dispatch_rest) until the next step begins. Cancelling is the same with -ECANCELED.
+ *
+ * What was written before a value was put is visible to who processes it; what was written by
+ * workers, after the end of the step.
+ *
+ * While a dispatcher exists its workers wait for work: destroy it before the runtime is waited for.
+ */
+#ifndef UMBRA_DISPATCH_H
+#define UMBRA_DISPATCH_H
+
+#include <umbra/core.h>
+#include <umbra/detail/base.h>
+#include <umbra/detail/dispatch_protocol.h>
+#include <umbra/event.h>
+
+struct umbra_dispatch;
+struct umbra_worker;
+
+/* What a worker is given. */
+struct umbra_value {
+    void *pointer; /* or NULL: a range */
+    size_t begin;  /* of the range; 0 with a pointer, as is end */
+    size_t end;
+};
+
+/* Processes a value; may block, and may add values. Returns 0, or an error that stops the step. */
+typedef int umbra_dispatch_fn(struct umbra_worker *worker, struct umbra_value value, void *arg);
+
+struct umbra_dispatch_options {
+    umbra_dispatch_fn *fn;         /* of all workers, unless fns is given */
+    umbra_dispatch_fn *const *fns; /* one for each worker, or NULL */
+    void *arg;                     /* for all of them */
+    void *const *states;           /* one for each worker, or NULL; see umbra_worker_state() */
+    size_t scratch_bytes;          /* of each worker's buffer; 0: none */
+    unsigned workers;              /* 0: one a core; worker i is on core i modulo the cores */
+};
+
+#define UMBRA_ANY_NODE (-1)
+
+/*
+ * Makes a dispatcher and its workers. runtime NULL: the caller's. A fiber (may switch) or a thread
+ * that is no core (blocks). Returns 0, or with nothing left behind -EINVAL (no function, more than
+ * 1024 workers), -ENOMEM, -EPERM (runtime NULL and the caller is no fiber).
+ */
+UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
+                                      const struct umbra_dispatch_options *options,
+                                      struct umbra_dispatch **dispatch);
+
+/* Ends the workers; no step may be under way. Callers as above. NULL is allowed. */
+UM_LINKONCE void umbra_dispatch_destroy(struct umbra_dispatch *dispatch);
+
+/*
+ * Begins a step, with the caller as a source; what is left of the one before is dropped. One step at
+ * a time. Anybody; does not switch or block.
+ */
+UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch);
+
+/*
+ * The caller of umbra_dispatch_begin() is complete: waits for the end of the step. A fiber (may
+ * switch) or a thread that is no core (blocks). Returns 0, the first error of a function,
+ * -ECANCELED, or the error of the wait (umbra_event_wait).
+ */
+UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
+
+/* One more source, that must close. Opened while another is open, or from a function. Holds the
+ * runtime (umbra_hold) meanwhile. Anybody; neither switches nor blocks. */
+UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch);
+UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch);
+
+/*
+ * Queues a pointer, not NULL, near a NUMA node (as in umbra/topology.h), or UMBRA_ANY_NODE. An open
+ * source. Never blocks. Returns 0, -EINVAL (NULL), -ENOMEM.
+ */
+UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node);
+
+/*
+ * Queues [begin, end), in parts of `grain` indices; each worker is given an equal share, in their
+ * order, to begin with. An open source. Never blocks. Returns 0, -EINVAL (grain 0), -ENOMEM (some of
+ * it may be queued).
+ */
+UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t begin, size_t end,
+                                     size_t grain);
+
+/* Stops the step under way, if any. Anybody; never blocks. */
+UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch);
+
+/* After a step that was stopped: takes a value that nobody has begun. Whether there was one. */
+UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value);
+
+UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch);
+
+/* Inside a function, of the worker it was given: its number, its buffer, its state. */
+UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker);
+UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker);
+UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker);
+
+/* Inside a function: queues a pointer, not NULL, or a range, for this worker or whoever is hungry.
+ * Errors as umbra_dispatch_put, umbra_dispatch_range. */
+UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer);
+UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
+                                   size_t grain);
+
+#include <umbra/detail/workers.h>
+
+#endif

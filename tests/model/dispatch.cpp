@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A dispatcher's step (umbra/detail/dispatch_protocol.h) under the model checker. See checker.hpp.
+ *
+ * Each scenario: workers that take values from each other's queues and wait when there are none, as
+ * um_worker_main() does, and a source that queues some, and is complete. Values are worth more
+ * values, which their worker queues. Checked: the step ends, once, when everything is done and not
+ * before; no worker waits while something is queued.
+ */
+#include "checker.hpp"
+
+#define UM_STEP_WORKERS 64
+
+#include "dispatch_variants.hpp"
+
+#include "core_users.hpp"
+
+enum { WORKERS = 2 };
+
+template <class P> struct house : world, receiver {
+    struct queue {
+        rl::mutex lock;
+        rl::var<int> values[4]; /* what they are worth; under the lock, as is count */
+        rl::var<int> count;
+        um_atomic_u32 some;
+    };
+
+    typename P::um_step step;
+    queue stock[WORKERS];
+    mail_core<P> core[WORKERS];
+    rl::mutex lock;
+    rl::var<int> overs; /* under the lock */
+    um_atomic_u32 end;  /* told to all when the step is over */
+    int worth;          /* values that are to be done, in all */
+    int done;
+
+    house(int worth_)
+    {
+        worth = worth_;
+        done = 0;
+        um_atomic_store(&step.activity, WORKERS + 1, relaxed);
+        um_atomic_store(&step.asking[0], 0, relaxed);
+        um_atomic_store(&step.stopped, 0, relaxed);
+        um_atomic_store(&step.nobody.calls, 0, relaxed);
+        um_atomic_store(&step.nobody.judging, 0, relaxed);
+        um_atomic_store(&end, 0, relaxed);
+        um_plain_write(overs, 0);
+        for (int i = 0; i < WORKERS; i++) {
+            um_plain_write(stock[i].count, 0);
+            um_atomic_store(&stock[i].some, 0, relaxed);
+        }
+    }
+
+    void receive(int)
+    {
+        RL_ASSERT(false); /* only pokes */
+    }
+
+    static bool empty(void *context)
+    {
+        house *here = (house *)context;
+
+        for (int i = 0; i < WORKERS; i++)
+            if (um_atomic_load(&here->stock[i].some, seq_cst))
+                return false;
+        return true;
+    }
+
+    /* As um_worker_add(). */
+    void put(int worker, int value)
+    {
+        queue &q = stock[worker];
+        int picked;
+        int count;
+
+        q.lock.lock($);
+        count = um_plain_read(q.count);
+        um_plain_write(q.values[count], value);
+        um_plain_write(q.count, count + 1);
+        if (um_atomic_load(&q.some, relaxed) == 0)
+            um_atomic_store(&q.some, 1, seq_cst);
+        q.lock.unlock($);
+        picked = P::um_step_answer(&step, WORKERS);
+        if (picked >= 0)
+            core[picked].poke();
+    }
+
+    /* What the value is worth, or -1. */
+    int take(int worker)
+    {
+        queue &q = stock[worker];
+        int value = -1;
+        int count;
+
+        if (!um_atomic_load(&q.some, relaxed))
+            return -1;
+        q.lock.lock($);
+        count = um_plain_read(q.count);
+        if (count > 0) {
+            value = um_plain_read(q.values[count - 1]);
+            um_plain_write(q.count, count - 1);
+        }
+        if (count <= 1)
+            um_atomic_store(&q.some, 0, relaxed);
+        q.lock.unlock($);
+        return value;
+    }
+
+    bool work(int self)
+    {
+        int value = take(self);
+
+        if (value < 0)
+            value = take(1 - self);
+        if (value < 0)
+            return false;
+        if (value > 1)
+            put(self, value - 1);
+        done++;
+        return true;
+    }
+
+    /* As um_dispatch_judge(). */
+    void judge()
+    {
+        bool over;
+
+        lock.lock($);
+        over = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
+        if (over) {
+            RL_ASSERT(done == worth);
+            um_plain_write(overs, 1);
+        }
+        lock.unlock($);
+        if (!over)
+            return;
+        um_atomic_store(&end, 1, relaxed);
+        for (int i = 0; i < WORKERS; i++)
+            core[i].poke();
+    }
+
+    void run_worker(int self)
+    {
+        while (!um_atomic_load(&end, relaxed)) {
+            if (work(self))
+                continue;
+            if (!P::um_step_ask(&step, (unsigned)self, empty, this))
+                continue;
+            if (P::um_step_leave(&step))
+                judge();
+            core[self].wait();
+            core[self].take(this);
+            P::um_step_enter(&step);
+            P::um_step_unask(&step, (unsigned)self);
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(done == worth && um_plain_read(overs) == 1);
+    }
+};
+
+/* Two workers and a source of so many values, each worth so much; queued near one, or both. */
+template <class P, int Values, int Worth> struct stepping : house<P> {
+    stepping() : house<P>(Values * Worth)
+    {
+    }
+
+    void thread(int index)
+    {
+        if (index < WORKERS) {
+            this->run_worker(index);
+            return;
+        }
+        for (int i = 0; i < Values; i++)
+            this->put(i % WORKERS, Worth);
+        if (P::um_step_leave(&this->step))
+            this->judge();
+    }
+};
+
+template <class P>
+static variant make_variant(const char *name, const char *what, const char *expected)
+{
+    static const scenario scenarios[] = {
+        {"nothing to do", make_world<stepping<P, 0, 0>>, 3, 0, false, 2, 50000},
+        {"one value", make_world<stepping<P, 1, 1>>, 3, 0, false, 1, 100000},
+        {"one that adds another", make_world<stepping<P, 1, 2>>, 3, 0, false, 1, 100000},
+        {"two values", make_world<stepping<P, 2, 1>>, 3, 0, false, 0, 100000},
+        {"two that add others", make_world<stepping<P, 2, 2>>, 3, 0, false, 0, 100000},
+    };
+
+    return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
+}
+
+#define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
+
+int main(int argc, char **argv)
+{
+    const variant variants[] = {UM_VARIANTS(UM_VARIANT)};
+
+    return run(variants, sizeof(variants) / sizeof(variants[0]), argc, argv);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The tasks of a core (umbra/detail/task_protocol.h) under the model checker. See checker.hpp.
+ *
+ * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
+ * others who take some; or a core that sleeps when there is nothing to take, as um_core_doze() does,
+ * while the owner forks on and needs it. Checked: every task runs once a round, sees what was
+ * written before its fork, and is seen to have run by its join; nobody sleeps on.
+ */
+#include "checker.hpp"
+
+#define UM_TASKS_SHARED 2
+
+#include "task_variants.hpp"
+
+#include "core_users.hpp"
+
+enum { TASKS = 3 };
+
+template <class P> struct workshop : world, receiver {
+    typename P::um_tasks tasks;
+    typename P::umbra_task task[TASKS];
+    typename P::um_node *node; /* of the owner, when it waits */
+    mail_core<P> core[2];      /* the owner's, and that of one who sleeps */
+    um_atomic_u64 idle;
+    um_atomic_u32 over;
+    um_atomic_u32 away; /* tasks that others have begun */
+    rl::var<int> given[TASKS];
+    rl::var<int> result[TASKS];
+    int runs[TASKS];
+
+    workshop(bool asked)
+    {
+        P::um_tasks_init(&tasks, asked);
+        node = make_message<P>(0);
+        um_atomic_store(&idle, 0, relaxed);
+        um_atomic_store(&over, 0, relaxed);
+        um_atomic_store(&away, 0, relaxed);
+        memset(runs, 0, sizeof(runs));
+        for (int i = 0; i < TASKS; i++)
+            um_atomic_store(&task[i].state, 0, relaxed);
+    }
+
+    ~workshop()
+    {
+        node->~um_node();
+    }
+
+    void receive(int)
+    {
+    }
+
+    void run(typename P::umbra_task *which)
+    {
+        int i = (int)(which - task);
+
+        RL_ASSERT(i >= 0 && i < TASKS);
+        um_plain_write(result[i], um_plain_read(given[i]));
+        runs[i]++;
+    }
+
+    /* As um_core_share(). */
+    void share()
+    {
+        int picked;
+
+        if (P::um_tasks_shared(&tasks))
+            return;
+        P::um_tasks_answer(&tasks);
+        P::um_tasks_publish(&tasks);
+        picked = P::um_idle_pick(&idle, 2);
+        if (picked >= 0)
+            core[picked].poke();
+    }
+
+    /* As umbra_task_fork(). */
+    void fork(int i, int value)
+    {
+        bool asked = P::um_tasks_asked(&tasks);
+
+        um_plain_write(given[i], value);
+        P::um_tasks_push(&tasks, &task[i]);
+        if (asked)
+            share();
+    }
+
+    /* As umbra_task_join(). */
+    void join(int i, int value)
+    {
+        if (P::um_tasks_pop(&tasks, &task[i]) || P::um_tasks_take_back(&tasks, &task[i]))
+            run(&task[i]);
+        else if (!P::um_task_has_ended(&task[i].state) &&
+                 P::um_task_await(&task[i].state, (uintptr_t)node))
+            do
+                core[0].wait();
+            while (core[0].take(this) == 0); /* a poke */
+        RL_ASSERT(um_plain_read(result[i]) == value);
+    }
+
+    /* Whether there was one to take. As um_task_run(). */
+    bool take()
+    {
+        typename P::umbra_task *taken = P::um_tasks_steal(&tasks);
+        uintptr_t waiting;
+
+        if (!taken)
+            return false;
+        um_atomic_fetch_add(&away, 1, relaxed);
+        run(taken);
+        waiting = P::um_task_end(&taken->state);
+        if (waiting != 0)
+            core[0].post((typename P::um_node *)waiting);
+        return true;
+    }
+
+    void end()
+    {
+        um_atomic_store(&over, 1, relaxed);
+        core[1].poke();
+    }
+};
+
+/* An owner, who joins in one order or the other, and others who take one now and then. */
+template <class P, int Tasks, int Rounds, bool OldestFirst> struct taking : workshop<P> {
+    taking() : workshop<P>(true)
+    {
+    }
+
+    void thread(int index)
+    {
+        if (index > 0) {
+            for (int i = 0; i < 2; i++)
+                if (!this->take())
+                    P::um_tasks_ask(&this->tasks);
+            return;
+        }
+        for (int round = 1; round <= Rounds; round++) {
+            for (int i = 0; i < Tasks; i++)
+                this->fork(i, round);
+            for (int i = 0; i < Tasks; i++)
+                this->join(OldestFirst ? i : Tasks - 1 - i, round);
+        }
+    }
+
+    void after()
+    {
+        for (int i = 0; i < Tasks; i++)
+            RL_ASSERT(this->runs[i] == Rounds);
+    }
+};
+
+/* A core that sleeps when nothing is shared; an owner who forks until its first task is taken. */
+template <class P, bool Asked> struct sleeping : workshop<P> {
+    sleeping() : workshop<P>(Asked)
+    {
+    }
+
+    void run_core()
+    {
+        while (!um_atomic_load(&this->over, relaxed)) {
+            if (um_atomic_load(&this->core[1].inbox, relaxed))
+                this->core[1].take(this);
+            if (this->take())
+                continue;
+            P::um_idle_announce(&this->idle, 1);
+            P::um_tasks_ask(&this->tasks);
+            if (!P::um_tasks_shared(&this->tasks) && !um_atomic_load(&this->over, relaxed))
+                this->core[1].wait();
+            P::um_idle_clear(&this->idle, 1);
+        }
+    }
+
+    void thread(int index)
+    {
+        int round = 0;
+
+        if (index > 0) {
+            run_core();
+            return;
+        }
+        this->fork(0, 1);
+        while (!um_atomic_load(&this->away, relaxed)) {
+            this->fork(1, ++round);
+            rl::yield(1, $);
+            this->join(1, round);
+        }
+        this->join(0, 1);
+        this->end();
+    }
+};
+
+template <class P>
+static variant make_variant(const char *name, const char *what, const char *expected)
+{
+    static const scenario scenarios[] = {
+        {"one task", make_world<taking<P, 1, 1, false>>, 2, 0, false, 4, 50000},
+        {"one task, again", make_world<taking<P, 1, 2, false>>, 2, 0, false, 3, 100000},
+        {"two tasks, two take", make_world<taking<P, 2, 1, false>>, 3, 0, false, 2, 100000},
+        {"two tasks, again", make_world<taking<P, 2, 3, false>>, 3, 0, false, 0, 200000},
+        {"three tasks", make_world<taking<P, 3, 2, false>>, 3, 0, false, 0, 200000},
+        {"three, the oldest first", make_world<taking<P, 3, 2, true>>, 3, 0, false, 0, 200000},
+        {"a core that sleeps", make_world<sleeping<P, false>>, 2, 0, false, 0, 100000},
+        {"a core that falls asleep", make_world<sleeping<P, true>>, 2, 0, false, 0, 100000},
+    };
+
+    return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
+}
+
+#define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
+
+int main(int argc, char **argv)
+{
+    const variant variants[] = {UM_VARIANTS(UM_VARIANT)};
+
+    return run(variants, sizeof(variants) / sizeof(variants[0]), argc, argv);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Trees of tasks of random shape, joined in random orders, that block, yield and nap now and then,
+ * and steps of a dispatcher with values that add values. The seed is printed; give it back in
+ * UMBRA_SEED. UMBRA_STRESS_MS sets the length of each test (default 1000). What is lost shows as a
+ * test that does not end, or as a deadlock.
+ */
+#define _GNU_SOURCE
+#include "random_run.h"
+
+#include <runner.h>
+
+#include <umbra.h>
+
+#define CHILDREN 6
+#define DEPTH 7
+
+static uint64_t end_ns;
+
+/* ---- trees ---- */
+
+struct node {
+    struct umbra_task task;
+    uint64_t random;
+    unsigned depth;
+    struct umbra_event *tells; /* its parent waits for it, besides the join; or NULL */
+    uint64_t size;             /* of the tree below, itself included */
+};
+
+/* What the tree's size must be, without tasks. */
+static uint64_t size_of(uint64_t random, unsigned depth)
+{
+    uint64_t size = 1;
+    uint64_t count = depth == 0 ? 0 : random_next(&random) % CHILDREN;
+
+    for (uint64_t i = 0; i < count; i++)
+        size += size_of(random + i + 1, depth - 1);
+    return size;
+}
+
+static void dawdle(uint64_t random)
+{
+    if ((random & 63) == 0)
+        umbra_yield();
+    else if ((random & 1023) == 1)
+        umbra_sleep_ns(random >> 10 & 0x3fff);
+}
+
+static void tree(void *arg)
+{
+    struct node *self = arg;
+    uint64_t random = self->random;
+    uint64_t count = self->depth == 0 ? 0 : random_next(&random) % CHILDREN;
+    uint64_t seed = random;
+    uint64_t first = random_next(&random) % CHILDREN;
+    bool up = random >> 32 & 1;
+    struct umbra_event told = UMBRA_EVENT_INIT;
+    struct node child[CHILDREN];
+
+    self->size = 1;
+    for (uint64_t i = 0; i < count; i++) {
+        child[i] = (struct node){.random = seed + i + 1, .depth = self->depth - 1};
+        if (i == 0 && (random >> 20 & 15) == 0)
+            child[i].tells = &told;
+        umbra_task_fork(&child[i].task, tree, &child[i]);
+        dawdle(random_next(&random));
+    }
+    if (count > 0 && child[0].tells)
+        cr_expect_eq(umbra_event_wait(&told), 0);
+    for (uint64_t i = 0; i < count; i++) { /* any of them first, then up or down */
+        uint64_t at = (up ? first + i : first + count - i) % count;
+
+        umbra_task_join(&child[at].task);
+        self->size += child[at].size;
+        dawdle(random_next(&random));
+    }
+    if (self->tells)
+        umbra_event_signal(self->tells);
+}
+
+static void *grow_trees(void *arg)
+{
+    uint64_t random = (uintptr_t)arg;
+
+    while (umbra_now_ns() < end_ns) {
+        struct node root = {.random = random_next(&random) | 1, .depth = DEPTH};
+
+        tree(&root);
+        cr_expect_eq(root.size, size_of(root.random, DEPTH));
+    }
+    return NULL;
+}
+
+static void *grow_several(void *arg)
+{
+    struct umbra_fiber fiber[4];
+
+    for (uintptr_t i = 0; i < 4; i++)
+        cr_expect_eq(umbra_spawn(grow_trees, (void *)((uintptr_t)arg + i), &fiber[i]), 0);
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+    return NULL;
+}
+
+static void run(unsigned cores, enum umbra_wait_mode mode, umbra_fiber_fn *fn)
+{
+    struct umbra_options options = {
+        .cores = cores, .oversubscribe = true, .wait = {.mode = mode}, .stack_bytes = 1 << 18};
+
+    end_ns = end_of_run_ns();
+    cr_assert_eq(umbra_run(&options, fn, (void *)(uintptr_t)(seed_of_run() | 1)), 0);
+}
+
+Test(tasks, trees_on_one_core)
+{
+    run(1, UMBRA_WAIT_TWO_PHASE, grow_several);
+}
+
+Test(tasks, trees_on_two_cores)
+{
+    run(2, UMBRA_WAIT_TWO_PHASE, grow_several);
+}
+
+Test(tasks, trees_on_cores_that_park_at_once)
+{
+    run(2, UMBRA_WAIT_PARK, grow_several);
+}
+
+Test(tasks, trees_on_more_cores_than_there_are)
+{
+    run(6, UMBRA_WAIT_TWO_PHASE, grow_several);
+}
+
+/* ---- steps ---- */
+
+static _Atomic uint64_t processed;
+
+static int adds_values(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    uint64_t random = (uintptr_t)arg + value.begin * 0x9e3779b97f4a7c15u;
+
+    dawdle(random_next(&random));
+    processed += value.end - value.begin;
+    if (value.begin >= 1000) /* was added */
+        return 0;
+    return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3);
+}
+
+static void *steps(void *arg)
+{
+    uint64_t random = (uintptr_t)arg;
+    struct umbra_dispatch_options options = {.fn = adds_values, .arg = arg};
+    struct umbra_dispatch *dispatch = NULL;
+
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    while (dispatch && umbra_now_ns() < end_ns) {
+        size_t count = random_next(&random) % 1000;
+
+        processed = 0;
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, count, 1 + random % 7), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(processed, 2 * count);
+    }
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+Test(tasks, steps_on_two_cores)
+{
+    run(2, UMBRA_WAIT_TWO_PHASE, steps);
+}
+
+Test(tasks, steps_on_more_cores_than_there_are)
+{
+    run(6, UMBRA_WAIT_TWO_PHASE, steps);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define VALUES 20000
+
+static _Atomic unsigned char seen[VALUES];
+
+/* Runs fn(dispatch) with a dispatcher, in a fiber and in a thread, on one core and on several. */
+struct with {
+    struct umbra_dispatch_options options;
+    void (*fn)(struct umbra_dispatch *dispatch);
+    struct umbra_runtime *runtime;
+};
+
+static void *with_one(void *arg)
+{
+    struct with *with = arg;
+    struct umbra_dispatch *dispatch = NULL;
+
+    cr_expect_eq(umbra_dispatch_create(with->runtime, &with->options, &dispatch), 0);
+    if (dispatch)
+        with->fn(dispatch);
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+static void everywhere(struct umbra_dispatch_options options,
+                       void (*fn)(struct umbra_dispatch *dispatch))
+{
+    struct with with = {.options = options, .fn = fn};
+
+    for (unsigned cores = 1; cores <= 3; cores++) {
+        struct umbra_options run = {.cores = cores, .oversubscribe = true, .quiet = true};
+
+        with.runtime = NULL;
+        cr_assert_eq(umbra_run(&run, with_one, &with), 0);
+        cr_assert_eq(umbra_runtime_create(&run, &with.runtime), 0);
+        with_one(&with);
+        cr_assert_eq(umbra_runtime_wait(with.runtime), 0);
+        umbra_runtime_destroy(with.runtime);
+    }
+}
+
+static int sees(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)arg;
+    for (size_t i = value.begin; i < value.end; i++)
+        seen[i]++;
+    if (value.pointer)
+        ++*(_Atomic unsigned char *)value.pointer;
+    return 0;
+}
+
+static void expect_seen(size_t begin, size_t end, int times)
+{
+    for (size_t i = 0; i < VALUES; i++)
+        cr_expect_eq(seen[i], i >= begin && i < end ? times : 0, "%zu", i);
+    memset((void *)seen, 0, sizeof(seen));
+}
+
+static void ranges(struct umbra_dispatch *dispatch)
+{
+    static const size_t grains[] = {1, 2, 7, 999, VALUES, 3 * VALUES};
+
+    for (size_t i = 0; i < sizeof(grains) / sizeof(*grains); i++) {
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 5, VALUES, grains[i]), 0);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 7, 7, 1), 0);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 0), -EINVAL);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        expect_seen(5, VALUES, 1);
+    }
+}
+
+Test(dispatch, each_index_of_a_range_is_processed_once)
+{
+    everywhere((struct umbra_dispatch_options){.fn = sees}, ranges);
+    everywhere((struct umbra_dispatch_options){.fn = sees, .workers = 7}, ranges);
+}
+
+static void pointers(struct umbra_dispatch *dispatch)
+{
+    umbra_dispatch_begin(dispatch);
+    for (int i = 0; i < VALUES; i++)
+        cr_expect_eq(umbra_dispatch_put(dispatch, (void *)&seen[i], i % 3 - 1), 0);
+    cr_expect_eq(umbra_dispatch_put(dispatch, NULL, UMBRA_ANY_NODE), -EINVAL);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(0, VALUES, 1);
+}
+
+Test(dispatch, each_pointer_is_processed_once)
+{
+    everywhere((struct umbra_dispatch_options){.fn = sees}, pointers);
+}
+
+static void many_steps(struct umbra_dispatch *dispatch)
+{
+    for (size_t step = 0; step < 2000; step++) {
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, step % 5, 1), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        for (size_t i = 0; i < step % 5; i++)
+            cr_expect_eq(atomic_exchange(&seen[i], 0), 1);
+    }
+}
+
+Test(dispatch, steps_follow_each_other)
+{
+    everywhere((struct umbra_dispatch_options){.fn = sees}, many_steps);
+}
+
+static _Atomic long leaves;
+
+static int halves(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    size_t middle = value.begin + (value.end - value.begin) / 2;
+
+    (void)arg;
+    if (value.end - value.begin == 1) {
+        leaves++;
+        return 0;
+    }
+    cr_expect_eq(umbra_worker_range(worker, value.begin, middle, VALUES), 0);
+    return umbra_worker_range(worker, middle, value.end, VALUES);
+}
+
+static void grows(struct umbra_dispatch *dispatch)
+{
+    for (int i = 0; i < 3; i++) {
+        leaves = 0;
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, VALUES), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(leaves, VALUES);
+    }
+}
+
+Test(dispatch, values_may_be_added_while_they_are_processed)
+{
+    everywhere((struct umbra_dispatch_options){.fn = halves}, grows);
+}
+
+struct source {
+    struct umbra_dispatch *dispatch;
+    size_t first;
+};
+
+static void *puts_some(void *arg)
+{
+    struct source *source = arg;
+
+    for (size_t i = source->first; i < source->first + 500; i++) {
+        cr_expect_eq(umbra_dispatch_put(source->dispatch, (void *)&seen[i], UMBRA_ANY_NODE), 0);
+        if (i % 50 == 0)
+            umbra_sleep_ns(MS / 10);
+    }
+    umbra_source_close(source->dispatch);
+    return NULL;
+}
+
+static void sources(struct umbra_dispatch *dispatch)
+{
+    struct source source[3];
+    pthread_t thread[3];
+
+    umbra_dispatch_begin(dispatch);
+    for (size_t i = 0; i < 3; i++) {
+        source[i] = (struct source){dispatch, i * 500};
+        umbra_source_open(dispatch);
+        cr_expect_eq(pthread_create(&thread[i], NULL, puts_some, &source[i]), 0);
+    }
+    cr_expect_eq(umbra_dispatch_range(dispatch, 1500, 2000, 3), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(0, 2000, 1);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+}
+
+Test(dispatch, a_step_lasts_until_all_sources_are_complete)
+{
+    everywhere((struct umbra_dispatch_options){.fn = sees}, sources);
+}
+
+static int fails_at_700(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    sees(worker, value, arg);
+    return value.begin == 700 ? -EIO : 0;
+}
+
+static void errors(struct umbra_dispatch *dispatch)
+{
+    struct umbra_value rest;
+
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), -EIO);
+    while (umbra_dispatch_rest(dispatch, &rest))
+        sees(NULL, rest, NULL);
+    expect_seen(0, VALUES, 1);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 701, VALUES, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(701, VALUES, 1);
+}
+
+Test(dispatch, an_error_stops_the_step_and_nothing_is_lost)
+{
+    everywhere((struct umbra_dispatch_options){.fn = fails_at_700}, errors);
+}
+
+static int cancels(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    sees(worker, value, arg);
+    if (value.begin == 20)
+        umbra_dispatch_cancel(*(struct umbra_dispatch **)arg);
+    return 0;
+}
+
+static struct umbra_dispatch *cancelled;
+
+static void is_cancelled(struct umbra_dispatch *dispatch)
+{
+    struct umbra_value rest;
+
+    cancelled = dispatch;
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), -ECANCELED);
+    while (umbra_dispatch_rest(dispatch, &rest))
+        sees(NULL, rest, NULL);
+    expect_seen(0, VALUES, 1);
+}
+
+Test(dispatch, a_step_can_be_cancelled)
+{
+    everywhere((struct umbra_dispatch_options){.fn = cancels, .arg = &cancelled}, is_cancelled);
+}
+
+/* ---- workers ---- */
+
+static int states[3];
+
+static int is_first(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    cr_expect_eq(umbra_worker_index(worker), 0);
+    cr_expect_eq(umbra_worker_state(worker), &states[0]);
+    ++*(int *)umbra_worker_scratch(worker);
+    return sees(worker, value, arg);
+}
+
+static int is_other(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    unsigned index = umbra_worker_index(worker);
+    unsigned char *scratch = umbra_worker_scratch(worker);
+
+    cr_expect(index == 1 || index == 2);
+    cr_expect_eq(umbra_worker_state(worker), &states[index]);
+    cr_expect_eq((uintptr_t)scratch % 64, 0);
+    for (size_t i = 4; i < 1000; i++)
+        cr_expect(scratch[i] == 0 || scratch[i] == index);
+    memset(scratch + 4, (int)index, 996);
+    return sees(worker, value, arg);
+}
+
+static void two_steps(struct umbra_dispatch *dispatch)
+{
+    cr_expect_eq(umbra_dispatch_workers(dispatch), 3);
+    for (int step = 1; step <= 2; step++) {
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, 300, 1), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        expect_seen(0, 300, 1);
+    }
+}
+
+Test(dispatch, workers_have_functions_states_and_buffers_of_their_own)
+{
+    static umbra_dispatch_fn *const fns[] = {is_first, is_other, is_other};
+    static void *const own[] = {&states[0], &states[1], &states[2]};
+
+    everywhere(
+        (struct umbra_dispatch_options){
+            .fns = fns, .states = own, .workers = 3, .scratch_bytes = 1000},
+        two_steps);
+}
+
+static _Atomic int left; /* values that others must take */
+
+static int leaves_them_to_others(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)arg;
+    if (value.begin != 0) {
+        left--;
+        return 0;
+    }
+    left = 10;
+    for (size_t i = 1; i <= 10; i++)
+        cr_expect_eq(umbra_worker_range(worker, i, i + 1, 1), 0);
+    while (left > 0)
+        umbra_yield();
+    return 0;
+}
+
+static void hungry(struct umbra_dispatch *dispatch)
+{
+    for (int i = 0; i < 50; i++) {
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(left, 0);
+    }
+}
+
+Test(dispatch, a_hungry_worker_gets_what_a_busy_one_has_queued)
+{
+    everywhere((struct umbra_dispatch_options){.fn = leaves_them_to_others, .workers = 2}, hungry);
+}
+
+static void *refusals(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};
+    struct umbra_dispatch *dispatch = NULL;
+
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EINVAL);
+    options = (struct umbra_dispatch_options){.workers = 1};
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EINVAL);
+#if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN) /* which end the program for it */
+    options = (struct umbra_dispatch_options){.fn = sees, .scratch_bytes = SIZE_MAX / 4};
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -ENOMEM);
+#endif
+    cr_expect_null(dispatch);
+    umbra_dispatch_destroy(NULL);
+    return arg;
+}
+
+Test(dispatch, what_cannot_be_made_is_refused)
+{
+    struct umbra_dispatch_options options = {.fn = sees};
+    struct umbra_dispatch *dispatch;
+
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EPERM);
+    cr_assert_eq(run_cores(2, refusals, NULL), 0);
+}
