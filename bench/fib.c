@@ -114,7 +114,7 @@ static int declare(struct bench *bench)
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
-    if (umbra_rows[1]->shown && umbra_rows[2]->shown)
+    if (umbra_rows[1]->runs && umbra_rows[2]->runs)
         fprintf(out, "%8.2f times as fast on two cores as on one: umbra-task\n",
                 bench_quotient(umbra_rows[1], umbra_rows[2]).median);
 }

@@ -5,6 +5,7 @@ import json
 # Parameters in which rows of one kernel and one name differ.
 TELLING = (
     "count",
+    "cores",
     "task",
     "workload",
     "bytes",

@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, memcpy, pair_matrix, prefetch, programs, threshold
+from . import charts, fine, handover, memcpy, pair_matrix, prefetch, programs, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -22,6 +22,8 @@ SECTIONS = (
     memcpy.speeds,
     fine.fine_grained,
     prefetch.prefetch,
+    tasks.fib,
+    tasks.dispatch,
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,
