@@ -2,8 +2,9 @@
 #define _GNU_SOURCE
 #include "fibers.h"
 
-#include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* ---- fork and join ---- */
 
@@ -167,8 +168,8 @@ static void *forks_three(void *arg)
         place[i] = (struct place){.order = &order, .go = &go};
         umbra_task_fork(&place[i].task, says_where, &place[i]);
     }
-    while (!place[0].began) /* not by a yield, which would let it run here */
-        ;
+    while (!place[0].began) /* not by umbra_yield, which would let it run here */
+        sched_yield();
     cr_expect_eq(place[0].began, 1, "the oldest is taken first");
     cr_expect_eq(place[0].core, 1);
     go = 1;
@@ -258,6 +259,84 @@ Test(task, a_task_may_block)
     for (unsigned cores = 1; cores <= 3; cores++)
         cr_assert_eq(run_cores(cores, joins_blocked_tasks, NULL), 0);
 }
+
+static _Atomic int woke;
+
+static void *sleeps(void *arg)
+{
+    umbra_sleep_ns((uintptr_t)arg);
+    woke = 1;
+    return NULL;
+}
+
+static void signals_unless_woken(void *arg)
+{
+    cr_expect_eq(woke, 0);
+    umbra_event_signal(arg);
+}
+
+static void *waits_beside_a_sleeper(void *arg)
+{
+    struct umbra_event done = UMBRA_EVENT_INIT;
+    struct umbra_task task;
+
+    cr_expect_eq(umbra_spawn(sleeps, (void *)(uintptr_t)SECOND, NULL), 0);
+    umbra_yield();
+    umbra_task_fork(&task, signals_unless_woken, &done);
+    cr_expect_eq(umbra_event_wait(&done), 0);
+    umbra_task_join(&task);
+    return arg;
+}
+
+Test(task, a_core_takes_tasks_while_fibers_sleep)
+{
+    cr_assert_eq(run_cores(1, waits_beside_a_sleeper, NULL), 0);
+}
+
+/* Sanitizers need all the addresses; and a heap, where stacks come from without mmap, has reserves. */
+#if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN) && !defined(UMBRA_POSIX_ONLY)
+#define FIBERS_AT_FIRST 16 /* that a core has memory for */
+
+static struct umbra_event leave = UMBRA_EVENT_INIT_MANUAL;
+
+static void *blocks(void *arg)
+{
+    umbra_event_wait(&leave);
+    return arg;
+}
+
+static void *has_no_memory(void *arg)
+{
+    struct umbra_event done = UMBRA_EVENT_INIT;
+    struct meeting signals = {.signals = &done};
+    struct rlimit before;
+    struct rlimit none;
+
+    getrlimit(RLIMIT_AS, &before);
+    none = before;
+    none.rlim_cur = 1 << 20; /* less than there is already: no more */
+    cr_expect_eq(umbra_spawn(sleeps, (void *)(uintptr_t)(20 * MS), NULL), 0);
+    for (int i = 2; i < FIBERS_AT_FIRST; i++)
+        cr_expect_eq(umbra_spawn(blocks, NULL, NULL), 0);
+    umbra_yield();
+    umbra_task_fork(&signals.task, meets, &signals);
+    cr_expect_eq(setrlimit(RLIMIT_AS, &none), 0);
+    cr_expect_eq(umbra_event_wait(&done), 0);
+    setrlimit(RLIMIT_AS, &before);
+    cr_expect_eq(woke, 1, "there was memory for a fiber after all");
+    umbra_task_join(&signals.task);
+    umbra_event_signal(&leave);
+    return arg;
+}
+
+Test(task, without_memory_for_a_fiber_a_task_waits_until_there_is)
+{
+    /* stacks so large that what is left of other memory is not enough for any */
+    struct umbra_options options = {.cores = 1, .stack_bytes = 1 << 20};
+
+    cr_assert_eq(umbra_run(&options, has_no_memory, NULL), 0);
+}
+#endif
 
 static void *never_joined(void *arg)
 {

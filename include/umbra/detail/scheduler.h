@@ -307,6 +307,12 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
+/* Whether there is a message, or work without a place. relaxed: whoever takes it acquires */
+UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
+{
+    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed)) != 0;
+}
+
 /* Stage 1. Whether there is something to do. */
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
@@ -318,8 +324,8 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
 
     while (now - start < core->look_cycles && now < deadline) {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
-            if (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed))
-                return true; /* relaxed: whoever takes it acquires */
+            if (um_core_has_mail(core))
+                return true;
             if (tasking && um_core_sees_tasks(core))
                 return true;
             if (!watched) {
@@ -465,7 +471,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
-    if (um_core_tasking(core) && um_ready_empty(core) && !um_core_attention(core))
+    if (um_core_tasking(core) && um_ready_empty(core) && !um_core_has_mail(core))
         busy = um_core_take_task(core) || busy;
     if (!busy)
         um_core_doze(core);
