@@ -17,7 +17,7 @@
 #include <variants.h>
 
 #define VERTICES 2400
-#define VERTICES_QUICK 1200
+#define VERTICES_QUICK 960
 #define VERTICES_TINY 96
 #define ROUNDS 11
 #define ROUNDS_QUICK 5

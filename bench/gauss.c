@@ -13,7 +13,7 @@
 #define UNKNOWNS_TINY 61
 #define SIDES 160 /* threads or fibers */
 #define ROUNDS 5
-#define ROUNDS_QUICK 5
+#define ROUNDS_QUICK 3
 
 static const char *const names[] = {"serial",        "umbra-mu1k",     "umbra-mu2k",
                                     "pthread-mu1",   "pthread-mu2",    "openmp-rows",

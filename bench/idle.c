@@ -18,7 +18,7 @@
 #define ROUNDS 5
 #define ROUNDS_QUICK 3
 #define LENGTH_NS UINT64_C(10000000000)
-#define LENGTH_QUICK_NS UINT64_C(2000000000)
+#define LENGTH_QUICK_NS UINT64_C(700000000)
 #define LENGTH_TINY_NS UINT64_C(20000000)
 #define WARM_UP_NS UINT64_C(5000000) /* the batch that is thrown away: to fall asleep at all */
 

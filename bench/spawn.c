@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 
 #define ROUNDS 501
-#define ROUNDS_QUICK 51
+#define ROUNDS_QUICK 25
 #define MANY 1000
 #define MANY_TINY 10
 #define VERY_MANY 100000
