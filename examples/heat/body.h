@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A body that heat spreads through: a box of nodes, each a number, and a layer of nodes around it
+ * that stay at zero. One step of time (Holmes et al. 2010, equation 6) makes of each node
+ *
+ *     next = u + rate * (the six neighbours - 6 u)
+ *
+ * and is done from one array into the other.
+ */
+#ifndef HEAT_BODY_H
+#define HEAT_BODY_H
+
+#include <stddef.h>
+
+enum { X, Y, Z };
+
+/* Nodes from first to end - 1 in each direction; (0, 0, 0) is the first inside. */
+struct box {
+    size_t first[3], end[3];
+};
+
+struct body {
+    size_t nodes[3];
+    size_t first, planes; /* in z: which of how many planes these are, of a body in parts */
+    size_t row, plane;    /* doubles from a node to its neighbour in y, in z */
+    double rate;          /* k dt / dx^2; at most 1/6 is stable */
+    double *array[2]; /* node (0, 0, 0) of each; what is in the other is overwritten by a step */
+    void *memory;
+};
+
+static inline size_t body_at(const struct body *body, size_t x, size_t y, size_t z)
+{
+    return x + y * body->row + z * body->plane;
+}
+
+/* Where temperatures are after so many steps. */
+static inline double *body_after(const struct body *body, size_t step)
+{
+    return body->array[step % 2];
+}
+
+/* All nodes zero. 0, or -ENOMEM: before anything has been touched. */
+int body_create(struct body *body, const size_t nodes[3]);
+
+/* The same of some planes of a body: the layers below and above them belong to its other parts. */
+int body_create_part(struct body *body, const size_t nodes[3], size_t first, size_t end);
+
+size_t body_bytes(const struct body *body);
+void body_destroy(struct body *body);
+struct box body_box(const struct body *body);
+
+/* sin(pi x) sin(pi y) sin(pi z), which every step makes smaller by the same factor. */
+void body_heat(struct body *body);
+
+/* The largest difference to what body_heat() must be after so many steps. */
+double body_error(const struct body *body, size_t steps);
+
+/* Nodes of a box, one step on. */
+typedef void body_sweep_fn(const struct body *body, const double *from, double *to,
+                           const struct box *box);
+extern body_sweep_fn *body_sweep; /* the best that this processor can execute; set before main */
+
+/* ---- blocks: the body's nodes dealt out in boxes ---- */
+
+struct blocks {
+    size_t nodes[3]; /* of the body */
+    size_t edge[3];  /* of a block; the last in each direction may be smaller */
+    size_t count[3], all;
+};
+
+struct blocks blocks_of(const struct body *body, const size_t edge[3]);
+
+/* The one of that number: x counts fastest, then y. */
+struct box blocks_box(const struct blocks *blocks, size_t number);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Heat that spreads through a body, step by step, in several ways; says how long each took and how
+ * far it is from what the mathematics says.
+ *
+ *     heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]] [--processors P]
+ *          [--rounds R] [--picture FILE.png]
+ *
+ * A SIZE is one number, or three: 100 or 200x100x50. The ways take turns, round by round; times are
+ * medians. Exit status: 0; 1 if a result was wrong or something could not be had; 2 for a bad
+ * argument.
+ */
+#define _GNU_SOURCE
+#include "picture.h"
+#include "size.h"
+#include "variants.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/cpu.h>
+#include <umbra/topology.h>
+
+#define STEPS_MOST 100000000
+#define ROUNDS_MOST 10000
+#define ERROR_MOST 1e-12
+
+static struct variant {
+    const char *name;
+    spread_fn *spread;
+    const char *about;
+    bool shown;
+    double *ms; /* a step; one a round */
+    double error;
+    size_t bytes; /* of all arrays */
+} variants[] = {
+    {.name = "serial", .spread = spread_serial, .about = "one processor, the body as a whole"},
+#ifdef HEAT_OPENMP
+    {.name = "openmp-static", .spread = spread_openmp_static, .about = "OpenMP, blocks dealt out"},
+    {.name = "openmp-dynamic",
+     .spread = spread_openmp_dynamic,
+     .about = "OpenMP, a block at a time"},
+    {.name = "openmp-guided", .spread = spread_openmp_guided, .about = "OpenMP, fewer and fewer"},
+    {.name = "openmp-tasks", .spread = spread_openmp_tasks, .about = "OpenMP, a task a block"},
+#endif
+#ifdef HEAT_TBB
+    {.name = "tbb", .spread = spread_tbb, .about = "oneTBB, blocks where they were before"},
+#endif
+#ifdef HEAT_MPIEXEC
+    {.name = "mpi", .spread = spread_mpi, .about = "MPI, a rank a processor, with copied planes"},
+#endif
+};
+
+#define VARIANTS (sizeof(variants) / sizeof(variants[0]))
+
+struct options {
+    size_t nodes[3];
+    size_t rounds;
+    const char *picture; /* a file, or NULL */
+    struct setting setting;
+};
+
+/* ---- arguments ---- */
+
+static size_t number_of(const char *what, const char *text, size_t least, size_t most)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+
+    if (end == text || *end || *text == '-' || value < least || value > most) {
+        fprintf(stderr, "heat: %s: not a number from %zu to %zu: '%s'\n", what, least, most, text);
+        exit(2);
+    }
+    return (size_t)value;
+}
+
+static void size_of(const char *what, const char *text, size_t size[3])
+{
+    if (!size_read(text, size)) {
+        fprintf(stderr, "heat: %s: not a number from 1 to %d, or three: '%s'\n", what, SIZE_MOST,
+                text);
+        exit(2);
+    }
+}
+
+static void show_only(char *names)
+{
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = false;
+    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+        size_t v = 0;
+
+        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
+            v++;
+        if (v == VARIANTS) {
+            fprintf(stderr, "heat: --only: no such way: '%s'\n", name);
+            exit(2);
+        }
+        variants[v].shown = true;
+    }
+}
+
+static void usage(void)
+{
+    printf(
+        "usage: heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]]\n"
+        "            [--processors P] [--rounds R] [--picture FILE.png]\n"
+        "  --nodes SIZE    of the body, 100 (so many in each direction) by default, or 90x60x30\n"
+        "  --block SIZE    nodes of a block, the same, 100x10x5 by default\n"
+        "  --steps N       of time, 100 by default\n"
+        "  --processors P  to use; all by default\n"
+        "  --rounds R      3 by default\n"
+        "  --picture FILE  where to draw the plane in the middle, at the end\n");
+    for (size_t v = 0; v < VARIANTS; v++)
+        printf("  %-14s  %s\n", variants[v].name, variants[v].about);
+    exit(0);
+}
+
+static void read_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'n':
+        size_of("--nodes", optarg, options->nodes);
+        break;
+    case 'b':
+        size_of("--block", optarg, options->setting.edge);
+        break;
+    case 's':
+        options->setting.steps = number_of("--steps", optarg, 0, STEPS_MOST);
+        break;
+    case 'o':
+        show_only(optarg);
+        break;
+    case 'p':
+        options->setting.processors = number_of("--processors", optarg, 1, 1024);
+        break;
+    case 'r':
+        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
+        break;
+    case 'i':
+        options->picture = optarg;
+        break;
+    case 'h':
+        usage();
+        break;
+    default:
+        exit(2);
+    }
+}
+
+static void read_options(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {
+        {"nodes", required_argument, NULL, 'n'},
+        {"block", required_argument, NULL, 'b'},
+        {"steps", required_argument, NULL, 's'},
+        {"only", required_argument, NULL, 'o'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"processors", required_argument, NULL, 'p'},
+        {"picture", required_argument, NULL, 'i'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].shown = true;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
+        read_option(option, options);
+    if (optind < argc) {
+        fprintf(stderr, "heat: not an option: '%s'\n", argv[optind]);
+        exit(2);
+    }
+}
+
+/* ---- measuring: functions give an exit status, and what failed has been said ---- */
+
+/* One way, once. */
+static int run(struct variant *variant, struct body *body, struct setting *setting, size_t round)
+{
+    uint64_t begin;
+    int error;
+
+    body_heat(body);
+    setting->ms = 0;
+    begin = umbra_now_ns();
+    error = variant->spread(body, setting);
+    if (error) {
+        fprintf(stderr, "heat: %s: %s\n", variant->name, strerror(-error));
+        return 1;
+    }
+    if (setting->ms == 0) {
+        setting->ms = (double)(umbra_now_ns() - begin) / 1e6;
+        setting->error = body_error(body, setting->steps);
+        setting->bytes = body_bytes(body);
+    }
+    variant->ms[round] = setting->ms / (double)(setting->steps ? setting->steps : 1);
+    variant->bytes = setting->bytes;
+    variant->error = setting->error > variant->error ? setting->error : variant->error;
+    if (!(setting->error < ERROR_MOST)) {
+        fprintf(stderr, "heat: %s: the result is wrong: off by %g\n", variant->name,
+                setting->error);
+        return 1;
+    }
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare);
+    return values[count / 2];
+}
+
+static void report(const struct options *options, const struct body *body)
+{
+    struct blocks blocks = blocks_of(body, options->setting.edge);
+
+    printf("%zu x %zu x %zu nodes, %zu blocks of %zu x %zu x %zu, %zu steps, %zu processors, %zu "
+           "rounds\n",
+           body->nodes[X], body->nodes[Y], body->nodes[Z], blocks.all, blocks.edge[X],
+           blocks.edge[Y], blocks.edge[Z], options->setting.steps, options->setting.processors,
+           options->rounds);
+    printf("%-14s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
+    for (size_t v = 0; v < VARIANTS; v++)
+        if (variants[v].shown)
+            printf("%-14s %14.4f %14.2f %10.1e\n", variants[v].name,
+                   median(variants[v].ms, options->rounds), (double)variants[v].bytes / 1e6,
+                   variants[v].error);
+}
+
+static int measure(struct options *options, struct body *body)
+{
+    double *times = calloc(VARIANTS * options->rounds, sizeof(*times));
+    int status = 0;
+
+    if (!times) {
+        fprintf(stderr, "heat: not enough memory for %zu rounds\n", options->rounds);
+        return 1;
+    }
+    for (size_t v = 0; v < VARIANTS; v++)
+        variants[v].ms = times + v * options->rounds;
+    for (size_t round = 0; round < options->rounds && status == 0; round++)
+        for (size_t v = 0; v < VARIANTS && status == 0; v++)
+            if (variants[v].shown)
+                status = run(&variants[v], body, &options->setting, round);
+    if (status == 0)
+        report(options, body);
+    free(times);
+    return status;
+}
+
+/* The picture's file, before anything is computed for it. */
+static int open_picture(const struct options *options, FILE **picture)
+{
+    *picture = options->picture ? fopen(options->picture, "wb") : NULL;
+    if (!options->picture || *picture)
+        return 0;
+    fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(errno), options->picture);
+    return 1;
+}
+
+static int draw(const struct body *body, const struct options *options, FILE *picture)
+{
+    int error = picture_write(body, options->setting.steps, picture);
+
+    if (fclose(picture) != 0 && error == 0)
+        error = -errno;
+    if (error)
+        fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(-error), options->picture);
+    return error ? 1 : 0;
+}
+
+/* Processors that this process may use. */
+static size_t processors_here(void)
+{
+    struct umbra_topology *topology;
+    size_t count = 1;
+
+    if (umbra_topology_create(NULL, &topology) == 0) {
+        count = umbra_topology_cpus(topology);
+        umbra_topology_destroy(topology);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {
+        .nodes = {100, 100, 100}, .rounds = 3, .setting = {.steps = 100, .edge = {100, 10, 5}}};
+    struct body body;
+    FILE *picture;
+    int status;
+
+    read_options(argc, argv, &options);
+    if (options.setting.processors == 0)
+        options.setting.processors = processors_here();
+    if (body_create(&body, options.nodes) != 0) {
+        fprintf(stderr, "heat: not enough memory for %zu x %zu x %zu nodes\n", options.nodes[X],
+                options.nodes[Y], options.nodes[Z]);
+        return 1;
+    }
+    status = open_picture(&options, &picture);
+    if (status == 0)
+        status = measure(&options, &body);
+    if (status == 0 && picture)
+        status = draw(&body, &options, picture);
+    body_destroy(&body);
+    return status;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <cerrno>
+#include <new>
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
+extern "C" {
+#include "variants.h"
+}
+
+extern "C" int spread_tbb(struct body *body, struct setting *setting)
+{
+    const struct blocks blocks = blocks_of(body, setting->edge);
+
+    try {
+        tbb::task_arena arena(static_cast<int>(setting->processors));
+        tbb::affinity_partitioner same_again;
+
+        arena.execute([&] {
+            for (size_t step = 0; step < setting->steps; step++)
+                tbb::parallel_for(
+                    tbb::blocked_range<size_t>(0, blocks.all),
+                    [&](const tbb::blocked_range<size_t> &some) {
+                        for (size_t number = some.begin(); number < some.end(); number++) {
+                            const struct box box = blocks_box(&blocks, number);
+
+                            body_sweep(body, body_after(body, step), body_after(body, step + 1),
+                                       &box);
+                        }
+                    },
+                    same_again);
+        });
+    } catch (const std::bad_alloc &) {
+        return -ENOMEM;
+    }
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* The ways to share out a step: the same blocks, and the same arithmetic (body.h). */
+#ifndef HEAT_VARIANTS_H
+#define HEAT_VARIANTS_H
+
+#include "body.h"
+
+struct setting {
+    size_t processors; /* to use */
+    size_t steps;
+    size_t edge[3]; /* of a block */
+
+    /* Of a way that measures itself: all steps' time, the largest error, bytes of all arrays. */
+    double ms, error;
+    size_t bytes;
+};
+
+/* So many steps, from array 0 on (body_after()). 0 or a negative errno. */
+typedef int spread_fn(struct body *body, struct setting *setting);
+
+spread_fn spread_serial; /* one processor, the whole body at a time */
+
+/* OpenMP: blocks are the iterations of a loop, or tasks. */
+spread_fn spread_openmp_static;
+spread_fn spread_openmp_dynamic; /* one block at a time */
+spread_fn spread_openmp_guided;
+spread_fn spread_openmp_tasks;
+
+spread_fn spread_tbb; /* oneTBB: a loop that remembers who had which blocks */
+
+/* MPI: a program of its own, which measures itself; the body here stays as it is. */
+spread_fn spread_mpi;
+
+#endif
