@@ -39,6 +39,12 @@ static struct variant {
     size_t bytes; /* of all arrays */
 } variants[] = {
     {.name = "serial", .spread = spread_serial, .about = "one processor, the body as a whole"},
+    {.name = "umbra-dispatch",
+     .spread = spread_dispatch,
+     .about = "H-Dispatch: workers pull blocks"},
+    {.name = "umbra-scatter-gather",
+     .spread = spread_scatter_gather,
+     .about = "ports: a message and a task a block"},
 #ifdef HEAT_OPENMP
     {.name = "openmp-static", .spread = spread_openmp_static, .about = "OpenMP, blocks dealt out"},
     {.name = "openmp-dynamic",
@@ -116,7 +122,7 @@ static void usage(void)
         "  --rounds R      3 by default\n"
         "  --picture FILE  where to draw the plane in the middle, at the end\n");
     for (size_t v = 0; v < VARIANTS; v++)
-        printf("  %-14s  %s\n", variants[v].name, variants[v].about);
+        printf("  %-20s  %s\n", variants[v].name, variants[v].about);
     exit(0);
 }
 
@@ -231,10 +237,10 @@ static void report(const struct options *options, const struct body *body)
            body->nodes[X], body->nodes[Y], body->nodes[Z], blocks.all, blocks.edge[X],
            blocks.edge[Y], blocks.edge[Z], options->setting.steps, options->setting.processors,
            options->rounds);
-    printf("%-14s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
+    printf("%-20s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
     for (size_t v = 0; v < VARIANTS; v++)
         if (variants[v].shown)
-            printf("%-14s %14.4f %14.2f %10.1e\n", variants[v].name,
+            printf("%-20s %14.4f %14.2f %10.1e\n", variants[v].name,
                    median(variants[v].ms, options->rounds), (double)variants[v].bytes / 1e6,
                    variants[v].error);
 }

@@ -20,6 +20,9 @@ typedef int spread_fn(struct body *body, struct setting *setting);
 
 spread_fn spread_serial; /* one processor, the whole body at a time */
 
+spread_fn spread_dispatch;       /* a dispatcher's workers pull blocks */
+spread_fn spread_scatter_gather; /* ports: a message and a task a block and step */
+
 /* OpenMP: blocks are the iterations of a loop, or tasks. */
 spread_fn spread_openmp_static;
 spread_fn spread_openmp_dynamic; /* one block at a time */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * H-Dispatch: workers that live as long as the run and pull blocks when they are hungry. Each begins
+ * a step with the blocks that it had in the one before, and takes from others when it has none left.
+ */
+#include "variants.h"
+
+#include <umbra/dispatch.h>
+
+struct job {
+    struct body *body;
+    const struct setting *setting;
+    struct blocks blocks;
+    size_t step;
+    int error;
+};
+
+static int sweep_blocks(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    const struct job *job = arg;
+
+    (void)worker;
+    for (size_t number = value.begin; number < value.end; number++) {
+        struct box box = blocks_box(&job->blocks, number);
+
+        body_sweep(job->body, body_after(job->body, job->step),
+                   body_after(job->body, job->step + 1), &box);
+    }
+    return 0;
+}
+
+static int one_step(struct umbra_dispatch *dispatch, size_t blocks)
+{
+    int error, failed;
+
+    umbra_dispatch_begin(dispatch);
+    error = umbra_dispatch_range(dispatch, 0, blocks, 1);
+    failed = umbra_dispatch_end(dispatch);
+    return error ? error : failed;
+}
+
+static void *all_steps(void *arg)
+{
+    struct job *job = arg;
+    struct umbra_dispatch_options options = {.fn = sweep_blocks, .arg = job};
+    struct umbra_dispatch *dispatch;
+
+    job->error = umbra_dispatch_create(NULL, &options, &dispatch);
+    if (job->error)
+        return NULL;
+    while (job->step < job->setting->steps && !job->error) {
+        job->error = one_step(dispatch, job->blocks.all);
+        job->step++;
+    }
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+int spread_dispatch(struct body *body, struct setting *setting)
+{
+    struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
+    struct job job = {.body = body, .setting = setting, .blocks = blocks_of(body, setting->edge)};
+    int error = umbra_run(&options, all_steps, &job);
+
+    return error ? error : job.error;
+}

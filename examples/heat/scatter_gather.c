@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Scatter and gather on ports (the paper's Algorithm 2): in each step a message for each block is
+ * posted, an arbiter hands each to a task of its own, and all answers are received together.
+ */
+#include "variants.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <umbra/core.h>
+#include <umbra/port.h>
+
+struct job {
+    struct body *body;
+    const struct setting *setting;
+    struct blocks blocks;
+    size_t step;
+    int error;
+    struct umbra_port scattered, gathered;
+    struct block *block; /* one for each */
+};
+
+struct block {
+    struct umbra_message message;
+    size_t number;
+};
+
+/* A task: one block, one step. */
+static void sweep_block(struct umbra_message *message, void *arg)
+{
+    struct job *job = arg;
+    const struct block *block = UMBRA_MESSAGE_AS(struct block, message);
+    struct box box = blocks_box(&job->blocks, block->number);
+
+    body_sweep(job->body, body_after(job->body, job->step), body_after(job->body, job->step + 1),
+               &box);
+    umbra_port_post(&job->gathered, message);
+}
+
+static int one_step(struct job *job)
+{
+    struct umbra_branch all = {UMBRA_ITEMS(job->blocks.all, UMBRA_FROM(&job->gathered))};
+
+    for (size_t number = 0; number < job->blocks.all; number++)
+        umbra_port_post(&job->scattered, &job->block[number].message);
+    return umbra_choose(&all, 1, UMBRA_NEVER, NULL, NULL);
+}
+
+static void *all_steps(void *arg)
+{
+    struct job *job = arg;
+    struct umbra_branch each = {UMBRA_RECEIVE(&job->scattered), .handler = sweep_block, .arg = job};
+    struct umbra_arbiter arbiter;
+
+    job->error = umbra_arbiter_start(&arbiter, &each, 1, NULL);
+    if (job->error)
+        return NULL;
+    while (job->step < job->setting->steps && !job->error) {
+        job->error = one_step(job);
+        job->step++;
+    }
+    umbra_port_close(&job->scattered);
+    umbra_arbiter_join(&arbiter);
+    return NULL;
+}
+
+int spread_scatter_gather(struct body *body, struct setting *setting)
+{
+    struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
+    struct job job = {.body = body,
+                      .setting = setting,
+                      .blocks = blocks_of(body, setting->edge),
+                      .scattered = UMBRA_PORT_INIT,
+                      .gathered = UMBRA_PORT_INIT};
+    int error;
+
+    job.block = calloc(job.blocks.all, sizeof(*job.block));
+    if (!job.block)
+        return -ENOMEM;
+    for (size_t number = 0; number < job.blocks.all; number++)
+        job.block[number].number = number;
+    error = umbra_run(&options, all_steps, &job);
+    free(job.block);
+    return error ? error : job.error;
+}
