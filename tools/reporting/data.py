@@ -92,12 +92,13 @@ def tell(name, value):
     return f", {name} {value:,}"
 
 
-def size(amount_of_bytes):
-    """In the unit of which it is a whole number, or in bytes."""
+def size(count):
+    """Of memory."""
     for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if amount_of_bytes >= factor and amount_of_bytes % factor == 0:
-            return f"{amount_of_bytes // factor} {name}"
-    return f"{amount_of_bytes} bytes"
+        if count >= factor:
+            whole = count % factor == 0
+            return f"{count // factor if whole else three(count / factor)} {name}"
+    return f"{count} bytes"
 
 
 def amount(value, unit):

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
 """The section about prefetching: speed-ups against the work on an item."""
 from . import charts
-from .data import amount, three
+from .data import amount, size
 from .parts import section, table
 
 NAMES = (("inline-prefetch", "peer", "--"), ("shadow-prefetch", "umbra", "-"))
 KERNEL = "prefetch"
-
-
-def size(count):
-    for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= factor:
-            return f"{three(count / factor)} {name}"
-    return f"{count} bytes"
 
 
 def prefetch(measured):
