@@ -65,7 +65,8 @@
  * branches can ever go, and so does an arbiter: closing its ports is the good way to end a server.
  *
  * Who may call: a fiber, or any other thread, but no signal handler. A thread that is no core and
- * posts, closes, cancels, or receives from a bounded port holds the runtime meanwhile (umbra_hold).
+ * posts, closes, cancels, or receives from a bounded or a closed port holds the runtime meanwhile
+ * (umbra_hold).
  * An arbiter that waits is a blocked fiber: the runtime has not ended, and says so (umbra/core.h).
  *
  * How it works: detail/port_protocol.h. A port has a lock for a few instructions, which is all that
@@ -201,6 +202,7 @@ struct umbra_arbiter {
     bool once;                           /* as the options */
     bool limited;                        /* there is a `most` */
     struct umbra_spawn_options handlers; /* where they begin */
+    char name[UMBRA_FIBER_NAME_BYTES];   /* handlers.name, if there is one */
     struct umbra_fiber fiber;            /* its own */
     struct umbra_event bell;             /* rung for the choice */
     struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits for it */

@@ -73,6 +73,7 @@ template <class P> struct ports : world {
             who[i]->choice.branch = who[i]->branch;
             who[i]->choice.count = 0;
             who[i]->poster.waiter.bell = who[i];
+            um_atomic_store(&who[i]->poster.ended, 0, relaxed);
             who[i]->count = 0;
         }
     }
@@ -198,8 +199,11 @@ template <class P> struct ports : world {
     {
         woken_type out = {NULL, NULL};
         waiter *w = poster < 0 ? NULL : who[poster];
-        int result =
-            P::um_port_post(port[to], message[number], poster < 0 ? NULL : &w->poster, &out);
+        int result;
+
+        if (w)
+            um_atomic_store(&w->poster.ended, 0, relaxed); /* made anew by each post */
+        result = P::um_port_post(port[to], message[number], poster < 0 ? NULL : &w->poster, &out);
 
         ring(&out);
         if (result != UM_CHOICE_WAITS)
@@ -373,6 +377,35 @@ template <class P, bool Deadline> struct bounded : ports<P> {
         RL_ASSERT(this->account(0, 0, posted) == posted);
         for (int i = posted; i < 3; i++)
             RL_ASSERT(this->received[i] == 0); /* given up */
+    }
+};
+
+/* Who waits for room, and perhaps gives up; the port goes with the receiver when it has all. */
+template <class P> struct room_and_gone : ports<P> {
+    int result;
+
+    room_and_gone()
+    {
+        this->port[0]->capacity = 1;
+        this->add_branch(0, 1, 1);
+        RL_ASSERT(this->post(0, 0) == 0);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            result = this->post(1, 0, 1, PERHAPS);
+            return;
+        }
+        for (int i = 0; i < 2; i++)
+            if (this->choose(0, i == 0 ? LATE : AT_ONCE) != 0)
+                return;
+        this->destroy(0);
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->received[0] == 1 && this->received[1] <= (result == 0));
     }
 };
 
@@ -736,6 +769,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"giving up", make_world<gives_up<P>>, 3, 0, false, 0, 30000},
         {"bounded", make_world<bounded<P, false>>, 2, 0, false, 0, 30000},
         {"bounded, with deadlines", make_world<bounded<P, true>>, 2, 0, false, 0, 30000},
+        {"room, and gone", make_world<room_and_gone<P>>, 2, 0, false, 2, 10000},
         {"crowded", make_world<crowded<P>>, 3, 0, false, 0, 30000},
         {"closed", make_world<closed<P>>, 3, 0, false, 0, 30000},
         {"closed when full", make_world<closed_full<P>>, 2, 0, false, 2, 10000},

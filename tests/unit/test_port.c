@@ -313,6 +313,65 @@ Test(port, a_full_one_makes_threads_wait)
 
 /* ---- branches ---- */
 
+/* A post with a deadline that has passed, but too late: the message was taken, and its port is gone. */
+struct gone {
+    struct umbra_port *port;
+    struct umbra_message message[2];
+    uint64_t deadline;
+    int posted;
+};
+
+static void *posts_late(void *arg)
+{
+    struct gone *gone = arg;
+
+    umbra_port_post(gone->port, &gone->message[0]);
+    gone->posted = umbra_port_post_deadline(gone->port, &gone->message[1], gone->deadline);
+    return NULL;
+}
+
+static void *keeps_the_core_busy(void *arg)
+{
+    const struct gone *gone = arg;
+
+    while (umbra_cycles() < gone->deadline + umbra_ns_to_cycles(1000000))
+        ;
+    return NULL;
+}
+
+static void *takes_all_and_frees(void *arg)
+{
+    struct gone gone = {.port = malloc(sizeof(struct umbra_port))};
+    struct umbra_message *message;
+    struct umbra_fiber poster;
+    int taken = 0;
+
+    (void)arg;
+    cr_assert_not_null(gone.port);
+    umbra_port_init(gone.port, 1);
+    gone.deadline = umbra_deadline(2000000);
+    cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
+    cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, NULL), 0);
+    umbra_sleep_until(gone.deadline - umbra_ns_to_cycles(100000));
+    while (umbra_port_receive(gone.port, &message, 0) == 0)
+        taken++;
+    cr_expect_geq(taken, 1);
+    if (taken == 2) {
+        memset(gone.port, 1, sizeof(*gone.port));
+        free(gone.port);
+    }
+    umbra_join(poster, NULL);
+    cr_expect_eq(gone.posted, taken == 2 ? 0 : -ETIMEDOUT);
+    if (taken != 2)
+        free(gone.port);
+    return NULL;
+}
+
+Test(port, a_post_that_gives_up_too_late_leaves_the_port_alone)
+{
+    cr_assert_eq(run_cores(1, takes_all_and_frees, NULL), 0);
+}
+
 Test(port, wrong_branches_are_told)
 {
     struct umbra_branch none = {.items = 1},
@@ -820,4 +879,39 @@ static void *leaves_an_arbiter(void *arg)
 Test(port, an_arbiter_that_nobody_ends_is_a_deadlock)
 {
     cr_assert_eq(run_cores(1, leaves_an_arbiter, NULL), -EDEADLK);
+}
+
+/* ---- names ---- */
+
+static struct umbra_port named_port = UMBRA_PORT_INIT;
+
+static void tells_its_name(struct umbra_message *message, void *arg)
+{
+    (void)message;
+    umbra_fiber_name(umbra_self(), arg);
+    umbra_port_close(&named_port);
+}
+
+static void *starts_and_forgets_the_name(void *arg)
+{
+    char passing[] = "handler seven", name[UMBRA_FIBER_NAME_BYTES] = "";
+    struct umbra_spawn_options handlers = {.where = UMBRA_HERE, .name = passing};
+    struct umbra_arbiter_options options = {.handlers = &handlers};
+    struct umbra_branch branch = {UMBRA_RECEIVE(&named_port), .handler = tells_its_name,
+                                  .arg = name};
+    struct umbra_message message;
+    struct umbra_arbiter arbiter;
+
+    (void)arg;
+    cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, &options), 0);
+    memset(passing, 'x', sizeof(passing) - 1);
+    cr_expect_eq(umbra_port_post(&named_port, &message), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_str_eq(name, "handler seven");
+    return NULL;
+}
+
+Test(port, an_arbiter_keeps_the_name_of_its_handlers)
+{
+    cr_assert_eq(run_cores(1, starts_and_forgets_the_name, NULL), 0);
 }

@@ -136,7 +136,8 @@ struct um_poster {
     struct um_port_link link; /* among the port's posts */
     struct um_port_waiter waiter;
     struct umbra_message *message;
-    um_plain(int) result; /* 0: posted; -EPIPE; valid when listed no longer */
+    um_atomic_u32 ended;  /* 1: by whoever ends it under the port's lock, or by who gives up */
+    um_plain(int) result; /* 0: posted; -EPIPE; valid after the bell */
 };
 
 struct umbra_port {
@@ -283,14 +284,28 @@ UM_INLINE struct um_poster *um_poster_first(const struct umbra_port *port)
     return (struct um_poster *)um_plain_read(port->posts.first); /* its first member */
 }
 
-/* The post of the one who has waited longest ends. */
-UM_INLINE void um_poster_end(struct umbra_port *port, int result, struct um_port_woken *out)
+/* Whoever does it first, under the port's lock or giving up, ends the post. relaxed: the word alone
+ * settles it; the rest is ordered by the lock and the bell */
+UM_INLINE bool um_poster_claim(struct um_poster *poster)
+{
+    uint32_t ended = 0;
+
+    return um_atomic_cas(&poster->ended, &ended, UINT32_C(1), relaxed, relaxed);
+}
+
+/* The one who has waited longest leaves the list. The poster if its post ends with this result;
+ * NULL: it has just given up. */
+UM_INLINE struct um_poster *um_poster_end(struct umbra_port *port, int result,
+                                          struct um_port_woken *out)
 {
     struct um_poster *poster = um_poster_first(port);
 
     um_port_list_remove(&port->posts, &poster->link);
+    if (!um_poster_claim(poster))
+        return NULL;
     um_plain_write(poster->result, result);
     um_port_woken_add(out, &poster->waiter);
+    return poster;
 }
 
 /* ---- the claim ---- */
@@ -393,8 +408,10 @@ UM_INLINE bool um_branch_is_dead(const struct umbra_branch *branch)
 UM_INLINE void um_port_taken(struct umbra_port *port, struct um_port_woken *out)
 {
     while (um_poster_first(port) && um_plain_read(port->count) < port->capacity) {
-        um_port_append(port, um_poster_first(port)->message);
-        um_poster_end(port, 0, out);
+        struct um_poster *poster = um_poster_end(port, 0, out);
+
+        if (poster)
+            um_port_append(port, poster->message);
     }
     if (um_plain_read(port->closed) && um_plain_read(port->count) == 0)
         um_port_rouse(port, out);
@@ -500,14 +517,13 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
 /* A poster gives up. Whether it could; else its bell will ring, or has. */
 UM_INLINE bool um_poster_give_up(struct umbra_port *port, struct um_poster *poster)
 {
-    bool listed;
-
+    if (!um_poster_claim(poster))
+        return false; /* the message may have been received, and the port be gone */
     um_lock_take(&port->lock);
-    listed = um_plain_read(poster->link.listed);
-    if (listed)
+    if (um_plain_read(poster->link.listed))
         um_port_list_remove(&port->posts, &poster->link);
     um_lock_release(&port->lock);
-    return listed;
+    return true;
 }
 
 /* Whether it was open. */
