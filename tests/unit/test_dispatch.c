@@ -346,3 +346,94 @@ Test(dispatch, what_cannot_be_made_is_refused)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EPERM);
     cr_assert_eq(run_cores(2, refusals, NULL), 0);
 }
+
+/* ---- what is left over, and late cancels ---- */
+
+static int refuses_all(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    return -EDOM;
+}
+
+static void *drops_a_large_range(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = refuses_all};
+    struct umbra_dispatch *dispatch;
+    uint64_t begin;
+
+    (void)arg;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, SIZE_MAX, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), -EDOM);
+    begin = umbra_now_ns();
+    umbra_dispatch_begin(dispatch); /* index by index it would take years */
+    cr_expect_lt(umbra_now_ns() - begin, UINT64_C(1000000000));
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+Test(dispatch, what_is_left_of_a_range_is_dropped_at_once)
+{
+    cr_assert_eq(run_cores(2, drops_a_large_range, NULL), 0);
+}
+
+struct cancels {
+    struct umbra_dispatch *dispatch;
+    _Atomic size_t done;
+    _Atomic bool enough;
+};
+
+static int counts(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    struct cancels *cancels = arg;
+
+    (void)worker;
+    cancels->done += value.end - value.begin;
+    return 0;
+}
+
+static void *cancels_all_the_time(void *arg)
+{
+    struct cancels *cancels = arg;
+
+    while (!cancels->enough)
+        umbra_dispatch_cancel(cancels->dispatch);
+    return NULL;
+}
+
+/* A step that ends with 0 has done everything, whenever others cancel. */
+Test(dispatch, a_cancel_stops_a_step_or_does_not)
+{
+    struct cancels cancels = {.dispatch = NULL};
+    struct umbra_dispatch_options options = {.fn = counts, .arg = &cancels};
+    struct umbra_options run = {.cores = 1, .quiet = true};
+    struct umbra_runtime *runtime;
+    uint64_t end;
+    pthread_t canceller;
+
+    cr_assert_eq(umbra_runtime_create(&run, &runtime), 0);
+    cr_assert_eq(umbra_dispatch_create(runtime, &options, &cancels.dispatch), 0);
+    cr_assert_eq(pthread_create(&canceller, NULL, cancels_all_the_time, &cancels), 0);
+    end = umbra_now_ns() + 300000000;
+    while (umbra_now_ns() < end) {
+        int error;
+
+        cancels.done = 0;
+        umbra_dispatch_begin(cancels.dispatch);
+        umbra_dispatch_range(cancels.dispatch, 0, 64, 1);
+        error = umbra_dispatch_end(cancels.dispatch);
+        if (error == 0)
+            cr_expect_eq(cancels.done, 64);
+        else
+            cr_expect_eq(error, -ECANCELED);
+    }
+    cancels.enough = true;
+    pthread_join(canceller, NULL);
+    umbra_dispatch_destroy(cancels.dispatch);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    umbra_runtime_destroy(runtime);
+}

@@ -516,3 +516,58 @@ Test(task, a_reduction_joins_its_parts_in_order)
     for (unsigned cores = 1; cores <= 3; cores++)
         cr_assert_eq(run_cores(cores, reduces, NULL), 0);
 }
+
+/* ---- one core, with a task shared that nobody else can take ---- */
+
+struct chain {
+    struct umbra_event first, second, last;
+};
+
+static void first_waits(void *arg)
+{
+    struct chain *chain = arg;
+
+    umbra_event_signal(&chain->first);
+    umbra_event_wait(&chain->second);
+}
+
+static void second_signals(void *arg)
+{
+    struct chain *chain = arg;
+
+    umbra_event_signal(&chain->second);
+    umbra_event_signal(&chain->last);
+}
+
+static void does_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void *waits_for_what_is_shared(void *arg)
+{
+    struct umbra_task one, two, three;
+    struct chain *chain = arg;
+
+    umbra_task_fork(&one, first_waits, chain);
+    umbra_task_fork(&two, second_signals, chain);
+    umbra_task_fork(&three, does_nothing, NULL);
+    umbra_event_wait(&chain->first); /* the core has begun the oldest */
+    umbra_task_join(&three);
+    umbra_event_wait(&chain->last); /* which only the one between signals */
+    umbra_task_join(&two);
+    umbra_task_join(&one);
+    return NULL;
+}
+
+Test(task, a_core_by_itself_runs_what_it_has_shared)
+{
+    for (unsigned cores = 1; cores <= 2; cores++) {
+        struct chain chain;
+
+        umbra_event_init(&chain.first, false);
+        umbra_event_init(&chain.second, false);
+        umbra_event_init(&chain.last, false);
+        cr_assert_eq(run_cores(cores, waits_for_what_is_shared, &chain), 0);
+    }
+}

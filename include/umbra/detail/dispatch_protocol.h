@@ -34,23 +34,29 @@
 struct um_step {
     um_atomic_u64 activity; /* open sources and workers that have not asked; quiet_protocol.h */
     um_atomic_u64 asking[UM_STEP_WORKERS / UM_IDLE_BITS]; /* requests; idle_protocol.h */
-    um_atomic_u32 stopped;                                /* values stay where they are */
-    struct um_quiet_outside nobody;                       /* all who queue are active */
+    um_atomic_u32 stopped; /* the first error, as unsigned; 0: none. Values stay where they are */
+    struct um_quiet_outside nobody; /* all who queue are active */
 };
 
 /* Whether nothing is queued for anybody; looks at every queue with seq_cst. */
 typedef um_quiet_empty um_step_empty;
 
-/* Whether the step was stopped. acquire: pairs with um_step_stop() */
+/*
+ * Whether the step was stopped. seq_cst: who was answered before the stop, and enters after the judge
+ * has seen it, must see it, too: stop, the judge's look, the entry and this look are in one order.
+ */
 UM_INLINE bool um_step_stopped(struct um_step *step)
 {
-    return um_atomic_load(&step->stopped, acquire) != 0;
+    return um_atomic_load(&step->stopped, seq_cst) != 0;
 }
 
-/* Anybody: no value is begun any more. */
-UM_INLINE void um_step_stop(struct um_step *step)
+/* Anybody: no value is begun any more. The first error stays: one word, so that whoever is late
+ * stops the next step with its error, or not at all. */
+UM_INLINE void um_step_stop(struct um_step *step, int error)
 {
-    um_atomic_store(&step->stopped, 1, release); /* after the error; pairs with um_step_stopped() */
+    uint32_t none = 0;
+
+    um_atomic_cas(&step->stopped, &none, (uint32_t)error, seq_cst, relaxed);
 }
 
 /* A source opens, or a worker wakes: before it does anything else. Somebody is active, or no step is

@@ -180,6 +180,9 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
     um_core_begin(core, fiber, false);
 }
 
+/* detail/tasks.h: shares private tasks, which others have asked for. */
+UM_LINKONCE void um_core_share(struct umbra_core *core);
+
 UM_LINKONCE void um_core_attend(struct umbra_core *core)
 {
     if (um_atomic_load(&core->inbox, relaxed)) /* the exchange that takes it acquires */
@@ -188,6 +191,8 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
         um_core_ring(core);
     if (um_atomic_load(core->unplaced, relaxed)) /* the lock that it is taken under acquires */
         um_core_take_unplaced(core);
+    if (um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks))
+        um_core_share(core);
 }
 
 /* ---- fibers that leave ---- */
@@ -304,7 +309,8 @@ UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core);
 /* Whether there may be any. relaxed: a hint; um_core_no_tasks() looks again */
 UM_INLINE bool um_core_tasking(const struct umbra_core *core)
 {
-    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
+    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks) ||
+           um_tasks_shared((struct um_tasks *)&core->tasks);
 }
 
 /* Whether there is a message, or work without a place. relaxed: whoever takes it acquires */

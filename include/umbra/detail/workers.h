@@ -45,13 +45,16 @@ struct umbra_worker {
     struct umbra_fiber fiber;
     unsigned index;
     int node;
+
+    /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
+    struct um_item left[UM_STEAL_MOST];
+    unsigned left_count;
 };
 
 struct umbra_dispatch {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_step step;
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* worker for what is put without a node */
     um_atomic_u32 ending;                            /* workers are to end */
-    _Atomic int error;                               /* the first of the step, or 0 */
     pthread_mutex_t lock;                            /* for running */
     bool running;                                    /* a step is under way */
     struct umbra_event over;                         /* the step is */
@@ -213,11 +216,7 @@ UM_LINKONCE void um_dispatch_judge(struct umbra_dispatch *dispatch)
 
 UM_LINKONCE void um_dispatch_stop(struct umbra_dispatch *dispatch, int error)
 {
-    int none = 0;
-
-    /* relaxed: published by the stop, or by what ends the step */
-    um_atomic_cas(&dispatch->error, &none, error, relaxed, relaxed);
-    um_step_stop(&dispatch->step);
+    um_step_stop(&dispatch->step, error);
 }
 
 /* Something was queued: wakes a worker that has asked. Whether there was one. */
@@ -255,6 +254,8 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker)
         int error = um_worker_add(worker, &items[i]);
 
         if (error != 0) {
+            for (; i < count; i++)
+                worker->left[worker->left_count++] = items[i];
             um_dispatch_stop(dispatch, error);
             return false;
         }
@@ -454,12 +455,16 @@ UM_LINKONCE void umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
 
 UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
 {
-    struct umbra_value dropped;
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        struct um_stock *stock = &dispatch->worker[i].stock;
 
-    while (umbra_dispatch_rest(dispatch, &dropped))
-        ;
-    /* relaxed, both: no step is under way; published by what is queued */
-    um_atomic_store(&dispatch->error, 0, relaxed);
+        um_stock_lock(stock);
+        stock->first = stock->end;
+        um_stock_settle(stock);
+        um_stock_unlock(stock);
+        dispatch->worker[i].left_count = 0;
+    }
+    /* relaxed: no step is under way; published by what is queued */
     um_atomic_store(&dispatch->step.stopped, 0, relaxed);
     um_step_enter(&dispatch->step);
     pthread_mutex_lock(&dispatch->lock);
@@ -477,7 +482,7 @@ UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
     pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */
-    return error != 0 ? error : um_atomic_load(&dispatch->error, relaxed);
+    return error != 0 ? error : (int)um_atomic_load(&dispatch->step.stopped, relaxed);
 }
 
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
@@ -552,9 +557,17 @@ UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
 
 UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
 {
-    for (unsigned i = 0; i < dispatch->workers; i++)
-        if (um_stock_take(&dispatch->worker[i].stock, value))
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        struct umbra_worker *worker = &dispatch->worker[i];
+
+        if (um_stock_take(&worker->stock, value))
             return true;
+        if (worker->left_count == 0)
+            continue;
+        if (um_item_take(&worker->left[worker->left_count - 1], value))
+            worker->left_count--;
+        return true;
+    }
     return false;
 }
 
