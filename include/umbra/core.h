@@ -74,7 +74,8 @@ enum umbra_core_state {
 
 /* How to run. All zero, or NULL for the whole, is a good default. */
 struct umbra_options {
-    unsigned cores;                  /* how many schedulers; 0: one for each core there is */
+    unsigned cores;                  /* how many schedulers; 0: one for each core there is; with
+                                        shadows no more than half of the hardware threads */
     enum umbra_placement placement;  /* where; see umbra/topology.h */
     const char *cpus;                /* where, by a list ("0,2-5"): overrules placement, and cores
                                         if that is 0; one scheduler for each processor named */
@@ -121,7 +122,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *                cannot be read, both a list and another number of cores, unknown wait mode or back
  *                end, a signal that cannot be had
  *   -ENOSPC      more cores than there are, without oversubscribe; with shadows, fewer hardware
- *                threads than the cores and a shadow for each
+ *                threads than the cores and a shadow for each, or a core that has siblings and
+ *                none of them free
  *   -ENODEV      a processor that may not be used; shadows where there is no second one
  *   -EOPNOTSUPP  forced wait back end cannot execute here
  *   -EPERM       called by a core

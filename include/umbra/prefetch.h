@@ -132,8 +132,8 @@ UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch);
 UM_INLINE const void *umbra_prefetch_first(const struct umbra_prefetch *prefetch);
 
 /*
- * Before the helper fetches *item: waits while that is too far ahead. Moves *item on if it is late.
- * False when the leader is done.
+ * Before the helper fetches *item: waits while that is too far ahead. Moves *item on if it is late,
+ * perhaps past the last one: compare again. False when the leader is done.
  */
 UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item);
 

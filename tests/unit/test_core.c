@@ -391,6 +391,33 @@ Test(core, no_shadow_sits_where_another_core_runs)
     umbra_topology_destroy(options.topology);
 }
 
+static void *counts_the_cores(void *arg)
+{
+    *(unsigned *)arg = umbra_runtime_cores(umbra_runtime_self());
+    cr_expect_not_null(umbra_core_shadow());
+    return NULL;
+}
+
+/* Unless a number is named: so many that each has a place for its shadow. */
+Test(core, there_is_room_for_the_shadows_of_all_cores)
+{
+    static const struct {
+        const char *machine;
+        unsigned cores;
+    } known[] = {{"core:4 pu:1", 2}, {"core:5 pu:1", 2}, {"core:3 pu:2", 3}, {"core:2 pu:1", 1}};
+
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct umbra_topology_options machine = {.synthetic = known[i].machine};
+        struct umbra_options options = {.shadows = true, .quiet = true};
+        unsigned cores = 0;
+
+        cr_assert_eq(umbra_topology_create(&machine, &options.topology), 0);
+        cr_assert_eq(umbra_run(&options, counts_the_cores, &cores), 0, "%s", known[i].machine);
+        cr_expect_eq(cores, known[i].cores, "%s: %u", known[i].machine, cores);
+        umbra_topology_destroy(options.topology);
+    }
+}
+
 static void *leaves_blocked(void *arg)
 {
     struct umbra_spawn_options late = {.delay_ns = 3600 * SECOND};

@@ -162,6 +162,17 @@ UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
     return 0;
 }
 
+/* As many of the places as leave a hardware thread to each core's shadow: at least one. */
+UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
+                                                      unsigned places)
+{
+    unsigned half = umbra_topology_cpus(runtime->topology) / 2;
+
+    if (half == 0)
+        half = 1; /* and creating its shadow fails */
+    return places < half ? places : half;
+}
+
 /* The processors that the options name: how many, or an error. */
 UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
                                          const struct umbra_options *options, int *cpus)
@@ -175,7 +186,7 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
         return count >= 0 && wanted != 0 && wanted != (unsigned)count ? -EINVAL : count;
     }
     if (wanted == 0)
-        wanted = places;
+        wanted = options->shadows ? um_places_beside_shadows(runtime, places) : places;
     if (wanted > UM_CORES_MOST || (wanted > places && !options->oversubscribe))
         return -ENOSPC;
     if (places > wanted)
