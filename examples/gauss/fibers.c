@@ -135,10 +135,12 @@ static void *mu1k_side(void *arg)
 static void fetch_next(const struct side *self, size_t k)
 {
     const struct side *next = self->next;
-    const struct group *lowest = &next->share->group[next->share->count - 1];
+    const struct share *share = next->share;
 
     umbra_fetch_ahead(next->fiber);
-    umbra_prefetch_write(system_row(self->place->job->system, lowest->first) + k);
+    if (share->count > 0) /* there may be more fibers than rows */
+        umbra_prefetch_write(
+            system_row(self->place->job->system, share->group[share->count - 1].first) + k);
     umbra_prefetch_read(next->next);
     umbra_prefetch_read(next->next->share);
 }
