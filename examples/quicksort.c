@@ -68,7 +68,7 @@ static size_t divide(uint64_t *numbers, size_t count)
 static void quicksort(void *arg)
 {
     struct part *self = arg;
-    struct part left = *self;
+    struct part left = {.numbers = self->numbers, .count = self->count}; /* not its task */
     struct part right;
 
     if (self->count <= INSERTED) {
