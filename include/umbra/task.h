@@ -32,7 +32,12 @@
  *   forked by a thread that is no    the fork runs it
  *   core
  *
- * So a task may block, on an event, say, and fork and join tasks itself, to any depth. What it must
+ * A core offers its tasks to others when it forks and somebody is hungry, and when it has nothing
+ * else to do. So fibers that go on without a fork, a join or a wait, and only yield to each other,
+ * keep what their core has; a copy of the memory that a task is in must leave the task out, whose
+ * state changes while others run it.
+ *
+ * A task may block, on an event, say, and fork and join tasks itself, to any depth. What it must
  * not do is wait for something that its forker does only after the join has begun. It runs in the
  * fiber that joins it or in one of its own: fiber-local values and umbra_self() are those of the
  * fiber that it happens to run in.
