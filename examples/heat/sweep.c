@@ -16,12 +16,13 @@ void SWEEP(const struct body *body, const double *from, double *to, const struct
     for (size_t z = box->first[Z]; z < box->end[Z]; z++)
         for (size_t y = box->first[Y]; y < box->end[Y]; y++) {
             const double *u = from + body_at(body, box->first[X], y, z);
+            const double *left = u - 1, *right = u + 1;
             const double *before = u - row, *behind = u + row;
             const double *below = u - plane, *above = u + plane;
             double *restrict next = to + (u - from);
 
             for (size_t x = 0; x < length; x++)
-                next[x] = keep * u[x] + rate * ((u[x - 1] + u[x + 1]) + (before[x] + behind[x]) +
+                next[x] = keep * u[x] + rate * ((left[x] + right[x]) + (before[x] + behind[x]) +
                                                 (below[x] + above[x]));
         }
 }
