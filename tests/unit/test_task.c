@@ -571,3 +571,63 @@ Test(task, a_core_by_itself_runs_what_it_has_shared)
         cr_assert_eq(run_cores(cores, waits_for_what_is_shared, &chain), 0);
     }
 }
+
+/* ---- a core that sleeps is called for what another takes of its own ---- */
+
+struct pair {
+    struct umbra_event ended;
+    _Atomic bool begun; /* the second */
+    bool together;
+};
+
+static void works_for_ms(void *arg)
+{
+    uint64_t end = umbra_now_ns() + *(const uint64_t *)arg * 1000000;
+
+    while (umbra_now_ns() < end)
+        ;
+}
+
+static void awaits_the_second(void *arg)
+{
+    struct pair *pair = arg;
+    uint64_t end = umbra_now_ns() + UINT64_C(10000000000);
+
+    while (!pair->begun && umbra_now_ns() < end)
+        sched_yield(); /* this core runs nothing else: the second must be elsewhere */
+    pair->together = pair->begun;
+    umbra_event_signal(&pair->ended);
+}
+
+static void is_the_second(void *arg)
+{
+    ((struct pair *)arg)->begun = true;
+}
+
+static void *leaves_tasks_to_its_core(void *arg)
+{
+    uint64_t short_ms = 5, long_ms = 50;
+    struct umbra_task elsewhere, one, two, three;
+    struct pair *pair = arg;
+
+    umbra_task_fork(&elsewhere, works_for_ms, &short_ms); /* the other core takes it */
+    umbra_task_fork(&one, awaits_the_second, pair);
+    umbra_task_fork(&two, is_the_second, pair);
+    umbra_task_fork(&three, does_nothing, NULL);
+    works_for_ms(&long_ms); /* the other core is hungry, then sleeps */
+    umbra_event_wait(&pair->ended);
+    umbra_task_join(&three);
+    umbra_task_join(&two);
+    umbra_task_join(&one);
+    umbra_task_join(&elsewhere);
+    return NULL;
+}
+
+Test(task, a_core_that_takes_its_own_calls_another_for_the_rest)
+{
+    struct pair pair = {.begun = false};
+
+    umbra_event_init(&pair.ended, false);
+    cr_assert_eq(run_cores(2, leaves_tasks_to_its_core, &pair), 0);
+    cr_expect(pair.together, "the second did not begin while the first ran");
+}

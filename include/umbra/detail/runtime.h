@@ -55,7 +55,7 @@ struct umbra_runtime {
     unsigned started;        /* cores whose thread is up, or has failed */
 
     um_atomic_u32 stopping;   /* cores end when they have nothing to do */
-    um_atomic_u32 tasking;    /* some core has forked a task, once */
+    um_atomic_u32 tasking;    /* some core has shared tasks, once */
     um_atomic_u32 next_core;  /* for spawns from outside without a place */
     struct umbra_core **core; /* fixed, as all that follows */
     unsigned cores;

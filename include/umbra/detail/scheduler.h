@@ -180,7 +180,7 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
     um_core_begin(core, fiber, false);
 }
 
-/* detail/tasks.h: shares private tasks, which others have asked for. */
+/* detail/tasks.h: shares tasks, which others have asked for. */
 UM_LINKONCE void um_core_share(struct umbra_core *core);
 
 UM_LINKONCE void um_core_attend(struct umbra_core *core)
@@ -309,8 +309,7 @@ UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core);
 /* Whether there may be any. relaxed: a hint; um_core_no_tasks() looks again */
 UM_INLINE bool um_core_tasking(const struct umbra_core *core)
 {
-    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks) ||
-           um_tasks_shared((struct um_tasks *)&core->tasks);
+    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
 /* Whether there is a message, or work without a place. relaxed: whoever takes it acquires */

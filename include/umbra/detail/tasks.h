@@ -40,28 +40,25 @@ UM_LINKONCE bool um_core_call_another(struct umbra_core *core)
     return idle != 0;
 }
 
-/* O1, O3, O4 for what is shared already: who was called for it may have got other work, or nobody
- * was, when the owner took its own. */
-UM_LINKONCE void um_core_call_again(struct umbra_core *core)
-{
-    um_tasks_answer(&core->tasks);
-    if (um_core_call_another(core))
-        um_tasks_ask(&core->tasks);
-}
-
-/* Somebody has asked, and there is a private task: O1 to O4 of task_protocol.h. */
-UM_LINKONCE void um_core_share(struct umbra_core *core)
+/* Shares private tasks, of which there are some, while none are shared: O2. */
+UM_INLINE void um_core_publish(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
 
-    if (um_tasks_shared(&core->tasks)) {
-        um_core_call_again(core);
-        return;
-    }
     if (!um_atomic_load(&runtime->tasking, relaxed))    /* only ever set */
         um_atomic_store(&runtime->tasking, 1, relaxed); /* a hint, but to those who are called */
-    um_tasks_answer(&core->tasks);
     um_tasks_publish(&core->tasks);
+}
+
+/*
+ * Somebody has asked, and there are tasks: O1 to O4 of task_protocol.h. Those that are shared already
+ * are enough; but who was called for them may have got other work, or nobody was.
+ */
+UM_LINKONCE void um_core_share(struct umbra_core *core)
+{
+    um_tasks_answer(&core->tasks);
+    if (um_tasks_some(&core->tasks) && !um_tasks_shared(&core->tasks))
+        um_core_publish(core);
     if (um_core_call_another(core))
         um_tasks_ask(&core->tasks);
 }
@@ -74,10 +71,10 @@ UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
     struct umbra_task *task = um_tasks_steal(&core->tasks);
 
     while (!task && um_tasks_some(&core->tasks)) {
-        um_tasks_publish(&core->tasks);
+        um_core_publish(core);
         task = um_tasks_steal(&core->tasks);
-        if (um_tasks_asked(&core->tasks) && um_tasks_shared(&core->tasks))
-            um_core_call_again(core);
+        if (um_tasks_asked(&core->tasks) && um_core_has_tasks(core))
+            um_core_share(core);
     }
     return task;
 }
@@ -191,7 +188,7 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
         return false;
     if (um_pool_take(core, core, 0, &fiber) != 0) {
         core->starved = true;
-        if (um_tasks_some(&core->tasks) || um_tasks_shared(&core->tasks))
+        if (um_core_has_tasks(core))
             um_core_share(core); /* others may have memory */
         return false;
     }
