@@ -4,8 +4,9 @@
  *
  * Each scenario: workers that take values from each other's queues and wait when there are none, as
  * um_worker_main() does, and a source that queues some, and is complete. Values are worth more
- * values, which their worker queues. Checked: the step ends, once, when everything is done and not
- * before; no worker waits while something is queued.
+ * values, which their worker queues. Somebody outside may stop the step. Checked: the step ends,
+ * once, when everything is done and not before; no worker waits while something is queued; a step
+ * that was stopped ends, begins nothing afterwards, and loses no value.
  */
 #include "checker.hpp"
 
@@ -30,13 +31,16 @@ template <class P> struct house : world, receiver {
     mail_core<P> core[WORKERS];
     rl::mutex lock;
     rl::var<int> overs; /* under the lock */
+    rl::var<int> over;  /* whoever begins a value reads it: ordered before or after by the step */
     um_atomic_u32 end;  /* told to all when the step is over */
     int worth;          /* values that are to be done, in all */
     int done;
+    bool stops; /* somebody stops the step */
 
-    house(int worth_)
+    house(int worth_, bool stops_)
     {
         worth = worth_;
+        stops = stops_;
         done = 0;
         um_atomic_store(&step.activity, WORKERS + 1, relaxed);
         um_atomic_store(&step.asking[0], 0, relaxed);
@@ -45,6 +49,7 @@ template <class P> struct house : world, receiver {
         um_atomic_store(&step.nobody.judging, 0, relaxed);
         um_atomic_store(&end, 0, relaxed);
         um_plain_write(overs, 0);
+        um_plain_write(over, 0);
         for (int i = 0; i < WORKERS; i++) {
             um_plain_write(stock[i].count, 0);
             um_atomic_store(&stock[i].some, 0, relaxed);
@@ -108,12 +113,16 @@ template <class P> struct house : world, receiver {
 
     bool work(int self)
     {
-        int value = take(self);
+        int value;
 
+        if (P::um_step_stopped(&step))
+            return false;
+        value = take(self);
         if (value < 0)
             value = take(1 - self);
         if (value < 0)
             return false;
+        RL_ASSERT(um_plain_read(over) == 0);
         if (value > 1)
             put(self, value - 1);
         done++;
@@ -123,16 +132,17 @@ template <class P> struct house : world, receiver {
     /* As um_dispatch_judge(). */
     void judge()
     {
-        bool over;
+        bool last;
 
         lock.lock($);
-        over = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
-        if (over) {
-            RL_ASSERT(done == worth);
+        last = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
+        if (last) {
+            RL_ASSERT(stops || done == worth);
             um_plain_write(overs, 1);
+            um_plain_write(over, 1);
         }
         lock.unlock($);
-        if (!over)
+        if (!last)
             return;
         um_atomic_store(&end, 1, relaxed);
         for (int i = 0; i < WORKERS; i++)
@@ -148,22 +158,39 @@ template <class P> struct house : world, receiver {
                 continue;
             if (P::um_step_leave(&step))
                 judge();
-            core[self].wait();
-            core[self].take(this);
-            P::um_step_enter(&step);
-            P::um_step_unask(&step, (unsigned)self);
+            wait(self);
         }
+    }
+
+    /* Until its request is answered. */
+    void wait(int self)
+    {
+        core[self].wait();
+        core[self].take(this);
+        P::um_step_enter(&step);
+        P::um_step_unask(&step, (unsigned)self);
+    }
+
+    /* What the values left in a queue are worth. */
+    int left(int worker)
+    {
+        int sum = 0;
+
+        for (int i = 0; i < um_plain_read(stock[worker].count); i++)
+            sum += um_plain_read(stock[worker].values[i]);
+        return sum;
     }
 
     void after()
     {
-        RL_ASSERT(done == worth && um_plain_read(overs) == 1);
+        RL_ASSERT(done + left(0) + left(1) == worth && um_plain_read(overs) == 1);
+        RL_ASSERT(stops || done == worth);
     }
 };
 
 /* Two workers and a source of so many values, each worth so much; queued near one, or both. */
-template <class P, int Values, int Worth> struct stepping : house<P> {
-    stepping() : house<P>(Values * Worth)
+template <class P, int Values, int Worth, bool Stops = false> struct stepping : house<P> {
+    stepping() : house<P>(Values * Worth, Stops)
     {
     }
 
@@ -173,10 +200,37 @@ template <class P, int Values, int Worth> struct stepping : house<P> {
             this->run_worker(index);
             return;
         }
+        if (index > WORKERS) {
+            P::um_step_stop(&this->step, 1);
+            return;
+        }
         for (int i = 0; i < Values; i++)
             this->put(i % WORKERS, Worth);
         if (P::um_step_leave(&this->step))
             this->judge();
+    }
+};
+
+/* A value for a worker that has asked, and somebody who stops the step; nobody else is active. */
+template <class P> struct stopping : house<P> {
+    stopping() : house<P>(1, true)
+    {
+        um_atomic_store(&this->step.activity, 1, relaxed);
+        um_atomic_store(&this->step.asking[0], 1, relaxed);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            this->wait(0);
+            this->run_worker(0);
+        } else if (index == 1) {
+            this->put(0, 1);
+            if (P::um_step_leave(&this->step))
+                this->judge();
+        } else {
+            P::um_step_stop(&this->step, 1);
+        }
     }
 };
 
@@ -189,6 +243,10 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"one that adds another", make_world<stepping<P, 1, 2>>, 3, 0, false, 1, 100000},
         {"two values", make_world<stepping<P, 2, 1>>, 3, 0, false, 0, 100000},
         {"two that add others", make_world<stepping<P, 2, 2>>, 3, 0, false, 0, 100000},
+        {"an answer, and stopped", make_world<stopping<P>>, 3, 0, false, 3, 100000},
+        {"one, and stopped", make_world<stepping<P, 1, 1, true>>, 4, 0, false, 0, 100000},
+        {"two that add others, and stopped", make_world<stepping<P, 2, 2, true>>, 4, 0, false, 0,
+         100000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

@@ -112,7 +112,7 @@ UM_INLINE enum um_ahead um_ahead_look(const struct um_ahead_leader *leader,
     if (at == UM_AHEAD_END)
         return UM_AHEAD_ENDED;
     if (*item < at) {
-        if (!um_ahead_skip(leader, helper, at, item, place ? &there : 0))
+        if (!um_ahead_skip(leader, helper, at, item, place ? &there : NULL))
             return UM_AHEAD_WAIT;
         if (place)
             *place = there;

@@ -214,11 +214,6 @@ UM_LINKONCE void um_dispatch_judge(struct umbra_dispatch *dispatch)
     pthread_mutex_unlock(&dispatch->lock);
 }
 
-UM_LINKONCE void um_dispatch_stop(struct umbra_dispatch *dispatch, int error)
-{
-    um_step_stop(&dispatch->step, error);
-}
-
 /* Something was queued: wakes a worker that has asked. Whether there was one. */
 UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
 {
@@ -256,7 +251,7 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker)
         if (error != 0) {
             for (; i < count; i++)
                 worker->left[worker->left_count++] = items[i];
-            um_dispatch_stop(dispatch, error);
+            um_step_stop(&dispatch->step, error);
             return false;
         }
     }
@@ -301,14 +296,14 @@ UM_LINKONCE void *um_worker_main(void *arg)
         if (worker->scratch)
             memset(worker->scratch, 0, bytes); /* on the node of who touches it first */
         else
-            um_dispatch_stop(dispatch, -ENOMEM);
+            um_step_stop(&dispatch->step, -ENOMEM);
     }
     while (!um_atomic_load(&dispatch->ending, acquire)) { /* pairs with um_dispatch_end_workers() */
         while (um_worker_next(worker, &value)) {
             int error = worker->fn(worker, value, dispatch->arg);
 
             if (UM_UNLIKELY(error != 0))
-                um_dispatch_stop(dispatch, error);
+                um_step_stop(&dispatch->step, error);
             umbra_yield();
         }
         um_worker_ask(worker);
@@ -552,7 +547,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
 
 UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
 {
-    um_dispatch_stop(dispatch, -ECANCELED);
+    um_step_stop(&dispatch->step, -ECANCELED);
 }
 
 UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
