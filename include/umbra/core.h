@@ -23,9 +23,9 @@
  * Each core has a thread of its own, bound to it; the thread that starts the runtime is none of
  * them. A core runs the fibers of its ready queue (umbra/fiber.h) one after the other, and what
  * comes through its inbox: fibers from other cores, and its own that others woke. One with nothing
- * to do takes a fiber that was spawned without a place, the oldest first, or a task
- * (umbra/task.h); else it waits, first
- * spinning, then with the processor's monitor, then in the kernel (umbra/wait.h).
+ * to do takes a fiber that was spawned without a place, the oldest first, or a task (umbra/task.h);
+ * else it waits, first spinning, then with the processor's monitor, then in the kernel
+ * (umbra/wait.h).
  *
  * Core states, after the paper's:
  *

@@ -68,12 +68,7 @@ UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
  */
 UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int last)
 {
-    const char *ahead = (const char *)fiber->ahead;
-
-    if (!ahead)
-        return;
-    for (int line = first; line <= last; line++)
-        um_arch_prefetch_write(ahead + (ptrdiff_t)line * 64);
+    um_fiber_fetch(fiber->ahead, first, last);
 }
 
 /* The size class of a stack of at least so many bytes; 0 bytes: the runtime's size. -EINVAL. */
