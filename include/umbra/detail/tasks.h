@@ -73,9 +73,9 @@ UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
     while (!task && um_tasks_some(&core->tasks)) {
         um_core_publish(core);
         task = um_tasks_steal(&core->tasks);
-        if (um_tasks_asked(&core->tasks) && um_core_has_tasks(core))
-            um_core_share(core);
     }
+    if (um_tasks_asked(&core->tasks) && um_core_has_tasks(core))
+        um_core_share(core);
     return task;
 }
 
