@@ -73,4 +73,13 @@ struct blocks blocks_of(const struct body *body, const size_t edge[3]);
 /* The one of that number: x counts fastest, then y. */
 struct box blocks_box(const struct blocks *blocks, size_t number);
 
+/* The block of that number, from what it is after `step` steps to one more. */
+static inline void body_sweep_block(const struct body *body, const struct blocks *blocks,
+                                    size_t step, size_t number)
+{
+    struct box box = blocks_box(blocks, number);
+
+    body_sweep(body, body_after(body, step), body_after(body, step + 1), &box);
+}
+
 #endif

@@ -20,12 +20,8 @@ static int sweep_blocks(struct umbra_worker *worker, struct umbra_value value, v
     const struct job *job = arg;
 
     (void)worker;
-    for (size_t number = value.begin; number < value.end; number++) {
-        struct box box = blocks_box(&job->blocks, number);
-
-        body_sweep(job->body, body_after(job->body, job->step),
-                   body_after(job->body, job->step + 1), &box);
-    }
+    for (size_t number = value.begin; number < value.end; number++)
+        body_sweep_block(job->body, &job->blocks, job->step, number);
     return 0;
 }
 

@@ -2,14 +2,6 @@
 /* One parallel region for all steps; the end of a step's loop is its barrier. */
 #include "variants.h"
 
-static void sweep_block(const struct body *body, const struct blocks *blocks, size_t step,
-                        size_t number)
-{
-    struct box box = blocks_box(blocks, number);
-
-    body_sweep(body, body_after(body, step), body_after(body, step + 1), &box);
-}
-
 int spread_openmp_static(struct body *body, struct setting *setting)
 {
     struct blocks blocks = blocks_of(body, setting->edge);
@@ -18,7 +10,7 @@ int spread_openmp_static(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp for schedule(static)
         for (size_t number = 0; number < blocks.all; number++)
-            sweep_block(body, &blocks, step, number);
+            body_sweep_block(body, &blocks, step, number);
     }
     return 0;
 }
@@ -31,7 +23,7 @@ int spread_openmp_dynamic(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp for schedule(dynamic, 1)
         for (size_t number = 0; number < blocks.all; number++)
-            sweep_block(body, &blocks, step, number);
+            body_sweep_block(body, &blocks, step, number);
     }
     return 0;
 }
@@ -44,7 +36,7 @@ int spread_openmp_guided(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp for schedule(guided)
         for (size_t number = 0; number < blocks.all; number++)
-            sweep_block(body, &blocks, step, number);
+            body_sweep_block(body, &blocks, step, number);
     }
     return 0;
 }
@@ -58,7 +50,7 @@ int spread_openmp_tasks(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
         for (size_t number = 0; number < blocks.all; number++) {
 #pragma omp task firstprivate(step, number) shared(blocks)
-            sweep_block(body, &blocks, step, number);
+            body_sweep_block(body, &blocks, step, number);
         }
 #pragma omp taskwait
     }

@@ -31,10 +31,8 @@ static void sweep_block(struct umbra_message *message, void *arg)
 {
     struct job *job = arg;
     const struct block *block = UMBRA_MESSAGE_AS(struct block, message);
-    struct box box = blocks_box(&job->blocks, block->number);
 
-    body_sweep(job->body, body_after(job->body, job->step), body_after(job->body, job->step + 1),
-               &box);
+    body_sweep_block(job->body, &job->blocks, job->step, block->number);
     umbra_port_post(&job->gathered, message);
 }
 

@@ -24,12 +24,8 @@ extern "C" int spread_tbb(struct body *body, struct setting *setting)
                 tbb::parallel_for(
                     tbb::blocked_range<size_t>(0, blocks.all),
                     [&](const tbb::blocked_range<size_t> &some) {
-                        for (size_t number = some.begin(); number < some.end(); number++) {
-                            const struct box box = blocks_box(&blocks, number);
-
-                            body_sweep(body, body_after(body, step), body_after(body, step + 1),
-                                       &box);
-                        }
+                        for (size_t number = some.begin(); number < some.end(); number++)
+                            body_sweep_block(body, &blocks, step, number);
                     },
                     same_again);
         });
