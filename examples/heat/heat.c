@@ -4,19 +4,22 @@
  * far it is from what the mathematics says.
  *
  *     heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]] [--processors P]
- *          [--rounds R] [--picture FILE.png]
+ *          [--rounds R] [--picture FILE.png] [--taken N]
  *
  * A SIZE is one number, or three: 100 or 200x100x50. The ways take turns, round by round; times are
- * medians. Exit status: 0; 1 if a result was wrong or something could not be had; 2 for a bad
+ * medians. With --taken another program uses a processor, the first being 0, while the second half of
+ * the steps is done. Exit status: 0; 1 if a result was wrong or something could not be had; 2 for a bad
  * argument.
  */
 #define _GNU_SOURCE
 #include "picture.h"
 #include "size.h"
+#include "taker.h"
 #include "variants.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +32,22 @@
 #define ROUNDS_MOST 10000
 #define ERROR_MOST 1e-12
 
+/* What is measured of a way, in each round. */
+enum {
+    STEP, /* milliseconds a step */
+    BEFORE,
+    AFTER,  /* the same of the steps in each half */
+    SLOWER, /* AFTER / BEFORE */
+    LOST,   /* the share of all processors' time in the second half that others were given */
+    MEASURES
+};
+
 static struct variant {
     const char *name;
     spread_fn *spread;
     const char *about;
     bool shown;
-    double *ms; /* a step; one a round */
+    double *measured[MEASURES]; /* one a round */
     double error;
     size_t bytes; /* of all arrays */
 } variants[] = {
@@ -67,6 +80,7 @@ struct options {
     size_t nodes[3];
     size_t rounds;
     const char *picture; /* a file, or NULL */
+    int taken;           /* a processor, or -1 */
     struct setting setting;
 };
 
@@ -93,6 +107,21 @@ static void size_of(const char *what, const char *text, size_t size[3])
     }
 }
 
+/* As the system numbers it. */
+static int processor_of(const char *what, const char *text)
+{
+    size_t left = number_of(what, text, 0, CPU_SETSIZE - 1);
+    cpu_set_t here;
+
+    CPU_ZERO(&here);
+    sched_getaffinity(0, sizeof(here), &here);
+    for (size_t processor = 0; processor < CPU_SETSIZE; processor++)
+        if (CPU_ISSET(processor, &here) && left-- == 0)
+            return (int)processor;
+    fprintf(stderr, "heat: %s: this program may not use so many processors: '%s'\n", what, text);
+    exit(2);
+}
+
 static void show_only(char *names)
 {
     for (size_t v = 0; v < VARIANTS; v++)
@@ -114,13 +143,15 @@ static void usage(void)
 {
     printf(
         "usage: heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]]\n"
-        "            [--processors P] [--rounds R] [--picture FILE.png]\n"
+        "            [--processors P] [--rounds R] [--picture FILE.png] [--taken N]\n"
         "  --nodes SIZE    of the body, 100 (so many in each direction) by default, or 90x60x30\n"
         "  --block SIZE    nodes of a block, the same, 100x10x5 by default\n"
         "  --steps N       of time, 100 by default\n"
         "  --processors P  to use; all by default\n"
         "  --rounds R      3 by default\n"
-        "  --picture FILE  where to draw the plane in the middle, at the end\n");
+        "  --picture FILE  where to draw the plane in the middle, at the end\n"
+        "  --taken N       another program uses a processor in the second half of the steps: 0 is\n"
+        "                  the first that this program may use\n");
     for (size_t v = 0; v < VARIANTS; v++)
         printf("  %-20s  %s\n", variants[v].name, variants[v].about);
     exit(0);
@@ -150,6 +181,9 @@ static void read_option(int option, struct options *options)
     case 'i':
         options->picture = optarg;
         break;
+    case 't':
+        options->taken = processor_of("--taken", optarg);
+        break;
     case 'h':
         usage();
         break;
@@ -161,15 +195,11 @@ static void read_option(int option, struct options *options)
 static void read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"block", required_argument, NULL, 'b'},
-        {"steps", required_argument, NULL, 's'},
-        {"only", required_argument, NULL, 'o'},
-        {"rounds", required_argument, NULL, 'r'},
-        {"processors", required_argument, NULL, 'p'},
-        {"picture", required_argument, NULL, 'i'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"nodes", required_argument, NULL, 'n'},   {"block", required_argument, NULL, 'b'},
+        {"steps", required_argument, NULL, 's'},   {"only", required_argument, NULL, 'o'},
+        {"rounds", required_argument, NULL, 'r'},  {"processors", required_argument, NULL, 'p'},
+        {"picture", required_argument, NULL, 'i'}, {"taken", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -181,30 +211,104 @@ static void read_options(int argc, char **argv, struct options *options)
         fprintf(stderr, "heat: not an option: '%s'\n", argv[optind]);
         exit(2);
     }
+    if (options->taken >= 0 && options->setting.steps < 2) {
+        fprintf(stderr, "heat: --steps: --taken needs 2 or more: '%zu'\n", options->setting.steps);
+        exit(2);
+    }
 }
 
 /* ---- measuring: functions give an exit status, and what failed has been said ---- */
 
-/* One way, once. */
-static int run(struct variant *variant, struct body *body, struct setting *setting, size_t round)
+/* One way, once. 0 or a negative errno. */
+static int spread(struct variant *variant, struct body *body, struct setting *setting)
 {
     uint64_t begin;
     int error;
 
     body_heat(body);
     setting->ms = 0;
+    setting_at(setting, BEGUN);
     begin = umbra_now_ns();
     error = variant->spread(body, setting);
+    if (error || setting->ms != 0)
+        return error;
+    setting->ms = (double)(umbra_now_ns() - begin) / 1e6;
+    setting_at(setting, DONE);
+    setting->error = body_error(body, setting->steps);
+    setting->bytes = body_bytes(body);
+    return 0;
+}
+
+/* A run whose second half another program disturbs. */
+struct halves {
+    struct taker taker;
+    struct {
+        uint64_t ns;
+        double taken_ms; /* what the other program has got */
+    } at[MOMENTS];
+};
+
+static void note(enum moment moment, void *arg)
+{
+    struct halves *halves = arg;
+
+    if (moment == HALF_WAY)
+        taker_begin(&halves->taker);
+    halves->at[moment].taken_ms = taker_ms(&halves->taker);
+    halves->at[moment].ns = umbra_now_ns();
+}
+
+/* Milliseconds of the half that ended then. */
+static double half_ms(const struct halves *halves, enum moment end)
+{
+    return (double)(halves->at[end].ns - halves->at[end - 1].ns) / 1e6;
+}
+
+static void note_halves(struct variant *variant, const struct halves *halves,
+                        const struct setting *setting, size_t round)
+{
+    double first = (double)(setting->steps / 2), second = (double)setting->steps - first;
+    double before = half_ms(halves, HALF_WAY) / first, after = half_ms(halves, DONE) / second;
+
+    variant->measured[BEFORE][round] = before;
+    variant->measured[AFTER][round] = after;
+    variant->measured[SLOWER][round] = after / before;
+    variant->measured[LOST][round] = (halves->at[DONE].taken_ms - halves->at[HALF_WAY].taken_ms) /
+                                     (half_ms(halves, DONE) * (double)setting->processors);
+}
+
+static int spread_in_halves(struct variant *variant, struct body *body, struct setting *setting,
+                            int taken, size_t round)
+{
+    struct halves halves = {.at = {{0}}};
+    int error = taker_create(&halves.taker, taken);
+
+    if (error)
+        return error;
+    setting->at = note;
+    setting->at_arg = &halves;
+    error = spread(variant, body, setting);
+    setting->at = NULL;
+    if (!error)
+        note_halves(variant, &halves, setting, round);
+    taker_destroy(&halves.taker);
+    return error;
+}
+
+static int run(struct variant *variant, struct body *body, struct options *options, size_t round)
+{
+    struct setting *setting = &options->setting;
+    int error;
+
+    if (options->taken >= 0)
+        error = spread_in_halves(variant, body, setting, options->taken, round);
+    else
+        error = spread(variant, body, setting);
     if (error) {
         fprintf(stderr, "heat: %s: %s\n", variant->name, strerror(-error));
         return 1;
     }
-    if (setting->ms == 0) {
-        setting->ms = (double)(umbra_now_ns() - begin) / 1e6;
-        setting->error = body_error(body, setting->steps);
-        setting->bytes = body_bytes(body);
-    }
-    variant->ms[round] = setting->ms / (double)(setting->steps ? setting->steps : 1);
+    variant->measured[STEP][round] = setting->ms / (double)(setting->steps ? setting->steps : 1);
     variant->bytes = setting->bytes;
     variant->error = setting->error > variant->error ? setting->error : variant->error;
     if (!(setting->error < ERROR_MOST)) {
@@ -228,6 +332,36 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
+static void report_steps(size_t rounds)
+{
+    printf("%-20s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
+    for (size_t v = 0; v < VARIANTS; v++)
+        if (variants[v].shown)
+            printf("%-20s %14.4f %14.2f %10.1e\n", variants[v].name,
+                   median(variants[v].measured[STEP], rounds), (double)variants[v].bytes / 1e6,
+                   variants[v].error);
+}
+
+/* Who needs k times as long has lost 1 - 1/k of its speed. */
+static void report_halves(const struct options *options)
+{
+    printf("another program uses processor %d from step %zu on\n"
+           "lost: time it got, of all processors' time meanwhile; speed lost: 1 - before / after\n",
+           options->taken, options->setting.steps / 2);
+    printf("%-20s %14s %14s %8s %8s %11s\n", "", "before, ms", "after, ms", "slower", "lost",
+           "speed lost");
+    for (size_t v = 0; v < VARIANTS; v++) {
+        double value[MEASURES];
+
+        if (!variants[v].shown)
+            continue;
+        for (int m = BEFORE; m < MEASURES; m++)
+            value[m] = median(variants[v].measured[m], options->rounds);
+        printf("%-20s %14.4f %14.4f %7.2fx %7.1f%% %10.1f%%\n", variants[v].name, value[BEFORE],
+               value[AFTER], value[SLOWER], 100 * value[LOST], 100 * (1 - 1 / value[SLOWER]));
+    }
+}
+
 static void report(const struct options *options, const struct body *body)
 {
     struct blocks blocks = blocks_of(body, options->setting.edge);
@@ -237,17 +371,15 @@ static void report(const struct options *options, const struct body *body)
            body->nodes[X], body->nodes[Y], body->nodes[Z], blocks.all, blocks.edge[X],
            blocks.edge[Y], blocks.edge[Z], options->setting.steps, options->setting.processors,
            options->rounds);
-    printf("%-20s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
-    for (size_t v = 0; v < VARIANTS; v++)
-        if (variants[v].shown)
-            printf("%-20s %14.4f %14.2f %10.1e\n", variants[v].name,
-                   median(variants[v].ms, options->rounds), (double)variants[v].bytes / 1e6,
-                   variants[v].error);
+    if (options->taken < 0)
+        report_steps(options->rounds);
+    else
+        report_halves(options);
 }
 
 static int measure(struct options *options, struct body *body)
 {
-    double *times = calloc(VARIANTS * options->rounds, sizeof(*times));
+    double *times = calloc(VARIANTS * MEASURES * options->rounds, sizeof(*times));
     int status = 0;
 
     if (!times) {
@@ -255,11 +387,12 @@ static int measure(struct options *options, struct body *body)
         return 1;
     }
     for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].ms = times + v * options->rounds;
+        for (size_t m = 0; m < MEASURES; m++)
+            variants[v].measured[m] = times + (v * MEASURES + m) * options->rounds;
     for (size_t round = 0; round < options->rounds && status == 0; round++)
         for (size_t v = 0; v < VARIANTS && status == 0; v++)
             if (variants[v].shown)
-                status = run(&variants[v], body, &options->setting, round);
+                status = run(&variants[v], body, options, round);
     if (status == 0)
         report(options, body);
     free(times);
@@ -302,8 +435,10 @@ static size_t processors_here(void)
 
 int main(int argc, char **argv)
 {
-    struct options options = {
-        .nodes = {100, 100, 100}, .rounds = 3, .setting = {.steps = 100, .edge = {100, 10, 5}}};
+    struct options options = {.nodes = {100, 100, 100},
+                              .rounds = 3,
+                              .taken = -1,
+                              .setting = {.steps = 100, .edge = {100, 10, 5}}};
     struct body body;
     FILE *picture;
     int status;

@@ -3,16 +3,19 @@
  * The same steps with MPI: each rank has some planes of the body in memory of its own, with a copy
  * of its neighbours' nearest planes that is sent anew at each step.
  *
- *     mpiexec -n RANKS heat-mpi NODES STEPS
+ *     mpiexec -n RANKS heat-mpi NODES STEPS [moments]
  *
  * NODES is one number, or three: 100 or 200x100x50. Rank 0 prints the milliseconds that the steps
- * took, the largest error, and the bytes of all ranks' arrays. Exit status: 0; 1 if something could
+ * took, the largest error, and the bytes of all ranks' arrays; before that, if asked for, a line
+ * when the steps begin, are half done and done. Exit status: 0; 1 if something could
  * not be had; 2 for a bad argument.
  */
 #include "body.h"
 #include "size.h"
+#include "variants.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <mpi.h>
 
@@ -51,20 +54,32 @@ static void exchange(double *now)
     MPI_Waitall(4, all, done);
 }
 
-static double steps_ms(size_t steps)
+/* Says when it is. Rank 0. */
+static void say(enum moment moment, void *arg)
+{
+    (void)arg;
+    printf("moment %u\n", (unsigned)moment);
+    fflush(stdout);
+}
+
+static double steps_ms(const struct setting *setting)
 {
     struct box all = body_box(&part.body);
-    double begin;
+    double begin, end;
 
     MPI_Barrier(MPI_COMM_WORLD);
+    setting_at(setting, BEGUN);
     begin = MPI_Wtime();
-    for (size_t step = 0; step < steps; step++) {
+    for (size_t step = 0; step < setting->steps; step++) {
+        setting_step(setting, step);
         exchange(body_after(&part.body, step));
         body_sweep(&part.body, body_after(&part.body, step), body_after(&part.body, step + 1),
                    &all);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    return (MPI_Wtime() - begin) * 1e3;
+    end = MPI_Wtime();
+    setting_at(setting, DONE);
+    return (end - begin) * 1e3;
 }
 
 static void report(double ms, size_t steps)
@@ -82,32 +97,35 @@ static void report(double ms, size_t steps)
 }
 
 /* The arguments, or what to say of them. */
-static const char *read_arguments(int argc, char **argv, size_t nodes[3], size_t *steps)
+static const char *read_arguments(int argc, char **argv, size_t nodes[3], struct setting *setting)
 {
     char *end;
-    int ranks;
+    int rank, ranks;
 
-    if (argc != 3)
-        return "usage: heat-mpi NODES STEPS";
+    if (argc != 3 && (argc != 4 || strcmp(argv[3], "moments") != 0))
+        return "usage: heat-mpi NODES STEPS [moments]";
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    setting->at = argc == 4 && rank == 0 ? say : NULL;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!size_read(argv[1], nodes) || nodes[Z] < (size_t)ranks || nodes[X] > 30000 ||
         nodes[Y] > 30000)
         return "heat-mpi: not a number of nodes, with a plane for each rank";
-    *steps = strtoul(argv[2], &end, 10);
-    return *end || *argv[2] < '0' || *argv[2] > '9' || *steps > STEPS_MOST
+    setting->steps = strtoul(argv[2], &end, 10);
+    return *end || *argv[2] < '0' || *argv[2] > '9' || setting->steps > STEPS_MOST
                ? "heat-mpi: not a number of steps"
                : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    size_t nodes[3], steps;
+    struct setting setting = {.at = NULL};
+    size_t nodes[3];
     const char *problem;
     int rank, error, worst;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    problem = read_arguments(argc, argv, nodes, &steps);
+    problem = read_arguments(argc, argv, nodes, &setting);
     if (problem) {
         if (rank == 0)
             fprintf(stderr, "%s\n", problem);
@@ -119,7 +137,7 @@ int main(int argc, char **argv)
     if (worst == 0) {
         body_heat(&part.body);
         exchange(part.body.array[0]);
-        report(steps_ms(steps), steps);
+        report(steps_ms(&setting), setting.steps);
     } else if (rank == 0) {
         fprintf(stderr, "heat-mpi: not enough memory: '%s'\n", argv[1]);
     }

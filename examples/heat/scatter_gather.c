@@ -55,6 +55,7 @@ static void *all_steps(void *arg)
     if (job->error)
         return NULL;
     while (job->step < job->setting->steps && !job->error) {
+        setting_step(job->setting, job->step);
         job->error = one_step(job);
         job->step++;
     }

@@ -20,7 +20,8 @@ extern "C" int spread_tbb(struct body *body, struct setting *setting)
         tbb::affinity_partitioner same_again;
 
         arena.execute([&] {
-            for (size_t step = 0; step < setting->steps; step++)
+            for (size_t step = 0; step < setting->steps; step++) {
+                setting_step(setting, step);
                 tbb::parallel_for(
                     tbb::blocked_range<size_t>(0, blocks.all),
                     [&](const tbb::blocked_range<size_t> &some) {
@@ -28,6 +29,7 @@ extern "C" int spread_tbb(struct body *body, struct setting *setting)
                             body_sweep_block(body, &blocks, step, number);
                     },
                     same_again);
+            }
         });
     } catch (const std::bad_alloc &) {
         return -ENOMEM;

@@ -5,6 +5,9 @@
 
 #include "body.h"
 
+/* Of a run, for whoever measures its parts. */
+enum moment { BEGUN, HALF_WAY, DONE, MOMENTS };
+
 struct setting {
     size_t processors; /* to use */
     size_t steps;
@@ -13,7 +16,24 @@ struct setting {
     /* Of a way that measures itself: all steps' time, the largest error, bytes of all arrays. */
     double ms, error;
     size_t bytes;
+
+    /* Called at the moments, or NULL. A way of this process reports HALF_WAY alone. */
+    void (*at)(enum moment moment, void *arg);
+    void *at_arg;
 };
+
+static inline void setting_at(const struct setting *setting, enum moment moment)
+{
+    if (setting->at)
+        setting->at(moment, setting->at_arg);
+}
+
+/* One thread is about to begin a step, or has: the first half is behind it when it should be. */
+static inline void setting_step(const struct setting *setting, size_t step)
+{
+    if (step == setting->steps / 2)
+        setting_at(setting, HALF_WAY);
+}
 
 /* So many steps, from array 0 on (body_after()). 0 or a negative errno. */
 typedef int spread_fn(struct body *body, struct setting *setting);
