@@ -46,7 +46,7 @@ int body_create_part(struct body *body, const size_t nodes[3], size_t first, siz
     *body = (struct body){.nodes = {nodes[X], nodes[Y], end - first},
                           .first = first,
                           .planes = nodes[Z],
-                          .rate = 0.125};
+                          .rate = BODY_RATE};
     body->row = LINE + whole_lines(nodes[X] + 1);
     body->plane = body->row * (nodes[Y] + 2);
     inside = LINE + body->row + body->plane;

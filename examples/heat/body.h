@@ -19,6 +19,8 @@ struct box {
     size_t first[3], end[3];
 };
 
+#define BODY_RATE 0.125
+
 struct body {
     size_t nodes[3];
     size_t first, planes; /* in z: which of how many planes these are, of a body in parts */

@@ -12,8 +12,8 @@
  * argument.
  */
 #define _GNU_SOURCE
+#include "arguments.h"
 #include "picture.h"
-#include "size.h"
 #include "taker.h"
 #include "variants.h"
 
@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include <umbra/cpu.h>
-#include <umbra/topology.h>
 
 #define STEPS_MOST 100000000
 #define ROUNDS_MOST 10000
@@ -86,31 +85,10 @@ struct options {
 
 /* ---- arguments ---- */
 
-static size_t number_of(const char *what, const char *text, size_t least, size_t most)
-{
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-
-    if (end == text || *end || *text == '-' || value < least || value > most) {
-        fprintf(stderr, "heat: %s: not a number from %zu to %zu: '%s'\n", what, least, most, text);
-        exit(2);
-    }
-    return (size_t)value;
-}
-
-static void size_of(const char *what, const char *text, size_t size[3])
-{
-    if (!size_read(text, size)) {
-        fprintf(stderr, "heat: %s: not a number from 1 to %d, or three: '%s'\n", what, SIZE_MOST,
-                text);
-        exit(2);
-    }
-}
-
 /* As the system numbers it. */
 static int processor_of(const char *what, const char *text)
 {
-    size_t left = number_of(what, text, 0, CPU_SETSIZE - 1);
+    size_t left = argument_number("heat", what, text, 0, CPU_SETSIZE - 1);
     cpu_set_t here;
 
     CPU_ZERO(&here);
@@ -161,22 +139,22 @@ static void read_option(int option, struct options *options)
 {
     switch (option) {
     case 'n':
-        size_of("--nodes", optarg, options->nodes);
+        argument_size("heat", "--nodes", optarg, options->nodes);
         break;
     case 'b':
-        size_of("--block", optarg, options->setting.edge);
+        argument_size("heat", "--block", optarg, options->setting.edge);
         break;
     case 's':
-        options->setting.steps = number_of("--steps", optarg, 0, STEPS_MOST);
+        options->setting.steps = argument_number("heat", "--steps", optarg, 0, STEPS_MOST);
         break;
     case 'o':
         show_only(optarg);
         break;
     case 'p':
-        options->setting.processors = number_of("--processors", optarg, 1, 1024);
+        options->setting.processors = argument_number("heat", "--processors", optarg, 1, 1024);
         break;
     case 'r':
-        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
+        options->rounds = argument_number("heat", "--rounds", optarg, 1, ROUNDS_MOST);
         break;
     case 'i':
         options->picture = optarg;
@@ -418,19 +396,6 @@ static int draw(const struct body *body, const struct options *options, FILE *pi
     if (error)
         fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(-error), options->picture);
     return error ? 1 : 0;
-}
-
-/* Processors that this process may use. */
-static size_t processors_here(void)
-{
-    struct umbra_topology *topology;
-    size_t count = 1;
-
-    if (umbra_topology_create(NULL, &topology) == 0) {
-        count = umbra_topology_cpus(topology);
-        umbra_topology_destroy(topology);
-    }
-    return count;
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A hot spot that spreads through a body, with blocks that are looked at more closely while the
+ * temperature changes steeply in them: so the number of a step's tasks changes from step to step,
+ * and is known when the step is over, not before. A worker that finds a block steep adds its pieces.
+ *
+ *     heat-adaptive [--nodes SIZE] [--block SIZE] [--bound B] [--steps N] [--processors P]
+ *
+ * A SIZE is one number, or three: 96 or 96x64x48; a block's are even. Says for the body as it is,
+ * for one with half the distance between nodes, and for the adaptive one, serially and with a
+ * dispatcher's workers: the time of a step, the largest error of the coarse nodes' values, the part
+ * of the heat that was lost or made, the least and the most tasks and fine blocks of a step.
+ *
+ * Exit status: 0; 1 if a result was wrong or something could not be had; 2 for a bad argument. Right
+ * is: the workers' result is the serial one, bit for bit; no heat is lost; the error is smaller than
+ * without fine blocks, if there were any, and else the same; with all blocks fine it is the fine
+ * body's.
+ */
+#define _GNU_SOURCE
+#include "adaptive.h"
+#include "arguments.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <umbra/core.h>
+#include <umbra/cpu.h>
+#include <umbra/dispatch.h>
+
+#define STEPS_MOST 100000
+#define PROCESSORS_MOST 1024
+#define ROUNDING 1e-12 /* of the hottest node, or of all heat */
+
+struct options {
+    size_t nodes[3], edge[3], steps, processors;
+    double bound;
+};
+
+/* Of all steps. */
+struct range {
+    size_t least, most;
+};
+
+struct result {
+    const char *name;
+    double ms, error, heat_lost;
+    double *means; /* of the coarse nodes, x fastest */
+    struct range tasks, fine;
+};
+
+enum { COARSE, FINE, SERIAL, WORKERS, RESULTS };
+
+/* ---- the ways ---- */
+
+static void range_add(struct range *range, size_t value)
+{
+    range->least = value < range->least ? value : range->least;
+    range->most = value > range->most ? value : range->most;
+}
+
+static void sweep_all(struct body *body, size_t steps)
+{
+    struct box all = body_box(body);
+
+    for (size_t step = 0; step < steps; step++) {
+        body_sweep(body, body_after(body, step), body_after(body, step + 1), &all);
+        body_mirror(body, body_after(body, step + 1), &all);
+    }
+}
+
+/* Gives how many tasks it was, or a negative errno. */
+static long serial_step(struct adaptive *adaptive, size_t step, void *scratch)
+{
+    long tasks = 0;
+
+    for (size_t number = 0; number < adaptive->blocks.all; number++) {
+        struct row rows[4];
+        int count, error = adaptive_block(adaptive, step, number, rows, &count);
+
+        if (error)
+            return error;
+        for (int r = 0; r < count; r++)
+            for (size_t piece = rows[r].begin; piece < rows[r].end; piece++, tasks++)
+                adaptive_piece(adaptive, step, piece, scratch);
+    }
+    for (size_t number = 0; number < adaptive->blocks.all; number++)
+        adaptive_mend(adaptive, step, number);
+    return tasks + 2 * (long)adaptive->blocks.all;
+}
+
+static int serial_steps(struct adaptive *adaptive, const struct options *options,
+                        struct result *result)
+{
+    void *scratch = aligned_alloc(UMBRA_CACHE_LINE, adaptive_scratch_bytes(adaptive));
+    long tasks = scratch ? 0 : -ENOMEM;
+
+    for (size_t step = 0; step < options->steps && tasks >= 0; step++) {
+        tasks = serial_step(adaptive, step, scratch);
+        range_add(&result->tasks, (size_t)tasks);
+        range_add(&result->fine, adaptive_fine_blocks(adaptive, step + 1));
+    }
+    free(scratch);
+    return tasks < 0 ? (int)tasks : 0;
+}
+
+/* Each worker counts for itself. */
+struct count {
+    _Alignas(UMBRA_CACHE_LINE) size_t tasks;
+};
+
+struct job {
+    struct adaptive *adaptive;
+    const struct options *options;
+    struct result *result;
+    struct count *counts; /* one a worker */
+    size_t step;
+    bool mending;
+    int error;
+};
+
+/* Values are numbers: of blocks, and behind these of pieces. */
+static int put_pieces(struct umbra_worker *worker, const struct job *job, const struct row *rows,
+                      int count)
+{
+    size_t behind = job->adaptive->blocks.all;
+    int error = 0;
+
+    for (int r = 0; r < count && !error; r++)
+        error = umbra_worker_range(worker, behind + rows[r].begin, behind + rows[r].end, 1);
+    return error;
+}
+
+static int one_task(struct umbra_worker *worker, const struct job *job, size_t number)
+{
+    struct row rows[4];
+    int count, error;
+
+    if (number >= job->adaptive->blocks.all) {
+        adaptive_piece(job->adaptive, job->step, number - job->adaptive->blocks.all,
+                       umbra_worker_scratch(worker));
+        return 0;
+    }
+    if (job->mending) {
+        adaptive_mend(job->adaptive, job->step, number);
+        return 0;
+    }
+    error = adaptive_block(job->adaptive, job->step, number, rows, &count);
+    return error ? error : put_pieces(worker, job, rows, count);
+}
+
+static int tasks_of(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    const struct job *job = arg;
+    int error = 0;
+
+    for (size_t number = value.begin; number < value.end && !error; number++) {
+        job->counts[umbra_worker_index(worker)].tasks++;
+        error = one_task(worker, job, number);
+    }
+    return error;
+}
+
+/* All blocks, and what comes of them. */
+static int all_blocks(struct umbra_dispatch *dispatch, const struct job *job)
+{
+    int error, failed;
+
+    umbra_dispatch_begin(dispatch);
+    error = umbra_dispatch_range(dispatch, 0, job->adaptive->blocks.all, 1);
+    failed = umbra_dispatch_end(dispatch);
+    return error ? error : failed;
+}
+
+static size_t counted(struct job *job, unsigned workers)
+{
+    size_t sum = 0;
+
+    for (unsigned w = 0; w < workers; w++) {
+        sum += job->counts[w].tasks;
+        job->counts[w].tasks = 0;
+    }
+    return sum;
+}
+
+static int workers_step(struct umbra_dispatch *dispatch, struct job *job)
+{
+    int error;
+
+    job->mending = false;
+    error = all_blocks(dispatch, job);
+    if (error)
+        return error;
+    job->mending = true;
+    error = all_blocks(dispatch, job);
+    range_add(&job->result->tasks, counted(job, umbra_dispatch_workers(dispatch)));
+    range_add(&job->result->fine, adaptive_fine_blocks(job->adaptive, job->step + 1));
+    return error;
+}
+
+static void *all_steps(void *arg)
+{
+    struct job *job = arg;
+    struct umbra_dispatch_options options = {
+        .fn = tasks_of, .arg = job, .scratch_bytes = adaptive_scratch_bytes(job->adaptive)};
+    struct umbra_dispatch *dispatch;
+
+    job->error = umbra_dispatch_create(NULL, &options, &dispatch);
+    if (job->error)
+        return NULL;
+    for (; job->step < job->options->steps && !job->error; job->step++)
+        job->error = workers_step(dispatch, job);
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+static int workers_steps(struct adaptive *adaptive, const struct options *options,
+                         struct result *result)
+{
+    static struct count counts[PROCESSORS_MOST];
+    struct umbra_options run = {.cores = (unsigned)options->processors, .oversubscribe = true};
+    struct job job = {.adaptive = adaptive, .options = options, .result = result, .counts = counts};
+    int error = umbra_run(&run, all_steps, &job);
+
+    return error ? error : job.error;
+}
+
+/* ---- results ---- */
+
+/* Row by row, so that few additions are of a small number to a large one. */
+static double heat_of(const struct body *body, const double *now)
+{
+    double sum = 0;
+
+    for (size_t z = 0; z < body->nodes[Z]; z++)
+        for (size_t y = 0; y < body->nodes[Y]; y++) {
+            double row = 0;
+
+            for (size_t x = 0; x < body->nodes[X]; x++)
+                row += now[body_at(body, x, y, z)];
+            sum += row;
+        }
+    return sum;
+}
+
+/* The values of coarse nodes, of a body with `closer` times as many in each direction, 1 or 2. */
+static int take_means(struct result *result, const struct body *body, const double *now,
+                      size_t closer, const struct options *options)
+{
+    const size_t *nodes = options->nodes;
+    double *mean = malloc(nodes[X] * nodes[Y] * nodes[Z] * sizeof(*mean));
+
+    result->means = mean;
+    if (!mean)
+        return -ENOMEM;
+    for (size_t z = 0; z < nodes[Z]; z++)
+        for (size_t y = 0; y < nodes[Y]; y++)
+            for (size_t x = 0; x < nodes[X]; x++)
+                *mean++ = closer == 1 ? now[body_at(body, x, y, z)]
+                                      : body_mean_of_8(body, now, 2 * x, 2 * y, 2 * z);
+    return 0;
+}
+
+/* Infinity if one is no number. */
+static double worst_of(double worst, double difference)
+{
+    return isnan(difference) ? INFINITY : fmax(worst, fabs(difference));
+}
+
+static double difference(const struct result *a, const struct result *b, const size_t nodes[3])
+{
+    double worst = 0;
+
+    for (size_t i = 0; i < nodes[X] * nodes[Y] * nodes[Z]; i++)
+        worst = worst_of(worst, a->means[i] - b->means[i]);
+    return worst;
+}
+
+static double error_of(const double *mean, const struct spot *exact, const size_t nodes[3])
+{
+    double worst = 0;
+
+    for (size_t z = 0; z < nodes[Z]; z++)
+        for (size_t y = 0; y < nodes[Y]; y++)
+            for (size_t x = 0; x < nodes[X]; x++)
+                worst = worst_of(worst, *mean++ - spot_at(exact, x, y, z));
+    return worst;
+}
+
+/* ---- measuring: functions give 0 or a negative errno ---- */
+
+static int run_body(const struct options *options, size_t closer, struct result *result)
+{
+    const size_t *n = options->nodes;
+    const size_t nodes[] = {closer * n[X], closer * n[Y], closer * n[Z]};
+    size_t steps = closer * closer * options->steps;
+    struct body body;
+    struct spot spot;
+    uint64_t begin;
+    int error = body_create(&body, nodes);
+
+    if (error)
+        return error;
+    error = spot_create(&spot, n, closer, body.rate, 0);
+    if (!error) {
+        body_heat_spot(&body, &spot);
+        spot_destroy(&spot);
+        result->heat_lost = heat_of(&body, body.array[0]);
+        begin = umbra_now_ns();
+        sweep_all(&body, steps);
+        result->ms = (double)(umbra_now_ns() - begin) / 1e6;
+        result->heat_lost = fabs(heat_of(&body, body_after(&body, steps)) / result->heat_lost - 1);
+        error = take_means(result, &body, body_after(&body, steps), closer, options);
+    }
+    body_destroy(&body);
+    return error;
+}
+
+typedef int steps_fn(struct adaptive *adaptive, const struct options *options,
+                     struct result *result);
+
+static int run_adaptive(struct adaptive *adaptive, const struct options *options, steps_fn *steps,
+                        struct result *result)
+{
+    struct body *body = &adaptive->coarse;
+    uint64_t begin;
+    double heat;
+    int error = adaptive_heat_spot(adaptive);
+
+    if (error)
+        return error;
+    result->tasks = result->fine = (struct range){.least = SIZE_MAX};
+    heat = heat_of(body, body->array[0]);
+    begin = umbra_now_ns();
+    error = steps(adaptive, options, result);
+    result->ms = (double)(umbra_now_ns() - begin) / 1e6;
+    result->heat_lost = fabs(heat_of(body, body_after(body, options->steps)) / heat - 1);
+    return error ? error : take_means(result, body, body_after(body, options->steps), 1, options);
+}
+
+static int run_both(const struct options *options, struct result results[RESULTS], bool *same)
+{
+    struct adaptive serial, workers;
+    int error = adaptive_create(&serial, options->nodes, options->edge, options->bound);
+
+    if (error)
+        return error;
+    error = adaptive_create(&workers, options->nodes, options->edge, options->bound);
+    if (!error) {
+        error = run_adaptive(&serial, options, serial_steps, &results[SERIAL]);
+        if (!error)
+            error = run_adaptive(&workers, options, workers_steps, &results[WORKERS]);
+        *same = !error && adaptive_same(&serial, &workers, options->steps);
+        adaptive_destroy(&workers);
+    }
+    adaptive_destroy(&serial);
+    return error;
+}
+
+static int find_errors(const struct options *options, struct result results[RESULTS])
+{
+    struct spot exact;
+    int error = spot_create(&exact, options->nodes, 1, BODY_RATE, options->steps);
+
+    if (error)
+        return error;
+    for (int r = 0; r < RESULTS; r++)
+        results[r].error = error_of(results[r].means, &exact, options->nodes);
+    spot_destroy(&exact);
+    return 0;
+}
+
+/* What is wrong, or NULL. */
+static const char *problem_of(const struct options *options, const struct result results[RESULTS],
+                              bool same)
+{
+    const struct result *serial = &results[SERIAL], *workers = &results[WORKERS];
+
+    for (int r = 0; r < RESULTS; r++)
+        if (!(results[r].heat_lost < ROUNDING))
+            return "heat was lost";
+    if (!same)
+        return "the workers' result is not the serial one";
+    if (serial->tasks.least != workers->tasks.least || serial->tasks.most != workers->tasks.most)
+        return "the workers had not as many tasks";
+    if (options->bound == 0 && difference(serial, &results[FINE], options->nodes) > ROUNDING)
+        return "the result is not that of the fine body";
+    if (serial->fine.most == 0 && difference(serial, &results[COARSE], options->nodes) > ROUNDING)
+        return "the result is not that of the coarse body";
+    if (serial->fine.most > 0 && !(serial->error < results[COARSE].error))
+        return "fine blocks made the error no smaller";
+    return NULL;
+}
+
+static void report(const struct options *options, const struct result results[RESULTS])
+{
+    const size_t *nodes = options->nodes, *edge = options->edge;
+
+    printf(
+        "%zu x %zu x %zu nodes, blocks of %zu x %zu x %zu, bound %g, %zu steps, %zu processors\n",
+        nodes[X], nodes[Y], nodes[Z], edge[X], edge[Y], edge[Z], options->bound, options->steps,
+        options->processors);
+    printf("%-18s %12s %10s %10s %18s %14s\n", "", "a step, ms", "error", "heat lost",
+           "tasks a step", "fine blocks");
+    for (int r = 0; r < RESULTS; r++) {
+        const struct result *result = &results[r];
+
+        printf("%-18s %12.3f %10.2e %10.1e", result->name, result->ms / (double)options->steps,
+               result->error, result->heat_lost);
+        if (r >= SERIAL)
+            printf(" %8zu to %6zu %5zu to %5zu", result->tasks.least, result->tasks.most,
+                   result->fine.least, result->fine.most);
+        printf("\n");
+    }
+}
+
+static int measure(const struct options *options)
+{
+    struct result results[RESULTS] = {[COARSE] = {.name = "coarse"},
+                                      [FINE] = {.name = "fine"},
+                                      [SERIAL] = {.name = "adaptive"},
+                                      [WORKERS] = {.name = "adaptive, workers"}};
+    const char *problem = NULL;
+    bool same = false;
+    int error = run_body(options, 1, &results[COARSE]);
+
+    if (!error)
+        error = run_body(options, 2, &results[FINE]);
+    if (!error)
+        error = run_both(options, results, &same);
+    if (!error)
+        error = find_errors(options, results);
+    if (!error) {
+        report(options, results);
+        problem = problem_of(options, results, same);
+    }
+    if (error)
+        fprintf(stderr, "heat-adaptive: %s\n", strerror(-error));
+    else if (problem)
+        fprintf(stderr, "heat-adaptive: %s\n", problem);
+    for (int r = 0; r < RESULTS; r++)
+        free(results[r].means);
+    return error || problem ? 1 : 0;
+}
+
+/* ---- arguments ---- */
+
+static void read_block(const char *text, size_t edge[3])
+{
+    argument_size("heat-adaptive", "--block", text, edge);
+    if (edge[X] % 2 == 0 && edge[Y] % 2 == 0 && edge[Z] % 2 == 0)
+        return;
+    fprintf(stderr, "heat-adaptive: --block: not even: '%s'\n", text);
+    exit(2);
+}
+
+static double read_bound(const char *text)
+{
+    char *end;
+    double bound = strtod(text, &end);
+
+    if (end != text && *end == '\0' && bound >= 0)
+        return bound;
+    fprintf(stderr, "heat-adaptive: --bound: not a number from 0 on: '%s'\n", text);
+    exit(2);
+}
+
+static void usage(void)
+{
+    printf("usage: heat-adaptive [--nodes SIZE] [--block SIZE] [--bound B] [--steps N]\n"
+           "                     [--processors P]\n"
+           "  --nodes SIZE    of the coarse body, 64 (so many in each direction) by default\n"
+           "  --block SIZE    coarse nodes of a block, even, 8 by default\n"
+           "  --bound B       slope, from one node to the next, from which on a block is fine;\n"
+           "                  the hottest is 1 to begin with; 0.01 by default, 0 for all blocks\n"
+           "  --steps N       of time, 50 by default\n"
+           "  --processors P  to use; all by default\n");
+    exit(0);
+}
+
+static void read_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'n':
+        argument_size("heat-adaptive", "--nodes", optarg, options->nodes);
+        break;
+    case 'b':
+        read_block(optarg, options->edge);
+        break;
+    case 'u':
+        options->bound = read_bound(optarg);
+        break;
+    case 's':
+        options->steps = argument_number("heat-adaptive", "--steps", optarg, 1, STEPS_MOST);
+        break;
+    case 'p':
+        options->processors =
+            argument_number("heat-adaptive", "--processors", optarg, 1, PROCESSORS_MOST);
+        break;
+    case 'h':
+        usage();
+        break;
+    default:
+        exit(2);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"nodes", required_argument, NULL, 'n'},
+        {"block", required_argument, NULL, 'b'},
+        {"bound", required_argument, NULL, 'u'},
+        {"steps", required_argument, NULL, 's'},
+        {"processors", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct options options = {.nodes = {64, 64, 64}, .edge = {8, 8, 8}, .steps = 50, .bound = 0.01};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
+        read_option(option, &options);
+    if (optind < argc) {
+        fprintf(stderr, "heat-adaptive: not an option: '%s'\n", argv[optind]);
+        return 2;
+    }
+    if (options.processors == 0)
+        options.processors = processors_here();
+    return measure(&options);
+}
