@@ -474,7 +474,7 @@ static void usage(void)
            "  --nodes SIZE    of the coarse body, 64 (so many in each direction) by default\n"
            "  --block SIZE    coarse nodes of a block, even, 8 by default\n"
            "  --bound B       slope, from one node to the next, from which on a block is fine;\n"
-           "                  the hottest is 1 to begin with; 0.01 by default, 0 for all blocks\n"
+           "                  the hottest is 1 to begin with; 0.005 by default, 0 for all blocks\n"
            "  --steps N       of time, 50 by default\n"
            "  --processors P  to use; all by default\n");
     exit(0);
@@ -518,7 +518,8 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct options options = {.nodes = {64, 64, 64}, .edge = {8, 8, 8}, .steps = 50, .bound = 0.01};
+    struct options options = {
+        .nodes = {64, 64, 64}, .edge = {8, 8, 8}, .steps = 50, .bound = 0.005};
     int option;
 
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
