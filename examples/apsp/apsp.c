@@ -12,6 +12,8 @@
  * bad argument or a malformed file.
  */
 #define _GNU_SOURCE
+#define PROGRAM "apsp"
+#include "../program.h"
 #include "path.h"
 #include "roofline.h"
 #include "variants.h"
@@ -26,6 +28,7 @@
 #include <umbra/core.h>
 
 #define VERTICES_MOST 1000000
+#define DEGREE_MOST 10000
 #define BLOCK_MOST 4096
 #define ROUNDS_MOST 10000
 #define PATHS_MOST 100
@@ -33,18 +36,22 @@
 #define FLOAT_DIFFERENCE 1e-5 /* relative; whole numbers must be equal */
 
 static struct variant {
-    const char *name;
+    struct way way;
     solve_fn *solve;
-    const char *about;
-    bool shown;
     double *ms; /* one a round */
 } variants[] = {
-    {.name = "plain", .solve = solve_plain, .about = "three loops, one processor"},
+    {.way.name = "plain", .solve = solve_plain, .way.about = "three loops, one processor"},
 #ifdef APSP_OPENMP
-    {.name = "openmp-tasks", .solve = solve_openmp_tasks, .about = "blocks, tasks and barriers"},
-    {.name = "openmp-depend", .solve = solve_openmp_depend, .about = "blocks, tasks by dependence"},
+    {.way.name = "openmp-tasks",
+     .solve = solve_openmp_tasks,
+     .way.about = "blocks, tasks and barriers"},
+    {.way.name = "openmp-depend",
+     .solve = solve_openmp_depend,
+     .way.about = "blocks, tasks by dependence"},
 #endif
-    {.name = "umbra-ctbpa", .solve = solve_ctbpa, .about = "blocks, a fiber a row, no barrier"},
+    {.way.name = "umbra-ctbpa",
+     .solve = solve_ctbpa,
+     .way.about = "blocks, a fiber a row, no barrier"},
 };
 
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
@@ -70,40 +77,16 @@ struct options {
 
 /* ---- arguments ---- */
 
-static double number_of(const char *what, const char *text, double least, double most, bool whole)
+static double degree_of(const char *text)
 {
     char *end;
     double value = strtod(text, &end);
 
-    if (end == text || *end || !(value >= least && value <= most) ||
-        (whole && value != nearbyint(value))) {
-        fprintf(stderr, "apsp: %s: not a %snumber from %g to %g: '%s'\n", what,
-                whole ? "whole " : "", least, most, text);
+    if (end == text || *end || !(value >= 0 && value <= DEGREE_MOST)) {
+        fprintf(stderr, "apsp: --degree: not a number from 0 to %d: '%s'\n", DEGREE_MOST, text);
         exit(2);
     }
     return value;
-}
-
-static size_t count_of(const char *what, const char *text, double least, double most)
-{
-    return (size_t)number_of(what, text, least, most, true);
-}
-
-static void show_only(char *names)
-{
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = false;
-    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
-        size_t v = 0;
-
-        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
-            v++;
-        if (v == VARIANTS) {
-            fprintf(stderr, "apsp: --only: no such way: '%s'\n", name);
-            exit(2);
-        }
-        variants[v].shown = true;
-    }
 }
 
 static void ask_path(struct options *options, const char *text)
@@ -143,7 +126,7 @@ static void usage(void)
            "  --rounds R        3 by default\n"
            "  --only NAMES      of these ways:\n");
     for (size_t v = 0; v < VARIANTS; v++)
-        printf("      %-14s  %s\n", variants[v].name, variants[v].about);
+        printf("      %-14s  %s\n", variants[v].way.name, variants[v].way.about);
     printf("  --distances FILE  writes all distances, a line a vertex\n"
            "  --path FROM,TO    prints a shortest path; may be repeated\n");
     exit(0);
@@ -170,8 +153,6 @@ static void read_options(int argc, char **argv, struct options *options)
     };
     int option;
 
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = true;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
         switch (option) {
         case 'g':
@@ -181,31 +162,31 @@ static void read_options(int argc, char **argv, struct options *options)
             options->edges = optarg;
             break;
         case 'n':
-            options->n = count_of("--random", optarg, 1, VERTICES_MOST);
+            options->n = number_of("--random", optarg, 1, VERTICES_MOST);
             break;
         case 'd':
-            options->degree = number_of("--degree", optarg, 0, 10000, false);
+            options->degree = degree_of(optarg);
             break;
         case '-':
             options->negative = true;
             break;
         case 's':
-            options->seed = count_of("--seed", optarg, 0, 1e15);
+            options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
             break;
         case 't':
             choose_type(options, optarg);
             break;
         case 'b':
-            options->block = count_of("--block", optarg, 1, BLOCK_MOST);
+            options->block = number_of("--block", optarg, 1, BLOCK_MOST);
             break;
         case 'p':
-            options->setting.processors = count_of("--processors", optarg, 1, PROCESSORS_MOST);
+            options->setting.processors = number_of("--processors", optarg, 1, PROCESSORS_MOST);
             break;
         case 'r':
-            options->rounds = count_of("--rounds", optarg, 1, ROUNDS_MOST);
+            options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
             break;
         case 'o':
-            show_only(optarg);
+            show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
             break;
         case 'w':
             options->distances = optarg;
@@ -333,8 +314,8 @@ static int check(struct run *run, const struct variant *variant)
             if (first) {
                 run->expected[i * n + j] = distance;
             } else if (!as_expected(distance, run->expected[i * n + j], run->graph.whole)) {
-                fprintf(stderr, "apsp: %s: from %zu to %zu: %.9g instead of %.9g\n", variant->name,
-                        i + run->graph.first, j + run->graph.first, distance,
+                fprintf(stderr, "apsp: %s: from %zu to %zu: %.9g instead of %.9g\n",
+                        variant->way.name, i + run->graph.first, j + run->graph.first, distance,
                         run->expected[i * n + j]);
                 return 1;
             }
@@ -356,23 +337,10 @@ static int take_turn(struct run *run, struct variant *variant, const struct opti
     variant->ms[round] = (double)(umbra_now_ns() - begin) / 1e6;
     if (error == -EDOM)
         fprintf(stderr, "apsp: %s: a cycle of negative length leads through vertex %zu\n",
-                variant->name, vertex + run->graph.first);
+                variant->way.name, vertex + run->graph.first);
     else if (error)
-        fprintf(stderr, "apsp: %s: %s\n", variant->name, strerror(-error));
+        fprintf(stderr, "apsp: %s: %s\n", variant->way.name, strerror(-error));
     return error ? 1 : check(run, variant);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof(*values), compare);
-    return values[count / 2];
 }
 
 static void report(struct run *run, const struct options *options)
@@ -385,11 +353,11 @@ static void report(struct run *run, const struct options *options)
     printf("%-14s %10s %18s %14s\n", "", "ms", "G relaxations/s", "of the limit");
     printf("%-14s %10s %18.1f %13s%%\n", "the limit", "", most * 1e-9, "100");
     for (size_t v = 0; v < VARIANTS; v++)
-        if (variants[v].shown) {
+        if (!variants[v].way.hidden) {
             double ms = median(variants[v].ms, options->rounds);
 
-            printf("%-14s %10.2f %18.1f %13.1f%%\n", variants[v].name, ms, n * n * n / ms * 1e-6,
-                   100 * n * n * n / ms * 1e3 / most);
+            printf("%-14s %10.2f %18.1f %13.1f%%\n", variants[v].way.name, ms,
+                   n * n * n / ms * 1e-6, 100 * n * n * n / ms * 1e3 / most);
         }
 }
 
@@ -409,7 +377,7 @@ static int measure(struct run *run, const struct options *options)
             return 1;
         }
         for (size_t v = 0; v < VARIANTS; v++)
-            if (variants[v].shown && take_turn(run, &variants[v], options, round) != 0)
+            if (!variants[v].way.hidden && take_turn(run, &variants[v], options, round) != 0)
                 return 1;
     }
     report(run, options);

@@ -12,6 +12,8 @@
  * or something could not be had; 2 for a bad argument or a malformed file.
  */
 #define _GNU_SOURCE
+#define PROGRAM "gauss"
+#include "../program.h"
 #include "rows.h"
 #include "variants.h"
 
@@ -25,50 +27,55 @@
 #include <unistd.h>
 
 #include <umbra/cpu.h>
-#include <umbra/topology.h>
 
 #define SIZE_MOST 100000
 #define SIDES_MOST 100000
 #define ROUNDS_MOST 10000
 
 static struct variant {
-    const char *name;
+    struct way way;
     eliminate_fn *eliminate;
-    const char *about;
-    bool pivots; /* can choose them */
-    bool solves; /* leaves the answer, not a triangle */
-    bool shown;
+    bool pivots;                          /* can choose them */
+    bool solves;                          /* leaves the answer, not a triangle */
     double *eliminate_ms, *substitute_ms; /* one a round */
     double error, residual;               /* the largest */
 } variants[] = {
-    {.name = "serial",
+    {.way.name = "serial",
      .eliminate = eliminate_serial,
-     .about = "one processor, pivot by pivot",
+     .way.about = "one processor, pivot by pivot",
      .pivots = true},
 #ifdef GAUSS_OPENMP
-    {.name = "openmp-rows",
+    {.way.name = "openmp-rows",
      .eliminate = eliminate_openmp,
-     .about = "OpenMP, a barrier a pivot",
+     .way.about = "OpenMP, a barrier a pivot",
      .pivots = true},
 #endif
-    {.name = "pthread-mu1", .eliminate = eliminate_mu1, .about = "threads, an event a pivot"},
-    {.name = "pthread-mu2", .eliminate = eliminate_mu2, .about = "threads, all meet at each pivot"},
-    {.name = "umbra-mu1k", .eliminate = eliminate_mu1k, .about = "fibers, an event a pivot"},
-    {.name = "umbra-mu2k", .eliminate = eliminate_mu2k, .about = "fibers, all meet at each pivot"},
+    {.way.name = "pthread-mu1",
+     .eliminate = eliminate_mu1,
+     .way.about = "threads, an event a pivot"},
+    {.way.name = "pthread-mu2",
+     .eliminate = eliminate_mu2,
+     .way.about = "threads, all meet at each pivot"},
+    {.way.name = "umbra-mu1k",
+     .eliminate = eliminate_mu1k,
+     .way.about = "fibers, an event a pivot"},
+    {.way.name = "umbra-mu2k",
+     .eliminate = eliminate_mu2k,
+     .way.about = "fibers, all meet at each pivot"},
 #ifdef GAUSS_OPENMP
-    {.name = "openmp-blocked",
+    {.way.name = "openmp-blocked",
      .eliminate = eliminate_openmp_blocked,
-     .about = "OpenMP by blocks, a barrier a panel",
+     .way.about = "OpenMP by blocks, a barrier a panel",
      .pivots = true},
 #endif
-    {.name = "umbra-blocked",
+    {.way.name = "umbra-blocked",
      .eliminate = eliminate_blocked,
-     .about = "fibers by blocks",
+     .way.about = "fibers by blocks",
      .pivots = true},
 #ifdef GAUSS_DGESV
-    {.name = "dgesv",
+    {.way.name = "dgesv",
      .eliminate = eliminate_dgesv,
-     .about = "LAPACK, by OpenBLAS, to the answer; pivots always",
+     .way.about = "LAPACK, by OpenBLAS, to the answer; pivots always",
      .pivots = true,
      .solves = true},
 #endif
@@ -88,18 +95,6 @@ struct options {
 
 /* ---- arguments ---- */
 
-static size_t number_of(const char *what, const char *text, size_t least, size_t most)
-{
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-
-    if (end == text || *end || *text == '-' || value < least || value > most) {
-        fprintf(stderr, "gauss: %s: not a number from %zu to %zu: '%s'\n", what, least, most, text);
-        exit(2);
-    }
-    return (size_t)value;
-}
-
 static bool pivoting_of(const char *text)
 {
     if (strcmp(text, "none") != 0 && strcmp(text, "partial") != 0) {
@@ -107,23 +102,6 @@ static bool pivoting_of(const char *text)
         exit(2);
     }
     return strcmp(text, "partial") == 0;
-}
-
-static void show_only(char *names)
-{
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = false;
-    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
-        size_t v = 0;
-
-        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
-            v++;
-        if (v == VARIANTS) {
-            fprintf(stderr, "gauss: --only: no such way: '%s'\n", name);
-            exit(2);
-        }
-        variants[v].shown = true;
-    }
 }
 
 static void usage(void)
@@ -144,7 +122,7 @@ static void usage(void)
            "  --solution FILE where to write the last answer, the same\n"
            "  --pivot HOW     none, by default, or partial\n");
     for (size_t v = 0; v < VARIANTS; v++)
-        printf("  %-14s  %s\n", variants[v].name, variants[v].about);
+        printf("  %-14s  %s\n", variants[v].way.name, variants[v].way.about);
     exit(0);
 }
 
@@ -172,7 +150,7 @@ static void read_option(int option, struct options *options)
         options->setting.pivoting = pivoting_of(optarg);
         break;
     case 'o':
-        show_only(optarg);
+        show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
         options->named = true;
         break;
     case 'p':
@@ -202,12 +180,12 @@ static void read_option(int option, struct options *options)
 static void show_pivoting(bool named)
 {
     for (size_t v = 0; v < VARIANTS; v++) {
-        if (variants[v].shown && !variants[v].pivots && named) {
+        if (!variants[v].way.hidden && !variants[v].pivots && named) {
             fprintf(stderr, "gauss: --pivot partial: cannot choose pivots: '%s'\n",
-                    variants[v].name);
+                    variants[v].way.name);
             exit(2);
         }
-        variants[v].shown = variants[v].shown && variants[v].pivots;
+        variants[v].way.hidden = variants[v].way.hidden || !variants[v].pivots;
     }
 }
 
@@ -238,8 +216,6 @@ static void read_options(int argc, char **argv, struct options *options)
     };
     int option;
 
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = true;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
         read_option(option, options);
     if (optind < argc) {
@@ -357,14 +333,14 @@ static int run(struct variant *variant, struct task *task, const struct options 
     failed = variant->eliminate(&task->work, &options->setting);
     variant->eliminate_ms[round] = ms_since(begin);
     if (failed) {
-        fprintf(stderr, "gauss: %s: %s\n", variant->name,
+        fprintf(stderr, "gauss: %s: %s\n", variant->way.name,
                 failed == -EDOM ? "the system is singular" : strerror(-failed));
         return 1;
     }
     zero = variant->solves ? options->n : rows_singular(&task->work);
     if (zero < options->n) {
         fprintf(stderr, "gauss: %s: the system is singular: nothing is left of pivot %zu of %zu\n",
-                variant->name, zero + 1, options->n);
+                variant->way.name, zero + 1, options->n);
         return 1;
     }
     begin = umbra_now_ns();
@@ -378,24 +354,11 @@ static int run(struct variant *variant, struct task *task, const struct options 
     variant->error = fmax(variant->error, error);
     variant->residual = fmax(variant->residual, residual);
     if (!(error <= 4 * DBL_EPSILON * (double)options->n)) {
-        fprintf(stderr, "gauss: %s: the answer is wrong: backward error %g\n", variant->name,
+        fprintf(stderr, "gauss: %s: the answer is wrong: backward error %g\n", variant->way.name,
                 error);
         return 1;
     }
     return 0;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof(*values), compare);
-    return values[count / 2];
 }
 
 static void report_left_out(void)
@@ -404,7 +367,7 @@ static void report_left_out(void)
 
     for (size_t v = 0; v < VARIANTS; v++)
         if (!variants[v].pivots) {
-            printf("%s %s", before, variants[v].name);
+            printf("%s %s", before, variants[v].way.name);
             before = ",";
         }
     printf(", which cannot choose pivots\n");
@@ -420,8 +383,8 @@ static void report(const struct options *options)
     printf("%-14s %14s %14s %16s %10s\n", "", "eliminate, ms", "substitute, ms", "backward error",
            "residual");
     for (size_t v = 0; v < VARIANTS; v++)
-        if (variants[v].shown)
-            printf("%-14s %14.2f %14.2f %16.1e %10.1e\n", variants[v].name,
+        if (!variants[v].way.hidden)
+            printf("%-14s %14.2f %14.2f %16.1e %10.1e\n", variants[v].way.name,
                    median(variants[v].eliminate_ms, options->rounds),
                    median(variants[v].substitute_ms, options->rounds), variants[v].error,
                    variants[v].residual);
@@ -435,23 +398,10 @@ static int measure(struct task *task, const struct options *options)
     }
     for (size_t round = 0; round < options->rounds; round++)
         for (size_t v = 0; v < VARIANTS; v++)
-            if (variants[v].shown && run(&variants[v], task, options, round) != 0)
+            if (!variants[v].way.hidden && run(&variants[v], task, options, round) != 0)
                 return 1;
     report(options);
     return 0;
-}
-
-/* Processors that this process may use. */
-static size_t processors_here(void)
-{
-    struct umbra_topology *topology;
-    size_t count = 1;
-
-    if (umbra_topology_create(NULL, &topology) == 0) {
-        count = umbra_topology_cpus(topology);
-        umbra_topology_destroy(topology);
-    }
-    return count;
 }
 
 int main(int argc, char **argv)
