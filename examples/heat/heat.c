@@ -12,6 +12,7 @@
  * argument.
  */
 #define _GNU_SOURCE
+#define PROGRAM "heat"
 #include "arguments.h"
 #include "picture.h"
 #include "taker.h"
@@ -42,34 +43,42 @@ enum {
 };
 
 static struct variant {
-    const char *name;
+    struct way way;
     spread_fn *spread;
-    const char *about;
-    bool shown;
     double *measured[MEASURES]; /* one a round */
     double error;
     size_t bytes; /* of all arrays */
 } variants[] = {
-    {.name = "serial", .spread = spread_serial, .about = "one processor, the body as a whole"},
-    {.name = "umbra-dispatch",
+    {.way.name = "serial",
+     .spread = spread_serial,
+     .way.about = "one processor, the body as a whole"},
+    {.way.name = "umbra-dispatch",
      .spread = spread_dispatch,
-     .about = "H-Dispatch: workers pull blocks"},
-    {.name = "umbra-scatter-gather",
+     .way.about = "H-Dispatch: workers pull blocks"},
+    {.way.name = "umbra-scatter-gather",
      .spread = spread_scatter_gather,
-     .about = "ports: a message and a task a block"},
+     .way.about = "ports: a message and a task a block"},
 #ifdef HEAT_OPENMP
-    {.name = "openmp-static", .spread = spread_openmp_static, .about = "OpenMP, blocks dealt out"},
-    {.name = "openmp-dynamic",
+    {.way.name = "openmp-static",
+     .spread = spread_openmp_static,
+     .way.about = "OpenMP, blocks dealt out"},
+    {.way.name = "openmp-dynamic",
      .spread = spread_openmp_dynamic,
-     .about = "OpenMP, a block at a time"},
-    {.name = "openmp-guided", .spread = spread_openmp_guided, .about = "OpenMP, fewer and fewer"},
-    {.name = "openmp-tasks", .spread = spread_openmp_tasks, .about = "OpenMP, a task a block"},
+     .way.about = "OpenMP, a block at a time"},
+    {.way.name = "openmp-guided",
+     .spread = spread_openmp_guided,
+     .way.about = "OpenMP, fewer and fewer"},
+    {.way.name = "openmp-tasks",
+     .spread = spread_openmp_tasks,
+     .way.about = "OpenMP, a task a block"},
 #endif
 #ifdef HEAT_TBB
-    {.name = "tbb", .spread = spread_tbb, .about = "oneTBB, blocks where they were before"},
+    {.way.name = "tbb", .spread = spread_tbb, .way.about = "oneTBB, blocks where they were before"},
 #endif
 #ifdef HEAT_MPIEXEC
-    {.name = "mpi", .spread = spread_mpi, .about = "MPI, a rank a processor, with copied planes"},
+    {.way.name = "mpi",
+     .spread = spread_mpi,
+     .way.about = "MPI, a rank a processor, with copied planes"},
 #endif
 };
 
@@ -88,7 +97,7 @@ struct options {
 /* As the system numbers it. */
 static int processor_of(const char *what, const char *text)
 {
-    size_t left = argument_number("heat", what, text, 0, CPU_SETSIZE - 1);
+    size_t left = number_of(what, text, 0, CPU_SETSIZE - 1);
     cpu_set_t here;
 
     CPU_ZERO(&here);
@@ -98,23 +107,6 @@ static int processor_of(const char *what, const char *text)
             return (int)processor;
     fprintf(stderr, "heat: %s: this program may not use so many processors: '%s'\n", what, text);
     exit(2);
-}
-
-static void show_only(char *names)
-{
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = false;
-    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
-        size_t v = 0;
-
-        while (v < VARIANTS && strcmp(variants[v].name, name) != 0)
-            v++;
-        if (v == VARIANTS) {
-            fprintf(stderr, "heat: --only: no such way: '%s'\n", name);
-            exit(2);
-        }
-        variants[v].shown = true;
-    }
 }
 
 static void usage(void)
@@ -131,7 +123,7 @@ static void usage(void)
         "  --taken N       another program uses a processor in the second half of the steps: 0 is\n"
         "                  the first that this program may use\n");
     for (size_t v = 0; v < VARIANTS; v++)
-        printf("  %-20s  %s\n", variants[v].name, variants[v].about);
+        printf("  %-20s  %s\n", variants[v].way.name, variants[v].way.about);
     exit(0);
 }
 
@@ -139,22 +131,22 @@ static void read_option(int option, struct options *options)
 {
     switch (option) {
     case 'n':
-        argument_size("heat", "--nodes", optarg, options->nodes);
+        size_of("--nodes", optarg, options->nodes);
         break;
     case 'b':
-        argument_size("heat", "--block", optarg, options->setting.edge);
+        size_of("--block", optarg, options->setting.edge);
         break;
     case 's':
-        options->setting.steps = argument_number("heat", "--steps", optarg, 0, STEPS_MOST);
+        options->setting.steps = number_of("--steps", optarg, 0, STEPS_MOST);
         break;
     case 'o':
-        show_only(optarg);
+        show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
         break;
     case 'p':
-        options->setting.processors = argument_number("heat", "--processors", optarg, 1, 1024);
+        options->setting.processors = number_of("--processors", optarg, 1, 1024);
         break;
     case 'r':
-        options->rounds = argument_number("heat", "--rounds", optarg, 1, ROUNDS_MOST);
+        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
         break;
     case 'i':
         options->picture = optarg;
@@ -181,8 +173,6 @@ static void read_options(int argc, char **argv, struct options *options)
     };
     int option;
 
-    for (size_t v = 0; v < VARIANTS; v++)
-        variants[v].shown = true;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
         read_option(option, options);
     if (optind < argc) {
@@ -283,39 +273,26 @@ static int run(struct variant *variant, struct body *body, struct options *optio
     else
         error = spread(variant, body, setting);
     if (error) {
-        fprintf(stderr, "heat: %s: %s\n", variant->name, strerror(-error));
+        fprintf(stderr, "heat: %s: %s\n", variant->way.name, strerror(-error));
         return 1;
     }
     variant->measured[STEP][round] = setting->ms / (double)(setting->steps ? setting->steps : 1);
     variant->bytes = setting->bytes;
     variant->error = setting->error > variant->error ? setting->error : variant->error;
     if (!(setting->error < ERROR_MOST)) {
-        fprintf(stderr, "heat: %s: the result is wrong: off by %g\n", variant->name,
+        fprintf(stderr, "heat: %s: the result is wrong: off by %g\n", variant->way.name,
                 setting->error);
         return 1;
     }
     return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof(*values), compare);
-    return values[count / 2];
-}
-
 static void report_steps(size_t rounds)
 {
     printf("%-20s %14s %14s %10s\n", "", "a step, ms", "memory, MB", "error");
     for (size_t v = 0; v < VARIANTS; v++)
-        if (variants[v].shown)
-            printf("%-20s %14.4f %14.2f %10.1e\n", variants[v].name,
+        if (!variants[v].way.hidden)
+            printf("%-20s %14.4f %14.2f %10.1e\n", variants[v].way.name,
                    median(variants[v].measured[STEP], rounds), (double)variants[v].bytes / 1e6,
                    variants[v].error);
 }
@@ -331,11 +308,11 @@ static void report_halves(const struct options *options)
     for (size_t v = 0; v < VARIANTS; v++) {
         double value[MEASURES];
 
-        if (!variants[v].shown)
+        if (variants[v].way.hidden)
             continue;
         for (int m = BEFORE; m < MEASURES; m++)
             value[m] = median(variants[v].measured[m], options->rounds);
-        printf("%-20s %14.4f %14.4f %7.2fx %7.1f%% %10.1f%%\n", variants[v].name, value[BEFORE],
+        printf("%-20s %14.4f %14.4f %7.2fx %7.1f%% %10.1f%%\n", variants[v].way.name, value[BEFORE],
                value[AFTER], value[SLOWER], 100 * value[LOST], 100 * (1 - 1 / value[SLOWER]));
     }
 }
@@ -369,7 +346,7 @@ static int measure(struct options *options, struct body *body)
             variants[v].measured[m] = times + (v * MEASURES + m) * options->rounds;
     for (size_t round = 0; round < options->rounds && status == 0; round++)
         for (size_t v = 0; v < VARIANTS && status == 0; v++)
-            if (variants[v].shown)
+            if (!variants[v].way.hidden)
                 status = run(&variants[v], body, options, round);
     if (status == 0)
         report(options, body);

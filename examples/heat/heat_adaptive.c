@@ -18,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include "adaptive.h"
+#define PROGRAM "heat-adaptive"
 #include "arguments.h"
 
 #include <errno.h>
@@ -449,7 +450,7 @@ static int measure(const struct options *options)
 
 static void read_block(const char *text, size_t edge[3])
 {
-    argument_size("heat-adaptive", "--block", text, edge);
+    size_of("--block", text, edge);
     if (edge[X] % 2 == 0 && edge[Y] % 2 == 0 && edge[Z] % 2 == 0)
         return;
     fprintf(stderr, "heat-adaptive: --block: not even: '%s'\n", text);
@@ -484,7 +485,7 @@ static void read_option(int option, struct options *options)
 {
     switch (option) {
     case 'n':
-        argument_size("heat-adaptive", "--nodes", optarg, options->nodes);
+        size_of("--nodes", optarg, options->nodes);
         break;
     case 'b':
         read_block(optarg, options->edge);
@@ -493,11 +494,10 @@ static void read_option(int option, struct options *options)
         options->bound = read_bound(optarg);
         break;
     case 's':
-        options->steps = argument_number("heat-adaptive", "--steps", optarg, 1, STEPS_MOST);
+        options->steps = number_of("--steps", optarg, 1, STEPS_MOST);
         break;
     case 'p':
-        options->processors =
-            argument_number("heat-adaptive", "--processors", optarg, 1, PROCESSORS_MOST);
+        options->processors = number_of("--processors", optarg, 1, PROCESSORS_MOST);
         break;
     case 'h':
         usage();
