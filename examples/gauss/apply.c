@@ -1,50 +1,94 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The arithmetic of elimination, compiled once for each level of the processor's instructions:
- * APPLY is the function's name. rows.c chooses.
+ * The arithmetic of elimination by rows, compiled once for each level of the processor's
+ * instructions: APPLY is the function's name. rows.c chooses.
+ *
+ * What bounds it is not the arithmetic but fetching the pivots, which are in a second-level cache at
+ * best, and the row itself. So several rows have a pivot applied at once where there are several,
+ * and a row several pivots.
  */
 #include "rows.h"
+#include "vec.h"
+
+#include <string.h>
+
+#define ROWS 4 /* at once, with FEW pivots */
+#define FEW 4
+#define MANY 8 /* pivots at once, with one row */
 
 rows_apply_fn APPLY;
 
-/* One pivot: the row loses a multiple of it, which takes its k-th element to 0. */
-static void apply_one(const struct system *system, double *restrict row, size_t k)
+/* The multiples of pivots that a row loses, which take its elements from the k-th on to 0. */
+INLINE void take_factors(const struct system *system, double *row, size_t k, double *factor,
+                         const size_t pivots)
 {
-    const double *restrict pivot = system_row(system, k);
-    double factor = row[k] / pivot[k];
-
-    row[k] = factor;
-    for (size_t j = k + 1; j <= system->n; j++)
-        row[j] -= factor * pivot[j];
+#pragma GCC unroll 8
+    for (size_t p = 0; p < pivots; p++) {
+        factor[p] = row[k + p];
+#pragma GCC unroll 8
+        for (size_t q = 0; q < p; q++)
+            factor[p] -= factor[q] * system_row(system, k + q)[k + p];
+        factor[p] /= system_row(system, k + p)[k + p];
+    }
+    memcpy(row + k, factor, pivots * sizeof(*factor));
 }
 
-/* Four pivots at once: the row is read and written once for all of them. */
-static void apply_four(const struct system *system, double *restrict row, size_t k)
+/* Some pivots, from the k-th on, for some consecutive rows. */
+INLINE void apply(const struct system *system, size_t first, size_t k, const size_t rows,
+                  const size_t pivots)
 {
-    const double *restrict p0 = system_row(system, k);
-    const double *restrict p1 = system_row(system, k + 1);
-    const double *restrict p2 = system_row(system, k + 2);
-    const double *restrict p3 = system_row(system, k + 3);
-    double f0 = row[k] / p0[k];
-    double f1 = (row[k + 1] - f0 * p0[k + 1]) / p1[k + 1];
-    double f2 = (row[k + 2] - f0 * p0[k + 2] - f1 * p1[k + 2]) / p2[k + 2];
-    double f3 = (row[k + 3] - f0 * p0[k + 3] - f1 * p1[k + 3] - f2 * p2[k + 3]) / p3[k + 3];
+    double factor[ROWS][MANY];
+    double *row = system_row(system, first);
+    const double *pivot = system_row(system, k);
+    size_t j = k + pivots;
 
-    row[k] = f0;
-    row[k + 1] = f1;
-    row[k + 2] = f2;
-    row[k + 3] = f3;
-    for (size_t j = k + 4; j <= system->n; j++)
-        row[j] = row[j] - f0 * p0[j] - f1 * p1[j] - f2 * p2[j] - f3 * p3[j];
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++)
+        take_factors(system, row + r * system->stride, k, factor[r], pivots);
+    for (; j + LANES <= system->n + 1; j += LANES) {
+        vec left[ROWS];
+
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            left[r] = load(row + r * system->stride + j);
+#pragma GCC unroll 8
+        for (size_t p = 0; p < pivots; p++) {
+            vec of_pivot = load(pivot + p * system->stride + j);
+
+#pragma GCC unroll 4
+            for (size_t r = 0; r < rows; r++)
+                left[r] -= splat(factor[r][p]) * of_pivot;
+        }
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            store(row + r * system->stride + j, left[r]);
+    }
+    for (; j <= system->n; j++)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t p = 0; p < pivots; p++)
+                row[r * system->stride + j] -= factor[r][p] * pivot[p * system->stride + j];
 }
 
-void APPLY(const struct system *system, size_t row, size_t from, size_t to)
+void APPLY(const struct system *system, size_t first, size_t end, size_t from, size_t to)
 {
-    double *at = system_row(system, row);
-    size_t k = from;
+    for (; first + ROWS <= end; first += ROWS) {
+        size_t k = from;
 
-    for (; k + 4 <= to; k += 4)
-        apply_four(system, at, k);
-    for (; k < to; k++)
-        apply_one(system, at, k);
+        for (; k + FEW <= to; k += FEW)
+            apply(system, first, k, ROWS, FEW);
+        for (; k < to; k++)
+            apply(system, first, k, ROWS, 1);
+    }
+    for (; first < end; first++) {
+        size_t k = from;
+
+        for (; k + MANY <= to; k += MANY)
+            apply(system, first, k, 1, MANY);
+        if (k + FEW <= to) {
+            apply(system, first, k, 1, FEW);
+            k += FEW;
+        }
+        for (; k < to; k++)
+            apply(system, first, k, 1, 1);
+    }
 }

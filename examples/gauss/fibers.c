@@ -20,6 +20,7 @@ struct side {
     struct share *share;
     struct place *place;
     struct side *next, *prev; /* on the same core, in a ring */
+    size_t level;             /* mu1k: all its rows have had the pivots up to there applied */
 };
 
 /* What the fibers of one core know together; only they touch it. */
@@ -29,7 +30,7 @@ struct place {
     size_t sides;
     struct side *turn;   /* mu1k: who goes on when no row has to be finished first */
     size_t known;        /* pivots 0 to known - 1 are finished */
-    size_t idle;         /* sides in a row that found nothing to do */
+    size_t step;         /* all rows of the core have had pivots 0 to step - 1 applied */
     struct side **owner; /* whose the core's groups are, from top to bottom */
     size_t front;        /* the first of them that is not finished */
     size_t groups;
@@ -80,10 +81,8 @@ static void tell(size_t row, void *arg)
 static void look_around(struct place *place)
 {
     while (place->known < place->job->system->n &&
-           umbra_event_try(&place->job->pivot[place->known])) {
+           umbra_event_try(&place->job->pivot[place->known]))
         place->known++;
-        place->idle = 0;
-    }
 }
 
 /* Whoever owns the row that others wait for, if it can be finished now. */
@@ -91,7 +90,25 @@ static struct side *who_is_next(const struct place *place)
 {
     struct side *owner = place->front < place->groups ? place->owner[place->front] : NULL;
 
-    return owner && share_front_ready(owner->share, place->known) ? owner : place->turn;
+    return owner && share_front_ready(owner->share, place->step, place->known) ? owner
+                                                                               : place->turn;
+}
+
+/* One group of rows, or the turn goes to the next fiber: in the next step, or when it can go on. */
+static void take_turn(struct side *self)
+{
+    struct place *place = self->place;
+    size_t goal = share_goal(place->step, place->known);
+
+    if (share_advance(self->share, place->job->system, goal))
+        return;
+    self->level = goal;
+    if (self->next->level < goal)
+        place->turn = self->next;
+    else if (goal == place->step + SHARE_STEP)
+        place->step = goal;
+    else
+        umbra_event_wait(&place->job->pivot[place->known]);
 }
 
 static void *mu1k_side(void *arg)
@@ -103,18 +120,11 @@ static void *mu1k_side(void *arg)
     if (place->job->error)
         return NULL;
     while (!share_finished(self->share)) {
-        size_t known = place->known;
-
-        if (share_front_ready(self->share, known)) {
+        if (share_front_ready(self->share, place->step, place->known)) {
             share_finish_front(self->share, system, tell, place);
             place->front++;
-            place->idle = 0;
         } else {
-            place->turn = self->next;
-            if (share_advance(self->share, system, known))
-                place->idle = 0;
-            else if (++place->idle > place->sides)
-                umbra_event_wait(&place->job->pivot[place->known]);
+            take_turn(self);
         }
         look_around(place);
         if (!share_finished(self->share))

@@ -9,52 +9,29 @@
  * right one in groups of as many columns, row by row.
  */
 #include "blocks.h"
+#include "vec.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define LANES 8 /* doubles in a vector */
-#define ROWS 8  /* of a tile */
-#define VECS 3  /* of a tile's row */
+#define ROWS 8 /* of a tile */
+#define VECS 3 /* of a tile's row */
 #elif defined(__AVX2__)
-#define LANES 4
 #define ROWS 6
 #define VECS 2
 #else
-#define LANES 2
 #define ROWS 4
 #define VECS 2
 #endif
 #define COLUMNS (LANES * VECS)
 #define BASE 16 /* columns that are eliminated without a product */
 
-#define INLINE static inline __attribute__((always_inline))
-
-typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
-typedef double vec_in_memory
-    __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
-
 _Static_assert(BLOCKS_STRIP % COLUMNS == 0, "strips are whole tiles");
 _Static_assert(ROWS <= BLOCKS_TILE && COLUMNS <= BLOCKS_TILE, "what buffers have room for");
 
 extern const struct blocks_kernel KERNEL;
-
-INLINE vec load(const double *from)
-{
-    return *(const vec_in_memory *)from;
-}
-
-INLINE void store(double *to, vec value)
-{
-    *(vec_in_memory *)to = value;
-}
-
-INLINE vec splat(double value)
-{
-    return value - (vec){0};
-}
 
 static size_t least(size_t a, size_t b)
 {

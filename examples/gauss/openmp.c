@@ -18,7 +18,7 @@ static void eliminate_pivoting(const struct system *system, const struct setting
         }
 #pragma omp for schedule(static) nowait
         for (size_t row = k + 1; row < system->n; row++) {
-            rows_apply(system, row, k, k + 1);
+            rows_apply(system, row, row + 1, k, k + 1);
             pivot_offer_row(&best, system, row, k + 1);
         }
 #pragma omp critical(offer)
@@ -37,7 +37,7 @@ int eliminate_openmp(const struct system *system, const struct setting *setting)
     for (size_t k = 0; k < system->n; k++) {
 #pragma omp for schedule(static)
         for (size_t row = k + 1; row < system->n; row++)
-            rows_apply(system, row, k, k + 1);
+            rows_apply(system, row, row + 1, k, k + 1);
     }
     return 0;
 }

@@ -66,14 +66,18 @@ static void *mu1_side(void *arg)
 {
     struct side *side = arg;
     struct job *job = side->job;
-    size_t known = 0;
+    size_t known = 0, step = 0;
 
     while (!share_finished(side->share)) {
         while (known < job->system->n && os_event_is_set(&job->pivot[known]))
             known++;
-        if (share_front_ready(side->share, known))
+        if (share_front_ready(side->share, step, known))
             share_finish_front(side->share, job->system, tell, job);
-        else if (!share_advance(side->share, job->system, known))
+        else if (share_advance(side->share, job->system, share_goal(step, known)))
+            continue;
+        else if (known >= step + SHARE_STEP)
+            step += SHARE_STEP;
+        else
             os_event_wait(&job->pivot[known]);
     }
     return NULL;

@@ -104,20 +104,21 @@ void shares_destroy(struct share *shares, size_t sides)
 
 static void group_apply(struct group *group, const struct system *system, size_t to)
 {
-    for (size_t row = group->first; row < group->end; row++)
-        rows_apply(system, row, group->done, to);
+    rows_apply(system, group->first, group->end, group->done, to);
     group->done = to;
 }
 
 void share_apply(const struct share *share, const struct system *system, size_t k)
 {
-    for (size_t g = 0; g < share->count; g++)
-        for (size_t row = share->group[g].first; row < share->group[g].end; row++)
-            if (row > k)
-                rows_apply(system, row, k, k + 1);
+    for (size_t g = 0; g < share->count; g++) {
+        const struct group *group = &share->group[g];
+        size_t first = group->first > k ? group->first : k + 1;
+
+        rows_apply(system, first, group->end, k, k + 1);
+    }
 }
 
-bool share_advance(struct share *share, const struct system *system, size_t known)
+bool share_advance(struct share *share, const struct system *system, size_t goal)
 {
     for (size_t tried = share->front; tried < share->count; tried++) {
         struct group *group;
@@ -126,10 +127,10 @@ bool share_advance(struct share *share, const struct system *system, size_t know
         if (share->next < share->front || share->next >= share->count)
             share->next = share->front;
         group = &share->group[share->next++];
-        to = known < group->first ? known : group->first;
-        if (group->done == to)
+        to = goal < group->first ? goal : group->first;
+        if (group->done >= to)
             continue;
-        group_apply(group, system, group->done + SHARE_STEP < to ? group->done + SHARE_STEP : to);
+        group_apply(group, system, to);
         return true;
     }
     return false;
@@ -142,7 +143,7 @@ void share_finish_front(struct share *share, const struct system *system,
 
     group_apply(group, system, group->first);
     for (size_t row = group->first; row < group->end; row++) {
-        rows_apply(system, row, group->first, row);
+        rows_apply(system, row, row + 1, group->first, row);
         finished(row, arg);
     }
 }

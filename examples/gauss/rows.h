@@ -13,8 +13,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Applies pivots `from` to `to` - 1, in this order, to a row below them. */
-typedef void rows_apply_fn(const struct system *system, size_t row, size_t from, size_t to);
+/* Applies pivots `from` to `to` - 1, in this order, to rows `first` to `end` - 1, below them. */
+typedef void rows_apply_fn(const struct system *system, size_t first, size_t end, size_t from,
+                           size_t to);
 extern rows_apply_fn *rows_apply; /* chosen for this processor before main */
 
 /* The largest so far of a column's elements, and the row that has it; of equals the first. */
@@ -74,7 +75,22 @@ struct share {
 int shares_create(struct share **shares, size_t sides, size_t n, size_t group_rows);
 void shares_destroy(struct share *shares, size_t sides);
 
-#define SHARE_STEP 32 /* pivots at a time: they fit into a second-level cache */
+/*
+ * Pivots are applied in steps: so many to one row after the other, since they fit into a
+ * second-level cache. Rows are finished before that for the steps to come, but not for all that
+ * could be: whoever ran ahead with them would apply all pivots to one row after the other, and have
+ * none of them in its cache.
+ */
+#define SHARE_STEP 32
+#define SHARE_PART 16 /* or a part of them, while the others are not known */
+#define SHARE_AHEAD (4 * SHARE_STEP)
+
+/* The pivot up to which those who are through with a step may go, when so many are known. */
+static inline size_t share_goal(size_t step, size_t known)
+{
+    return known < step + SHARE_STEP ? step + (known - step) / SHARE_PART * SHARE_PART
+                                     : step + SHARE_STEP;
+}
 
 /* Whether nothing is left to do. */
 static inline bool share_finished(const struct share *share)
@@ -88,17 +104,18 @@ static inline bool share_is_above(const struct share *share, size_t row)
     return share->count == 0 || share->group[share->count - 1].end <= row;
 }
 
-/* Whether the front group can be finished when so many pivots are known. */
-static inline bool share_front_ready(const struct share *share, size_t known)
+/* Whether the front group can be finished, and should, in a step, when so many pivots are known. */
+static inline bool share_front_ready(const struct share *share, size_t step, size_t known)
 {
-    return !share_finished(share) && share->group[share->front].first <= known;
+    return !share_finished(share) && share->group[share->front].first <= known &&
+           share->group[share->front].first < step + SHARE_AHEAD;
 }
 
 /* Applies pivot k to all rows below it. */
 void share_apply(const struct share *share, const struct system *system, size_t k);
 
-/* Applies some known pivots to the next unfinished group that lacks any. Whether there was one. */
-bool share_advance(struct share *share, const struct system *system, size_t known);
+/* Applies pivots up to the goal to the next unfinished group that lacks any. Whether there was one. */
+bool share_advance(struct share *share, const struct system *system, size_t goal);
 
 /*
  * Finishes the front group, which is ready: each of its rows in turn, and tells of it by

@@ -11,7 +11,7 @@ static void eliminate_pivoting(const struct system *system)
         rows_exchange(system, k, pivot.row);
         pivot = pivot_none(k + 1);
         for (size_t row = k + 1; row < system->n; row++) {
-            rows_apply(system, row, k, k + 1);
+            rows_apply(system, row, row + 1, k, k + 1);
             pivot_offer_row(&pivot, system, row, k + 1);
         }
     }
@@ -25,6 +25,6 @@ int eliminate_serial(const struct system *system, const struct setting *setting)
     }
     for (size_t k = 0; k < system->n; k++)
         for (size_t row = k + 1; row < system->n; row++)
-            rows_apply(system, row, k, k + 1);
+            rows_apply(system, row, row + 1, k, k + 1);
     return 0;
 }
