@@ -104,8 +104,12 @@ void shares_destroy(struct share *shares, size_t sides)
 
 static void group_apply(struct group *group, const struct system *system, size_t to)
 {
-    rows_apply(system, group->first, group->end, group->done, to);
-    group->done = to;
+    while (group->done < to) {
+        size_t end = group->done + SHARE_STEP < to ? group->done + SHARE_STEP : to;
+
+        rows_apply(system, group->first, group->end, group->done, end);
+        group->done = end;
+    }
 }
 
 void share_apply(const struct share *share, const struct system *system, size_t k)
