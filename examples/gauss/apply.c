@@ -33,6 +33,17 @@ INLINE void take_factors(const struct system *system, double *row, size_t k, dou
     memcpy(row + k, factor, pivots * sizeof(*factor));
 }
 
+/* Elements from the j-th to before the `end`-th lose their multiples of the pivots, one at a time. */
+INLINE void apply_to_few(const struct system *system, double *row, const double *pivot,
+                         double factor[ROWS][MANY], size_t j, size_t end, const size_t rows,
+                         const size_t pivots)
+{
+    for (; j < end; j++)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t p = 0; p < pivots; p++)
+                row[r * system->stride + j] -= factor[r][p] * pivot[p * system->stride + j];
+}
+
 /* Some pivots, from the k-th on, for some consecutive rows. */
 INLINE void apply(const struct system *system, size_t first, size_t k, const size_t rows,
                   const size_t pivots)
@@ -40,12 +51,17 @@ INLINE void apply(const struct system *system, size_t first, size_t k, const siz
     double factor[ROWS][MANY];
     double *row = system_row(system, first);
     const double *pivot = system_row(system, k);
-    size_t j = k + pivots;
+    size_t j = k + pivots, end = system->n + 1;
+    size_t aligned = (j + LANES - 1) / LANES * LANES; /* rows begin on a cache line */
 
+    if (aligned > end)
+        aligned = end;
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
         take_factors(system, row + r * system->stride, k, factor[r], pivots);
-    for (; j + LANES <= system->n + 1; j += LANES) {
+    apply_to_few(system, row, pivot, factor, j, aligned, rows, pivots);
+    j = aligned;
+    for (; j + LANES <= end; j += LANES) {
         vec left[ROWS];
 
 #pragma GCC unroll 4
@@ -63,10 +79,7 @@ INLINE void apply(const struct system *system, size_t first, size_t k, const siz
         for (size_t r = 0; r < rows; r++)
             store(row + r * system->stride + j, left[r]);
     }
-    for (; j <= system->n; j++)
-        for (size_t r = 0; r < rows; r++)
-            for (size_t p = 0; p < pivots; p++)
-                row[r * system->stride + j] -= factor[r][p] * pivot[p * system->stride + j];
+    apply_to_few(system, row, pivot, factor, j, end, rows, pivots);
 }
 
 void APPLY(const struct system *system, size_t first, size_t end, size_t from, size_t to)
