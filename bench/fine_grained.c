@@ -14,6 +14,7 @@
 #include "child.h"
 #include "fine_case.h"
 #include "harness.h"
+#include "in_fiber.h"
 #include "ping_pong.h"
 #include "shadow_fork.h"
 
@@ -22,6 +23,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <umbra/task.h>
 
 #define ROUNDS 61
 #define ROUNDS_QUICK 15
@@ -67,9 +70,10 @@ static const struct way {
 static struct child_process *processes[WAYS];
 
 /* In the columns' order. */
-static const char *const contenders[] = {"shadow-spin", "shadow-two-phase", "openmp-gomp",
-                                         "openmp-llvm", "tbb"};
+static const char *const contenders[] = {"shadow-spin", "shadow-two-phase", "umbra-task",
+                                         "openmp-gomp", "openmp-llvm",      "tbb"};
 
+#define TASKS 2 /* the third of them */
 #define CONTENDERS (sizeof(contenders) / sizeof(contenders[0]))
 
 /* ---- one pair and its rows ---- */
@@ -79,6 +83,7 @@ struct entry {
     struct fine_pair pair;
     struct bench_row *serial, *rows[CONTENDERS], *parts[WAYS];
     struct child_program programs[WAYS];
+    uint64_t forks, elsewhere; /* tasks of umbra-task, and how many of them the other core ran */
 };
 
 static struct entry *entries;
@@ -146,6 +151,9 @@ static void close_serial(struct bench_row *row)
         json_object_set_new(entry->parts[w]->params, "task_ns", json_real(task_ns(entry)));
     for (size_t c = 0; c < CONTENDERS; c++)
         json_object_set_new(entry->rows[c]->params, "task_ns", json_real(task_ns(entry)));
+    if (entry->forks > 0)
+        json_object_set_new(entry->rows[TASKS]->params, "elsewhere",
+                            json_real((double)entry->elsewhere / (double)entry->forks));
     choose_parts(entry);
 }
 
@@ -197,6 +205,64 @@ static const struct bench_ops spin_ops = {
 static const struct bench_ops two_phase_ops = {
     .start = start_two_phase, .run = run_shadow, .stop = stop_shadow};
 
+/* ---- tasks of two cores ---- */
+
+#define WAKE_NS 100000 /* pairs that nobody counts: both cores are awake then, and not one asleep */
+
+struct task_turn {
+    struct fine_pair *pair;
+    struct bench_batch *batch;
+};
+
+static void run_by_task(const struct fine_pair *pair)
+{
+    struct umbra_task task;
+
+    umbra_task_fork(&task, pair->run, pair->sides[1]);
+    pair->run(pair->sides[0]);
+    umbra_task_join(&task);
+}
+
+static void *task_fiber(void *arg)
+{
+    const struct task_turn *turn = arg;
+    uint64_t begin = bench_now_ns();
+
+    while (bench_now_ns() - begin < WAKE_NS)
+        run_by_task(turn->pair);
+    fine_pair_begin(turn->pair);
+    begin = bench_now_ns();
+    for (uint64_t i = 0; i < turn->batch->iterations; i++)
+        run_by_task(turn->pair);
+    turn->batch->ns = bench_now_ns() - begin;
+    return NULL;
+}
+
+static int start_tasks(struct bench_row *row)
+{
+    return in_fiber_cores(row->bench, 2, (struct umbra_runtime **)&row->state);
+}
+
+static int run_tasks(struct bench_row *row, struct bench_batch *batch)
+{
+    struct entry *entry = (struct entry *)row->arg;
+    struct task_turn turn = {.pair = &entry->pair, .batch = batch};
+    int error = in_fiber(row->state, task_fiber, &turn);
+
+    batch->verified = fine_pair_verified(turn.pair);
+    entry->elsewhere += fine_pair_elsewhere(turn.pair);
+    entry->forks += batch->verified;
+    return error;
+}
+
+static void stop_tasks(struct bench_row *row)
+{
+    umbra_runtime_destroy(row->state);
+}
+
+static const struct bench_ops task_ops = {
+    .start = start_tasks, .run = run_tasks, .stop = stop_tasks};
+
 /* ---- rows ---- */
 
 static struct bench_row *add(struct bench *bench, const struct entry *entry, const char *name,
@@ -230,7 +296,7 @@ static void add_parts(struct bench *bench, struct entry *entry, struct bench_row
 
 static int add_entry(struct bench *bench, struct entry *entry)
 {
-    static const struct bench_ops *const ops[CONTENDERS] = {&spin_ops, &two_phase_ops};
+    static const struct bench_ops *const ops[CONTENDERS] = {&spin_ops, &two_phase_ops, &task_ops};
     int error = fine_pair_create(&entry->pair, entry->kind * FINE_SIZES + entry->size);
 
     if (error != 0)
@@ -291,21 +357,24 @@ static double break_even(const struct entry *first, const struct entry *end, siz
     return task_ns(below) * pow(task_ns(below + 1) / task_ns(below), (1 - low) / (high - low));
 }
 
-static void print_break_even(FILE *out, const struct entry *first, const struct entry *end)
+/* In ns, or in round trips of a cache line as the ping-pong of the same run has them. */
+static void print_break_even(FILE *out, const struct entry *first, const struct entry *end,
+                             const char *unit, double unit_ns)
 {
-    fprintf(out, "%22s", "break-even, ns");
+    fprintf(out, "%10s%12s", "break-even", unit);
     for (size_t c = 0; c < CONTENDERS; c++) {
+        int digits = unit_ns == 1 ? 0 : 1;
         char text[24] = "-";
         double ns;
 
         if (first->rows[c]->runs) {
             ns = break_even(first, end, c);
             if (ns == 0)
-                snprintf(text, sizeof(text), "below %.0f", task_ns(first));
+                snprintf(text, sizeof(text), "below %.*f", digits, task_ns(first) / unit_ns);
             else if (isinf(ns))
-                snprintf(text, sizeof(text), "above %.0f", task_ns(end - 1));
+                snprintf(text, sizeof(text), "above %.*f", digits, task_ns(end - 1) / unit_ns);
             else
-                snprintf(text, sizeof(text), "%.0f", ns);
+                snprintf(text, sizeof(text), "%.*f", digits, ns / unit_ns);
         }
         fprintf(out, " %16s", text);
     }
@@ -330,7 +399,9 @@ static void print_kind(FILE *out, const struct entry *first, const struct entry 
         }
         fputc('\n', out);
     }
-    print_break_even(out, first, end);
+    print_break_even(out, first, end, "ns", 1);
+    if (ping_pong->runs)
+        print_break_even(out, first, end, "round trips", bench_summary_of(ping_pong).median);
 }
 
 static void table(const struct bench *bench, FILE *out)

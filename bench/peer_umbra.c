@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/*
- * Umbra's rows. A batch runs in a fiber of a runtime on the kernel's processors; the harness's
- * thread, which shares the first of them, sleeps meanwhile, and the clock is read in the fiber
- * after it has fallen asleep.
- */
+/* Umbra's rows. A batch runs in a fiber of a runtime on the kernel's processors: in_fiber.h. */
 #define _GNU_SOURCE
 #include "peers.h"
 
@@ -15,32 +11,7 @@
 
 #include <umbra.h>
 
-#define ASLEEP_NS 400000 /* after which the harness's thread sleeps */
-
-/* ---- a batch in a fiber ---- */
-
-/* A runtime with a core on each of the first `cores` processors of the kernel. */
-static int runtime_on(const struct bench *bench, unsigned cores, struct umbra_runtime **runtime)
-{
-    char cpus[32];
-    struct umbra_options options = {.cpus = cpus, .topology = bench_topology(bench), .quiet = true};
-
-    if (cores == 1)
-        snprintf(cpus, sizeof cpus, "%d", bench_cpu(bench, 0));
-    else
-        snprintf(cpus, sizeof cpus, "%d,%d", bench_cpu(bench, 0), bench_cpu(bench, 1));
-    return umbra_runtime_create(&options, runtime);
-}
-
-/* Runs body(arg) in a fiber on core 0 and waits until it has ended. */
-static int in_fiber(struct umbra_runtime *runtime, umbra_fiber_fn *body, void *arg)
-{
-    struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .delay_ns = ASLEEP_NS};
-    struct umbra_fiber fiber;
-    int error = umbra_spawn_with(runtime, &first, body, arg, &fiber);
-
-    return error != 0 ? error : umbra_join(fiber, NULL);
-}
+#include "in_fiber.h"
 
 /* ---- switch and spawn on one core ---- */
 
@@ -215,7 +186,7 @@ static int two_cores_open(struct bench_row *row)
 static int two_cores_start(struct bench_row *row)
 {
     struct two_cores *two = row->state;
-    int error = runtime_on(row->bench, 2, &two->runtime);
+    int error = in_fiber_cores(row->bench, 2, &two->runtime);
 
     for (unsigned i = 0; i < 2 && error == 0 && two->kind == EVENT; i++)
         two->runtime->core[i]->in_place_cycles = 0;

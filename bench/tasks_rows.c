@@ -8,6 +8,7 @@
 #include <umbra.h>
 
 #include "child.h"
+#include "in_fiber.h"
 
 #define ARGUMENT_BYTES 48
 
@@ -69,13 +70,8 @@ struct turn {
 static int umbra_start(struct bench_row *row)
 {
     const struct umbra_case *what = row->arg;
-    struct umbra_options options = {.topology = bench_topology(row->bench)};
-    char cpus[32];
 
-    snprintf(cpus, sizeof(cpus), what->work.cores == 1 ? "%d" : "%d,%d", bench_cpu(row->bench, 0),
-             bench_cpu(row->bench, 1));
-    options.cpus = cpus;
-    return umbra_runtime_create(&options, (struct umbra_runtime **)&row->state);
+    return in_fiber_cores(row->bench, what->work.cores, (struct umbra_runtime **)&row->state);
 }
 
 static void *turn_fiber(void *arg)
@@ -91,7 +87,7 @@ static int umbra_turn(struct bench_row *row, struct bench_batch *batch)
 {
     struct turn turn = {.what = row->arg, .batch = batch};
 
-    return umbra_runtime_run(row->state, turn_fiber, &turn);
+    return in_fiber(row->state, turn_fiber, &turn);
 }
 
 static void umbra_stop(struct bench_row *row)
