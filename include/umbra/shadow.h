@@ -83,6 +83,8 @@ struct umbra_shadow {
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
     bool forked;                     /* owner: forked and not joined */
+    uint32_t resting;                /* joins that are still to rest; owner only */
+    um_atomic_u32 rest;              /* length of a rest, in polls, 0: none; owner only */
     pthread_t thread;                /* the helper; set once */
     struct umbra_topology *topology; /* set once */
     bool own_topology;               /* made by shadow_create */
@@ -148,13 +150,40 @@ UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
 UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow);
 
 /*
- * How the helper waited for work and the owner for joins, the dozen rounds of shadow_create
+ * How the helper waited for work and the owner for joins, the hundred rounds of shadow_create
  * included. Any thread; never blocks.
  */
 UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow);
 UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow);
 
 /* ---- fork and join ---- */
+
+#define UM_SHADOW_RESTING 31 /* joins that rest after one that has found it pays */
+
+/*
+ * Before the owner looks at the slot for the first time. Each look that comes too early takes the
+ * line from where it is to be written, and so makes the completion late by about a one-way trip. As
+ * long as joins come before completions, the owner leaves the line alone for that long: equal work on
+ * both sides is then done at about the first look. Now and then a join looks at once, and if the
+ * function has returned by then so do those that follow.
+ */
+UM_INLINE void um_shadow_rest(struct umbra_shadow *shadow)
+{
+    /* relaxed: set before the first join that reads it, by the same thread */
+    uint32_t rest = um_atomic_load(&shadow->rest, relaxed);
+    const struct um_wait_cond never = {&shadow->rest, 0, UINT32_MAX, false, true};
+
+    if (rest == 0)
+        return;
+    if (shadow->resting == 0) {
+        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN)
+            shadow->resting = UM_SHADOW_RESTING;
+        return;
+    }
+    shadow->resting--;
+    um_wait_poll(&never, false, rest);
+    um_count(&shadow->owner_waiter.count.polls, rest);
+}
 
 /* relaxed: a thread that is not the owner only has to see that it is not */
 UM_INLINE uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
@@ -186,6 +215,8 @@ UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t dead
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(!shadow->forked))
         return -EINVAL;
+    if (deadline == UMBRA_NEVER)
+        um_shadow_rest(shadow);
     if (umbra_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN,
                                  UINT32_MAX, deadline) < 0)
         return -ETIMEDOUT;
@@ -438,6 +469,35 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
     return um_block_median(took);
 }
 
+#define UM_REST_ROUNDS 8     /* a trial */
+#define UM_REST_MOST_NS 1000 /* no line's way takes longer */
+
+/*
+ * How long a rest is, in polls: half of a round trip with a null function, in which both sides wait
+ * by their final policy. Siblings share the line, so that no look takes it away: none. Nor for who
+ * does not spin, and where round trips are too slow to be those of a line.
+ */
+UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
+{
+    const struct umbra_wait_policy *policy = &shadow->policy;
+    uint64_t took[UM_BLOCK_TRIALS];
+    uint64_t half;
+
+    if (policy->polite || policy->spin_cycles == 0)
+        return 0;
+    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
+        uint64_t start = um_arch_cycles();
+
+        for (int round = 0; round < UM_REST_ROUNDS; round++) {
+            shadow_fork(shadow, um_shadow_nothing, NULL);
+            shadow_join(shadow);
+        }
+        took[trial] = um_arch_cycles() - start;
+    }
+    half = um_block_median(took) / (2 * UM_REST_ROUNDS);
+    return half <= umbra_ns_to_cycles(UM_REST_MOST_NS) ? (uint32_t)(half / policy->poll_cycles) : 0;
+}
+
 /*
  * Starts the helper with its binding as its first function, and joins that. Until both sides know
  * what a wake-up between them costs they park at once.
@@ -464,6 +524,8 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
     if (shadow->bind_error)
         um_shadow_end_thread(shadow);
+    else
+        um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* the owner's */
     return shadow->bind_error;
 }
 

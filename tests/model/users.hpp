@@ -48,6 +48,12 @@ static uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
     return shadow->owner;
 }
 
+/* What the owner sees there, it does not use. */
+static void um_shadow_rest(struct umbra_shadow *shadow)
+{
+    um_slot_look(&shadow->slot);
+}
+
 static void um_shadow_leave(struct umbra_shadow *)
 {
 }
