@@ -97,7 +97,7 @@ template <class P> struct workshop : world, receiver {
         RL_ASSERT(um_plain_read(result[i]) == value);
     }
 
-    /* Whether there was one to take. As um_task_run(). */
+    /* Whether there was one to take. As um_core_take_from() and um_task_run(). */
     bool take()
     {
         typename P::umbra_task *taken = P::um_tasks_steal(&tasks);
@@ -105,6 +105,8 @@ template <class P> struct workshop : world, receiver {
 
         if (!taken)
             return false;
+        if (!P::um_tasks_shared(&tasks))
+            P::um_tasks_ask_ahead(&tasks);
         um_atomic_fetch_add(&away, 1, relaxed);
         run(taken);
         waiting = P::um_task_end(&taken->state);

@@ -265,6 +265,13 @@ UM_INLINE void um_tasks_ask(struct um_tasks *tasks)
     um_atomic_store(&tasks->asked, 1, seq_cst);
 }
 
+/* Asks for the next one, by who has taken the last that was shared and is about to run it: who forks,
+ * waits for that and forks again would have forked by the time it could ask. */
+UM_INLINE void um_tasks_ask_ahead(struct um_tasks *tasks)
+{
+    um_atomic_store(&tasks->asked, 1, relaxed); /* a hint: who goes to sleep asks again, by H2 */
+}
+
 /* Whether something is shared: H3. */
 UM_INLINE bool um_tasks_shared(struct um_tasks *tasks)
 {

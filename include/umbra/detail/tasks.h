@@ -88,6 +88,8 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
         um_tasks_ask(&other->tasks);
     if (task && um_tasks_shared(&other->tasks))
         um_core_call_another(core);
+    else if (task)
+        um_tasks_ask_ahead(&other->tasks);
     return task;
 }
 
