@@ -2,8 +2,9 @@
 /*
  * Fibonacci numbers by recursion, where each call that is not a leaf forks a task for one half and
  * calls the other: what a task costs that nobody takes, next to the same recursion by calls that
- * cannot be inlined. A sample is the time of a whole run by the number of calls. Contenders whose
- * tasks cost some 20 times as much compute a smaller number.
+ * cannot be inlined. serial-apart is that recursion on both processors at once, each by itself: what
+ * the machine gives to two. A sample is the time of a whole run by the number of calls. Contenders
+ * whose tasks cost some 20 times as much compute a smaller number.
  */
 #include <umbra/task.h>
 
@@ -16,6 +17,7 @@
 #define ROUNDS_QUICK 13
 
 static struct bench_row *serial_row;
+static struct bench_row *apart_row;
 static struct bench_row *umbra_rows[3]; /* by cores */
 
 /* The barriers keep the compiler from making a loop of one of the two calls. */
@@ -33,20 +35,55 @@ __attribute__((noinline)) static long serial(int n)
     return one + two;
 }
 
+/* One processor's share of a batch. */
+struct share {
+    const struct tasks_case *work;
+    uint64_t iterations, verified;
+};
+
+static void *serial_share(void *arg)
+{
+    struct share *share = arg;
+
+    for (uint64_t i = 0; i < share->iterations; i++)
+        if ((uint64_t)serial((int)share->work->size) == tasks_fib(share->work->size))
+            share->verified += tasks_calls(share->work->size);
+    return NULL;
+}
+
 static int serial_run(struct bench_row *row, struct bench_batch *batch)
 {
-    const struct tasks_case *work = row->arg;
+    struct share all = {.work = row->arg, .iterations = batch->iterations};
     uint64_t begin = bench_now_ns();
 
-    batch->verified = 0;
-    for (uint64_t i = 0; i < batch->iterations; i++)
-        if ((uint64_t)serial((int)work->size) == tasks_fib(work->size))
-            batch->verified += tasks_calls(work->size);
+    serial_share(&all);
     batch->ns = bench_now_ns() - begin;
+    batch->verified = all.verified;
     return 0;
 }
 
 static const struct bench_ops serial_ops = {.run = serial_run};
+
+/* Each runs all of it as often as is asked, so a batch of both is twice as much. */
+static int apart_run(struct bench_row *row, struct bench_batch *batch)
+{
+    struct share own = {.work = row->arg, .iterations = batch->iterations}, other = own;
+    uint64_t begin = bench_now_ns();
+    pthread_t thread;
+    int error = bench_thread(&thread, row->cpus[1], serial_share, &other);
+
+    if (error != 0)
+        return error;
+    serial_share(&own);
+    pthread_join(thread, NULL);
+    batch->ns = bench_now_ns() - begin;
+    batch->verified = own.verified + other.verified;
+    return 0;
+}
+
+static const struct bench_ops apart_ops = {.run = apart_run};
+
+/* ---- tasks ---- */
 
 struct half {
     struct umbra_task task;
@@ -93,11 +130,16 @@ static int declare(struct bench *bench)
 {
     static struct tasks_case own = {.kind = "fib", .size = N, .cores = 1};
     struct tasks_case others = {.kind = "fib", .size = N_OTHERS};
+    struct tasks_case two = {.kind = "fib", .size = N, .cores = 2};
 
     if (bench_tiny(bench))
-        own.size = others.size = N_TINY;
+        own.size = others.size = two.size = N_TINY;
     serial_row = bench_add(bench, "serial", &serial_ops, &own);
     tasks_state(serial_row, &own);
+    apart_row = bench_add(bench, "serial-apart", &apart_ops, &own);
+    apart_row->limit = serial_row;
+    tasks_state(apart_row, &two);
+    apart_row->parts *= 2;
     for (unsigned cores = 1; cores <= 2; cores++) {
         struct tasks_case work = {.kind = "fib", .size = own.size, .cores = cores};
 
@@ -114,6 +156,9 @@ static int declare(struct bench *bench)
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
+    if (serial_row->runs && apart_row->runs)
+        fprintf(out, "%8.2f times as fast on two processors apart as on one: serial\n",
+                bench_quotient(serial_row, apart_row).median);
     if (umbra_rows[1]->runs && umbra_rows[2]->runs)
         fprintf(out, "%8.2f times as fast on two cores as on one: umbra-task\n",
                 bench_quotient(umbra_rows[1], umbra_rows[2]).median);
