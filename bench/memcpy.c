@@ -5,7 +5,8 @@
  * before, and since then more than the last-level cache holds was. Fork and join are in the time.
  *
  *   memcpy                 the limit: the owner alone
- *   shadow-memcpy          umbra/memcpy.h, with limits it measured on this pair before the rounds
+ *   shadow-memcpy          umbra/memcpy.h, with limits it measured on this pair before the rounds,
+ *                          and a judge, which sees all rounds
  *   shadow-memcpy-asleep   the same of a shadow that sleeps whenever it has nothing to do
  *   prefetch               the owner copies; the shadow prefetches what it reads, as fast as it can,
  *                          and on a sibling, whose cache is the owner's, what it writes
@@ -170,8 +171,9 @@ static void copy_alone(struct copier *c)
     memcpy(c->job.to, c->job.from, c->job.bytes);
 }
 
-/* Measured once for shadows that spin, and once for those that sleep. */
+/* Measured once for shadows that spin, and once for those that sleep; judged in all rounds. */
 static struct umbra_memcpy_limits awake_limits, asleep_limits;
+static struct umbra_memcpy_judge awake_judge, asleep_judge;
 
 static void copy_awake(struct copier *c)
 {
@@ -274,17 +276,18 @@ static const struct way {
     const char *name, *head; /* the contender, and its column below the table */
     copy_fn *copy;
     enum umbra_wait_mode mode;
-    struct umbra_memcpy_limits *limits; /* to be measured once */
+    struct umbra_memcpy_limits *limits; /* to be measured once, and then ... */
+    struct umbra_memcpy_judge *judge;   /* ... to be judged by */
     bool in_blocks;                     /* a row for each of block_sizes */
 } ways[] = {
-    {"memcpy", "memcpy", copy_alone, UMBRA_WAIT_PARK, NULL, false},
-    {"shadow-memcpy", "shadow", copy_awake, UMBRA_WAIT_SPIN, &awake_limits, false},
+    {"memcpy", "memcpy", copy_alone, UMBRA_WAIT_PARK, NULL, NULL, false},
+    {"shadow-memcpy", "shadow", copy_awake, UMBRA_WAIT_SPIN, &awake_limits, &awake_judge, false},
     {"shadow-memcpy-asleep", "asleep", copy_asleep, UMBRA_WAIT_PARK, &asleep_limits, &asleep_judge,
      false},
-    {"prefetch", "prefetch", copy_prefetched, UMBRA_WAIT_SPIN, NULL, false},
-    {"prefetch-window", "window", copy_in_window, UMBRA_WAIT_SPIN, NULL, false},
-    {"block", "block", copy_by_blocks, UMBRA_WAIT_SPIN, NULL, true},
-    {"split", "split", copy_halves, UMBRA_WAIT_SPIN, NULL, false},
+    {"prefetch", "prefetch", copy_prefetched, UMBRA_WAIT_SPIN, NULL, NULL, false},
+    {"prefetch-window", "window", copy_in_window, UMBRA_WAIT_SPIN, NULL, NULL, false},
+    {"block", "block", copy_by_blocks, UMBRA_WAIT_SPIN, NULL, NULL, true},
+    {"split", "split", copy_halves, UMBRA_WAIT_SPIN, NULL, NULL, false},
 };
 
 /* Whether a copy is right, word by word; and makes its words wrong for the next one. */
@@ -376,8 +379,10 @@ static int start(struct bench_row *row)
     int error = shadow_fork_create(row, &contender->wait, &c->shadow);
 
     row->state = c;
-    if (error == 0 && limits != NULL && limits->block_bytes == 0)
+    if (error == 0 && limits != NULL && limits->block_bytes == 0) {
         error = umbra_memcpy_calibrate(&c->shadow, limits);
+        limits->judge = contender->way->judge;
+    }
     c->job.bytes = contender->bytes;
     c->job.block = contender->block;
     c->job.sibling = umbra_topology_shared(bench_topology(row->bench), bench_cpu(row->bench, 0),

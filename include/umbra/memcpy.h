@@ -26,6 +26,17 @@
  * share a core, a cache or only a node. The defaults are on the safe side. umbra_memcpy_calibrate
  * measures the pair at hand; a program that has its own measurements fills the struct itself.
  *
+ * Measurements grow old: the machine gets other work, and then a processor is taken away from the
+ * shadow in the middle of a block for some milliseconds, which the owner waits for. This happens to
+ * spinning shadows above all (they have used up their share), and large copies suffer: beside a
+ * process that kept the shadow's processor busy those of 64 KiB to 4 MiB stayed 1.7 to 2.1 times as
+ * fast as memcpy, those of 16 MiB fell from 1.9 to 0.93. So limits may have a judge, which goes on
+ * measuring, for each power of two by itself, and leaves the shadow out as long as it does not win:
+ *
+ *     struct umbra_memcpy_judge judge = {0};
+ *
+ *     limits.judge = &judge;                           after umbra_memcpy_calibrate
+ *
  * Blocks are taken from one counter (detail/share_protocol.h), not split in halves beforehand: so a
  * shadow that starts late, or an owner that has its end in the cache, costs at most one block of
  * waiting. The owner's other ways of using a shadow for a copy (prefetching ahead of it, alternate
@@ -39,6 +50,7 @@
 
 #include <umbra/detail/base.h>
 #include <umbra/detail/block.h>
+#include <umbra/detail/judge.h>
 #include <umbra/detail/share_protocol.h>
 #include <umbra/shadow.h>
 
@@ -59,24 +71,34 @@
 #define UMBRA_MEMCPY_BLOCK_BYTES 16384
 #endif
 
+/*
+ * What copies of one shadow's owner took, by that thread only; all zero at first. One copy in 61
+ * is made the way that is thought to be slower, so as to know (see detail/judge.h).
+ */
+struct umbra_memcpy_judge {
+    struct um_judge size[64]; /* i: of 2^i bytes and more, but below 2^(i+1) */
+};
+
 /* From which sizes on a shadow helps. */
 struct umbra_memcpy_limits {
     size_t awake_bytes;  /* least copy that a polling shadow is forked for; SIZE_MAX: never */
     size_t asleep_bytes; /* least one that a sleeping shadow is woken for; not below awake_bytes */
     size_t block_bytes;  /* least piece that either takes at a time, but for the first and last */
+    struct umbra_memcpy_judge *judge; /* may leave the shadow out of copies; NULL: never */
 };
 
 #define UMBRA_MEMCPY_LIMITS                                                                        \
     {                                                                                              \
-        UMBRA_MEMCPY_AWAKE_BYTES, UMBRA_MEMCPY_ASLEEP_BYTES, UMBRA_MEMCPY_BLOCK_BYTES              \
+        UMBRA_MEMCPY_AWAKE_BYTES, UMBRA_MEMCPY_ASLEEP_BYTES, UMBRA_MEMCPY_BLOCK_BYTES, NULL        \
     }
 
 /*
  * Copies n bytes, of any alignment and as memcpy does: the two must not overlap, and nothing else
  * is written. limits may be NULL for the defaults. Any thread; from the shadow's owner it uses the
  * shadow, and blocks the thread until the shadow has done its part. From others, or while the
- * shadow is busy, asleep as above, destroyed, or NULL, it is memcpy: so it cannot fail. Below
- * awake_bytes that decision is one comparison. Returns whether the shadow was forked to.
+ * shadow is busy, asleep as above, left out by limits->judge, destroyed, or NULL, it is memcpy: so
+ * it cannot fail. Below awake_bytes that decision is one comparison. Returns whether the shadow was
+ * forked to.
  */
 UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
                              const void *restrict from, size_t n,
@@ -89,11 +111,13 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
  * It measures on memory that is in no private cache but may be in a shared one. A copy from memory
  * proper takes longer, so that a fork is worth it sooner: the limit found is then a little high.
  *
- *   awake_bytes   the least power of two from which on both together are faster by a ninth at two
- *                 sizes in succession; SIZE_MAX if that is nowhere up to 2 MiB
+ *   awake_bytes   the least power of two from which on both together are faster by a ninth in three
+ *                 of four pairs of copies, at two sizes in succession; SIZE_MAX if that is nowhere
+ *                 up to 2 MiB
  *   asleep_bytes  what the owner copies alone in four times the time of a wake-up and a join; of
  *                 a shadow that never sleeps awake_bytes
- *   block_bytes   the default
+ *   block_bytes   the default, or half of awake_bytes
+ *   judge         NULL
  *
  * Returns 0, -ENOMEM, or as shadow_fork -EBUSY, -EPERM, -ESRCH; limits untouched on failure.
  */
@@ -163,6 +187,44 @@ UM_INLINE bool um_copy_asleep(const struct umbra_shadow *shadow)
     return um_atomic_load(&shadow->helper_waiter.park.parked, relaxed) != 0; /* only a guess */
 }
 
+/* Whether the caller may fork such a copy to the shadow and limits are for it; lays out blocks. */
+UM_INLINE bool um_copy_may_fork(struct um_copy *copy, const struct umbra_shadow *shadow,
+                                const struct umbra_memcpy_limits *limits)
+{
+    return shadow && um_shadow_owner(shadow) == um_arch_thread_id() &&
+           (copy->bytes >= limits->asleep_bytes || !um_copy_asleep(shadow)) &&
+           um_copy_divide(copy, limits->block_bytes);
+}
+
+/* By both, if the shadow is not busy. Whether it was not. */
+UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
+{
+    if (shadow_fork(shadow, um_copy_backwards, copy)) {
+        memcpy(copy->to, copy->from, copy->bytes);
+        return false;
+    }
+    for (uint64_t i = 0; um_share_take(&copy->share); i++)
+        um_copy_block(copy, i);
+    shadow_join(shadow);
+    return true;
+}
+
+/* The way the judge wants it, who is told how long it took. Whether by both. */
+UM_INLINE bool um_copy_judged(struct um_copy *copy, struct umbra_shadow *shadow,
+                              struct um_judge *judge)
+{
+    bool shared = um_judge_next(judge) == UM_JUDGE_FIRST;
+    uint64_t start = um_arch_cycles();
+
+    if (shared)
+        shared = um_copy_both(copy, shadow);
+    else
+        memcpy(copy->to, copy->from, copy->bytes);
+    um_judge_hear(judge, shared ? UM_JUDGE_FIRST : UM_JUDGE_SECOND,
+                  ((um_arch_cycles() - start) << 16) / copy->bytes);
+    return shared;
+}
+
 /* The part of shadow_memcpy for sizes at which the shadow may help. */
 UM_LINKONCE __attribute__((noinline)) bool um_copy_by_two(struct umbra_shadow *shadow, void *to,
                                                           const void *from, size_t n,
@@ -170,16 +232,13 @@ UM_LINKONCE __attribute__((noinline)) bool um_copy_by_two(struct umbra_shadow *s
 {
     struct um_copy copy = {.to = to, .from = from, .bytes = n};
 
-    if (!shadow || (n < limits->asleep_bytes && um_copy_asleep(shadow)) ||
-        !um_copy_divide(&copy, limits->block_bytes) ||
-        shadow_fork(shadow, um_copy_backwards, &copy)) {
+    if (!um_copy_may_fork(&copy, shadow, limits)) {
         memcpy(to, from, n);
         return false;
     }
-    for (uint64_t i = 0; um_share_take(&copy.share); i++)
-        um_copy_block(&copy, i);
-    shadow_join(shadow);
-    return true;
+    if (limits->judge)
+        return um_copy_judged(&copy, shadow, &limits->judge->size[63 - __builtin_clzll(n)]);
+    return um_copy_both(&copy, shadow);
 }
 
 UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
@@ -201,6 +260,7 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
 #define UM_COPY_AREA_MOST ((size_t)64 << 20)
 #define UM_COPY_FROM_BYTES ((size_t)4 << 10) /* the sizes that are tried: from, to, by doubling */
 #define UM_COPY_TO_BYTES ((size_t)2 << 20)
+#define UM_COPY_TRIALS 15           /* pairs of copies of each size */
 #define UM_COPY_PATIENCE_NS 1000000 /* how long a shadow may take to fall asleep */
 #define UM_COPY_DOZE_NS 200000      /* how long it then sleeps before it is woken */
 
@@ -247,22 +307,31 @@ UM_LINKONCE UM_COLD uint64_t um_copy_time(struct um_copy_trial *trial, size_t n,
     return start;
 }
 
-/* Medians for n bytes, alternately: of the owner alone, and of both. */
-UM_LINKONCE UM_COLD void um_copy_times(struct um_copy_trial *trial, size_t n, uint64_t *alone,
-                                       uint64_t *both)
+/* Copies n bytes by the owner alone and by both, alternately; ns of each. */
+UM_LINKONCE UM_COLD void um_copy_times(struct um_copy_trial *trial, size_t n,
+                                       uint64_t alone[UM_COPY_TRIALS],
+                                       uint64_t both[UM_COPY_TRIALS])
 {
-    static const struct umbra_memcpy_limits never = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
-    struct umbra_memcpy_limits always = {0, 0, UMBRA_MEMCPY_BLOCK_BYTES};
-    uint64_t took[2][UM_BLOCK_TRIALS];
+    static const struct umbra_memcpy_limits never = {SIZE_MAX, SIZE_MAX, SIZE_MAX, NULL};
+    struct umbra_memcpy_limits always = {0, 0, UMBRA_MEMCPY_BLOCK_BYTES, NULL};
 
     if (n / 2 < always.block_bytes)
         always.block_bytes = n / 2;
-    for (int i = 0; i < UM_BLOCK_TRIALS; i++) {
-        took[0][i] = um_copy_time(trial, n, &never);
-        took[1][i] = um_copy_time(trial, n, &always);
+    for (int i = 0; i < UM_COPY_TRIALS; i++) {
+        alone[i] = um_copy_time(trial, n, &never);
+        both[i] = um_copy_time(trial, n, &always);
     }
-    *alone = um_block_median(took[0]);
-    *both = um_block_median(took[1]);
+}
+
+/* Whether both are faster by a ninth in all but a quarter of the trials, each beside its own. */
+UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
+                                      const uint64_t both[UM_COPY_TRIALS])
+{
+    int won = 0;
+
+    for (int i = 0; i < UM_COPY_TRIALS; i++)
+        won += alone[i] * 9 >= both[i] * 10;
+    return won >= UM_COPY_TRIALS - UM_COPY_TRIALS / 4;
 }
 
 /* awake_bytes; and what the owner copies alone in a microsecond. */
@@ -271,16 +340,17 @@ UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_
     size_t first = 0; /* of the sizes at which both were faster, up to the present one */
 
     for (size_t n = UM_COPY_FROM_BYTES; n <= UM_COPY_TO_BYTES; n *= 2) {
-        uint64_t alone, both;
+        uint64_t alone[UM_COPY_TRIALS], both[UM_COPY_TRIALS];
 
-        um_copy_times(trial, n, &alone, &both);
-        *per_us = n * 1000 / (size_t)(alone + 1);
-        if (alone * 9 < both * 10)
+        um_copy_times(trial, n, alone, both);
+        if (!um_copy_wins(alone, both))
             first = 0;
-        else if (first)
-            return first;
-        else
+        else if (first == 0)
             first = n;
+        qsort(alone, UM_COPY_TRIALS, sizeof(alone[0]), um_compare_u64);
+        *per_us = n * 1000 / (size_t)(alone[UM_COPY_TRIALS / 2] + 1);
+        if (first != 0 && first != n)
+            return first;
     }
     return SIZE_MAX;
 }

@@ -94,8 +94,10 @@ static void wait_until_asleep(void)
 
 Test(memcpy, copies_all_and_nothing_else_around_every_boundary)
 {
-    static const struct umbra_memcpy_limits all[] = {
-        {65536, 65536, 16384}, {128, 128, 64}, {4096, 4096, 1024}, {8192, 8192, 4095}};
+    static const struct umbra_memcpy_limits all[] = {{65536, 65536, 16384, NULL},
+                                                     {128, 128, 64, NULL},
+                                                     {4096, 4096, 1024, NULL},
+                                                     {8192, 8192, 4095, NULL}};
 
     create(UMBRA_WAIT_SPIN);
     for (size_t l = 0; l < sizeof(all) / sizeof(all[0]); l++) {
@@ -112,7 +114,7 @@ Test(memcpy, copies_all_and_nothing_else_around_every_boundary)
 
 Test(memcpy, copies_every_small_size_by_blocks_of_one_line)
 {
-    static const struct umbra_memcpy_limits limits = {0, 0, 1};
+    static const struct umbra_memcpy_limits limits = {0, 0, 1, NULL};
 
     create(UMBRA_WAIT_SPIN);
     for (size_t n = 0; n < 1200; n++)
@@ -130,7 +132,7 @@ Test(memcpy, copies_large_blocks_of_any_size)
 
 Test(memcpy, zero_bytes_write_nothing)
 {
-    static const struct umbra_memcpy_limits always = {0, 0, 0};
+    static const struct umbra_memcpy_limits always = {0, 0, 0, NULL};
 
     create(UMBRA_WAIT_SPIN);
     cr_assert_not(copies(0, 0, 0, NULL));
@@ -148,7 +150,7 @@ Test(memcpy, the_default_limits_count_without_others)
 
 Test(memcpy, works_in_every_wait_mode)
 {
-    static const struct umbra_memcpy_limits limits = {1024, 1024, 512};
+    static const struct umbra_memcpy_limits limits = {1024, 1024, 512, NULL};
 
     for (int mode = UMBRA_WAIT_TWO_PHASE; mode <= UMBRA_WAIT_PARK; mode++) {
         create((enum umbra_wait_mode)mode);
@@ -162,7 +164,7 @@ Test(memcpy, works_in_every_wait_mode)
 
 Test(memcpy, a_sleeping_shadow_is_woken_for_large_copies_only)
 {
-    static const struct umbra_memcpy_limits limits = {1024, 65536, 512};
+    static const struct umbra_memcpy_limits limits = {1024, 65536, 512, NULL};
     uint64_t woken;
 
     create(UMBRA_WAIT_PARK);
@@ -209,7 +211,7 @@ Test(memcpy, no_shadow_or_a_destroyed_one_is_memcpy)
 
 static void *copy_elsewhere(void *arg)
 {
-    struct umbra_memcpy_limits limits = {1, 2, 3};
+    struct umbra_memcpy_limits limits = {1, 2, 3, NULL};
 
     (void)arg;
     cr_assert_not(copies(MOST, 0, 0, NULL));
@@ -228,6 +230,122 @@ Test(memcpy, in_another_thread_it_is_memcpy)
     destroy();
 }
 
+/* ---- by a judge ---- */
+
+/* Asks for so many ways, and says how long each took; how often the second was chosen. */
+static unsigned judged(struct um_judge *judge, unsigned pieces, uint64_t first, uint64_t second)
+{
+    unsigned seconds = 0;
+
+    for (unsigned i = 0; i < pieces; i++) {
+        enum um_judge_way way = um_judge_next(judge);
+
+        seconds += way == UM_JUDGE_SECOND;
+        um_judge_hear(judge, way, way == UM_JUDGE_SECOND ? second : first);
+    }
+    return seconds;
+}
+
+Test(memcpy, the_first_way_is_kept_while_it_is_not_slower)
+{
+    struct um_judge judge = {0};
+
+    cr_assert_eq(judged(&judge, UM_JUDGE_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
+    cr_assert_eq(judged(&judge, 100 * UM_JUDGE_EVERY, 1000, 1000), 100);
+    cr_assert_not(judge.second);
+}
+
+Test(memcpy, a_first_way_that_is_slower_is_left_at_once_and_tried_now_and_then)
+{
+    struct um_judge judge = {0};
+
+    judged(&judge, UM_JUDGE_EVERY, 1010, 1000);
+    cr_assert(judge.second);
+    cr_assert_eq(judged(&judge, 100 * UM_JUDGE_EVERY, 1010, 1000), 100 * UM_JUDGE_EVERY - 100);
+}
+
+Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
+{
+    struct um_judge judge = {0};
+
+    judged(&judge, 5, 5000, 1000); /* the second way at 1, 2 and 4 */
+    cr_assert_not(judge.second);
+    judged(&judge, 1, 5000, 1000);
+    cr_assert(judge.second);
+}
+
+Test(memcpy, one_interruption_overturns_no_verdict)
+{
+    struct um_judge judge = {0};
+
+    judged(&judge, 10 * UM_JUDGE_EVERY, 550, 1000);
+    um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
+    um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
+    cr_assert_not(judge.second);
+    for (int i = 0; i < 10; i++)
+        um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
+    cr_assert(judge.second);
+}
+
+Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
+{
+    struct um_judge judge = {0};
+
+    judged(&judge, 1000, 600, 1000);
+    cr_assert_not(judge.second);
+    judged(&judge, 50, 2400, 1000);
+    cr_assert(judge.second);
+    judged(&judge, 2000, 600, 1000);
+    cr_assert_not(judge.second);
+}
+
+Test(memcpy, a_way_that_was_left_is_taken_again_only_for_a_tenth)
+{
+    struct um_judge judge = {0};
+
+    judged(&judge, 1000, 1100, 1000);
+    cr_assert(judge.second);
+    judged(&judge, 10000, 920, 1000);
+    cr_assert(judge.second);
+    judged(&judge, 10000, 880, 1000);
+    cr_assert_not(judge.second);
+}
+
+Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
+{
+    struct umbra_memcpy_judge judge = {0};
+    struct umbra_memcpy_limits limits = {1024, 1024, 512, &judge};
+    struct um_judge slow = {
+        {1000, 1}, {UM_JUDGE_WEIGHT, UM_JUDGE_WEIGHT}, UM_JUDGE_EVERY + 1, true};
+
+    create(UMBRA_WAIT_SPIN);
+    judge.size[12] = slow;
+    cr_assert(copies(4095, 1, 2, &limits));     /* of another judge, who knows nothing */
+    cr_assert_not(copies(4096, 1, 2, &limits)); /* of this one */
+    judge.size[12] = slow;
+    cr_assert_not(copies(8191, 1, 2, &limits));
+    judge.size[12].asked = UM_JUDGE_EVERY;
+    cr_assert(copies(5000, 1, 2, &limits));
+    cr_assert_eq(judge.size[12].asked, UM_JUDGE_EVERY + 1);
+    cr_assert_eq(judge.size[11].asked, 1);
+    destroy();
+}
+
+Test(memcpy, a_judge_is_not_asked_where_there_is_no_choice)
+{
+    static const struct umbra_memcpy_judge untouched;
+    struct umbra_memcpy_judge judge = {0};
+    struct umbra_memcpy_limits limits = {1024, 65536, 512, &judge};
+
+    create(UMBRA_WAIT_PARK);
+    wait_until_asleep();
+    cr_assert_not(copies(1023, 0, 0, &limits));
+    cr_assert_not(copies(65535, 0, 0, &limits));
+    destroy();
+    cr_assert_not(copies(65536, 0, 0, &limits));
+    cr_assert_eq(memcmp(&judge, &untouched, sizeof(judge)), 0);
+}
+
 /* ---- calibration ---- */
 
 static void calibrate_and_use(enum umbra_wait_mode mode)
@@ -240,6 +358,7 @@ static void calibrate_and_use(enum umbra_wait_mode mode)
     cr_assert_geq(limits.asleep_bytes, limits.awake_bytes);
     cr_assert_geq(limits.awake_bytes / 2, limits.block_bytes);
     cr_assert_gt(limits.block_bytes, 0);
+    cr_assert_null(limits.judge);
     if (mode == UMBRA_WAIT_SPIN)
         cr_assert_eq(limits.asleep_bytes, limits.awake_bytes);
     if (limits.awake_bytes < MOST) {
@@ -256,9 +375,41 @@ Test(memcpy, limits_are_measured_in_every_wait_mode)
         calibrate_and_use((enum umbra_wait_mode)mode);
 }
 
+/* Whether both win when alone takes 1000 and both take `often`, but for n that take `seldom`. */
+static bool wins(uint64_t often, uint64_t seldom, int n)
+{
+    uint64_t alone[UM_COPY_TRIALS], both[UM_COPY_TRIALS];
+
+    for (int i = 0; i < UM_COPY_TRIALS; i++) {
+        alone[i] = 1000;
+        both[i] = i < n ? seldom : often;
+    }
+    return um_copy_wins(alone, both);
+}
+
+Test(memcpy, both_win_by_a_ninth_in_three_of_four_trials)
+{
+    cr_assert(wins(900, 0, 0));
+    cr_assert_not(wins(901, 0, 0));
+    cr_assert_not(wins(1000, 0, 0));
+    cr_assert(wins(500, 1000000, UM_COPY_TRIALS / 4));
+    cr_assert_not(wins(500, 901, UM_COPY_TRIALS / 4 + 1));
+}
+
+Test(memcpy, trials_are_compared_in_pairs)
+{
+    uint64_t alone[UM_COPY_TRIALS], both[UM_COPY_TRIALS];
+
+    for (int i = 0; i < UM_COPY_TRIALS; i++) { /* the machine slows down by half every time */
+        alone[i] = (uint64_t)1000 << i;
+        both[i] = (uint64_t)800 << i;
+    }
+    cr_assert(um_copy_wins(alone, both));
+}
+
 Test(memcpy, a_shadow_that_never_wins_is_never_asked)
 {
-    static const struct umbra_memcpy_limits never = {SIZE_MAX, SIZE_MAX, 16384};
+    static const struct umbra_memcpy_limits never = {SIZE_MAX, SIZE_MAX, 16384, NULL};
 
     create(UMBRA_WAIT_SPIN);
     cr_assert_not(copies(MOST, 0, 0, &never));
@@ -267,7 +418,7 @@ Test(memcpy, a_shadow_that_never_wins_is_never_asked)
 
 Test(memcpy, limits_that_cannot_be_measured_are_left_alone)
 {
-    struct umbra_memcpy_limits limits = {1, 2, 3};
+    struct umbra_memcpy_limits limits = {1, 2, 3, NULL};
 
     create(UMBRA_WAIT_SPIN);
     refuse_memory = true;
