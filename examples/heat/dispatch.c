@@ -57,7 +57,8 @@ int spread_dispatch(struct body *body, struct setting *setting)
 {
     struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
     struct job job = {.body = body, .setting = setting, .blocks = blocks_of(body, setting->edge)};
-    int error = umbra_run(&options, all_steps, &job);
+    int error = setting->runtime ? umbra_runtime_run(setting->runtime, all_steps, &job)
+                                 : umbra_run(&options, all_steps, &job);
 
     return error ? error : job.error;
 }

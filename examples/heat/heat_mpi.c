@@ -10,9 +10,8 @@
  * when the steps begin, are half done and done. Exit status: 0; 1 if something could
  * not be had; 2 for a bad argument.
  */
-#include "body.h"
+#include "part.h"
 #include "size.h"
-#include "variants.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,38 +20,7 @@
 
 #define STEPS_MOST 100000000
 
-static struct part {
-    struct body body;
-    int below, above; /* ranks, or MPI_PROC_NULL */
-} part;
-
-static int part_create(const size_t nodes[3])
-{
-    int rank, ranks;
-
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    part.below = rank > 0 ? rank - 1 : MPI_PROC_NULL;
-    part.above = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
-    return body_create_part(&part.body, nodes, nodes[Z] * (size_t)rank / (size_t)ranks,
-                            nodes[Z] * ((size_t)rank + 1) / (size_t)ranks);
-}
-
-/* Gives the neighbours what they need of this step, and gets it from them. */
-static void exchange(double *now)
-{
-    const struct body *body = &part.body;
-    int count = (int)(body->nodes[Y] * body->row);
-    double *highest = now + body_at(body, 0, 0, body->nodes[Z] - 1);
-    MPI_Request all[4];
-    MPI_Status done[4];
-
-    MPI_Irecv(now - body->plane, count, MPI_DOUBLE, part.below, 0, MPI_COMM_WORLD, &all[0]);
-    MPI_Irecv(highest + body->plane, count, MPI_DOUBLE, part.above, 1, MPI_COMM_WORLD, &all[1]);
-    MPI_Isend(now, count, MPI_DOUBLE, part.below, 1, MPI_COMM_WORLD, &all[2]);
-    MPI_Isend(highest, count, MPI_DOUBLE, part.above, 0, MPI_COMM_WORLD, &all[3]);
-    MPI_Waitall(4, all, done);
-}
+static struct part part;
 
 /* Says when it is. Rank 0. */
 static void say(enum moment moment, void *arg)
@@ -60,26 +28,6 @@ static void say(enum moment moment, void *arg)
     (void)arg;
     printf("moment %u\n", (unsigned)moment);
     fflush(stdout);
-}
-
-static double steps_ms(const struct setting *setting)
-{
-    struct box all = body_box(&part.body);
-    double begin, end;
-
-    MPI_Barrier(MPI_COMM_WORLD);
-    setting_at(setting, BEGUN);
-    begin = MPI_Wtime();
-    for (size_t step = 0; step < setting->steps; step++) {
-        setting_step(setting, step);
-        exchange(body_after(&part.body, step));
-        body_sweep(&part.body, body_after(&part.body, step), body_after(&part.body, step + 1),
-                   &all);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    end = MPI_Wtime();
-    setting_at(setting, DONE);
-    return (end - begin) * 1e3;
 }
 
 static void report(double ms, size_t steps)
@@ -132,12 +80,11 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 2;
     }
-    error = part_create(nodes);
+    error = part_create(&part, nodes);
     MPI_Allreduce(&error, &worst, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (worst == 0) {
         body_heat(&part.body);
-        exchange(part.body.array[0]);
-        report(steps_ms(&setting), setting.steps);
+        report(part_steps_ms(&part, &setting), setting.steps);
     } else if (rank == 0) {
         fprintf(stderr, "heat-mpi: not enough memory: '%s'\n", argv[1]);
     }

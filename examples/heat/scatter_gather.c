@@ -79,7 +79,8 @@ int spread_scatter_gather(struct body *body, struct setting *setting)
         return -ENOMEM;
     for (size_t number = 0; number < job.blocks.all; number++)
         job.block[number].number = number;
-    error = umbra_run(&options, all_steps, &job);
+    error = setting->runtime ? umbra_runtime_run(setting->runtime, all_steps, &job)
+                             : umbra_run(&options, all_steps, &job);
     free(job.block);
     return error ? error : job.error;
 }

@@ -5,13 +5,16 @@
 
 #include "body.h"
 
+struct umbra_runtime;
+
 /* Of a run, for whoever measures its parts. */
 enum moment { BEGUN, HALF_WAY, DONE, MOMENTS };
 
 struct setting {
     size_t processors; /* to use */
     size_t steps;
-    size_t edge[3]; /* of a block */
+    size_t edge[3];                /* of a block */
+    struct umbra_runtime *runtime; /* with so many processors, or NULL: Umbra makes one each time */
 
     /* Of a way that measures itself: all steps' time, the largest error, bytes of all arrays. */
     double ms, error;
