@@ -77,8 +77,8 @@ static inline uint64_t child_channel_now_ns(void)
 }
 
 /* The child's main loop; never returns. batch runs channel->iterations forks and counts them. */
-static inline void child_channel_serve(struct child_channel *channel,
-                                       void (*batch)(struct child_channel *channel))
+static inline __attribute__((noreturn)) void
+child_channel_serve(struct child_channel *channel, void (*batch)(struct child_channel *channel))
 {
     for (uint32_t turn = 0;;) {
         uint64_t begin;

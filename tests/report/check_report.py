@@ -134,6 +134,16 @@ class Page(unittest.TestCase):
         neighbours = [pair for pair in pairs if abs(pair[0] - pair[1]) == 1]  # 51 ns
         self.assertEqual(len(re.findall(r">19\.6</text>", first)), len(neighbours))
 
+    def test_heat_is_drawn_against_the_size_and_the_memory_of_a_task(self):
+        machine, rows = self.lines_of("heat")
+        if not rows:
+            self.skipTest("one processor, or no examples")
+        page = self.drawn([machine, *rows])
+        for said in ("nodes a task, cubes", "workers × buffer", "umbra-dispatch, one core"):
+            self.assertIn(said, page)
+        without = [row for row in rows if "buffer" not in row["contender"]]
+        self.assertNotIn("workers × buffer", self.drawn([machine, *without]))
+
     def test_energy_is_drawn_where_there_is_any(self):
         machine, rows = self.lines_of("threshold")
         if not rows:

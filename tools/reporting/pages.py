@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, memcpy, pair_matrix, prefetch, programs, tasks, threshold
+from . import charts, fine, handover, heat, memcpy, pair_matrix, prefetch, programs, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -28,6 +28,9 @@ SECTIONS = (
     programs.gauss_threads,
     programs.apsp,
     programs.spread,
+    heat.comparison,
+    heat.by_task,
+    heat.memory,
 )
 
 
