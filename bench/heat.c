@@ -9,7 +9,7 @@
  *   tbb                                a loop with an affinity partitioner
  *   mpi                                two ranks, each with its half
  *   *-resident                         bytes that a run makes resident
- *   *-buffer                           the paper's Figure 7: 1000 tasks that fill a buffer each
+ *   *-buffer                           the paper's Figure 7: 1000 tasks (--quick: 20) that fill a buffer each
  */
 #include "buffers_case.h"
 #include "child.h"
@@ -215,7 +215,7 @@ static int declare(struct bench *bench)
 
     edge = bench_tiny(bench) ? 20 : 100;
     snprintf(argument, sizeof(argument), "%zu", edge);
-    snprintf(tasks_argument, sizeof(tasks_argument), "%d", bench_quick(bench) ? 100 : 1000);
+    snprintf(tasks_argument, sizeof(tasks_argument), "%d", bench_quick(bench) ? 20 : 1000);
     halves = case_of((size_t[3]){edge, edge, edge / 2}, WAY_MPI, 2);
     serial = add_serial(bench);
     mpi_row = add(bench, "mpi", MPI, &halves);

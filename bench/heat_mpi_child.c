@@ -36,7 +36,7 @@ static uint64_t idle_bytes; /* resident before there was a body */
 static int spread_part(struct body *body, struct setting *setting)
 {
     (void)body; /* the part's */
-    setting->ms = part_steps_ms(&part, setting->steps);
+    setting->ms = part_steps_ms(&part, setting);
     return 0;
 }
 
