@@ -7,13 +7,12 @@
  *     um_judge_hear(&judge, way, pace);   how long that took
  *
  * Paces are times for an equal amount of work, in units so small that they are hundreds at least.
- * They are averaged, the last eight counting most, and
- * none for more than twice the average: one interruption does not overturn a verdict, five in a row
- * may. The first way is left as soon as it is slower on average, and taken again when it is faster
- * by a tenth, so that noise does not make the verdict swing. That costs one piece of work in 61 at
- * the pace of the worse way, and is late by a few hundred pieces when the better one becomes the
- * worse one and turns back. A prime, so that a caller whose work itself has a rhythm does not
- * try one way with one sort of work only.
+ * They are averaged, the last eight counting most, and none for more than twice the average: one
+ * interruption does not overturn a verdict, five in a row may. The first way is left as soon as it is
+ * slower on average, and taken again when it is faster by a tenth, so that noise does not make the
+ * verdict swing. That costs one piece of work in 61 at the pace of the worse way, and is late by a
+ * few hundred pieces when the better one becomes the worse one and turns back. A prime, so that a
+ * caller whose work itself has a rhythm does not try one way with one sort of work only.
  *
  * Nothing in it is shared: one thread at a time. All zero is a judge that knows nothing yet.
  */
