@@ -23,6 +23,8 @@
  * Calls from several threads at once never wait for each other: who finds the event in the middle
  * of another's call leaves its request there and goes on, and the other carries it out, in the
  * order in which they were left (detail/event_protocol.h has the eight states and the argument).
+ * Only a wait with a deadline, or for one of several events, may itself be kept from beginning, up
+ * to its deadline, while another's call cannot come to an end for those that give up and come again.
  * What was written before a signal is visible to the one it releases.
  *
  * A fiber that waits lets its core run others; if there are none, it looks at the event for a
@@ -301,6 +303,38 @@ UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
     return group->wait[0]->claimed.ticket;
 }
 
+#define UM_GROUP_LOOKS 100 /* before it takes a holder for one that has lost its processor */
+
+/*
+ * Waits until none of the events is closed to waits that may give up (event_protocol.h), or the
+ * deadline. Whether it may join them. Nothing has been joined yet, so a fiber may switch.
+ */
+UM_LINKONCE bool um_group_admitted(const struct um_group *group, const struct um_await *await)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        for (unsigned looks = 0; um_event_is_closed(group->event[i]); looks++) {
+            if (umbra_cycles() >= await->deadline)
+                return false;
+            if (looks < UM_GROUP_LOOKS)
+                um_arch_pause();
+            else if (group->self)
+                um_sleep_at(um_min_u64(await->deadline, umbra_deadline(UM_NAP_NS)), await->at);
+            else
+                um_thread_nap();
+        }
+    }
+    return true;
+}
+
+/* Not admitted: the index of an event whose signal it has taken nevertheless, or -ETIMEDOUT. */
+UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
+{
+    for (unsigned i = 0; i < group->count; i++)
+        if (await->accept ? await->accept(await->arg) : um_event_try(group->event[i]))
+            return (int)i;
+    return -ETIMEDOUT;
+}
+
 /* Joins the events, until one of them has its signal ready. Whether one had. */
 UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *await)
 {
@@ -363,8 +397,14 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
         self->timer.deadline = 0;
         self->claimed = NULL;
     } else if (um_sleeper_wait(group->sleeper, await->deadline) < 0) {
-        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER)
-            um_arch_pause();
+        unsigned looks = 0;
+
+        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER) {
+            if (looks++ < UM_GROUP_LOOKS)
+                um_arch_pause();
+            else
+                um_thread_nap();
+        }
         if (outcome == UM_GIVE_UP_TOO_LATE)
             um_sleeper_wait(group->sleeper, UMBRA_NEVER);
     }
@@ -419,6 +459,8 @@ UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *awai
     int winner = um_group_open(group);
     bool over;
 
+    if (winner == 0 && !um_group_admitted(group, await))
+        return um_group_try(group, await);
     if (winner == 0)
         winner = um_group_take_waits(group);
     if (winner < 0)

@@ -12,7 +12,7 @@
 #include "checker.hpp"
 #include "claim_variants.hpp"
 
-enum { EVENTS = 2, NODES = 4 };
+enum { EVENTS = 2, NODES = 6 };
 
 /* What a waiter's condition says. */
 enum um_condition { NONE, ALWAYS, NEVER, FLAG };
@@ -303,6 +303,58 @@ template <class P> struct all_cancel : waits<P> {
     }
 };
 
+/* ---- those who give up and come again ---- */
+
+/* What the holder of the word at `watched` has been told since it took hold, over one execution. */
+static struct {
+    const void *word;
+    bool told;                  /* it has taken a log that somebody who gave up is in */
+    int joins[UM_THREADS_MOST]; /* left with it since, by thread */
+} hold_now;
+
+static void note_change(const void *word, uint64_t before, uint64_t after)
+{
+    const uint64_t joins = UINT64_C(0x0000ffffffffffc0);
+
+    if (word != hold_now.word)
+        return;
+    if ((after & 7) < 2) {
+        hold_now.told = false;
+        memset(hold_now.joins, 0, sizeof(hold_now.joins));
+    } else if ((before & 7) >= 2) {
+        if (before & 1 << 4 && !(after & 1 << 4))
+            hold_now.told = true;
+        else if (hold_now.told && (after & joins) != (before & joins) && (after & joins))
+            RL_ASSERT(++hold_now.joins[rl::thread_index()] <= 1); /* it had looked before */
+    }
+}
+
+/* One gives up and comes again, as um_group_admitted() lets it, while another waits. */
+template <class P> struct come_again : waits<P> {
+    come_again()
+    {
+        memset(&hold_now, 0, sizeof(hold_now));
+        hold_now.word = &this->event[0]->word;
+        um_model_changed = note_change;
+    }
+
+    void thread(int index)
+    {
+        if (index == 1) {
+            RL_ASSERT(this->wait(NODES - 1, 1, 0, NONE, true) < 0);
+            return;
+        }
+        for (int i = 0; i < NODES - 1; i++)
+            if (!P::um_event_is_closed(this->event[0]))
+                RL_ASSERT(this->wait(i, 1, 0, NONE, true) < 0);
+    }
+
+    void check()
+    {
+        RL_ASSERT(!this->signaled(0));
+    }
+};
+
 /* A wait for any of two events, each signaled once; the deadline may pass. */
 template <class P, bool Deadline> struct any : waits<P> {
     int winner;
@@ -393,6 +445,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"cancel, condition comes", make_world<cancel<P, FLAG>>, 2, 0, false, 5, 50000},
         {"all cancel", make_world<all_cancel<P>>, 2, 0, false, 3, 20000},
         {"all three cancel", make_world<all_cancel<P>>, 3, 0, false, 2, 50000},
+        {"cancel, and again", make_world<come_again<P>>, 2, 0, false, 3, 50000},
         {"any of two, then again", make_world<any_then_again<P>>, 3, 0, false, 2, 50000},
         {"cancel, claimed wait, signal", make_world<relay<P, 1, true>>, 3, 0, false, 3, 50000},
         {"cancel, wait, signal", make_world<relay<P, 1, false>>, 3, 0, false, 3, 50000},

@@ -241,6 +241,83 @@ Test(event, a_fiber_that_gives_up_leaves_nothing_behind)
     cr_assert_eq(run_cores(1, deadlines, NULL), 0);
 }
 
+/* How many joins have been left with whoever holds the event. */
+static unsigned left_joins(struct umbra_event *event)
+{
+    unsigned count = 0;
+
+    for (const struct um_node *node = um_event_node_of(atomic_load(&event->event.word)); node;
+         node = node->next)
+        count++;
+    return count;
+}
+
+static void *gives_up_and_comes_again(void *event)
+{
+    for (int i = 0; i < 100; i++) {
+        struct umbra_event *events[] = {event};
+        unsigned which;
+
+        cr_expect_eq(umbra_event_wait_deadline(event, umbra_deadline(1000)), -ETIMEDOUT);
+        cr_expect_eq(umbra_event_wait_any(events, 1, umbra_deadline(1000), &which), -ETIMEDOUT);
+    }
+    return event;
+}
+
+/* Takes what others have left with the holder, as um_event_let_go() does, and carries it out. */
+static void carry_out(struct um_event *event, struct um_hold *hold)
+{
+    uint64_t log = atomic_load(&event->word);
+
+    hold->held = um_event_taken_word(log);
+    cr_assert(atomic_compare_exchange_strong(&event->word, &(uint64_t){log}, hold->held));
+    um_event_replay(event, hold, log);
+}
+
+static void *waits_for_any(void *event)
+{
+    struct umbra_event *events[] = {event};
+    unsigned which;
+
+    cr_expect_eq(umbra_event_wait_any(events, 1, UMBRA_NEVER, &which), 0);
+    return NULL;
+}
+
+/* A holder that has lost its processor finds few requests when it is back, and then comes to an end
+ * whatever the others do: only after that it wakes those whom it has released. */
+Test(event, who_gives_up_and_comes_again_does_not_keep_a_holder)
+{
+    struct umbra_event other = UMBRA_EVENT_INIT_MANUAL;
+    struct umbra_event *events[] = {&shared, &other};
+    struct um_released out = {NULL, NULL};
+    uint64_t word = UMBRA_EVENT_RESET;
+    struct um_hold hold;
+    unsigned which = 99;
+    pthread_t thread;
+
+    umbra_event_init(&shared, false);
+    cr_assert(um_event_cas(&shared.event, &word, UMBRA_EVENT_JOINING));
+    um_event_hold(&shared.event, &hold, word, UMBRA_EVENT_JOINING, &out);
+    gives_up_and_comes_again(&shared);
+    cr_assert_eq(run_cores(1, gives_up_and_comes_again, &shared), 0);
+    cr_assert_eq(left_joins(&shared), 1, "and the others wait until that is done");
+    carry_out(&shared.event, &hold);
+    cr_assert_eq(left_joins(&shared), 0);
+    gives_up_and_comes_again(&shared);
+    cr_assert_eq(run_cores(1, gives_up_and_comes_again, &shared), 0);
+    cr_assert_eq(left_joins(&shared), 0, "nobody but the holder makes an end of it");
+    umbra_event_signal(&other);
+    cr_assert_eq(umbra_event_wait_any(events, 2, 0, &which), 0);
+    cr_assert_eq(which, 1, "a signal is found beside an event that takes nobody");
+    cr_assert_eq(pthread_create(&thread, NULL, waits_for_any, &shared), 0);
+    umbra_sleep_ns(2 * MS);
+    um_event_let_go(&shared.event, &hold);
+    cr_assert_null(out.first);
+    umbra_event_signal(&shared);
+    pthread_join(thread, NULL);
+    cr_assert_eq(atomic_load(&shared.event.word), UMBRA_EVENT_RESET);
+}
+
 static void *deadlines_that_never_pass(void *arg)
 {
     struct umbra_fiber fiber;

@@ -8,7 +8,7 @@
  *
  *   bits    name        meaning in Reset and Signaled      meaning in the other six ("held") states
  *   0-2     state       enum umbra_event_state
- *   3       QUEUE       waiters are in first..last         -
+ *   3       QUEUE       waiters are in first..last         CLOSED: see below
  *   4       SWEEP       -                                  left: take dead nodes out of the queue
  *   5       LAST_RESET  -                                  the last left request is a reset
  *   6-47    node        Reset: the only waiter             left joins, the latest first
@@ -25,6 +25,15 @@
  * as there are, up to n, are released; the event is signaled if one was left over and no reset came
  * last. So a count and one bit hold them, and a left join takes both along in its node and starts
  * them afresh. The holder replays the log in order: no request is lost, merged or overtaken.
+ *
+ * Who is released is woken when the event has been let go, so the holder must come to an end. It has
+ * no end if others leave requests as fast as it carries them out, and while it has lost its
+ * processor a log may grow without any. A waiter without a deadline cannot do that: it leaves one
+ * join, and is there again when it was woken. One with a deadline gives up and comes again. It has
+ * left SWEEP then; and from the first log with SWEEP in it until it lets go, the holder keeps
+ * CLOSED. A wait with a claim is not to begin while one of them is there (um_event_is_closed(); it
+ * looks, then joins, so it may be late by one). So each waiter adds a few requests to a hold, and
+ * no more. Signals and resets do not pile up: they merge.
  *
  * Transitions (the table um_event_transition is what the tests walk)
  *
@@ -70,6 +79,7 @@ enum umbra_event_state {
 
 #define UM_EVENT_STATE UINT64_C(7)
 #define UM_EVENT_QUEUE (UINT64_C(1) << 3)
+#define UM_EVENT_CLOSED (UINT64_C(1) << 3) /* held: a wait with a claim should not join now */
 #define UM_EVENT_SWEEP (UINT64_C(1) << 4)
 #define UM_EVENT_LAST_RESET (UINT64_C(1) << 5)
 #define UM_EVENT_NODE UINT64_C(0x0000ffffffffffc0)
@@ -124,6 +134,14 @@ UM_INLINE unsigned um_event_state_of(uint64_t word)
 UM_INLINE bool um_event_is_held(uint64_t word)
 {
     return um_event_state_of(word) > UMBRA_EVENT_SIGNALED;
+}
+
+/* Whether a wait with a claim had better come later. Anybody, before it joins. */
+UM_INLINE bool um_event_is_closed(struct um_event *e)
+{
+    uint64_t word = um_atomic_load(&e->word, relaxed); /* it joins by compare-and-swap */
+
+    return um_event_is_held(word) && (word & (UM_EVENT_SWEEP | UM_EVENT_CLOSED)) != 0;
 }
 
 UM_INLINE struct um_node *um_event_node_of(uint64_t word)
@@ -328,10 +346,12 @@ UM_INLINE uint64_t um_event_free_word(struct um_event *e, bool value)
 UM_INLINE uint64_t um_event_taken_word(uint64_t word)
 {
     unsigned state = um_event_state_of(word);
+    uint64_t closed = word & (UM_EVENT_SWEEP | UM_EVENT_CLOSED) ? UM_EVENT_CLOSED : 0;
 
-    return state == UMBRA_EVENT_SIGNALING_ACT_SIGNAL || state == UMBRA_EVENT_JOINING_ACT_SIGNAL
-               ? (uint64_t)UMBRA_EVENT_SIGNALING
-               : (uint64_t)state;
+    return closed |
+           (state == UMBRA_EVENT_SIGNALING_ACT_SIGNAL || state == UMBRA_EVENT_JOINING_ACT_SIGNAL
+                ? (uint64_t)UMBRA_EVENT_SIGNALING
+                : (uint64_t)state);
 }
 
 /* Lets go, after carrying out whatever others have left. */
@@ -454,7 +474,7 @@ UM_INLINE bool um_event_try(struct um_event *e)
 /* Leaves a join in a held word. Whether it was still held. */
 UM_INLINE bool um_event_leave_join(struct um_event *e, struct um_node *node, uint64_t *word)
 {
-    uint64_t keep = UM_EVENT_STATE | UM_EVENT_SWEEP;
+    uint64_t keep = UM_EVENT_STATE | UM_EVENT_CLOSED | UM_EVENT_SWEEP;
 
     while (um_event_is_held(*word)) {
         um_plain_write(node->next, um_event_node_of(*word));

@@ -140,6 +140,16 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
     return end < 0 ? end : 0;
 }
 
+#define UM_NAP_NS 50000 /* more than a thread that has lost its processor needs to be run again */
+
+/* Lets go of the processor, which whoever the thread waits for may need. */
+UM_LINKONCE void um_thread_nap(void)
+{
+    um_atomic_u32 nobody = 0; /* nobody knows of it */
+
+    um_os_futex_wait(&nobody, 0, um_os_now_ns() + UM_NAP_NS);
+}
+
 /* ---- waits that more than one may end ---- */
 
 #define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
