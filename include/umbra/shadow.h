@@ -472,6 +472,25 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
 #define UM_REST_ROUNDS 8     /* a trial */
 #define UM_REST_MOST_NS 1000 /* no line's way takes longer */
 
+#define UM_REST_PROBES 3
+#define UM_REST_PROBE_NS 200000 /* a turn of the scheduler takes longer */
+
+/* Whether each side has a processor; else each round trip without parking takes turns of the
+ * scheduler, which are to be few. One interruption does not count. */
+UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
+{
+    uint64_t took = UMBRA_NEVER;
+
+    for (int probe = 0; probe < UM_REST_PROBES && took > UM_REST_PROBE_NS; probe++) {
+        uint64_t start = um_os_now_ns();
+
+        shadow_fork(shadow, um_shadow_nothing, NULL);
+        shadow_join(shadow);
+        took = um_os_now_ns() - start;
+    }
+    return took <= UM_REST_PROBE_NS;
+}
+
 /*
  * How long a rest is, in polls: half of a round trip with a null function, in which both sides wait
  * by their final policy. Siblings share the line, so that no look takes it away: none. Nor for who
@@ -483,7 +502,7 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
     uint64_t took[UM_BLOCK_TRIALS];
     uint64_t half;
 
-    if (policy->polite || policy->spin_cycles == 0)
+    if (policy->polite || policy->spin_cycles == 0 || !um_shadow_runs_beside(shadow))
         return 0;
     for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
         uint64_t start = um_arch_cycles();

@@ -520,14 +520,33 @@ Test(shadow, block_cost_has_a_default_without_a_second_thread_to_measure_it)
 }
 
 #ifndef UMBRA_POSIX_ONLY
-Test(shadow, block_cost_has_a_default_on_a_single_processor)
+static void keep_to_one_processor(void)
 {
     cpu_set_t one;
 
     CPU_ZERO(&one);
     CPU_SET((size_t)sched_getcpu(), &one);
     sched_setaffinity(0, sizeof(one), &one);
+}
+
+Test(shadow, block_cost_has_a_default_on_a_single_processor)
+{
+    keep_to_one_processor();
     expect_default_block_cost();
+}
+
+/* Each round trip of two that never park there takes two turns of the scheduler. */
+Test(shadow, is_made_in_few_round_trips_where_both_share_a_processor)
+{
+    struct umbra_topology *topology = topology_of("core:2 pu:1");
+    struct umbra_shadow_options options = {.topology = topology, .wait.mode = UMBRA_WAIT_SPIN};
+    struct umbra_shadow shadow;
+
+    keep_to_one_processor();
+    cr_assert_eq(shadow_create(&shadow, &options), 0);
+    cr_assert_leq(ended(umbra_shadow_owner_stats(&shadow)), 10);
+    shadow_destroy(&shadow);
+    umbra_topology_destroy(topology);
 }
 #endif
 
