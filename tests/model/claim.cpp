@@ -445,7 +445,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"cancel, condition comes", make_world<cancel<P, FLAG>>, 2, 0, false, 5, 50000},
         {"all cancel", make_world<all_cancel<P>>, 2, 0, false, 3, 20000},
         {"all three cancel", make_world<all_cancel<P>>, 3, 0, false, 2, 50000},
-        {"cancel, and again", make_world<come_again<P>>, 2, 0, false, 3, 50000},
+        {"cancel, and again", make_world<come_again<P>>, 2, 0, false, 0, 100000},
         {"any of two, then again", make_world<any_then_again<P>>, 3, 0, false, 2, 50000},
         {"cancel, claimed wait, signal", make_world<relay<P, 1, true>>, 3, 0, false, 3, 50000},
         {"cancel, wait, signal", make_world<relay<P, 1, false>>, 3, 0, false, 3, 50000},
