@@ -14,7 +14,7 @@
 
 #define BENCH_STACK_BYTES 65536 /* wherever a contender lets us choose */
 
-/* `switch`: how two sides of a processor leave to each other. */
+/* `switch`: how two sides of a processor leave to each other. The arg of switch_ops; 2 parts. */
 struct switch_way {
     int (*open)(void);               /* once, or NULL; 0 or a negative errno */
     int (*run)(struct turns *turns); /* all turns of both sides; 0 or a negative errno */
@@ -41,6 +41,8 @@ extern "C" {
 #endif
 
 #define BENCH_WEAK __attribute__((weak))
+
+extern const struct bench_ops switch_ops;
 
 /* Umbra. The pointers are arguments of umbra_two_cores_ops. */
 extern const struct switch_way umbra_transfer_switch, umbra_yield_switch;

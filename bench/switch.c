@@ -17,34 +17,6 @@
 #define ROUNDS 1001
 #define ROUNDS_QUICK 101
 
-static int open_row(struct bench_row *row)
-{
-    const struct switch_way *way = row->arg;
-
-    return way->open != NULL ? way->open() : 0;
-}
-
-static int run(struct bench_row *row, struct bench_batch *batch)
-{
-    const struct switch_way *way = row->arg;
-    struct turns turns = {.each = batch->iterations};
-    int error = way->run(&turns);
-
-    batch->ns = turns.ns;
-    batch->verified = turns.disorder == 0 ? turns.taken[0] + turns.taken[1] : 0;
-    return error;
-}
-
-static void close_row(struct bench_row *row)
-{
-    const struct switch_way *way = row->arg;
-
-    if (way->close != NULL)
-        way->close();
-}
-
-static const struct bench_ops switch_ops = {.open = open_row, .run = run, .close = close_row};
-
 /* ---- bare contexts: the caller and one more ---- */
 
 static _Alignas(4096) char stack[BENCH_STACK_BYTES]; /* of the second side */
