@@ -144,6 +144,16 @@ class Page(unittest.TestCase):
         without = [row for row in rows if "buffer" not in row["contender"]]
         self.assertNotIn("workers × buffer", self.drawn([machine, *without]))
 
+    def test_messages_through_ports_have_a_chart_for_one_core_and_one_for_two(self):
+        machine, rows = self.lines_of("port")
+        if not rows:
+            self.skipTest("one processor")
+        page = self.drawn([machine, *rows])
+        for said in ("Both sides on one core", "Each side on a core of its own", "cores 2, items 32"):
+            self.assertIn(said, page)
+        one = [row for row in rows if row["params"].get("cores") == 1]
+        self.assertNotIn("on a core of its own", self.drawn([machine, *one]))
+
     def test_energy_is_drawn_where_there_is_any(self):
         machine, rows = self.lines_of("threshold")
         if not rows:

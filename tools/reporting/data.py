@@ -6,6 +6,7 @@ import json
 TELLING = (
     "count",
     "cores",
+    "items",
     "task",
     "workload",
     "bytes",

@@ -3,7 +3,8 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, heat, memcpy, pair_matrix, prefetch, programs, tasks, threshold
+from . import charts, fine, handover, heat, memcpy, pair_matrix, port, prefetch, programs
+from . import tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -18,6 +19,7 @@ SECTIONS = (
     handover.switch,
     handover.spawn,
     handover.event,
+    port.port,
     handover.footprint,
     memcpy.speeds,
     fine.fine_grained,
