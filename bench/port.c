@@ -10,10 +10,12 @@
  *   umbra-port-join         for one of each of two ports
  *   umbra-port-items        for so many of one port
  *   umbra-port-handler      the other side is a persistent Receive, a fiber for each message
- *   umbra-port-interleave   an Interleave, whose exclusive handler gets the messages
+ *   umbra-port-interleave   it is an Interleave, whose exclusive handler gets the messages
  *   umbra-mailbox           a pointer and an event: what a wait costs without a port
  *   pthread-cond            threads, and queues of a mutex and a condition variable each
  *   pthread-cond-items      the same; each waits for so many
+ *
+ * A sample is the mean of both ways: handlers send back to one who waits as in umbra-port-receive.
  *
  * With both sides on one core a message is compared with a bare hand-over between two fibers; on two
  * cores it is compared, as an event is, with a whole round trip of the ping-pong.
