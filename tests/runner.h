@@ -33,6 +33,17 @@
 #endif
 #endif
 
+/*
+ * For a loop without system calls on which another thread depends. Valgrind executes one thread at a
+ * time, and such a loop would keep the others away for each whole time slice, some milliseconds.
+ */
+#ifdef UMBRA_UNDER_VALGRIND /* set by tools/test */
+#include <sched.h>
+#define let_others_execute() ((void)sched_yield())
+#else
+#define let_others_execute() ((void)0)
+#endif
+
 #ifndef UMBRA_TEST_RUNNER
 
 #include <criterion/criterion.h>

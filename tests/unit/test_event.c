@@ -459,8 +459,10 @@ static _Atomic int enough;
 
 static void *signals_all_the_time(void *arg)
 {
-    while (!enough)
+    while (!enough) {
         umbra_event_signal(arg);
+        let_others_execute();
+    }
     return NULL;
 }
 
