@@ -18,6 +18,8 @@
 #define BATCH_MAX_NS 1000000u
 #define BATCH_MAX_ITERATIONS 100000000u
 #define ROUNDS_LEAST 3 /* however short the time is */
+#define TELL_NS UINT64_C(10000000000)
+#define TELL_TERMINAL_NS UINT64_C(50000000)
 
 uint64_t bench_clock_ns(clockid_t clock)
 {
@@ -85,6 +87,7 @@ struct bench_row *bench_add(struct bench *bench, const char *name, const struct 
     row->unit = "ns";
     row->parts = 1;
     row->batch = bench->kernel->batch;
+    row->every = 1;
     row->bench = bench;
     bench->rows = need(realloc(bench->rows, (bench->n_rows + 1) * sizeof *bench->rows));
     bench->rows[bench->n_rows++] = row;
@@ -229,7 +232,7 @@ static void stop_turn(struct bench_row *row)
         row->ops->stop(row);
 }
 
-/* One row's turn: a batch to warm up, and one whose time counts. */
+/* One row's turn: a batch to warm up, unless it is cold, and one whose time counts. */
 static int take_turn(struct bench_row *row)
 {
     struct bench_batch batch;
@@ -237,7 +240,8 @@ static int take_turn(struct bench_row *row)
 
     if (error != 0)
         return error;
-    error = run_batch(row, &batch);
+    if (!row->cold)
+        error = run_batch(row, &batch);
     if (error == 0)
         error = run_batch(row, &batch);
     stop_turn(row);
@@ -249,15 +253,18 @@ static int take_turn(struct bench_row *row)
     return 0;
 }
 
-/* Grow the batch until it takes its time. */
+/* Grow the batch until it takes its time, unless it is given. */
 static int calibrate(struct bench_row *row)
 {
     struct bench_batch batch;
-    int error = start_turn(row);
+    int error;
 
+    row->iterations = row->batch != 0 ? row->batch : 1;
+    if (row->batch != 0)
+        return 0;
+    error = start_turn(row);
     if (error != 0)
         return error;
-    row->iterations = row->batch != 0 ? row->batch : 1;
     for (int attempt = 0; attempt < 12 && error == 0; attempt++) {
         uint64_t before = row->iterations;
 
@@ -292,6 +299,41 @@ static struct bench_row *row_of_turn(const struct bench *bench, unsigned turn)
     return bench->rows[bench->round % 2 == 0 ? i : bench->n_rows - 1 - i];
 }
 
+/* Whether the row has a turn in this round. */
+static bool has_turn(const struct bench_row *row)
+{
+    return row->runs && row->ops != NULL && row->bench->round % row->every == 0;
+}
+
+/* Says whose turn it is, unless it has been said lately. */
+static void tell_progress(struct bench *bench, unsigned turn, const struct bench_row *row)
+{
+    bool terminal = isatty(STDERR_FILENO) != 0;
+    uint64_t now = bench_now_ns();
+
+    if (now - bench->told_ns < (terminal ? TELL_TERMINAL_NS : TELL_NS))
+        return;
+    bench->told_ns = now;
+    fprintf(stderr, "%s%s: round %u of %u, row %u of %u: %s%s", terminal ? "\r" : "",
+            bench->kernel->name, bench->round + 1, bench->rounds, turn + 1, bench->n_rows,
+            row->name, terminal ? "\033[K" : "\n");
+}
+
+static int run_round(struct bench *bench)
+{
+    int error = 0;
+
+    for (unsigned turn = 0; turn < bench->n_rows && error == 0; turn++) {
+        struct bench_row *row = row_of_turn(bench, turn);
+
+        if (!has_turn(row))
+            continue;
+        tell_progress(bench, turn, row);
+        error = take_turn(row);
+    }
+    return error;
+}
+
 /* Whether another round is to be run: an odd number of them has a middle. */
 static bool goes_on(const struct bench *bench)
 {
@@ -305,29 +347,19 @@ static bool goes_on(const struct bench *bench)
 
 static int run_rounds(struct bench *bench)
 {
-    bool progress = isatty(STDERR_FILENO) != 0;
     int error = 0;
 
     for (unsigned i = 0; i < bench->n_rows && error == 0; i++)
         if (bench->rows[i]->runs && bench->rows[i]->ops != NULL)
             error = calibrate(bench->rows[i]);
     bench->stolen_before = bench_stolen_ms();
-    bench->begin_ns = bench_now_ns();
-    for (bench->round = 0; error == 0 && goes_on(bench); bench->round++) {
-        if (progress)
-            fprintf(stderr, "\r%s: round %u of %u ", bench->kernel->name, bench->round + 1,
-                    bench->rounds);
-        for (unsigned turn = 0; turn < bench->n_rows && error == 0; turn++) {
-            struct bench_row *row = row_of_turn(bench, turn);
-
-            if (row->runs && row->ops != NULL)
-                error = take_turn(row);
-        }
-    }
+    bench->begin_ns = bench->told_ns = bench_now_ns();
+    for (bench->round = 0; error == 0 && goes_on(bench); bench->round++)
+        error = run_round(bench);
     bench->rounds = bench->round;
     bench->run_ns = bench_now_ns() - bench->begin_ns;
     bench->stolen_ms = bench_stolen_ms() - bench->stolen_before;
-    if (progress)
+    if (isatty(STDERR_FILENO) != 0)
         fprintf(stderr, "\r\033[K");
     fill_best(bench);
     return error == 0 ? BENCH_OK : BENCH_FAILED;
@@ -388,7 +420,7 @@ static unsigned open_rows(struct bench *bench)
             continue;
         row->samples = need(malloc(bench->rounds * sizeof *row->samples));
         for (unsigned r = 0; r < bench->rounds; r++)
-            row->samples[r] = INFINITY;
+            row->samples[r] = NAN;
         open += row->ops != NULL && row->shown;
     }
     return open;

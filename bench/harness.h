@@ -11,8 +11,12 @@
  *   stop         threads joined, child processes stopped             not timed
  *
  * So at most one row has anything running at any time, and a row's sample and its limit's sample
- * come from the same round; a ratio is the median over rounds of those quotients. Each batch says
- * how many iterations its own counters prove; any other number than was asked for ends the run.
+ * come from the same round; a ratio is the median over rounds of those quotients. Rows whose batch
+ * takes seconds may do without a warm-up and skip rounds, but not the first. Each batch says how many
+ * iterations its own counters prove; any other number than was asked for ends the run.
+ *
+ * How far it is, round and row, stands on standard error: on a terminal all the time, elsewhere as a
+ * line after every ten seconds.
  *
  * After every row was opened, the caller is bound to the first processor of the row whose turn it
  * is: of --cpus, or its own. Rows that start another runtime do it in `open`, so that its threads do
@@ -74,6 +78,8 @@ struct bench_row {
     uint64_t parts;   /* equal things an iteration does, a sample is of one; 1 unless set */
     uint64_t batch;   /* iterations of every batch; 0: as many as take 0.1 to 1 ms; the kernel's
                          unless set */
+    unsigned every;   /* has a turn in the first of so many rounds alone; 1 unless set: in all */
+    bool cold;        /* no batch to warm up: one takes seconds, in which start-up is lost */
     bool hidden;      /* has its turns, but no line in the output */
     json_t *params;   /* object; "cpus" is there already */
     char reason[160]; /* why the row cannot run here; set by an open that fails */
@@ -86,7 +92,7 @@ struct bench_row {
     bool runs;           /* takes part in the rounds */
     bool shown;          /* has a line in the output */
     uint64_t iterations; /* of the next batch */
-    double *samples;     /* one a round: unit a part */
+    double *samples;     /* one a round: unit a part; NaN where it had no turn */
 };
 
 struct bench_kernel {
@@ -157,7 +163,7 @@ void *bench_lines(const struct bench *bench);
 /* The row of that name that has samples, or NULL. */
 const struct bench_row *bench_find(const struct bench *bench, const char *name);
 
-/* Summaries over all rounds. Both rows must have samples. */
+/* Summaries over the rounds in which the row, or both, had a turn. Both must have samples. */
 struct bench_summary bench_summary_of(const struct bench_row *row);
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "harness_private.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +30,11 @@ static double quantile(const double *sorted, unsigned n, double q)
     return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
 }
 
-/* Sorts values. */
+/* Sorts values. Without any, as in a run that failed, there is no number. */
 static struct bench_summary summarise(double *values, unsigned n)
 {
+    if (n == 0)
+        return (struct bench_summary){NAN, NAN, NAN, NAN, NAN, NAN};
     qsort(values, n, sizeof *values, compare);
     return (struct bench_summary){.min = values[0],
                                   .p5 = quantile(values, n, 0.05),
@@ -52,13 +55,25 @@ static double *new_values(unsigned n)
     return values;
 }
 
+/* In how many rounds the row had a turn. */
+static unsigned rounds_of(const struct bench_row *row)
+{
+    unsigned n = 0;
+
+    for (unsigned r = 0; r < row->bench->rounds; r++)
+        n += !isnan(row->samples[r]);
+    return n;
+}
+
 struct bench_summary bench_summary_of(const struct bench_row *row)
 {
-    unsigned n = row->bench->rounds;
-    double *values = new_values(n);
+    double *values = new_values(row->bench->rounds);
     struct bench_summary summary;
+    unsigned n = 0;
 
-    memcpy(values, row->samples, n * sizeof *values);
+    for (unsigned r = 0; r < row->bench->rounds; r++)
+        if (!isnan(row->samples[r]))
+            values[n++] = row->samples[r];
     summary = summarise(values, n);
     free(values);
     return summary;
@@ -66,12 +81,13 @@ struct bench_summary bench_summary_of(const struct bench_row *row)
 
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below)
 {
-    unsigned n = above->bench->rounds;
-    double *values = new_values(n);
+    double *values = new_values(above->bench->rounds);
     struct bench_summary summary;
+    unsigned n = 0;
 
-    for (unsigned r = 0; r < n; r++)
-        values[r] = above->samples[r] / below->samples[r];
+    for (unsigned r = 0; r < above->bench->rounds; r++)
+        if (!isnan(above->samples[r]) && !isnan(below->samples[r]))
+            values[n++] = above->samples[r] / below->samples[r];
     summary = summarise(values, n);
     free(values);
     return summary;
@@ -94,7 +110,8 @@ static json_t *samples_array(const struct bench_row *row)
     json_t *samples = json_array();
 
     for (unsigned r = 0; r < row->bench->rounds; r++)
-        json_array_append_new(samples, json_real(row->samples[r]));
+        if (!isnan(row->samples[r]))
+            json_array_append_new(samples, json_real(row->samples[r]));
     return samples;
 }
 
@@ -103,9 +120,9 @@ static json_t *row_object(const struct bench_row *row)
     struct bench_summary summary = bench_summary_of(row);
     json_t *object = json_pack("{s:s, s:s, s:O, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "bench",
                                row->bench->kernel->name, "contender", row->name, "params",
-                               row->params, "unit", row->unit, "rounds", (int)row->bench->rounds,
-                               "min", summary.min, "p5", summary.p5, "median", summary.median,
-                               "p90", summary.p90, "p95", summary.p95, "p99", summary.p99);
+                               row->params, "unit", row->unit, "rounds", (int)rounds_of(row), "min",
+                               summary.min, "p5", summary.p5, "median", summary.median, "p90",
+                               summary.p90, "p95", summary.p95, "p99", summary.p99);
 
     if (has_limit(row)) {
         json_object_set_new(object, "limit", json_string(row->limit->name));
@@ -181,6 +198,16 @@ static size_t label_of(const struct bench_row *row, char label[static LABEL_BYTE
     return strlen(label);
 }
 
+/* Whether rows had turns in different numbers of rounds. */
+static bool rounds_differ(const struct bench *bench)
+{
+    bool differ = false;
+
+    for (unsigned i = 0; i < bench->n_rows; i++)
+        differ |= bench->rows[i]->runs && rounds_of(bench->rows[i]) != bench->rounds;
+    return differ;
+}
+
 static void print_row(const struct bench_row *row, size_t width)
 {
     char label[LABEL_BYTES];
@@ -194,6 +221,10 @@ static void print_row(const struct bench_row *row, size_t width)
         printf(" %10.0f", s.median * (double)umbra_cycles_hz() / 1e9);
     if (has_limit(row))
         printf(" %9.2fx", bench_quotient(row, row->limit).median);
+    else if (rounds_differ(row->bench))
+        printf(" %10s", "");
+    if (rounds_differ(row->bench))
+        printf(" %7u", rounds_of(row));
     putchar('\n');
 }
 
@@ -233,8 +264,8 @@ static void print_rows(const struct bench *bench)
             width = strlen(label);
     }
     qsort(shown, n, sizeof(struct bench_row *), compare_rows);
-    printf("%-*s %11s %11s %11s %11s %-5s %10s %10s\n", (int)width, "contender", "min", "median",
-           "p90", "p99", "unit", "cycles", "ratio");
+    printf("%-*s %11s %11s %11s %11s %-5s %10s %10s%s\n", (int)width, "contender", "min", "median",
+           "p90", "p99", "unit", "cycles", "ratio", rounds_differ(bench) ? "  rounds" : "");
     for (unsigned i = 0; i < n && i < TABLE_MOST; i++)
         print_row(shown[i], width);
     if (n > TABLE_MOST)

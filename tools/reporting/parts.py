@@ -36,8 +36,9 @@ def section(title, text, *parts):
 
 
 def numbers(rows):
+    differ = len({row.rounds for row in rows}) > 1
     return table(
-        ("contender", "median", "5 %", "95 %", "to its limit", "limit"),
+        ("contender", "median", "5 %", "95 %", "to its limit", "limit") + ("rounds",) * differ,
         [
             (
                 row.label,
@@ -46,6 +47,7 @@ def numbers(rows):
                 amount(row.p95, row.unit) if row.p95 is not None else "",
                 f"{row.ratio:.2f}" if row.ratio is not None else "",
                 row.limit or "",
+                *(row.rounds,) * differ,
             )
             for row in rows
         ],
