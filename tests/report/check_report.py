@@ -154,6 +154,21 @@ class Page(unittest.TestCase):
         one = [row for row in rows if row["params"].get("cores") == 1]
         self.assertNotIn("on a core of its own", self.drawn([machine, *one]))
 
+    def test_rows_with_fewer_rounds_say_so(self):
+        machine, rows = self.lines_of("gauss-threads")
+        if not rows:
+            self.skipTest("one processor, or no examples")
+        page = self.drawn([machine, *rows])
+        self.assertNotIn("fewer rounds", page)
+        self.assertNotIn("more take too long", page)
+        threads = [row for row in rows if row["contender"].startswith("pthread-mu2")]
+        threads[0]["rounds"] = 1
+        most = max(row["params"]["threads"] for row in threads if row["params"]["group"] == 1)
+        kept = [row for row in rows if row not in threads or row["params"]["threads"] < most]
+        page = self.drawn([machine, *kept])
+        for said in ("fewer rounds", "<th>rounds</th>", "pthread-mu2 stops at"):
+            self.assertIn(said, page)
+
     def test_energy_is_drawn_where_there_is_any(self):
         machine, rows = self.lines_of("threshold")
         if not rows:

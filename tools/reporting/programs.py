@@ -43,15 +43,19 @@ def gauss_threads(measured):
             name = row.name.rsplit("-", 1)[0]
             series.setdefault(name, []).append((row.params["threads"], 1 / row.ratio))
     openmp = measured.row("gauss-threads", "openmp-rows")
+    fewer = {row.rounds for row in rows if row.rounds < serial.rounds}
     counts = sorted({x for points in series.values() for x, _ in points})
     drawn = [(name, sorted(series[name]), *STYLES[name]) for name in STYLES if name in series]
+    ended = [(name, points) for name, points, *_ in drawn if points[-1][0] < counts[-1]]
     if openmp:
         level = 1 / openmp.ratio
         drawn.append(("openmp-rows", [(counts[0], level), (counts[-1], level)], "openmp", ":"))
     return section(
         "The same, against the number of fibers or threads",
         f"Speed-up over one processor, {serial.params['n']:,} unknowns, one row a group, on a "
-        "logarithmic scale (the paper's Figure 5). Fibers may be as many as there are rows.",
+        "logarithmic scale (the paper's Figure 5). Fibers may be as many as there are rows."
+        + "".join(f" {name} stops at {points[-1][0]:,}: more take too long." for name, points in ended)
+        + (" What takes long had fewer rounds, as the numbers say." if fewer else ""),
         charts.lines(
             drawn,
             "Speed-up against the number of fibers or threads",
