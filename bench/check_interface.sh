@@ -45,8 +45,8 @@ while read -r name; do
 done <"$dir/list"
 
 refused --nonsense --nonsense
-refused no-such-contender --only no-such-contender
-refused no-such-contender --only "$(head -n 1 "$dir/list"),no-such-contender"
+refused no-such-contender --tiny --only no-such-contender
+refused no-such-contender --tiny --only "$(head -n 1 "$dir/list"),no-such-contender"
 refused 99999 --cpus 99999
 refused zero --rounds zero
 refused 0s --seconds 0s
