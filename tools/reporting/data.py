@@ -93,15 +93,6 @@ def tell(name, value):
     return f", {name} {value:,}"
 
 
-def size(count):
-    """Of memory."""
-    for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= factor:
-            whole = count % factor == 0
-            return f"{count // factor if whole else three(count / factor)} {name}"
-    return f"{count} bytes"
-
-
 def amount(value, unit):
     """For people: three digits, and the unit that makes them readable."""
     if unit == "ns":
