@@ -303,8 +303,6 @@ UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
     return group->wait[0]->claimed.ticket;
 }
 
-#define UM_GROUP_LOOKS 100 /* before it takes a holder for one that has lost its processor */
-
 /*
  * Waits until none of the events is closed to waits that may give up (event_protocol.h), or the
  * deadline. Whether it may join them. Nothing has been joined yet, so a fiber may switch.
@@ -315,12 +313,10 @@ UM_LINKONCE bool um_group_admitted(const struct um_group *group, const struct um
         for (unsigned looks = 0; um_event_is_closed(group->event[i]); looks++) {
             if (umbra_cycles() >= await->deadline)
                 return false;
-            if (looks < UM_GROUP_LOOKS)
-                um_arch_pause();
-            else if (group->self)
+            if (group->self && looks >= UM_LOOKS_AWAKE)
                 um_sleep_at(um_min_u64(await->deadline, umbra_deadline(UM_NAP_NS)), await->at);
             else
-                um_thread_nap();
+                um_thread_look_again(looks);
         }
     }
     return true;
@@ -399,12 +395,8 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
     } else if (um_sleeper_wait(group->sleeper, await->deadline) < 0) {
         unsigned looks = 0;
 
-        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER) {
-            if (looks++ < UM_GROUP_LOOKS)
-                um_arch_pause();
-            else
-                um_thread_nap();
-        }
+        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER)
+            um_thread_look_again(looks++);
         if (outcome == UM_GIVE_UP_TOO_LATE)
             um_sleeper_wait(group->sleeper, UMBRA_NEVER);
     }

@@ -454,41 +454,42 @@ UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
     shadow->helper_waiter.policy = &shadow->policy;
 }
 
+/* How long it takes to have that done, ns. */
+UM_LINKONCE UM_COLD uint64_t um_shadow_round_trip(struct umbra_shadow *shadow)
+{
+    uint64_t start = um_os_now_ns();
+
+    shadow_fork(shadow, um_shadow_nothing, NULL);
+    shadow_join(shadow);
+    return um_os_now_ns() - start;
+}
+
 /* Median of half a round trip in which both sides park, ns. */
 UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
 {
     uint64_t took[UM_BLOCK_TRIALS];
 
-    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
-        uint64_t start = um_os_now_ns();
-
-        shadow_fork(shadow, um_shadow_nothing, NULL);
-        shadow_join(shadow);
-        took[trial] = (um_os_now_ns() - start) / 2;
-    }
+    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++)
+        took[trial] = um_shadow_round_trip(shadow) / 2;
     return um_block_median(took);
 }
 
-#define UM_REST_ROUNDS 8     /* a trial */
-#define UM_REST_MOST_NS 1000 /* no line's way takes longer */
-
-#define UM_REST_PROBES 3
+#define UM_REST_ROUNDS 8        /* a trial */
+#define UM_REST_MOST_NS 1000    /* no line's way takes longer */
+#define UM_REST_PROBES 3        /* an interruption or two do not count */
 #define UM_REST_PROBE_NS 200000 /* a turn of the scheduler takes longer */
 
-/* Whether each side has a processor; else each round trip without parking takes turns of the
- * scheduler, which are to be few. One interruption does not count. */
+/*
+ * Whether each side has a processor; else each round trip without parking takes turns of the
+ * scheduler, which are to be few.
+ */
 UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
 {
-    uint64_t took = UMBRA_NEVER;
+    bool beside = false;
 
-    for (int probe = 0; probe < UM_REST_PROBES && took > UM_REST_PROBE_NS; probe++) {
-        uint64_t start = um_os_now_ns();
-
-        shadow_fork(shadow, um_shadow_nothing, NULL);
-        shadow_join(shadow);
-        took = um_os_now_ns() - start;
-    }
-    return took <= UM_REST_PROBE_NS;
+    for (int probe = 0; probe < UM_REST_PROBES && !beside; probe++)
+        beside = um_shadow_round_trip(shadow) <= UM_REST_PROBE_NS;
+    return beside;
 }
 
 /*

@@ -140,14 +140,19 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
     return end < 0 ? end : 0;
 }
 
-#define UM_NAP_NS 50000 /* more than a thread that has lost its processor needs to be run again */
+#define UM_LOOKS_AWAKE 100 /* before another is taken for one that has lost its processor */
+#define UM_NAP_NS 50000    /* more than that needs to be run again */
 
-/* Lets go of the processor, which whoever the thread waits for may need. */
-UM_LINKONCE void um_thread_nap(void)
+/* Between two looks at what another thread is about to do, after so many: a pause, or a nap, so that
+ * it may have this processor. */
+UM_LINKONCE void um_thread_look_again(unsigned looks)
 {
     um_atomic_u32 nobody = 0; /* nobody knows of it */
 
-    um_os_futex_wait(&nobody, 0, um_os_now_ns() + UM_NAP_NS);
+    if (looks < UM_LOOKS_AWAKE)
+        um_arch_pause();
+    else
+        um_os_futex_wait(&nobody, 0, um_os_now_ns() + UM_NAP_NS);
 }
 
 /* ---- waits that more than one may end ---- */
