@@ -299,16 +299,15 @@ static struct bench_row *row_of_turn(const struct bench *bench, unsigned turn)
     return bench->rows[bench->round % 2 == 0 ? i : bench->n_rows - 1 - i];
 }
 
-/* Whether the row has a turn in this round. */
-static bool has_turn(const struct bench_row *row)
+static bool takes_part(const struct bench_row *row)
 {
-    return row->runs && row->ops != NULL && row->bench->round % row->every == 0;
+    return row->runs && row->ops != NULL;
 }
 
 /* Says whose turn it is, unless it has been said lately. */
 static void tell_progress(struct bench *bench, unsigned turn, const struct bench_row *row)
 {
-    bool terminal = isatty(STDERR_FILENO) != 0;
+    bool terminal = bench->terminal;
     uint64_t now = bench_now_ns();
 
     if (now - bench->told_ns < (terminal ? TELL_TERMINAL_NS : TELL_NS))
@@ -326,7 +325,7 @@ static int run_round(struct bench *bench)
     for (unsigned turn = 0; turn < bench->n_rows && error == 0; turn++) {
         struct bench_row *row = row_of_turn(bench, turn);
 
-        if (!has_turn(row))
+        if (!takes_part(row) || bench->round % row->every != 0)
             continue;
         tell_progress(bench, turn, row);
         error = take_turn(row);
@@ -350,8 +349,9 @@ static int run_rounds(struct bench *bench)
     int error = 0;
 
     for (unsigned i = 0; i < bench->n_rows && error == 0; i++)
-        if (bench->rows[i]->runs && bench->rows[i]->ops != NULL)
+        if (takes_part(bench->rows[i]))
             error = calibrate(bench->rows[i]);
+    bench->terminal = isatty(STDERR_FILENO) != 0;
     bench->stolen_before = bench_stolen_ms();
     bench->begin_ns = bench->told_ns = bench_now_ns();
     for (bench->round = 0; error == 0 && goes_on(bench); bench->round++)
@@ -359,7 +359,7 @@ static int run_rounds(struct bench *bench)
     bench->rounds = bench->round;
     bench->run_ns = bench_now_ns() - bench->begin_ns;
     bench->stolen_ms = bench_stolen_ms() - bench->stolen_before;
-    if (isatty(STDERR_FILENO) != 0)
+    if (bench->terminal)
         fprintf(stderr, "\r\033[K");
     fill_best(bench);
     return error == 0 ? BENCH_OK : BENCH_FAILED;

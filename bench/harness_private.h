@@ -35,7 +35,8 @@ struct bench {
     char *lines;            /* BENCH_LINES_PLACES * BENCH_LINES_ALIGN + BENCH_LINES_BYTES */
     uint64_t begin_ns;      /* of the rounds */
     uint64_t run_ns;        /* length of the rounds */
-    uint64_t told_ns;       /* when standard error was last told how far it is */
+    bool terminal;          /* is standard error */
+    uint64_t told_ns;       /* when it was last told how far it is */
     uint64_t stolen_before; /* processor time the hypervisor took, in ms */
     uint64_t stolen_ms;     /* during the rounds */
 };

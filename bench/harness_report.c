@@ -208,7 +208,7 @@ static bool rounds_differ(const struct bench *bench)
     return differ;
 }
 
-static void print_row(const struct bench_row *row, size_t width)
+static void print_row(const struct bench_row *row, size_t width, bool rounds)
 {
     char label[LABEL_BYTES];
     struct bench_summary s = bench_summary_of(row);
@@ -221,9 +221,9 @@ static void print_row(const struct bench_row *row, size_t width)
         printf(" %10.0f", s.median * (double)umbra_cycles_hz() / 1e9);
     if (has_limit(row))
         printf(" %9.2fx", bench_quotient(row, row->limit).median);
-    else if (rounds_differ(row->bench))
+    else if (rounds)
         printf(" %10s", "");
-    if (rounds_differ(row->bench))
+    if (rounds)
         printf(" %7u", rounds_of(row));
     putchar('\n');
 }
@@ -251,6 +251,7 @@ static void print_rows(const struct bench *bench)
 {
     struct bench_row **shown = calloc(bench->n_rows, sizeof(struct bench_row *));
     size_t width = strlen("contender");
+    bool rounds = rounds_differ(bench);
     char label[LABEL_BYTES];
     unsigned n = 0;
 
@@ -265,9 +266,9 @@ static void print_rows(const struct bench *bench)
     }
     qsort(shown, n, sizeof(struct bench_row *), compare_rows);
     printf("%-*s %11s %11s %11s %11s %-5s %10s %10s%s\n", (int)width, "contender", "min", "median",
-           "p90", "p99", "unit", "cycles", "ratio", rounds_differ(bench) ? "  rounds" : "");
+           "p90", "p99", "unit", "cycles", "ratio", rounds ? "  rounds" : "");
     for (unsigned i = 0; i < n && i < TABLE_MOST; i++)
-        print_row(shown[i], width);
+        print_row(shown[i], width, rounds);
     if (n > TABLE_MOST)
         printf("... and %u more rows, which --json has\n", n - TABLE_MOST);
     free(shown);
