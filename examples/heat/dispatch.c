@@ -30,7 +30,7 @@ static int one_step(struct umbra_dispatch *dispatch, size_t blocks)
     int error, failed;
 
     umbra_dispatch_begin(dispatch);
-    error = umbra_dispatch_range(dispatch, 0, blocks, 1);
+    error = umbra_dispatch_range(dispatch, 0, blocks, 0);
     failed = umbra_dispatch_end(dispatch);
     return error ? error : failed;
 }

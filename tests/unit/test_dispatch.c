@@ -65,13 +65,12 @@ static void expect_seen(size_t begin, size_t end, int times)
 
 static void ranges(struct umbra_dispatch *dispatch)
 {
-    static const size_t grains[] = {1, 2, 7, 999, VALUES, 3 * VALUES};
+    static const size_t grains[] = {0, 1, 2, 7, 999, VALUES, 3 * VALUES};
 
     for (size_t i = 0; i < sizeof(grains) / sizeof(*grains); i++) {
         umbra_dispatch_begin(dispatch);
         cr_expect_eq(umbra_dispatch_range(dispatch, 5, VALUES, grains[i]), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 7, 7, 1), 0);
-        cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 0), -EINVAL);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         expect_seen(5, VALUES, 1);
     }
@@ -345,6 +344,61 @@ Test(dispatch, what_cannot_be_made_is_refused)
 
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EPERM);
     cr_assert_eq(run_cores(2, refusals, NULL), 0);
+}
+
+/* ---- parts of a range without a grain ---- */
+
+static _Atomic size_t parts, longest;
+
+static int is_quick(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    parts++;
+    return 0;
+}
+
+static void quick_parts(struct umbra_dispatch *dispatch)
+{
+    parts = 0;
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 0), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_lt(parts, (size_t)VALUES / 4);
+}
+
+Test(dispatch, quick_indices_are_given_many_at_a_time)
+{
+    everywhere((struct umbra_dispatch_options){.fn = is_quick}, quick_parts);
+}
+
+static int is_slow(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    uint64_t end = umbra_now_ns() + (value.end - value.begin) * 20000;
+
+    (void)worker;
+    (void)arg;
+    for (size_t length = value.end - value.begin, most = longest; length > most;)
+        if (atomic_compare_exchange_weak(&longest, &most, length))
+            break;
+    while (umbra_now_ns() < end)
+        umbra_pause();
+    return 0;
+}
+
+static void slow_parts(struct umbra_dispatch *dispatch)
+{
+    longest = 0;
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, 100, 0), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(longest, 1);
+}
+
+Test(dispatch, slow_indices_are_given_one_by_one)
+{
+    everywhere((struct umbra_dispatch_options){.fn = is_slow}, slow_parts);
 }
 
 /* ---- what is left over, and late cancels ---- */

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
+#include <umbra/detail/parts.h>
 #include <umbra/detail/tasks.h>
-
-#define UM_RANGE_NS 1000 /* what a part should take: far more than the look between two parts */
 
 /* What is the same for all parts of a range. */
 struct um_range_work {
@@ -35,20 +34,15 @@ UM_INLINE void um_range_step(struct um_range *range)
     const struct um_range_work *work = range->work;
     size_t count =
         range->end - range->begin < range->part ? range->end - range->begin : range->part;
-    uint64_t took = umbra_cycles();
+    uint64_t begun = umbra_cycles();
 
     if (work->fn)
         work->fn(range->begin, range->begin + count, work->arg);
     else
         work->reduction->range(range->begin, range->begin + count, range->value, work->arg);
     range->begin += count;
-    if (work->grain != 0)
-        return;
-    took = umbra_cycles() - took;
-    if (took < work->part_cycles && range->part < SIZE_MAX / 2)
-        range->part *= 2;
-    else if (took > 4 * work->part_cycles && range->part > 1)
-        range->part /= 2;
+    if (work->grain == 0)
+        range->part = um_part_after(range->part, umbra_cycles() - begun, work->part_cycles);
 }
 
 /* Whether a core waits for work, which this one could share and has not. */
@@ -100,7 +94,7 @@ UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbr
                                     void *arg)
 {
     struct um_range_work work = {
-        .fn = fn, .arg = arg, .grain = grain, .part_cycles = umbra_ns_to_cycles(UM_RANGE_NS)};
+        .fn = fn, .arg = arg, .grain = grain, .part_cycles = umbra_ns_to_cycles(UM_PART_NS)};
     struct um_range range = {.work = &work, .begin = begin, .end = end, .part = grain ? grain : 1};
 
     um_range_run(&range);
@@ -113,7 +107,7 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
     struct um_range_work work = {.reduction = reduction,
                                  .arg = arg,
                                  .grain = grain,
-                                 .part_cycles = umbra_ns_to_cycles(UM_RANGE_NS)};
+                                 .part_cycles = umbra_ns_to_cycles(UM_PART_NS)};
     struct um_range range = {
         .work = &work, .begin = begin, .end = end, .part = grain ? grain : 1, .value = value};
 

@@ -10,18 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <umbra/detail/parts.h>
 #include <umbra/dispatch.h>
 
 #define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
 #define UM_STEAL_MOST 16     /* items taken at once from another's queue */
 #define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
 
-/* What is queued: a pointer, or a range and the size of its parts. */
+/* What is queued: a pointer, or a range and the size of its parts; 0: as whoever takes it likes. */
 struct um_item {
     void *pointer;
     size_t begin;
     size_t end;
     size_t grain;
+};
+
+/* Something taken from a queue. */
+struct um_taken {
+    struct umbra_value value;
+    bool as_liked; /* of a range without a grain, and as long as was asked for */
 };
 
 /* A queue. Its worker takes the newest, others the oldest. */
@@ -46,6 +53,8 @@ struct umbra_worker {
     unsigned index;
     int node;
 
+    size_t part; /* of a range without a grain, what takes about UM_PART_NS; the worker's */
+
     /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
     struct um_item left[UM_STEAL_MOST];
     unsigned left_count;
@@ -62,6 +71,7 @@ struct umbra_dispatch {
     struct umbra_runtime *runtime;
     unsigned workers;
     size_t scratch_bytes;
+    uint64_t part_cycles; /* UM_PART_NS */
     void *arg;
 };
 
@@ -121,17 +131,18 @@ UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
     return error;
 }
 
-/* Under the lock: takes a part of an item. Whether that was all of it. */
-UM_INLINE bool um_item_take(struct um_item *item, struct umbra_value *value)
+/* Under the lock: takes a part of an item; so many indices, if it has no grain. Whether that was all
+ * of it. */
+UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
 {
     size_t left = item->end - item->begin;
+    size_t most = item->grain ? item->grain : part;
 
-    value->pointer = item->pointer;
-    value->begin = item->begin;
-    if (left > item->grain)
-        left = item->grain;
-    item->begin += left;
-    value->end = item->begin;
+    taken->value.pointer = item->pointer;
+    taken->value.begin = item->begin;
+    taken->as_liked = item->grain == 0 && left >= part;
+    item->begin += left < most ? left : most;
+    taken->value.end = item->begin;
     return item->begin == item->end;
 }
 
@@ -142,8 +153,8 @@ UM_INLINE void um_stock_settle(struct um_stock *stock)
         um_atomic_store(&stock->some, 0, relaxed); /* who finds it wrong by a moment looks again */
 }
 
-/* The newest. Whether there was one. */
-UM_INLINE bool um_stock_take(struct um_stock *stock, struct umbra_value *value)
+/* The newest, or a part of it. Whether there was one. */
+UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
 {
     bool any;
 
@@ -151,7 +162,7 @@ UM_INLINE bool um_stock_take(struct um_stock *stock, struct umbra_value *value)
         return false;
     um_stock_lock(stock);
     any = stock->first != stock->end;
-    if (any && um_item_take(um_stock_at(stock, stock->end - 1), value)) {
+    if (any && um_item_take(um_stock_at(stock, stock->end - 1), part, taken)) {
         stock->end--;
         um_stock_settle(stock);
     }
@@ -169,11 +180,12 @@ UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items
     there = stock->end - stock->first;
     if (there == 1) {
         struct um_item *only = um_stock_at(stock, stock->first);
-        size_t parts = only->grain == 0 ? 1 : (only->end - only->begin - 1) / only->grain + 1;
+        size_t grain = only->grain ? only->grain : 1;
+        size_t parts = only->pointer ? 1 : (only->end - only->begin - 1) / grain + 1;
 
         items[count++] = *only;
         if (parts > 1)
-            only->end = items[0].begin = only->begin + parts / 2 * only->grain;
+            only->end = items[0].begin = only->begin + parts / 2 * grain;
         else
             stock->first++;
     }
@@ -258,15 +270,29 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker)
     return count > 0;
 }
 
-UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct umbra_value *value)
+UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct um_taken *taken)
 {
     do {
         if (um_step_stopped(&worker->dispatch->step))
             return false;
-        if (um_stock_take(&worker->stock, value))
+        if (um_stock_take(&worker->stock, worker->part, taken))
             return true;
     } while (um_worker_steal(worker));
     return false;
+}
+
+UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_taken *taken)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun;
+    int error;
+
+    if (!taken->as_liked)
+        return worker->fn(worker, taken->value, dispatch->arg);
+    begun = umbra_cycles();
+    error = worker->fn(worker, taken->value, dispatch->arg);
+    worker->part = um_part_after(worker->part, umbra_cycles() - begun, dispatch->part_cycles);
+    return error;
 }
 
 /* Leaves a request, and waits until it is answered, unless there is something after all. */
@@ -289,7 +315,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
     struct umbra_dispatch *dispatch = worker->dispatch;
     size_t bytes =
         (dispatch->scratch_bytes + UMBRA_CACHE_LINE - 1) & ~(size_t)(UMBRA_CACHE_LINE - 1);
-    struct umbra_value value;
+    struct um_taken taken;
 
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
@@ -299,8 +325,8 @@ UM_LINKONCE void *um_worker_main(void *arg)
             um_step_stop(&dispatch->step, -ENOMEM);
     }
     while (!um_atomic_load(&dispatch->ending, acquire)) { /* pairs with um_dispatch_end_workers() */
-        while (um_worker_next(worker, &value)) {
-            int error = worker->fn(worker, value, dispatch->arg);
+        while (um_worker_next(worker, &taken)) {
+            int error = um_worker_process(worker, &taken);
 
             if (UM_UNLIKELY(error != 0))
                 um_step_stop(&dispatch->step, error);
@@ -362,6 +388,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     dispatch->runtime = runtime;
     dispatch->workers = workers;
     dispatch->scratch_bytes = options->scratch_bytes;
+    dispatch->part_cycles = umbra_ns_to_cycles(UM_PART_NS);
     dispatch->arg = options->arg;
     for (unsigned i = 0; i < workers; i++) {
         const struct umbra_topology_cpu *cpu =
@@ -369,6 +396,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
 
         worker[i].dispatch = dispatch;
         worker[i].index = i;
+        worker[i].part = 1;
         worker[i].node = cpu ? cpu->node : -1;
         worker[i].fn = options->fns ? options->fns[i] : options->fn;
         worker[i].state = options->states ? options->states[i] : NULL;
@@ -525,18 +553,16 @@ UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointe
 UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t begin, size_t end,
                                      size_t grain)
 {
-    size_t parts;
+    size_t unit = grain ? grain : 1;
+    size_t parts = begin < end ? (end - begin - 1) / unit + 1 : 0;
     int error = 0;
 
-    if (grain == 0)
-        return -EINVAL;
-    parts = begin < end ? (end - begin - 1) / grain + 1 : 0;
     for (unsigned i = 0; begin < end && error == 0; i++) {
         size_t share = parts / dispatch->workers + (i < parts % dispatch->workers);
         struct um_item item = {.begin = begin, .end = end, .grain = grain};
 
-        if ((end - begin - 1) / grain >= share) /* it is not the last */
-            item.end = begin + share * grain;
+        if ((end - begin - 1) / unit >= share) /* it is not the last */
+            item.end = begin + share * unit;
         begin = item.end;
         error = um_stock_add(&dispatch->worker[i].stock, &item);
     }
@@ -552,16 +578,21 @@ UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
 
 UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
 {
+    struct um_taken taken;
+
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct umbra_worker *worker = &dispatch->worker[i];
+        bool any = um_stock_take(&worker->stock, SIZE_MAX, &taken);
 
-        if (um_stock_take(&worker->stock, value))
+        if (!any && worker->left_count > 0) {
+            any = true;
+            if (um_item_take(&worker->left[worker->left_count - 1], SIZE_MAX, &taken))
+                worker->left_count--;
+        }
+        if (any) {
+            *value = taken.value;
             return true;
-        if (worker->left_count == 0)
-            continue;
-        if (um_item_take(&worker->left[worker->left_count - 1], value))
-            worker->left_count--;
-        return true;
+        }
     }
     return false;
 }
@@ -598,8 +629,6 @@ UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, si
 {
     struct um_item item = {.begin = begin, .end = end, .grain = grain};
 
-    if (grain == 0)
-        return -EINVAL;
     return begin < end ? um_worker_add(worker, &item) : 0;
 }
 
