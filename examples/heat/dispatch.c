@@ -25,14 +25,17 @@ static int sweep_blocks(struct umbra_worker *worker, struct umbra_value value, v
     return 0;
 }
 
-static int one_step(struct umbra_dispatch *dispatch, size_t blocks)
+static int begin_step(struct umbra_dispatch *dispatch, size_t step, void *arg)
 {
-    int error, failed;
+    struct job *job = arg;
+    int error;
 
-    umbra_dispatch_begin(dispatch);
-    error = umbra_dispatch_range(dispatch, 0, blocks, 0);
-    failed = umbra_dispatch_end(dispatch);
-    return error ? error : failed;
+    if (step == job->setting->steps)
+        return 0;
+    setting_step(job->setting, step);
+    job->step = step;
+    error = umbra_dispatch_range(dispatch, 0, job->blocks.all, 0);
+    return error ? error : 1;
 }
 
 static void *all_steps(void *arg)
@@ -44,11 +47,7 @@ static void *all_steps(void *arg)
     job->error = umbra_dispatch_create(NULL, &options, &dispatch);
     if (job->error)
         return NULL;
-    while (job->step < job->setting->steps && !job->error) {
-        setting_step(job->setting, job->step);
-        job->error = one_step(dispatch, job->blocks.all);
-        job->step++;
-    }
+    job->error = umbra_dispatch_steps(dispatch, begin_step, job);
     umbra_dispatch_destroy(dispatch);
     return NULL;
 }

@@ -17,7 +17,7 @@
  *     for (int step = 0; step < steps; step++) {
  *         umbra_dispatch_begin(dispatch);
  *         umbra_dispatch_range(dispatch, 0, blocks, 1);
- *         error = umbra_dispatch_end(dispatch);
+ *         error = umbra_dispatch_end(dispatch); // or umbra_dispatch_steps() for all of them
  *     }
  *     umbra_dispatch_destroy(dispatch);
  *
@@ -96,6 +96,21 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch);
  * -ECANCELED, or the error of the wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
+
+/*
+ * Begins step number `step`: queues what is to be done in it, as a source that is open meanwhile. It
+ * is called between two steps by whoever ended the one before, mostly a worker; it may block. Returns
+ * 1, or 0 when this is the last step (which may be empty), or a negative error, which stops it.
+ */
+typedef int umbra_step_fn(struct umbra_dispatch *dispatch, size_t step, void *arg);
+
+/*
+ * Steps 0, 1, 2 ... one after the other, without anybody to wait for between them: the workers own the
+ * loop of time, as in the paper (Figure 4b), and none of them, nor the caller, is needed for a step to
+ * begin. Waits for the end of the last one. Callers and results as of umbra_dispatch_end; a step that
+ * is stopped is the last.
+ */
+UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg);
 
 /* One more source, that must close. Opened while another is open, or from a function. Holds the
  * runtime (umbra_hold) meanwhile. Anybody; neither switches nor blocks. */

@@ -4,7 +4,8 @@
  *
  * Each scenario: workers that take values from each other's queues and wait when there are none, as
  * um_worker_main() does, and a source that queues some, and is complete. Values are worth more
- * values, which their worker queues. Somebody outside may stop the step. Checked: the step ends,
+ * values, which their worker queues. The first may rest after each value. Somebody outside may stop
+ * the step. Checked: the step ends,
  * once, when everything is done and not before; no worker waits while something is queued; a step
  * that was stopped ends, begins nothing afterwards, and loses no value.
  */
@@ -36,11 +37,15 @@ template <class P> struct house : world, receiver {
     int worth;          /* values that are to be done, in all */
     int done;
     bool stops; /* somebody stops the step */
+    bool rests; /* the first worker does, after each value */
+    int steps;  /* that whoever ends one begins after it, each with a value worth one */
 
     house(int worth_, bool stops_)
     {
         worth = worth_;
         stops = stops_;
+        rests = false;
+        steps = 0;
         done = 0;
         um_atomic_store(&step.activity, WORKERS + 1, relaxed);
         um_atomic_store(&step.asking[0], 0, relaxed);
@@ -129,21 +134,39 @@ template <class P> struct house : world, receiver {
         return true;
     }
 
+    /* As um_dispatch_next_step(). */
+    bool next_step()
+    {
+        P::um_step_enter(&step);
+        lock.lock($);
+        um_plain_write(overs, 0);
+        lock.unlock($);
+        steps--;
+        worth++;
+        put(0, 1);
+        return P::um_step_leave(&step);
+    }
+
     /* As um_dispatch_judge(). */
     void judge()
     {
         bool last;
 
-        lock.lock($);
-        last = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
-        if (last) {
-            RL_ASSERT(stops || done == worth);
-            um_plain_write(overs, 1);
-            um_plain_write(over, 1);
+        for (;;) {
+            lock.lock($);
+            last = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
+            if (last) {
+                RL_ASSERT(stops || done == worth);
+                um_plain_write(overs, 1);
+                if (steps == 0 || P::um_step_stopped(&step))
+                    break;
+            }
+            lock.unlock($);
+            if (!last || !next_step())
+                return;
         }
+        um_plain_write(over, 1);
         lock.unlock($);
-        if (!last)
-            return;
         um_atomic_store(&end, 1, relaxed);
         for (int i = 0; i < WORKERS; i++)
             core[i].poke();
@@ -152,14 +175,25 @@ template <class P> struct house : world, receiver {
     void run_worker(int self)
     {
         while (!um_atomic_load(&end, relaxed)) {
-            if (work(self))
+            if (work(self)) {
+                if (rests && self == 0)
+                    rest();
                 continue;
+            }
             if (!P::um_step_ask(&step, (unsigned)self, empty, this))
                 continue;
             if (P::um_step_leave(&step))
                 judge();
             wait(self);
         }
+    }
+
+    /* As um_worker_rest(). */
+    void rest()
+    {
+        if (P::um_step_leave(&step))
+            judge();
+        P::um_step_enter(&step);
     }
 
     /* Until its request is answered. */
@@ -211,6 +245,24 @@ template <class P, int Values, int Worth, bool Stops = false> struct stepping : 
     }
 };
 
+/* The same, and the first worker rests. */
+template <class P, int Values, int Worth, bool Stops = false>
+struct resting : stepping<P, Values, Worth, Stops> {
+    resting()
+    {
+        this->rests = true;
+    }
+};
+
+/* One value, and two steps after that; perhaps with rests. */
+template <class P, bool Rests, bool Stops = false> struct following : stepping<P, 1, 1, Stops> {
+    following()
+    {
+        this->steps = 2;
+        this->rests = Rests;
+    }
+};
+
 /* A value for a worker that has asked, and somebody who stops the step; nobody else is active. */
 template <class P> struct stopping : house<P> {
     stopping() : house<P>(1, true)
@@ -243,6 +295,11 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"one that adds another", make_world<stepping<P, 1, 2>>, 3, 0, false, 1, 100000},
         {"two values", make_world<stepping<P, 2, 1>>, 3, 0, false, 0, 100000},
         {"two that add others", make_world<stepping<P, 2, 2>>, 3, 0, false, 0, 100000},
+        {"two that add others, with rests", make_world<resting<P, 2, 2>>, 3, 0, false, 0, 100000},
+        {"a rest, and stopped", make_world<resting<P, 2, 1, true>>, 4, 0, false, 0, 100000},
+        {"steps", make_world<following<P, false>>, 3, 0, false, 0, 100000},
+        {"steps, with rests", make_world<following<P, true>>, 3, 0, false, 0, 100000},
+        {"steps, and stopped", make_world<following<P, true, true>>, 4, 0, false, 0, 100000},
         {"an answer, and stopped", make_world<stopping<P>>, 3, 0, false, 3, 100000},
         {"one, and stopped", make_world<stepping<P, 1, 1, true>>, 4, 0, false, 0, 100000},
         {"two that add others, and stopped", make_world<stepping<P, 2, 2, true>>, 4, 0, false, 0,

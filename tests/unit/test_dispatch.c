@@ -3,7 +3,12 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define VALUES 20000
 
@@ -346,6 +351,109 @@ Test(dispatch, what_cannot_be_made_is_refused)
     cr_assert_eq(run_cores(2, refusals, NULL), 0);
 }
 
+/* ---- steps that the workers begin themselves ---- */
+
+#define STEPS 60
+
+struct steps {
+    size_t begun;        /* by the step function, which is called by one after the other */
+    _Atomic size_t done; /* values of this step */
+    size_t fails_in;     /* step, or STEPS */
+    int failure;
+};
+
+static int is_done(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    struct steps *steps = arg;
+
+    (void)worker;
+    steps->done += value.end - value.begin;
+    return 0;
+}
+
+/* Step k has k % 3 * 20 values, so that some are empty. */
+static int begins_step(struct umbra_dispatch *dispatch, size_t step, void *arg)
+{
+    struct steps *steps = arg;
+
+    cr_expect_eq(step, steps->begun);
+    if (step > 0)
+        cr_expect_eq(steps->done, (step - 1) % 3 * 20, "%zu", step);
+    steps->begun++;
+    steps->done = 0;
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, step % 3 * 20, 1), 0);
+    if (step == steps->fails_in)
+        return steps->failure;
+    return step + 1 < STEPS;
+}
+
+static void all_of_many_steps(struct umbra_dispatch *dispatch, struct steps *steps)
+{
+    *steps = (struct steps){.fails_in = STEPS};
+    cr_expect_eq(umbra_dispatch_steps(dispatch, begins_step, steps), 0);
+    cr_expect_eq(steps->begun, STEPS);
+    cr_expect_eq(steps->done, (STEPS - 1) % 3 * 20); /* what the last one has queued is done, too */
+}
+
+static void failing_steps(struct umbra_dispatch *dispatch, struct steps *steps)
+{
+    struct umbra_value rest;
+
+    *steps = (struct steps){.fails_in = 4, .failure = -EDOM};
+    cr_expect_eq(umbra_dispatch_steps(dispatch, begins_step, steps), -EDOM);
+    cr_expect_eq(steps->begun, 5);
+    while (umbra_dispatch_rest(dispatch, &rest))
+        steps->done += rest.end - rest.begin;
+    cr_expect_eq(steps->done, 20);
+}
+
+static struct steps all_steps;
+
+static void steps_in_turn(struct umbra_dispatch *dispatch)
+{
+    all_of_many_steps(dispatch, &all_steps);
+    failing_steps(dispatch, &all_steps);
+    all_of_many_steps(dispatch, &all_steps);
+}
+
+Test(dispatch, workers_begin_steps_themselves)
+{
+    everywhere((struct umbra_dispatch_options){.fn = is_done, .arg = &all_steps}, steps_in_turn);
+}
+
+static int begins_any_step(struct umbra_dispatch *dispatch, size_t step, void *arg)
+{
+    struct steps *steps = arg;
+
+    (void)step;
+    steps->begun++;
+    return umbra_dispatch_range(dispatch, 0, 3, 1) == 0;
+}
+
+static void *cancels_soon(void *arg)
+{
+    usleep(1000);
+    umbra_dispatch_cancel(arg);
+    return NULL;
+}
+
+/* They have no end of their own, so this returns only if no cancel is lost. */
+static void endless_steps(struct umbra_dispatch *dispatch)
+{
+    for (int i = 0; i < 50; i++) {
+        pthread_t canceller;
+
+        cr_assert_eq(pthread_create(&canceller, NULL, cancels_soon, dispatch), 0);
+        cr_expect_eq(umbra_dispatch_steps(dispatch, begins_any_step, &all_steps), -ECANCELED);
+        pthread_join(canceller, NULL);
+    }
+}
+
+Test(dispatch, a_cancel_ends_all_steps)
+{
+    everywhere((struct umbra_dispatch_options){.fn = is_done, .arg = &all_steps}, endless_steps);
+}
+
 /* ---- parts of a range without a grain ---- */
 
 static _Atomic size_t parts, longest;
@@ -399,6 +507,81 @@ static void slow_parts(struct umbra_dispatch *dispatch)
 Test(dispatch, slow_indices_are_given_one_by_one)
 {
     everywhere((struct umbra_dispatch_options){.fn = is_slow}, slow_parts);
+}
+
+/* ---- a processor that others want, too ---- */
+
+struct shared_cpu {
+    bool seen; /* the worker knows that it shares its processor */
+};
+
+static int looks_whether_shared(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    struct shared_cpu *shared = arg;
+
+    shared->seen = shared->seen || worker->shares_cpu > 0;
+    return is_slow(worker, value, NULL);
+}
+
+/* Steps until a worker knows that it shares its processor. Whether one did. */
+static bool steps_until_seen(struct umbra_dispatch *dispatch, const struct shared_cpu *shared)
+{
+    uint64_t end = umbra_now_ns() + UINT64_C(20000000000);
+
+    do {
+        umbra_dispatch_begin(dispatch);
+        cr_assert_eq(umbra_dispatch_range(dispatch, 0, 40, 1), 0);
+        cr_assert_eq(umbra_dispatch_end(dispatch), 0);
+    } while (!shared->seen && umbra_now_ns() < end);
+    return shared->seen;
+}
+
+/* A process that does nothing but use a processor, stopped. */
+static pid_t create_taker(void)
+{
+    pid_t taker = fork();
+
+    if (taker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        raise(SIGSTOP);
+        for (volatile unsigned rounds = 0;; rounds++)
+            ;
+    }
+    cr_assert_gt(taker, 0);
+    cr_assert_eq(waitpid(taker, NULL, WUNTRACED), taker);
+    return taker;
+}
+
+static void *shares_its_processor(void *arg)
+{
+    struct shared_cpu shared = {.seen = false};
+    struct umbra_dispatch_options options = {.fn = looks_whether_shared, .arg = &shared};
+    struct umbra_dispatch *dispatch;
+    pid_t taker = *(pid_t *)arg;
+    cpu_set_t here;
+
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    cr_assert_eq(sched_setaffinity(taker, sizeof(here), &here), 0);
+    cr_assert_eq(sched_setaffinity(0, sizeof(here), &here), 0);
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    cr_assert_eq(kill(taker, SIGCONT), 0);
+    cr_expect(steps_until_seen(dispatch, &shared));
+    kill(taker, SIGKILL);
+    cr_expect_eq(waitpid(taker, NULL, 0), taker);
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+Test(dispatch, a_worker_knows_whether_it_shares_its_processor)
+{
+#ifdef UMBRA_POSIX_ONLY
+    cr_skip_test("strict C does not say who was preempted");
+#else
+    pid_t taker = create_taker(); /* while there is but one thread */
+
+    cr_assert_eq(run_cores(1, shares_its_processor, &taker), 0);
+#endif
 }
 
 /* ---- what is left over, and late cancels ---- */

@@ -19,6 +19,10 @@
  * A worker that was woken becomes active before it takes a value, and so does one that wakes for
  * nothing, who then judges in its turn.
  *
+ * A worker may rest between two values, with something queued and no request: it becomes inactive,
+ * and active again. Others take what is queued meanwhile, or it finds it there still; if they have
+ * done everything, the step is over without it.
+ *
  * A step that was stopped is over when nobody is active, whatever is queued.
  */
 #ifndef UMBRA_DETAIL_DISPATCH_PROTOCOL_H
@@ -59,14 +63,14 @@ UM_INLINE void um_step_stop(struct um_step *step, int error)
     um_atomic_cas(&step->stopped, &none, (uint32_t)error, seq_cst, relaxed);
 }
 
-/* A source opens, or a worker wakes: before it does anything else. Somebody is active, or no step is
- * under way. */
+/* A source opens, or a worker wakes, or has rested: before it does anything else. Somebody is active,
+ * or no step is under way, or something is queued. */
 UM_INLINE void um_step_enter(struct um_step *step)
 {
     um_quiet_enter(&step->activity);
 }
 
-/* A source is complete, or a worker has asked: R3. Whether it must judge. */
+/* A source is complete, or a worker has asked (R3) or rests. Whether it must judge. */
 UM_INLINE bool um_step_leave(struct um_step *step)
 {
     return um_quiet_leave(&step->activity);

@@ -179,6 +179,9 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #define UM_LINUX_AT_PAGESZ 6
 #define UM_LINUX_AT_MINSIGSTKSZ 51
 #define UM_LINUX_LEAST_SIGSTKSZ 2048
+#define UM_LINUX_RUSAGE_THREAD 1
+#define UM_LINUX_RUSAGE_WORDS 18 /* two times of two words each, and 14 counts */
+#define UM_LINUX_RUSAGE_NIVCSW 17
 
 /* No huge pages: a stack of which one page is used must not cost 2 MiB. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
@@ -251,6 +254,17 @@ UM_LINKONCE UM_COLD size_t um_os_resident(void *at, size_t bytes)
     }
     errno = saved;
     return resident;
+}
+
+/* What getrusage() gives: see struct rusage in <sys/resource.h>. */
+UM_LINKONCE UM_COLD uint64_t um_os_preempted(void)
+{
+    long usage[UM_LINUX_RUSAGE_WORDS] = {0};
+    int saved = errno;
+
+    syscall(SYS_getrusage, (long)UM_LINUX_RUSAGE_THREAD, usage);
+    errno = saved;
+    return (uint64_t)usage[UM_LINUX_RUSAGE_NIVCSW];
 }
 
 UM_LINKONCE UM_COLD size_t um_os_least_stack(void)

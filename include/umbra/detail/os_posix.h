@@ -169,6 +169,11 @@ UM_INLINE size_t um_os_resident(void *at, size_t bytes)
     return bytes;
 }
 
+UM_INLINE uint64_t um_os_preempted(void)
+{
+    return 0;
+}
+
 UM_INLINE size_t um_os_least_stack(void)
 {
     return 2048; /* MINSIGSTKSZ, where it is a constant */

@@ -16,6 +16,9 @@
 #define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
 #define UM_STEAL_MOST 16     /* items taken at once from another's queue */
 #define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
+#define UM_TURN_NS 1000000   /* processing between two rests: less than a time slice */
+#define UM_REST_NS 20000     /* a rest that was longer: somebody did have the processor */
+#define UM_SHARED_TURNS 100  /* so long nobody had it: nobody wants it */
 
 /* What is queued: a pointer, or a range and the size of its parts; 0: as whoever takes it likes. */
 struct um_item {
@@ -53,7 +56,11 @@ struct umbra_worker {
     unsigned index;
     int node;
 
-    size_t part; /* of a range without a grain, what takes about UM_PART_NS; the worker's */
+    /* the worker's */
+    size_t part;         /* of a range without a grain, what takes about UM_PART_NS */
+    unsigned shares_cpu; /* turns for which it will believe that others want its processor */
+    uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
+    uint64_t preempted;  /* um_os_preempted() then */
 
     /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
     struct um_item left[UM_STEAL_MOST];
@@ -66,12 +73,17 @@ struct umbra_dispatch {
     um_atomic_u32 ending;                            /* workers are to end */
     pthread_mutex_t lock;                            /* for running */
     bool running;                                    /* a step is under way */
-    struct umbra_event over;                         /* the step is */
-    struct umbra_worker *worker;                     /* this and what follows is fixed */
+    struct umbra_event over;                         /* the step is, or the last of several */
+    umbra_step_fn *begin_step;                       /* what begins the next step, or NULL */
+    void *step_arg;
+    size_t step_number;          /* its number */
+    struct umbra_worker *worker; /* this and what follows is fixed */
     struct umbra_runtime *runtime;
     unsigned workers;
     size_t scratch_bytes;
     uint64_t part_cycles; /* UM_PART_NS */
+    uint64_t turn_cycles; /* UM_TURN_NS */
+    uint64_t rest_cycles; /* UM_REST_NS */
     void *arg;
 };
 
@@ -211,19 +223,54 @@ UM_LINKONCE bool um_dispatch_empty(void *context)
 
 /* ---- the step ---- */
 
+/* A source opens that begins a step. */
+UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
+{
+    um_step_enter(&dispatch->step);
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->running = true;
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+/*
+ * A step is over, and there may be a next one: begins it. Whether nobody is active in it, so that the
+ * caller must judge; if not, the dispatcher may be gone. A step that is stopped from now on stays so:
+ * umbra_dispatch_cancel() ends all of them.
+ */
+UM_LINKONCE bool um_dispatch_next_step(struct umbra_dispatch *dispatch)
+{
+    int more;
+
+    um_dispatch_open_step(dispatch);
+    more = dispatch->begin_step(dispatch, dispatch->step_number++, dispatch->step_arg);
+    if (more <= 0)
+        dispatch->begin_step = NULL;
+    if (more < 0)
+        um_step_stop(&dispatch->step, more);
+    return um_step_leave(&dispatch->step);
+}
+
+/* Under the lock, which it lets go of. */
 UM_LINKONCE void um_dispatch_judge_locked(struct umbra_dispatch *dispatch)
 {
-    if (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
+    while (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
         dispatch->running = false;
-        umbra_event_signal(&dispatch->over);
+        if (!dispatch->begin_step || um_step_stopped(&dispatch->step)) {
+            umbra_event_signal(&dispatch->over);
+            break;
+        }
+        pthread_mutex_unlock(&dispatch->lock); /* nobody else sees to a step that is not running */
+        if (!um_dispatch_next_step(dispatch))
+            return;
+        pthread_mutex_lock(&dispatch->lock);
     }
+    pthread_mutex_unlock(&dispatch->lock);
 }
 
 UM_LINKONCE void um_dispatch_judge(struct umbra_dispatch *dispatch)
 {
     pthread_mutex_lock(&dispatch->lock);
     um_dispatch_judge_locked(dispatch);
-    pthread_mutex_unlock(&dispatch->lock);
 }
 
 /* Something was queued: wakes a worker that has asked. Whether there was one. */
@@ -295,6 +342,50 @@ UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_tak
     return error;
 }
 
+/* ---- processors that others want, too ----
+ *
+ * A worker that loses its processor while it processes a value keeps everybody from the end of the
+ * step for a time slice. One that is so treated gives it up by itself from then on: before its slice
+ * ends, and between two values.
+ */
+
+/* At the end of its work: whether it has lost its processor since it looked last. */
+UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker)
+{
+    uint64_t now = umbra_cycles();
+    uint64_t preempted;
+
+    if (now - worker->turn < worker->dispatch->turn_cycles)
+        return;
+    preempted = um_os_preempted();
+    if (preempted != worker->preempted)
+        worker->shares_cpu = UM_SHARED_TURNS;
+    worker->preempted = preempted;
+    worker->turn = now;
+}
+
+/* Lets others have the processor. Not active meanwhile: what it has queued is there for all. */
+UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun = umbra_cycles();
+
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch);
+    sched_yield();
+    um_step_enter(&dispatch->step);
+    worker->turn = umbra_cycles();
+    worker->shares_cpu =
+        worker->turn - begun > dispatch->rest_cycles ? UM_SHARED_TURNS : worker->shares_cpu - 1;
+    worker->preempted = um_os_preempted();
+}
+
+UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
+{
+    return UM_UNLIKELY(worker->shares_cpu > 0) &&
+           umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
+}
+
 /* Leaves a request, and waits until it is answered, unless there is something after all. */
 UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 {
@@ -304,6 +395,7 @@ UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
         return;
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch);
+    um_worker_look_at_cpu(worker);
     umbra_event_wait(&worker->woken);
     um_step_enter(&dispatch->step);
     um_step_unask(&dispatch->step, worker->index);
@@ -330,6 +422,8 @@ UM_LINKONCE void *um_worker_main(void *arg)
 
             if (UM_UNLIKELY(error != 0))
                 um_step_stop(&dispatch->step, error);
+            if (um_worker_should_rest(worker))
+                um_worker_rest(worker);
             umbra_yield();
         }
         um_worker_ask(worker);
@@ -389,6 +483,8 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     dispatch->workers = workers;
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = umbra_ns_to_cycles(UM_PART_NS);
+    dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
+    dispatch->rest_cycles = umbra_ns_to_cycles(UM_REST_NS);
     dispatch->arg = options->arg;
     for (unsigned i = 0; i < workers; i++) {
         const struct umbra_topology_cpu *cpu =
@@ -489,10 +585,8 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     }
     /* relaxed: no step is under way; published by what is queued */
     um_atomic_store(&dispatch->step.stopped, 0, relaxed);
-    um_step_enter(&dispatch->step);
-    pthread_mutex_lock(&dispatch->lock);
-    dispatch->running = true;
-    pthread_mutex_unlock(&dispatch->lock);
+    dispatch->begin_step = NULL;
+    um_dispatch_open_step(dispatch);
 }
 
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
@@ -506,6 +600,15 @@ UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */
     return error != 0 ? error : (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+}
+
+UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg)
+{
+    umbra_dispatch_begin(dispatch); /* without anything to do: step 0 is begun by who ends it */
+    dispatch->begin_step = fn;
+    dispatch->step_arg = arg;
+    dispatch->step_number = 0;
+    return umbra_dispatch_end(dispatch);
 }
 
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
@@ -523,7 +626,8 @@ UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
         pthread_mutex_lock(&dispatch->lock);
         if (um_step_leave(&dispatch->step))
             um_dispatch_judge_locked(dispatch);
-        pthread_mutex_unlock(&dispatch->lock);
+        else
+            pthread_mutex_unlock(&dispatch->lock);
     }
     umbra_release(runtime);
 }
