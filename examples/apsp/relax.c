@@ -43,29 +43,35 @@ static inline ELEMENT value_of(ORDER order)
     return value;
 }
 
-/* `columns` is a constant at each call. c may be from. */
+/*
+ * `columns` is a constant at each call. c may be from. Fetches what is wanted later, `step` elements
+ * below and ahead for each of depth: no more at once, or what is wanted now would have to wait for it.
+ */
 static inline __attribute__((always_inline)) void
 relax_tile(ELEMENT *c, const ELEMENT *from, size_t stride, const ELEMENT *restrict a,
-           size_t a_stride, const ELEMENT *restrict b, size_t depth, size_t columns)
+           size_t a_stride, const ELEMENT *restrict b, size_t depth, size_t columns,
+           const ELEMENT *below, const ELEMENT *ahead, size_t step)
 {
     ORDER tile[ROWS][TILE_COLUMNS];
 
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < columns; j++)
             tile[i][j] = order_of(from[i * stride + j]);
-    for (size_t i = 0; i < ROWS; i++) /* the tile below this one, for the next row of tiles */
-        for (size_t j = 0; j < columns; j += VECTOR_ELEMENTS)
-            __builtin_prefetch(&from[(ROWS + i) * stride + j], 1);
-    for (size_t k = 0; k < depth; k++)
+    for (size_t k = 0; k < depth; k++) {
+        __builtin_prefetch(&below[k * step], 1);
+        __builtin_prefetch(&ahead[k * step]);
         for (size_t i = 0; i < ROWS; i++) {
             ELEMENT there = a[i * a_stride + k];
 
+/* Else gcc takes narrow tiles apart before it looks for vectors, and keeps them in memory. */
+#pragma omp simd
             for (size_t j = 0; j < columns; j++) {
                 ORDER sum = order_of(there + b[k * stride + j]);
 
                 tile[i][j] = sum < tile[i][j] ? sum : tile[i][j];
             }
         }
+    }
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < columns; j++)
             c[i * stride + j] = value_of(tile[i][j]);
@@ -73,21 +79,25 @@ relax_tile(ELEMENT *c, const ELEMENT *from, size_t stride, const ELEMENT *restri
 
 /*
  * One row of tiles; the last four vectors in two pairs rather than three and one. Rows of a begin
- * a_stride elements apart, all others stride.
+ * a_stride elements apart, all others stride. The row of tiles below is fetched for the next call,
+ * tile for tile as many elements, in the order of memory; and so is one that is ahead.
  */
 static inline __attribute__((always_inline)) void relax_rows(ELEMENT *c, const ELEMENT *from,
                                                              size_t stride, const ELEMENT *a,
                                                              size_t a_stride, const ELEMENT *b,
-                                                             size_t depth)
+                                                             size_t depth, const ELEMENT *ahead)
 {
-    size_t j = 0;
+    size_t j = 0, step = (ROWS * TILE_COLUMNS + depth - 1) / depth;
 
     for (; j + TILE_COLUMNS <= stride && stride - j != 4 * VECTOR_ELEMENTS; j += TILE_COLUMNS)
-        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, TILE_COLUMNS);
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, TILE_COLUMNS,
+                   from + (ROWS * stride + ROWS * j), ahead + ROWS * j, step);
     for (; j + 2 * VECTOR_ELEMENTS <= stride; j += 2 * VECTOR_ELEMENTS)
-        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, 2 * VECTOR_ELEMENTS);
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, 2 * VECTOR_ELEMENTS,
+                   from + (ROWS * stride + ROWS * j), ahead + ROWS * j, step);
     if (j < stride)
-        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, VECTOR_ELEMENTS);
+        relax_tile(c + j, from + j, stride, a, a_stride, b + j, depth, VECTOR_ELEMENTS,
+                   from + (ROWS * stride + ROWS * j), ahead + ROWS * j, step);
 }
 
 /* One row of tiles, whose columns k to k + depth - 1 are the factor: a copy of them. */
@@ -101,17 +111,18 @@ static inline void relax_right_rows(ELEMENT *c, size_t k, size_t depth, size_t s
 
         for (size_t i = 0; i < ROWS; i++)
             memcpy(a + i * COPY_AT_ONCE, c + i * stride + k + from, size * sizeof(ELEMENT));
-        relax_rows(c, c, stride, a, COPY_AT_ONCE, b + from * stride, size);
+        relax_rows(c, c, stride, a, COPY_AT_ONCE, b + from * stride, size, c + ROWS * stride);
     }
 }
 
 void RELAX(void *c, const void *from, const void *a, const void *b, size_t block)
 {
     size_t stride = block_stride(block);
+    const ELEMENT *next = (const ELEMENT *)b + block_bytes(block) / ELEMENT_BYTES;
 
     for (size_t i = 0; i < block; i += ROWS)
         relax_rows((ELEMENT *)c + i * stride, (const ELEMENT *)from + i * stride, stride,
-                   (const ELEMENT *)a + i * stride, stride, b, block);
+                   (const ELEMENT *)a + i * stride, stride, b, block, next + i * stride);
 }
 
 void RELAX_RIGHT(void *c, const void *b, size_t block)
