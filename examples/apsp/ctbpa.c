@@ -11,9 +11,11 @@
  * something to do. There is no barrier: only the row that was the pivot has to stay as it is until
  * all others have had it applied (applied[k]), and so it is its core's last for the next pivot.
  *
- * Cores that must wait take blocks off rows of others: the blocks of a row, but for the one in the
- * pivot's column, do not depend on each other, be it that a pivot is applied to the row or that it
- * becomes one.
+ * A core whose row has to wait does others meanwhile, whosever they are, as far as they can be done,
+ * first those that are pivots soonest: it begins with one, or takes blocks of one that was begun with,
+ * since the blocks of a row, but for the one in the pivot's column, do not depend on each other, be it
+ * that a pivot is applied to the row or that it becomes one. So nobody waits while there is work, and
+ * yet rows stay on their cores as long as these are equally fast.
  */
 #include "variants.h"
 
@@ -30,10 +32,10 @@ struct side {
     struct place *place;
     struct side *next; /* on the same core, in a ring */
     size_t row;
-    size_t height; /* pivots applied, or begun with; its core's */
-    /* What others may help with: the pivot, whether the row is becoming it, and the next block to be
-     * taken; and how many are done. */
-    _Alignas(UMBRA_CACHE_LINE) _Atomic uint64_t offer;
+    size_t height; /* pivots that its core has seen to; its core's */
+    /* The row's height, whether the last pivot's block is still being made ready, and the block to be
+     * taken next (below); and how many of the last pivot's blocks are done. */
+    _Alignas(UMBRA_CACHE_LINE) _Atomic uint64_t work;
     _Atomic size_t done;
 };
 
@@ -43,7 +45,6 @@ struct place {
     struct side *first; /* of the ring */
     size_t sides;
     size_t stage;  /* the pivot that is being applied here */
-    bool entered;  /* it is there */
     char *scratch; /* a block */
 };
 
@@ -63,10 +64,11 @@ struct job {
     int error;
 };
 
-#define OFFER_SHIFT 32                  /* the pivot above, the next block below */
-#define OFFER_PIVOT (UINT64_C(1) << 63) /* the row is becoming it */
-#define LOOKS 10000        /* for those who help; then in naps, since they may not be running */
-#define NAP_NS 50000       /* between looks for something to help with; the first */
+#define WORK_HEIGHT 32                  /* the height above, the next block below */
+#define WORK_BEGINS (UINT64_C(1) << 31) /* and between them: no block can be taken yet */
+#define LOOK_NS 50000 /* for something to help with; then in naps, since nobody may be running */
+#define PAUSES 16     /* between two looks */
+#define NAP_NS 50000  /* the first */
 #define NAP_MOST_NS 500000 /* and the longest */
 
 /* ---- blocks of a row ---- */
@@ -90,106 +92,51 @@ static void make_block(const struct place *place, size_t k, size_t j)
     memcpy(block, place->scratch, block_bytes(job->blocks->block));
 }
 
-/* The row's blocks are there to be taken. */
-static void offer_row(struct side *side, uint64_t what, size_t k)
+static size_t height_of(uint64_t work)
 {
-    atomic_store_explicit(&side->done, 0, memory_order_relaxed); /* published by the next line */
-    /* release: the row, and the pivot row that its fiber has; pairs with take_block() */
-    atomic_store_explicit(&side->offer, what | (uint64_t)k << OFFER_SHIFT, memory_order_release);
+    return work >> WORK_HEIGHT;
 }
 
-/* Takes the next block of what a row offers, and does it on the caller's core. Whether there was one. */
+static size_t next_block(uint64_t work)
+{
+    return work & (WORK_BEGINS - 1);
+}
+
+/* A row's last block is done: pivot k is there, or has been applied to one row more. */
+static void row_is_done(struct job *job, size_t row, size_t k)
+{
+    if (row == k)
+        umbra_event_signal(&job->known[k]);
+    else if (atomic_fetch_sub(&job->lacking[k], 1) == 1)
+        umbra_event_signal(&job->applied[k]);
+}
+
+/* Takes a row's next block, and does it on the caller's core. Whether there was one. */
 static bool take_block(const struct place *place, struct side *side)
 {
     struct job *job = place->job;
-    uint64_t offer = atomic_load_explicit(&side->offer, memory_order_relaxed);
-    bool pivot;
-    size_t j, k;
+    size_t blocks = job->blocks->side, j, k;
+    /* relaxed: it is read again if there is a block */
+    uint64_t work = atomic_load_explicit(&side->work, memory_order_relaxed);
 
-    if ((uint32_t)offer >= job->blocks->side)
+    if (next_block(work) >= blocks)
         return false;
-    offer = atomic_fetch_add_explicit(&side->offer, 1, memory_order_acquire); /* offer_row() */
-    j = (uint32_t)offer;
-    if (j >= job->blocks->side)
+    work = atomic_fetch_add_explicit(&side->work, 1, memory_order_acquire); /* begin_row() */
+    j = next_block(work);
+    if (j >= blocks)
         return false;
-    k = (size_t)((offer & ~OFFER_PIVOT) >> OFFER_SHIFT);
-    pivot = offer & OFFER_PIVOT;
-    if (j != k && pivot)
+    k = height_of(work) - 1;
+    if (j != k && side->row == k)
         make_block(place, k, j);
     else if (j != k)
         relax_block(job, side->row, j, k);
-    /* release: the block; acquire: those of others, which the last one's signal publishes, too */
-    if (atomic_fetch_add_explicit(&side->done, 1, memory_order_acq_rel) + 1 == job->blocks->side &&
-        !pivot && atomic_fetch_sub(&job->lacking[k], 1) == 1)
-        umbra_event_signal(&job->applied[k]);
+    /* release: the block, with may_begin(); acquire: those of others, which row_is_done() publishes */
+    if (atomic_fetch_add_explicit(&side->done, 1, memory_order_acq_rel) + 1 == blocks)
+        row_is_done(job, side->row, k);
     return true;
 }
 
-static bool help_somebody(const struct place *place)
-{
-    struct job *job = place->job;
-
-    for (size_t row = 0; row < job->blocks->side; row++)
-        if (job->side[row].place != place && take_block(place, &job->side[row]))
-            return true;
-    return false;
-}
-
-/* Until a pivot is there, or has been applied to all rows; helps others meanwhile. */
-static void await_event(const struct place *place, struct umbra_event *event)
-{
-    uint64_t nap = NAP_NS;
-
-    while (!umbra_event_try(event)) {
-        if (help_somebody(place)) {
-            nap = NAP_NS;
-        } else {
-            umbra_event_wait_deadline(event, umbra_deadline(nap));
-            nap = nap < NAP_MOST_NS ? 2 * nap : nap;
-        }
-    }
-}
-
-/* All blocks of the row, with whoever helps. */
-static void do_row(struct side *self, uint64_t what, size_t k)
-{
-    const struct place *place = self->place;
-
-    offer_row(self, what, k);
-    while (take_block(place, self))
-        continue;
-}
-
-/* Until those who help have done theirs, too. */
-static void await_helpers(const struct side *self)
-{
-    /* acquire: their blocks; pairs with take_block() */
-    for (unsigned look = 0;
-         atomic_load_explicit(&self->done, memory_order_acquire) < self->place->job->blocks->side;
-         look++)
-        if (look < LOOKS)
-            umbra_pause();
-        else
-            umbra_sleep_ns(NAP_NS);
-}
-
 /* ---- one row, one pivot ---- */
-
-/* The block in the pivot's column first: the others need it. */
-static void apply_pivot(struct side *self, size_t k)
-{
-    struct job *job = self->place->job;
-
-    await_helpers(self);
-    if (self->row + 1 == k)
-        await_event(self->place, &job->applied[self->row]);
-    if (job->stop)
-        return;
-    job->arithmetic.relax_right(block_at(job->blocks, self->row, k), block_at(job->blocks, k, k),
-                                job->blocks->block);
-    do_row(self, 0, k);
-    self->height = k + 1;
-}
 
 static void stop_all(struct job *job)
 {
@@ -200,24 +147,148 @@ static void stop_all(struct job *job)
     }
 }
 
-/* All earlier pivots have been applied to the row: it is one itself. */
-static void make_pivot(struct side *self)
+/* What has not happened yet that a row of this height waits for, but for its own blocks; or NULL. */
+static struct umbra_event *lacked(const struct side *side, size_t height)
 {
-    struct job *job = self->place->job;
-    const struct blocks *blocks = job->blocks;
-    size_t k = self->row, bad;
+    struct job *job = side->place->job;
 
-    await_helpers(self);
-    bad = job->arithmetic.close(block_at(blocks, k, k), blocks->block, self->place->scratch);
-    if (bad < blocks->block) {
-        job->bad = k * blocks->block + bad;
-        stop_all(job);
+    if (height != side->row && !umbra_event_try(&job->known[height]))
+        return &job->known[height];
+    if (height == side->row + 1 && !umbra_event_try(&job->applied[side->row]))
+        return &job->applied[side->row];
+    return NULL;
+}
+
+/* Whether the row's next pivot can be applied, or the row become it. */
+static bool may_begin(const struct side *side, uint64_t work)
+{
+    const struct job *job = side->place->job;
+    size_t blocks = job->blocks->side;
+
+    return height_of(work) < blocks && !(work & WORK_BEGINS) && next_block(work) >= blocks &&
+           /* acquire: the blocks; pairs with take_block() */
+           atomic_load_explicit(&side->done, memory_order_acquire) == blocks &&
+           !lacked(side, height_of(work)) && !job->stop;
+}
+
+/* The diagonal's block of the row that becomes pivot k. */
+static bool close_pivot(const struct place *place, size_t k)
+{
+    struct job *job = place->job;
+    size_t block = job->blocks->block;
+    size_t bad = job->arithmetic.close(block_at(job->blocks, k, k), block, place->scratch);
+
+    if (bad == block)
+        return true;
+    job->bad = k * block + bad;
+    stop_all(job);
+    return false;
+}
+
+/*
+ * Begins with the row's next pivot, if that can be: the block in the pivot's column, which the others
+ * need; then these can be taken. Whether it was begun with here.
+ */
+static bool begin_row(const struct place *place, struct side *side)
+{
+    const struct job *job = place->job;
+    const struct blocks *blocks = job->blocks;
+    /* acquire: done as it was set back below */
+    uint64_t work = atomic_load_explicit(&side->work, memory_order_acquire);
+    uint64_t begun = (uint64_t)(height_of(work) + 1) << WORK_HEIGHT;
+    size_t k = height_of(work);
+
+    /* relaxed: it publishes nothing, and may_begin() has acquired all */
+    if (!may_begin(side, work) || !atomic_compare_exchange_strong_explicit(
+                                      &side->work, &work, begun | WORK_BEGINS | blocks->side,
+                                      memory_order_relaxed, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&side->done, 0, memory_order_relaxed); /* published by the last line */
+    if (k != side->row)
+        job->arithmetic.relax_right(block_at(blocks, side->row, k), block_at(blocks, k, k),
+                                    blocks->block);
+    else if (!close_pivot(place, k))
+        return false;
+    /* release: the row, and the pivot row; pairs with take_block() and the load above */
+    atomic_store_explicit(&side->work, begun, memory_order_release);
+    return true;
+}
+
+/* Whether somebody has begun, and the blocks can be taken. */
+static bool is_begun(uint64_t work, size_t k)
+{
+    return height_of(work) > k + 1 || (height_of(work) == k + 1 && !(work & WORK_BEGINS));
+}
+
+/* ---- waiting ---- */
+
+/*
+ * Begins or goes on with a row, whosever it is, first those that are pivots soonest; until there is
+ * nothing left to be taken of it, or the caller need not wait for its own row. Whether there was one.
+ */
+static bool help_somebody(const struct place *place, const struct side *awaited)
+{
+    struct job *job = place->job;
+    size_t rows = job->blocks->side;
+
+    for (size_t i = 0; i < rows; i++) {
+        struct side *side = &job->side[(place->stage + i) % rows];
+        bool any = begin_row(place, side);
+
+        while (take_block(place, side)) {
+            uint64_t work =
+                awaited ? atomic_load_explicit(&awaited->work, memory_order_acquire) : 0;
+
+            any = true;
+            if (awaited && (is_begun(work, awaited->height) || may_begin(awaited, work)))
+                break;
+        }
+        if (any)
+            return true;
+    }
+    return false;
+}
+
+/* How long somebody has found nothing to do. */
+struct patience {
+    uint64_t until; /* time stamp: looks; 0: has just begun */
+    uint64_t nap;
+};
+
+/* Some time passes; no more than it takes until the event, if there is one. */
+static void be_patient(struct patience *patience, struct umbra_event *event)
+{
+    if (patience->until == 0)
+        *patience = (struct patience){.until = umbra_deadline(LOOK_NS), .nap = NAP_NS};
+    if (umbra_cycles() < patience->until) {
+        for (unsigned i = 0; i < PAUSES; i++)
+            umbra_pause();
         return;
     }
-    do_row(self, OFFER_PIVOT, k);
-    await_helpers(self);
-    self->height = k + 1;
-    umbra_event_signal(&job->known[k]);
+    if (event)
+        umbra_event_wait_deadline(event, umbra_deadline(patience->nap));
+    else
+        umbra_sleep_ns(patience->nap);
+    patience->nap = patience->nap < NAP_MOST_NS ? 2 * patience->nap : patience->nap;
+}
+
+/* The row's next pivot: all blocks that nobody else takes. Helps others until it can begin. */
+static void bring_up(struct side *self)
+{
+    const struct place *place = self->place;
+    const struct job *job = place->job;
+    struct patience patience = {0};
+
+    /* acquire: begin_row() of somebody else */
+    while (!is_begun(atomic_load_explicit(&self->work, memory_order_acquire), self->height) &&
+           !begin_row(place, self) && !job->stop)
+        if (help_somebody(place, self))
+            patience.until = 0;
+        else
+            be_patient(&patience, lacked(self, self->height));
+    while (take_block(place, self))
+        continue;
+    self->height++;
 }
 
 /* ---- whose turn it is ---- */
@@ -246,7 +317,6 @@ static struct side *next_side(struct place *place)
     while (!side && ++place->stage < job->blocks->side) {
         size_t next_pivot = place->stage + 1;
 
-        place->entered = false;
         side = of_stage(place);
         if (next_pivot < job->blocks->side && job->side[next_pivot].place == place)
             side = &job->side[next_pivot];
@@ -258,11 +328,14 @@ static struct side *next_side(struct place *place)
 static void help_to_the_end(struct place *place)
 {
     struct job *job = place->job;
+    struct patience patience = {0};
 
     atomic_fetch_add(&job->finished, 1);
     while (atomic_load(&job->finished) < job->places && !job->stop)
-        if (!help_somebody(place))
-            umbra_sleep_ns(NAP_NS);
+        if (help_somebody(place, NULL))
+            patience.until = 0;
+        else
+            be_patient(&patience, NULL);
 }
 
 static void *row_of_blocks(void *arg)
@@ -271,26 +344,15 @@ static void *row_of_blocks(void *arg)
     struct place *place = self->place;
     struct job *job = place->job;
 
-    if (self->row == 0 && !job->stop)
-        make_pivot(self);
     while (!job->stop) {
-        if (self->height == place->stage) {
-            if (!place->entered)
-                await_event(place, &job->known[place->stage]);
-            place->entered = true;
-            if (job->stop)
-                break;
-            apply_pivot(self, place->stage);
-            if (self->height == self->row && !job->stop)
-                make_pivot(self);
-        }
+        while ((self->height == place->stage || self->height == self->row) && !job->stop)
+            bring_up(self);
         next = next_side(place);
         if (!next || self->height == job->blocks->side)
             break;
         if (next != self)
             umbra_transfer(next->fiber);
     }
-    await_helpers(self);
     self->height = SIZE_MAX;
     if (job->stop) /* whoever has not ended does so now */
         for (next = self->next; next != self && next->height == SIZE_MAX;)
@@ -360,7 +422,7 @@ static void set_up(struct job *job)
         size_t next = row + job->places < side ? row + job->places : row % job->places;
 
         job->side[row] = (struct side){
-            .place = place, .row = row, .next = &job->side[next], .offer = side, .done = side};
+            .place = place, .row = row, .next = &job->side[next], .work = side, .done = side};
         place->sides++;
         umbra_event_init(&job->known[row], true);
         umbra_event_init(&job->applied[row], true);
