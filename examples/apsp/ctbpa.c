@@ -58,9 +58,8 @@ struct job {
     struct place *place;
     char *scratch; /* of the places */
     size_t places;
-    _Atomic size_t finished; /* places that have nothing left to do */
-    _Atomic bool stop;       /* there is a negative cycle, or no memory */
-    size_t bad;              /* a vertex on it; once, before stop */
+    _Atomic bool stop; /* there is a negative cycle, or no memory */
+    size_t bad;        /* a vertex on it; once, before stop */
     int error;
 };
 
@@ -324,18 +323,18 @@ static struct side *next_side(struct place *place)
     return side;
 }
 
-/* The core has nothing left of its own. */
-static void help_to_the_end(struct place *place)
+/* The core has nothing left of its own. All are done when the last pivot has been applied to all. */
+static void help_to_the_end(const struct place *place)
 {
     struct job *job = place->job;
+    struct umbra_event *end = &job->applied[job->blocks->side - 1];
     struct patience patience = {0};
 
-    atomic_fetch_add(&job->finished, 1);
-    while (atomic_load(&job->finished) < job->places && !job->stop)
+    while (job->places > 1 && !umbra_event_try(end))
         if (help_somebody(place, NULL))
             patience.until = 0;
         else
-            be_patient(&patience, NULL);
+            be_patient(&patience, end);
 }
 
 static void *row_of_blocks(void *arg)
