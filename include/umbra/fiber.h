@@ -98,7 +98,7 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to);
 /*
  * Fetches what a transfer to the fiber touches, its control block and the frames on top of its stack,
  * into this processor's cache: for a core that goes through more fibers than its cache holds, while
- * the caller still has something to compute. A hint, six lines of 64 bytes; any handle will do.
+ * the caller still has something to compute. A hint, seven lines of 64 bytes; any handle will do.
  * Anybody; never switches or blocks.
  */
 UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber);
@@ -227,6 +227,7 @@ _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core 
 _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
 
 #define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, a caller or two */
+#define UM_BLOCK_FETCHED 3  /* and those of the control block up to the generation */
 
 #define UM_AHEAD 8 /* how far to look: some 10 ns a fiber, against 100 ns from memory */
 
@@ -488,7 +489,7 @@ UM_INLINE void um_fiber_fetch(const struct um_fiber *fiber, int first, int last)
 
 UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber)
 {
-    um_fiber_fetch(fiber.block, -UM_FRAMES_FETCHED, 1);
+    um_fiber_fetch(fiber.block, -UM_FRAMES_FETCHED, UM_BLOCK_FETCHED - 1);
 }
 
 UM_INLINE struct umbra_fiber umbra_self(void)
