@@ -186,14 +186,16 @@ static void *mu2k_side(void *arg)
 
 /* ---- both ---- */
 
-/* Sides go to the cores in runs, so that a core has some consecutive rows. */
+/* Sides go to the cores in runs of about the same length, so that a core has some consecutive rows,
+ * and each as many runs. */
 static struct place *place_of(const struct job *job, size_t side)
 {
     size_t run = (RUN_ROWS + job->setting->group_rows - 1) / job->setting->group_rows;
+    size_t runs = job->setting->sides / (run * job->places); /* of each core */
 
-    if (run > job->setting->sides / job->places)
-        run = job->setting->sides / job->places;
-    return &job->place[side / run % job->places];
+    if (runs == 0)
+        runs = 1;
+    return &job->place[side * runs * job->places / job->setting->sides % job->places];
 }
 
 static int set_up(struct job *job)
