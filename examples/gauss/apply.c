@@ -82,7 +82,15 @@ INLINE void apply(const struct system *system, size_t first, size_t k, const siz
     apply_to_few(system, row, pivot, factor, j, end, rows, pivots);
 }
 
-void APPLY(const struct system *system, size_t first, size_t end, size_t from, size_t to)
+/* One row and one pivot. Apart from the rest, since it takes little of the stack: who meets others at
+ * each pivot has it in no near cache. */
+static __attribute__((noinline)) void apply_one(const struct system *system, size_t row, size_t k)
+{
+    apply(system, row, k, 1, 1);
+}
+
+static __attribute__((noinline)) void apply_all(const struct system *system, size_t first,
+                                                size_t end, size_t from, size_t to)
 {
     for (; first + ROWS <= end; first += ROWS) {
         size_t k = from;
@@ -104,4 +112,12 @@ void APPLY(const struct system *system, size_t first, size_t end, size_t from, s
         for (; k < to; k++)
             apply(system, first, k, 1, 1);
     }
+}
+
+void APPLY(const struct system *system, size_t first, size_t end, size_t from, size_t to)
+{
+    if (end == first + 1 && to == from + 1)
+        apply_one(system, first, from);
+    else
+        apply_all(system, first, end, from, to);
 }

@@ -14,9 +14,9 @@
 
 #define RUN_ROWS 16 /* consecutive rows on one core, at least, where there are enough */
 
-/* One fiber. */
+/* One fiber. In a line. */
 struct side {
-    struct umbra_fiber fiber;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_fiber fiber;
     struct share *share;
     struct place *place;
     struct side *next, *prev; /* on the same core, in a ring */
@@ -49,7 +49,9 @@ struct job {
     _Atomic size_t arrived; /* mu2k: cores that are through, over all pivots */
 };
 
-static void hand_on(struct side *self, struct side *to)
+/* Inlined: a switch comes back by a jump, so the processor would guess wrong where a return after it
+ * leads to. */
+static inline __attribute__((always_inline)) void hand_on(struct side *self, struct side *to)
 {
     if (to != self)
         umbra_transfer(to->fiber);
@@ -63,6 +65,8 @@ static void leave_ring(struct side *self)
     self->next->prev = self->prev;
     if (place->last == self)
         place->last = self->prev;
+    if (place->first == self)
+        place->first = self->next;
     if (place->turn == self)
         place->turn = self->next;
     place->sides--;
@@ -138,21 +142,32 @@ static void *mu1k_side(void *arg)
 
 /* ---- mu2k ---- */
 
+/* A core's fibers take turns back and forth, as their rows do (rows_in_turn). */
+static struct side *first_in_turn(const struct place *place, size_t k)
+{
+    return k % 2 == 0 ? place->first : place->last;
+}
+
+static struct side *next_in_turn(const struct side *side, size_t k)
+{
+    return k % 2 == 0 ? side->next : side->prev;
+}
+
 /*
  * A core's fibers have more lines than its nearest cache: those of the next one come while this one
- * computes.
+ * computes. What is read here to know them came when the one before computed.
  */
 static void fetch_next(const struct side *self, size_t k)
 {
-    const struct side *next = self->next;
+    const struct side *next = next_in_turn(self, k), *after = next_in_turn(next, k);
     const struct share *share = next->share;
 
     umbra_fetch_ahead(next->fiber);
     if (share->count > 0) /* there may be more fibers than rows */
         umbra_prefetch_write(
             system_row(self->place->job->system, share->group[share->count - 1].first) + k);
-    umbra_prefetch_read(next->next);
-    umbra_prefetch_read(next->next->share);
+    umbra_prefetch_read(after);
+    umbra_prefetch_read(after->share);
 }
 
 /* The last of a core's fibers has applied pivot k: on to the next when all cores are. */
@@ -166,21 +181,27 @@ static void meet(struct job *job, size_t k)
 
 static void *mu2k_side(void *arg)
 {
-    struct side *self = arg;
+    struct side *self = arg, *next = self;
     struct place *place = self->place;
+    size_t k = 0;
 
-    for (size_t k = 0; k + 1 < place->job->system->n && !place->job->error; k++) {
+    for (; k + 1 < place->job->system->n && !place->job->error; k++) {
         fetch_next(self, k);
         share_apply(self->share, place->job->system, k);
-        if (self == place->last)
+        next = next_in_turn(self, k);
+        if (self == first_in_turn(place, k + 1)) {
             meet(place->job, k);
+            next = self;
+        }
         if (share_is_above(self->share, k + 2) && place->sides > 1)
             break; /* one stays, to meet the other cores */
-        hand_on(self, self->next);
+        hand_on(self, next);
     }
     leave_ring(self);
+    if (next == self)
+        next = first_in_turn(place, k + 1);
     if (place->sides > 0 && !place->job->error)
-        umbra_continue(self->next->fiber);
+        umbra_continue(next->fiber);
     return NULL;
 }
 
@@ -287,7 +308,7 @@ static int eliminate(const struct system *system, const struct setting *setting,
     int error = shares_create(&job.share, setting->sides, system->n, setting->group_rows);
 
     job.pivot = aligned_alloc(_Alignof(struct umbra_event), system->n * sizeof(*job.pivot));
-    job.side = calloc(setting->sides, sizeof(*job.side));
+    job.side = aligned_alloc(_Alignof(struct side), setting->sides * sizeof(*job.side));
     job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));
     if (!error && job.pivot && job.side && job.place) {
         error = set_up(&job);
@@ -299,7 +320,7 @@ static int eliminate(const struct system *system, const struct setting *setting,
     } else {
         error = -ENOMEM;
     }
-    shares_destroy(job.share, setting->sides);
+    shares_destroy(job.share);
     free(job.pivot);
     free(job.side);
     free(job.place);

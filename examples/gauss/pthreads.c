@@ -145,7 +145,7 @@ static int eliminate(const struct system *system, const struct setting *setting,
     } else {
         error = -ENOMEM;
     }
-    shares_destroy(job.share, setting->sides);
+    shares_destroy(job.share);
     free(job.pivot);
     free(job.thread);
     free(sides);

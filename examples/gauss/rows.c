@@ -76,29 +76,30 @@ int shares_create(struct share **shares, size_t sides, size_t n, size_t group_ro
     size_t groups = (n + group_rows - 1) / group_rows;
     size_t most = (groups + sides - 1) / sides;
 
-    *shares = calloc(sides, sizeof(**shares));
-    for (size_t s = 0; s < sides && *shares; s++) {
+    struct group *group = calloc(sides, most * sizeof(*group));
+
+    *shares = group ? calloc(sides, sizeof(**shares)) : NULL;
+    if (!*shares) {
+        free(group);
+        return -ENOMEM;
+    }
+    for (size_t s = 0; s < sides; s++) {
         struct share *share = &(*shares)[s];
 
-        share->group = calloc(most, sizeof(*share->group));
-        if (!share->group) {
-            shares_destroy(*shares, sides);
-            *shares = NULL;
-            return -ENOMEM;
-        }
+        share->group = group + s * most;
         for (size_t g = s; g < groups; g += sides)
             share->group[share->count++] = (struct group){
                 .first = g * group_rows,
                 .end = (g + 1) * group_rows < n ? (g + 1) * group_rows : n,
             };
     }
-    return *shares ? 0 : -ENOMEM;
+    return 0;
 }
 
-void shares_destroy(struct share *shares, size_t sides)
+void shares_destroy(struct share *shares)
 {
-    for (size_t s = 0; s < sides && shares; s++)
-        free(shares[s].group);
+    if (shares)
+        free(shares->group);
     free(shares);
 }
 
@@ -109,16 +110,6 @@ static void group_apply(struct group *group, const struct system *system, size_t
 
         rows_apply(system, group->first, group->end, group->done, end);
         group->done = end;
-    }
-}
-
-void share_apply(const struct share *share, const struct system *system, size_t k)
-{
-    for (size_t g = 0; g < share->count; g++) {
-        const struct group *group = &share->group[g];
-        size_t first = group->first > k ? group->first : k + 1;
-
-        rows_apply(system, first, group->end, k, k + 1);
     }
 }
 

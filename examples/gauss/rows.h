@@ -71,9 +71,12 @@ struct share {
     size_t next;  /* whose turn it is to have pivots applied */
 };
 
-/* Deals n rows to `sides` shares. 0 or -ENOMEM (and *shares is NULL, which may be destroyed). */
+/*
+ * Deals n rows to `sides` shares, whose groups lie one share's after the other's. 0 or -ENOMEM (and
+ * *shares is NULL, which may be destroyed).
+ */
 int shares_create(struct share **shares, size_t sides, size_t n, size_t group_rows);
-void shares_destroy(struct share *shares, size_t sides);
+void shares_destroy(struct share *shares);
 
 /*
  * Pivots are applied in steps: so many to one row after the other, since they fit into a
@@ -111,8 +114,26 @@ static inline bool share_front_ready(const struct share *share, size_t step, siz
            share->group[share->front].first < step + SHARE_AHEAD;
 }
 
-/* Applies pivot k to all rows below it. */
-void share_apply(const struct share *share, const struct system *system, size_t k);
+/*
+ * Which of `count`, from top to bottom, comes i-th when pivot k is applied to all of them: back and
+ * forth, since those that came last are still in a cache when the next pivot begins with them.
+ */
+static inline size_t rows_in_turn(size_t i, size_t count, size_t k)
+{
+    return k % 2 == 0 ? i : count - 1 - i;
+}
+
+/* Applies pivot k to all rows below it. In the caller's frame: a fiber's stack is seldom in the nearest
+ * cache. */
+static inline void share_apply(const struct share *share, const struct system *system, size_t k)
+{
+    for (size_t i = 0; i < share->count; i++) {
+        const struct group *group = &share->group[rows_in_turn(i, share->count, k)];
+        size_t first = group->first > k ? group->first : k + 1;
+
+        rows_apply(system, first, group->end, k, k + 1);
+    }
+}
 
 /* Applies pivots up to the goal to the next unfinished group that lacks any. Whether there was one. */
 bool share_advance(struct share *share, const struct system *system, size_t goal);
