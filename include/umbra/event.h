@@ -25,6 +25,9 @@
  * order in which they were left (detail/event_protocol.h has the eight states and the argument).
  * Only a wait with a deadline, or for one of several events, may itself be kept from beginning, up
  * to its deadline, while another's call cannot come to an end for those that give up and come again.
+ * Until then it looks now and then for a signal, or whether its condition holds, and takes what it
+ * finds; but it is in no queue, so later ones may overtake it, and of a manual-reset event that is
+ * signaled and then reset it may see nothing.
  * What was written before a signal is visible to the one it releases.
  *
  * A fiber that waits lets its core run others; if there are none, it looks at the event for a
@@ -303,32 +306,39 @@ UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
     return group->wait[0]->claimed.ticket;
 }
 
-/*
- * Waits until none of the events is closed to waits that may give up (event_protocol.h), or the
- * deadline. Whether it may join them. Nothing has been joined yet, so a fiber may switch.
- */
-UM_LINKONCE bool um_group_admitted(const struct um_group *group, const struct um_await *await)
-{
-    for (unsigned i = 0; i < group->count; i++) {
-        for (unsigned looks = 0; um_event_is_closed(group->event[i]); looks++) {
-            if (umbra_cycles() >= await->deadline)
-                return false;
-            if (group->self && looks >= UM_LOOKS_AWAKE)
-                um_sleep_at(um_min_u64(await->deadline, umbra_deadline(UM_NAP_NS)), await->at);
-            else
-                um_thread_look_again(looks);
-        }
-    }
-    return true;
-}
-
-/* Not admitted: the index of an event whose signal it has taken nevertheless, or -ETIMEDOUT. */
+/* The index of an event whose signal was there, and is taken now, or -ETIMEDOUT. */
 UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
 {
     for (unsigned i = 0; i < group->count; i++)
         if (await->accept ? await->accept(await->arg) : um_event_try(group->event[i]))
             return (int)i;
     return -ETIMEDOUT;
+}
+
+/*
+ * The door: waits until each of the events has been open to waits that may give up (see
+ * event_protocol.h). Whether the group may join them. If not, the wait is over: in `winner` the
+ * index of an event, since who stands before one that is closed still takes the signal of any, or
+ * -ETIMEDOUT.
+ */
+UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_await *await,
+                                int *winner)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        for (unsigned looks = 0; um_event_is_closed(group->event[i]); looks++) {
+            bool late = umbra_cycles() >= await->deadline; /* before the last look */
+
+            *winner = um_group_try(group, await);
+            if (late || *winner >= 0)
+                return false;
+            if (group->self && looks >= UM_LOOKS_AWAKE)
+                /* nothing has been joined yet, so a fiber may switch */
+                um_sleep_at(um_min_u64(await->deadline, umbra_deadline(UM_NAP_NS)), await->at);
+            else
+                um_thread_look_again(looks);
+        }
+    }
+    return true;
 }
 
 /* Joins the events, until one of them has its signal ready. Whether one had. */
@@ -451,10 +461,9 @@ UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *awai
     int winner = um_group_open(group);
     bool over;
 
-    if (winner == 0 && !um_group_admitted(group, await))
-        return um_group_try(group, await);
-    if (winner == 0)
-        winner = um_group_take_waits(group);
+    if (winner < 0 || !um_group_enter(group, await, &winner))
+        return winner;
+    winner = um_group_take_waits(group);
     if (winner < 0)
         return winner;
     um_group_call(group);

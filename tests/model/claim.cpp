@@ -329,7 +329,7 @@ static void note_change(const void *word, uint64_t before, uint64_t after)
     }
 }
 
-/* One gives up and comes again, as um_group_admitted() lets it, while another waits. */
+/* One gives up and comes again, as um_group_enter() lets it, while another waits. */
 template <class P> struct come_again : waits<P> {
     come_again()
     {

@@ -264,14 +264,34 @@ static void *gives_up_and_comes_again(void *event)
     return event;
 }
 
-/* Takes what others have left with the holder, as um_event_let_go() does, and carries it out. */
-static void carry_out(struct um_event *event, struct um_hold *hold)
-{
-    uint64_t log = atomic_load(&event->word);
+/* A call on `shared` that is under way, for as long as the test likes. */
+static struct um_hold call;
+static struct um_released released_by_call;
 
-    hold->held = um_event_taken_word(log);
-    cr_assert(atomic_compare_exchange_strong(&event->word, &(uint64_t){log}, hold->held));
-    um_event_replay(event, hold, log);
+static void begin_call(void)
+{
+    uint64_t word = UMBRA_EVENT_RESET;
+
+    umbra_event_init(&shared, false);
+    released_by_call = (struct um_released){NULL, NULL};
+    cr_assert(um_event_cas(&shared.event, &word, UMBRA_EVENT_JOINING));
+    um_event_hold(&shared.event, &call, word, UMBRA_EVENT_JOINING, &released_by_call);
+}
+
+/* Takes what others have left with the holder, as um_event_let_go() does, and carries it out. */
+static void carry_out(void)
+{
+    uint64_t log = atomic_load(&shared.event.word);
+
+    call.held = um_event_taken_word(log);
+    cr_assert(atomic_compare_exchange_strong(&shared.event.word, &(uint64_t){log}, call.held));
+    um_event_replay(&shared.event, &call, log);
+}
+
+static void end_call(void)
+{
+    um_event_let_go(&shared.event, &call);
+    cr_assert_null(released_by_call.first);
 }
 
 static void *waits_for_any(void *event)
@@ -289,19 +309,14 @@ Test(event, who_gives_up_and_comes_again_does_not_keep_a_holder)
 {
     struct umbra_event other = UMBRA_EVENT_INIT_MANUAL;
     struct umbra_event *events[] = {&shared, &other};
-    struct um_released out = {NULL, NULL};
-    uint64_t word = UMBRA_EVENT_RESET;
-    struct um_hold hold;
     unsigned which = 99;
     pthread_t thread;
 
-    umbra_event_init(&shared, false);
-    cr_assert(um_event_cas(&shared.event, &word, UMBRA_EVENT_JOINING));
-    um_event_hold(&shared.event, &hold, word, UMBRA_EVENT_JOINING, &out);
+    begin_call();
     gives_up_and_comes_again(&shared);
     cr_assert_eq(run_cores(1, gives_up_and_comes_again, &shared), 0);
     cr_assert_eq(left_joins(&shared), 1, "and the others wait until that is done");
-    carry_out(&shared.event, &hold);
+    carry_out();
     cr_assert_eq(left_joins(&shared), 0);
     gives_up_and_comes_again(&shared);
     cr_assert_eq(run_cores(1, gives_up_and_comes_again, &shared), 0);
@@ -311,11 +326,60 @@ Test(event, who_gives_up_and_comes_again_does_not_keep_a_holder)
     cr_assert_eq(which, 1, "a signal is found beside an event that takes nobody");
     cr_assert_eq(pthread_create(&thread, NULL, waits_for_any, &shared), 0);
     umbra_sleep_ns(2 * MS);
-    um_event_let_go(&shared.event, &hold);
-    cr_assert_null(out.first);
+    end_call();
     umbra_event_signal(&shared);
     pthread_join(thread, NULL);
     cr_assert_eq(atomic_load(&shared.event.word), UMBRA_EVENT_RESET);
+}
+
+/* A call that somebody who gave up has closed the event to others like him for. */
+static void begin_closed_call(void)
+{
+    begin_call();
+    do { /* a deadline may also pass before the wait has begun */
+        cr_assert_eq(umbra_event_wait_deadline(&shared, in_ms(1)), -ETIMEDOUT);
+    } while (!um_event_is_closed(&shared.event));
+}
+
+static struct umbra_event beside = UMBRA_EVENT_INIT;
+
+static void *takes_the_signal_beside(void *arg)
+{
+    struct umbra_event *events[] = {&shared, &beside};
+    uint64_t deadline = in_ms(10000);
+    unsigned which = 99;
+
+    cr_expect_eq(umbra_event_wait_any(events, 2, deadline, &which), 0);
+    cr_expect_eq(which, 1);
+    cr_expect_lt(umbra_cycles(), deadline, "and that at once");
+    cr_expect_eq(umbra_event_state(&beside), UMBRA_EVENT_RESET);
+    return arg;
+}
+
+static void *has_the_signal_beside_made(void *arg)
+{
+    struct umbra_fiber fiber;
+
+    umbra_spawn(signals_later, &beside, &fiber);
+    takes_the_signal_beside(NULL);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(event, a_signal_is_taken_beside_an_event_that_admits_nobody)
+{
+    pthread_t thread;
+
+    begin_closed_call();
+    umbra_event_signal(&beside);
+    takes_the_signal_beside(NULL);
+    umbra_event_signal(&beside);
+    cr_assert_eq(run_cores(1, takes_the_signal_beside, NULL), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, signals_later, &beside), 0);
+    takes_the_signal_beside(NULL);
+    pthread_join(thread, NULL);
+    cr_assert_eq(run_cores(1, has_the_signal_beside_made, NULL), 0);
+    end_call();
 }
 
 static void *deadlines_that_never_pass(void *arg)
