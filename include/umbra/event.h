@@ -315,6 +315,33 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
     return -ETIMEDOUT;
 }
 
+/* An idle core sleeps in the kernel only when it has waited for up to 0.2 ms (detail/block.h). The
+ * last naps are longer, since the processor may be what the holder's thread waits for. */
+#define UM_NAP_DOUBLINGS 5
+
+/*
+ * When a fiber's nap ends, of naps that double. At ticks that all fibers have in common: a core with
+ * many at a door runs them one after the other, and then it sleeps.
+ */
+UM_INLINE uint64_t um_nap_end(unsigned naps)
+{
+    uint64_t tick = umbra_ns_to_cycles(UM_NAP_NS)
+                    << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
+
+    return (umbra_cycles() / tick + 1) * tick;
+}
+
+/* Between two looks at the door, after so many: a pause, or a nap. Nothing has been joined yet, so a
+ * fiber may switch. */
+UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct um_await *await,
+                                     unsigned looks)
+{
+    if (group->self && looks >= UM_LOOKS_AWAKE)
+        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->at);
+    else
+        um_thread_look_again(looks);
+}
+
 /*
  * The door: waits until each of the events has been open to waits that may give up (see
  * event_protocol.h). Whether the group may join them. If not, the wait is over: in `winner` the
@@ -331,11 +358,7 @@ UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_aw
             *winner = um_group_try(group, await);
             if (late || *winner >= 0)
                 return false;
-            if (group->self && looks >= UM_LOOKS_AWAKE)
-                /* nothing has been joined yet, so a fiber may switch */
-                um_sleep_at(um_min_u64(await->deadline, umbra_deadline(UM_NAP_NS)), await->at);
-            else
-                um_thread_look_again(looks);
+            um_group_look_again(group, await, looks);
         }
     }
     return true;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static uint64_t in_ms(uint64_t ms)
 {
@@ -379,6 +380,44 @@ Test(event, a_signal_is_taken_beside_an_event_that_admits_nobody)
     takes_the_signal_beside(NULL);
     pthread_join(thread, NULL);
     cr_assert_eq(run_cores(1, has_the_signal_beside_made, NULL), 0);
+    end_call();
+}
+
+static void *waits_in_vain(void *deadline)
+{
+    cr_expect_eq(umbra_event_wait_deadline(&shared, *(uint64_t *)deadline), -ETIMEDOUT);
+    return NULL;
+}
+
+/* How often the processor was given up while some fibers waited to be admitted. */
+static void *counts_sleeps(void *sleeps)
+{
+    uint64_t deadline = in_ms(100);
+    struct umbra_fiber fiber[8];
+    struct rusage before, after;
+
+    getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < 8; i++)
+        umbra_spawn(waits_in_vain, &deadline, &fiber[i]);
+    for (int i = 0; i < 8; i++)
+        umbra_join(fiber[i], NULL);
+    getrusage(RUSAGE_THREAD, &after);
+    *(long *)sleeps = after.ru_nvcsw - before.ru_nvcsw;
+    return NULL;
+}
+
+/* However long a core stays awake where wake-ups are dear: the holder may have lost its processor to
+ * this very core. */
+Test(event, fibers_that_are_not_admitted_let_their_core_sleep)
+{
+    uint64_t cost = um_block_ns();
+    long sleeps;
+
+    begin_closed_call();
+    um_block.ns = UM_BLOCK_MOST_NS;
+    cr_assert_eq(run_cores(1, counts_sleeps, &sleeps), 0);
+    um_block.ns = cost;
+    cr_assert_geq(sleeps, 5);
     end_call();
 }
 
