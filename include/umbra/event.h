@@ -339,7 +339,7 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
     if (group->self && looks >= UM_LOOKS_AWAKE)
         um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->at);
     else
-        um_thread_look_again(looks);
+        um_thread_look_again(looks, await->deadline);
 }
 
 /*
@@ -429,7 +429,7 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
         unsigned looks = 0;
 
         while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER)
-            um_thread_look_again(looks++);
+            um_thread_look_again(looks++, UMBRA_NEVER);
         if (outcome == UM_GIVE_UP_TOO_LATE)
             um_sleeper_wait(group->sleeper, UMBRA_NEVER);
     }

@@ -144,15 +144,20 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
 #define UM_NAP_NS 50000    /* more than that needs to be run again */
 
 /* Between two looks at what another thread is about to do, after so many: a pause, or a nap, so that
- * it may have this processor. */
-UM_LINKONCE void um_thread_look_again(unsigned looks)
+ * it may have this processor, until a time stamp at the latest. */
+UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
 {
     um_atomic_u32 nobody = 0; /* nobody knows of it */
+    uint64_t now;
 
-    if (looks < UM_LOOKS_AWAKE)
+    if (looks < UM_LOOKS_AWAKE) {
         um_arch_pause();
-    else
-        um_os_futex_wait(&nobody, 0, um_os_now_ns() + UM_NAP_NS);
+        return;
+    }
+    now = umbra_cycles();
+    if (now < deadline)
+        um_os_futex_wait(
+            &nobody, 0, um_os_now_ns() + um_min_u64(UM_NAP_NS, umbra_cycles_to_ns(deadline - now)));
 }
 
 /* ---- waits that more than one may end ---- */
