@@ -193,7 +193,9 @@ UM_INLINE bool um_await_over(const struct um_await *await)
     return await->accept ? await->accept(await->arg) : um_event_try(await->event);
 }
 
-/* Whether nobody waits, so that looking in place jumps no queue. */
+/* Whether nobody waits, so that looking in place jumps no queue. In the midst of another's call the
+ * queue is not in the word, and CLOSED, which is there instead, counts as one: those who wait for an
+ * event to open would be overtaken too. */
 UM_INLINE bool um_await_first(const struct um_await *await)
 {
     uint64_t word = um_atomic_load(&await->event->word, relaxed); /* a matter of fairness only */

@@ -33,7 +33,9 @@
  * left SWEEP then; and from the first log with SWEEP in it until it lets go, the holder keeps
  * CLOSED. A wait with a claim is not to begin while one of them is there (um_event_is_closed(); it
  * looks, then joins, so it may be late by one). So each waiter adds a few requests to a hold, and
- * no more. Signals and resets do not pile up: they merge.
+ * no more. Signals and resets do not pile up: they merge. But nothing closes an event to them:
+ * whoever leaves one again within each round of the holder's, which is long where many conditions
+ * are asked, keeps the holder, and those whom it has released, for as long as he goes on.
  *
  * Transitions (the table um_event_transition is what the tests walk)
  *
