@@ -315,6 +315,8 @@ static struct {
 static void note_change(const void *word, uint64_t before, uint64_t after)
 {
     const uint64_t joins = UINT64_C(0x0000ffffffffffc0);
+    const uint64_t sweep = 1 << 4;
+    const uint64_t closed = 1 << 3;
 
     if (word != hold_now.word)
         return;
@@ -322,17 +324,23 @@ static void note_change(const void *word, uint64_t before, uint64_t after)
         hold_now.told = false;
         memset(hold_now.joins, 0, sizeof(hold_now.joins));
     } else if ((before & 7) >= 2) {
-        if (before & 1 << 4 && !(after & 1 << 4))
+        if (before & sweep && !(after & sweep))
             hold_now.told = true;
         else if (hold_now.told && (after & joins) != (before & joins) && (after & joins))
             RL_ASSERT(++hold_now.joins[rl::thread_index()] <= 1); /* it had looked before */
+        if (hold_now.told)
+            RL_ASSERT(after & (sweep | closed));
     }
 }
 
-/* One gives up and comes again, as um_group_enter() lets it, while another waits. */
+/* One gives up and comes again, as um_group_enter() lets it, while another waits; a third, if there
+ * is one, resets and signals. */
 template <class P> struct come_again : waits<P> {
+    int won;
+
     come_again()
     {
+        won = 0;
         memset(&hold_now, 0, sizeof(hold_now));
         hold_now.word = &this->event[0]->word;
         um_model_changed = note_change;
@@ -340,18 +348,24 @@ template <class P> struct come_again : waits<P> {
 
     void thread(int index)
     {
-        if (index == 1) {
-            RL_ASSERT(this->wait(NODES - 1, 1, 0, NONE, true) < 0);
-            return;
+        if (index == 0) {
+            for (int i = 0; i < NODES - 1; i++)
+                if (!P::um_event_is_closed(this->event[0]))
+                    won += this->wait(i, 1, 0, NONE, true) == 0;
+        } else if (index == 1) {
+            won += this->wait(NODES - 1, 1, 0, NONE, true) == 0;
+        } else {
+            for (int i = 0; i < 3; i++)
+                P::um_event_reset(this->event[0]);
+            this->signal(0);
         }
-        for (int i = 0; i < NODES - 1; i++)
-            if (!P::um_event_is_closed(this->event[0]))
-                RL_ASSERT(this->wait(i, 1, 0, NONE, true) < 0);
     }
 
     void check()
     {
-        RL_ASSERT(!this->signaled(0));
+        int signals = um_scenario_now->threads - 2;
+
+        RL_ASSERT(won + this->signaled(0) == signals);
     }
 };
 
@@ -446,6 +460,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"all cancel", make_world<all_cancel<P>>, 2, 0, false, 3, 20000},
         {"all three cancel", make_world<all_cancel<P>>, 3, 0, false, 2, 50000},
         {"cancel, and again", make_world<come_again<P>>, 2, 0, false, 0, 100000},
+        {"cancel, and again, signal", make_world<come_again<P>>, 3, 0, false, 0, 100000},
         {"any of two, then again", make_world<any_then_again<P>>, 3, 0, false, 2, 50000},
         {"cancel, claimed wait, signal", make_world<relay<P, 1, true>>, 3, 0, false, 3, 50000},
         {"cancel, wait, signal", make_world<relay<P, 1, false>>, 3, 0, false, 3, 50000},
