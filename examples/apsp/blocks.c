@@ -3,13 +3,12 @@
 #define _GNU_SOURCE
 #include "blocks.h"
 
+#include "../huge_pages.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define HUGE_PAGE ((size_t)2 << 20)
 
 /* ---- arithmetic: the best that this processor can execute ---- */
 
@@ -52,17 +51,12 @@ struct arithmetic arithmetic_for(enum element element, bool negative)
 int blocks_create(struct blocks *blocks, enum element element, size_t n, size_t block)
 {
     size_t side = (n + block - 1) / block;
-    size_t bytes;
 
     *blocks = (struct blocks){.element = element, .n = n, .block = block, .side = side};
-    if (side > (SIZE_MAX - HUGE_PAGE) / side / block_bytes(block))
+    if (side > SIZE_MAX / side / block_bytes(block))
         return -ENOMEM;
-    bytes = (side * side * block_bytes(block) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    blocks->at = aligned_alloc(HUGE_PAGE, bytes);
-    if (!blocks->at)
-        return -ENOMEM;
-    madvise(blocks->at, bytes, MADV_HUGEPAGE); /* fewer faults; if it cannot be had, no harm */
-    return 0;
+    blocks->at = huge_pages_alloc(side * side * block_bytes(block));
+    return blocks->at ? 0 : -ENOMEM;
 }
 
 void blocks_destroy(struct blocks *blocks)

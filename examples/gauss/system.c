@@ -3,33 +3,14 @@
 #define _DEFAULT_SOURCE /* madvise */
 #include "system.h"
 
+#include "../huge_pages.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define LINE_DOUBLES 8 /* in a cache line */
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
-
-/*
- * On huge pages where the system has them to give: with small ones a processor looks up as many as a
- * row has for each, since it remembers fewer than a matrix has.
- */
-static double *allocate(size_t bytes)
-{
-    double *a;
-
-    if (bytes < HUGE_PAGE_BYTES || bytes > SIZE_MAX - HUGE_PAGE_BYTES)
-        return aligned_alloc(LINE_DOUBLES * sizeof(double), bytes);
-    bytes = (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    a = aligned_alloc(HUGE_PAGE_BYTES, bytes);
-#ifdef MADV_HUGEPAGE
-    if (a)
-        (void)madvise(a, bytes, MADV_HUGEPAGE); /* if not, it is slower */
-#endif
-    return a;
-}
 
 int system_create(struct system *system, size_t n)
 {
@@ -40,7 +21,7 @@ int system_create(struct system *system, size_t n)
     system->stride = stride;
     system->a = NULL;
     if (n <= SIZE_MAX / sizeof(double) / stride)
-        system->a = allocate(n * stride * sizeof(double));
+        system->a = huge_pages_alloc(n * stride * sizeof(double));
     return system->a ? 0 : -ENOMEM;
 }
 

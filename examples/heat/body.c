@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* See body.h. */
-#define _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* madvise */
 #include "body.h"
+
+#include "../huge_pages.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define LINE 8                       /* doubles in a cache line */
-#define LARGE_PAGE ((size_t)2 << 20) /* of most processors; where it is not, nothing is lost */
+#define LINE 8 /* doubles in a cache line */
 #define PI 3.14159265358979323846
 
 static size_t whole_lines(size_t doubles)
@@ -41,22 +41,6 @@ static bool memory_suffices(const struct body *body)
            pages * page_bytes;
 }
 
-/* In large pages where there are any: small ones lie in the caches as chance has it. */
-static void *large_alloc(size_t bytes)
-{
-    size_t whole = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-    void *memory;
-
-    if (bytes < LARGE_PAGE)
-        return aligned_alloc(LINE * sizeof(double), bytes);
-    memory = aligned_alloc(LARGE_PAGE, whole);
-#ifdef MADV_HUGEPAGE
-    if (memory)
-        madvise(memory, whole, MADV_HUGEPAGE); /* not vital */
-#endif
-    return memory;
-}
-
 /* The first node of each row inside begins a cache line. */
 int body_create_part(struct body *body, const size_t nodes[3], size_t first, size_t end)
 {
@@ -70,7 +54,7 @@ int body_create_part(struct body *body, const size_t nodes[3], size_t first, siz
     body->plane = body->row * (nodes[Y] + 2);
     inside = LINE + body->row + body->plane;
     if (memory_suffices(body))
-        body->memory = large_alloc(body_bytes(body));
+        body->memory = huge_pages_alloc(body_bytes(body));
     if (!body->memory)
         return -ENOMEM;
     memset(body->memory, 0, body_bytes(body));
