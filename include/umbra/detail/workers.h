@@ -409,6 +409,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
         (dispatch->scratch_bytes + UMBRA_CACHE_LINE - 1) & ~(size_t)(UMBRA_CACHE_LINE - 1);
     struct um_taken taken;
 
+    worker->preempted = um_os_preempted();
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
         if (worker->scratch)
