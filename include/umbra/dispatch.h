@@ -29,7 +29,7 @@
  * of what is there. So no worker is hungry while another has more than what it is processing.
  *
  * A step ends when all sources are complete, nothing is queued, and every worker has an unanswered
- * request. No tasks are counted (detail/dispatch_protocol.h).
+ * request, or rests (below). No tasks are counted (detail/dispatch_protocol.h).
  *
  * The first error that a function returns stops the step: values that others are processing are
  * finished, no more are begun, and umbra_dispatch_end() returns it. What was queued is still there
@@ -37,6 +37,10 @@
  *
  * What was written before a value was put is visible to who processes it; what was written by
  * workers, after the end of the step.
+ *
+ * A worker that has lost its processor to somebody else rests from then on: once a millisecond, between
+ * two values, it gives it up by itself (sched_yield, with all fibers of its core), so that no step
+ * waits for one that was preempted while it processed a value; until nobody wants it any more.
  *
  * While a dispatcher exists its workers wait for work: destroy it before the runtime is waited for.
  */
@@ -99,8 +103,9 @@ UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
 
 /*
  * Begins step number `step`: queues what is to be done in it, as a source that is open meanwhile. It
- * is called between two steps by whoever ended the one before, mostly a worker; it may block. Returns
- * 1, or 0 when this is the last step (which may be empty), or a negative error, which stops it.
+ * is called between two steps by whoever ended the one before: a worker, mostly, which processes nothing
+ * meanwhile, or whoever closed the last source. It may block. Returns 1, or 0 when this is the last step
+ * (which may be empty), or a negative error, which stops it.
  */
 typedef int umbra_step_fn(struct umbra_dispatch *dispatch, size_t step, void *arg);
 
@@ -113,7 +118,8 @@ typedef int umbra_step_fn(struct umbra_dispatch *dispatch, size_t step, void *ar
 UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg);
 
 /* One more source, that must close. Opened while another is open, or from a function. Holds the
- * runtime (umbra_hold) meanwhile. Anybody; neither switches nor blocks. */
+ * runtime (umbra_hold) meanwhile. Anybody; neither switches nor blocks, but that the last to close in
+ * one of several steps (umbra_dispatch_steps) may be who begins the next, and then does what that does. */
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch);
 UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch);
 

@@ -36,16 +36,16 @@ template <class P> struct house : world, receiver {
     um_atomic_u32 end;  /* told to all when the step is over */
     int worth;          /* values that are to be done, in all */
     int done;
-    bool stops; /* somebody stops the step */
-    bool rests; /* the first worker does, after each value */
-    int steps;  /* that whoever ends one begins after it, each with a value worth one */
+    bool stops;         /* somebody stops the step */
+    bool rests;         /* the first worker does, after each value */
+    rl::var<int> steps; /* that whoever ends one begins after it, each with a value worth one */
 
     house(int worth_, bool stops_)
     {
         worth = worth_;
         stops = stops_;
         rests = false;
-        steps = 0;
+        um_plain_write(steps, 0);
         done = 0;
         um_atomic_store(&step.activity, WORKERS + 1, relaxed);
         um_atomic_store(&step.asking[0], 0, relaxed);
@@ -135,41 +135,61 @@ template <class P> struct house : world, receiver {
     }
 
     /* As um_dispatch_next_step(). */
-    bool next_step()
+    void next_step()
     {
         P::um_step_enter(&step);
         lock.lock($);
         um_plain_write(overs, 0);
         lock.unlock($);
-        steps--;
+        um_plain_write(steps, um_plain_read(steps) - 1);
         worth++;
         put(0, 1);
-        return P::um_step_leave(&step);
     }
 
-    /* As um_dispatch_judge(). */
-    void judge()
+    /* As um_dispatch_leave_last(): true with the lock held. */
+    bool leave_last()
     {
-        bool last;
+        if (P::um_quiet_leave_others(&step.activity))
+            return false;
+        lock.lock($);
+        if (P::um_step_leave(&step))
+            return true;
+        lock.unlock($);
+        return false;
+    }
 
-        for (;;) {
-            lock.lock($);
-            last = um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this);
-            if (last) {
-                RL_ASSERT(stops || done == worth);
-                um_plain_write(overs, 1);
-                if (steps == 0 || P::um_step_stopped(&step))
-                    break;
+    /* As um_dispatch_judge_locked(). */
+    bool judge_locked(int worker)
+    {
+        bool begun = false;
+
+        while (um_plain_read(overs) == 0 && P::um_step_over(&step, empty, this)) {
+            RL_ASSERT(stops || done == worth);
+            um_plain_write(overs, 1);
+            if (um_plain_read(steps) == 0 || P::um_step_stopped(&step)) {
+                um_plain_write(over, 1);
+                um_atomic_store(&end, 1, relaxed);
+                for (int i = 0; i < WORKERS; i++)
+                    core[i].poke();
+                break;
             }
             lock.unlock($);
-            if (!last || !next_step())
-                return;
+            if (worker >= 0)
+                P::um_step_unask(&step, (unsigned)worker);
+            begun = true;
+            next_step();
+            if (!leave_last())
+                return true;
         }
-        um_plain_write(over, 1);
         lock.unlock($);
-        um_atomic_store(&end, 1, relaxed);
-        for (int i = 0; i < WORKERS; i++)
-            core[i].poke();
+        return begun;
+    }
+
+    /* As um_dispatch_judge(); worker: who has asked and judges, or -1. */
+    bool judge(int worker)
+    {
+        lock.lock($);
+        return judge_locked(worker);
     }
 
     void run_worker(int self)
@@ -182,9 +202,9 @@ template <class P> struct house : world, receiver {
             }
             if (!P::um_step_ask(&step, (unsigned)self, empty, this))
                 continue;
-            if (P::um_step_leave(&step))
-                judge();
-            wait(self);
+            if (!P::um_step_leave(&step) || !judge(self))
+                wait(self);
+            enter(self);
         }
     }
 
@@ -192,7 +212,7 @@ template <class P> struct house : world, receiver {
     void rest()
     {
         if (P::um_step_leave(&step))
-            judge();
+            judge(-1);
         P::um_step_enter(&step);
     }
 
@@ -201,6 +221,10 @@ template <class P> struct house : world, receiver {
     {
         core[self].wait();
         core[self].take(this);
+    }
+
+    void enter(int self)
+    {
         P::um_step_enter(&step);
         P::um_step_unask(&step, (unsigned)self);
     }
@@ -240,8 +264,8 @@ template <class P, int Values, int Worth, bool Stops = false> struct stepping : 
         }
         for (int i = 0; i < Values; i++)
             this->put(i % WORKERS, Worth);
-        if (P::um_step_leave(&this->step))
-            this->judge();
+        if (this->leave_last())
+            this->judge_locked(-1);
     }
 };
 
@@ -258,7 +282,7 @@ struct resting : stepping<P, Values, Worth, Stops> {
 template <class P, bool Rests, bool Stops = false> struct following : stepping<P, 1, 1, Stops> {
     following()
     {
-        this->steps = 2;
+        um_plain_write(this->steps, 2);
         this->rests = Rests;
     }
 };
@@ -275,11 +299,12 @@ template <class P> struct stopping : house<P> {
     {
         if (index == 0) {
             this->wait(0);
+            this->enter(0);
             this->run_worker(0);
         } else if (index == 1) {
             this->put(0, 1);
-            if (P::um_step_leave(&this->step))
-                this->judge();
+            if (this->leave_last())
+                this->judge_locked(-1);
         } else {
             P::um_step_stop(&this->step, 1);
         }

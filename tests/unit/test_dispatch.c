@@ -454,8 +454,6 @@ Test(dispatch, a_cancel_ends_all_steps)
     everywhere((struct umbra_dispatch_options){.fn = is_done, .arg = &all_steps}, endless_steps);
 }
 
-/* ---- parts of a range without a grain ---- */
-
 static _Atomic size_t parts, longest;
 
 static int is_quick(struct umbra_worker *worker, struct umbra_value value, void *arg)
@@ -466,6 +464,86 @@ static int is_quick(struct umbra_worker *worker, struct umbra_value value, void 
     parts++;
     return 0;
 }
+
+static struct umbra_event processed = UMBRA_EVENT_INIT;
+
+static int tells_processed(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    umbra_event_signal(&processed);
+    return 0;
+}
+
+/* The worker that begins a step must not be the one that is asked to process what is queued. */
+static int waits_for_its_value(struct umbra_dispatch *dispatch, size_t step, void *arg)
+{
+    (void)arg;
+    cr_expect_eq(umbra_dispatch_put(dispatch, &processed, UMBRA_ANY_NODE), 0);
+    cr_expect_eq(umbra_event_wait_deadline(&processed, umbra_deadline(UINT64_C(20000000000))), 0,
+                 "%zu", step);
+    return step < 20;
+}
+
+static void *steps_that_wait(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = tells_processed, .workers = 2};
+    struct umbra_dispatch *dispatch;
+
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    cr_expect_eq(umbra_dispatch_steps(dispatch, waits_for_its_value, NULL), 0);
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, a_step_may_begin_with_a_wait_for_what_it_queues)
+{
+    cr_assert_eq(run_cores(2, steps_that_wait, NULL), 0);
+}
+
+static pthread_t closer;
+
+static void *closes_soon(void *dispatch)
+{
+    usleep(20);
+    umbra_source_close(dispatch);
+    return NULL;
+}
+
+/* The first step lasts until a thread closes it, which then begins the second, and the last. */
+static int opens_one_more(struct umbra_dispatch *dispatch, size_t step, void *arg)
+{
+    (void)arg;
+    if (step == 0) {
+        umbra_source_open(dispatch);
+        cr_assert_eq(pthread_create(&closer, NULL, closes_soon, dispatch), 0);
+    }
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, step, 1), 0);
+    return step < 2;
+}
+
+static void *closed_from_outside(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = is_quick, .workers = 4};
+
+    for (int i = 0; i < 200; i++) {
+        struct umbra_dispatch *dispatch;
+
+        cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+        cr_expect_eq(umbra_dispatch_steps(dispatch, opens_one_more, NULL), 0);
+        umbra_dispatch_destroy(dispatch); /* the thread may still be in its call */
+        pthread_join(closer, NULL);
+    }
+    return arg;
+}
+
+Test(dispatch, who_closes_the_last_source_touches_no_dispatcher_that_is_gone)
+{
+    cr_assert_eq(run_cores(2, closed_from_outside, NULL), 0);
+}
+
+/* ---- parts of a range without a grain ---- */
 
 static void quick_parts(struct umbra_dispatch *dispatch)
 {

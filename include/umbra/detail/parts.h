@@ -12,12 +12,15 @@
 
 #define UM_PART_NS 1000 /* what a part should take: far more than what is done between two */
 
-/* Indices in the next part, after one of `part` took so many cycles and should have taken `wanted`. */
+/* Indices in the next part, after one of `part` took so many cycles and should have taken `wanted`. It
+ * grows step by step, and becomes as short as it must at once. */
 UM_INLINE size_t um_part_after(size_t part, uint64_t took, uint64_t wanted)
 {
     if (took < wanted && part < SIZE_MAX / 2)
         return 2 * part;
-    return took > 4 * wanted && part > 1 ? part / 2 : part;
+    if (took > 4 * wanted)
+        part /= took / (wanted + 1); /* which a slow clock may make 0 */
+    return part > 0 ? part : 1;
 }
 
 #endif

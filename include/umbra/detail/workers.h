@@ -143,16 +143,20 @@ UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
     return error;
 }
 
-/* Under the lock: takes a part of an item; so many indices, if it has no grain. Whether that was all
- * of it. */
+/*
+ * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
+ * indices, which took about UM_PART_NS where they were counted: a quarter of what is left at most, since
+ * those that follow may take longer, and what is processed nobody else can take.
+ */
 UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
 {
     size_t left = item->end - item->begin;
-    size_t most = item->grain ? item->grain : part;
+    size_t quarter = left / 4 + (left % 4 != 0);
+    size_t most = item->grain ? item->grain : part < quarter ? part : quarter;
 
     taken->value.pointer = item->pointer;
     taken->value.begin = item->begin;
-    taken->as_liked = item->grain == 0 && left >= part;
+    taken->as_liked = item->grain == 0 && most == part;
     item->begin += left < most ? left : most;
     taken->value.end = item->begin;
     return item->begin == item->end;
@@ -233,11 +237,10 @@ UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
 }
 
 /*
- * A step is over, and there may be a next one: begins it. Whether nobody is active in it, so that the
- * caller must judge; if not, the dispatcher may be gone. A step that is stopped from now on stays so:
- * umbra_dispatch_cancel() ends all of them.
+ * A step is over, and there may be a next one: begins it, as a source. A step that is stopped from now
+ * on stays so: umbra_dispatch_cancel() ends all of them.
  */
-UM_LINKONCE bool um_dispatch_next_step(struct umbra_dispatch *dispatch)
+UM_LINKONCE void um_dispatch_next_step(struct umbra_dispatch *dispatch)
 {
     int more;
 
@@ -247,12 +250,28 @@ UM_LINKONCE bool um_dispatch_next_step(struct umbra_dispatch *dispatch)
         dispatch->begin_step = NULL;
     if (more < 0)
         um_step_stop(&dispatch->step, more);
-    return um_step_leave(&dispatch->step);
 }
 
-/* Under the lock, which it lets go of. */
-UM_LINKONCE void um_dispatch_judge_locked(struct umbra_dispatch *dispatch)
+/* A source that need not outlive the step is complete. Whether it was the last: then it holds the lock
+ * and must judge; if not, the dispatcher may be gone, which it is not before the last lets go of it. */
+UM_LINKONCE bool um_dispatch_leave_last(struct umbra_dispatch *dispatch)
 {
+    if (um_quiet_leave_others(&dispatch->step.activity))
+        return false;
+    pthread_mutex_lock(&dispatch->lock);
+    if (um_step_leave(&dispatch->step))
+        return true;
+    pthread_mutex_unlock(&dispatch->lock);
+    return false;
+}
+
+/* Under the lock, which it lets go of. worker: who judges, after a request, or NULL. Whether a step was
+ * begun: then its request, which what it queued itself would have answered, is taken back. */
+UM_LINKONCE bool um_dispatch_judge_locked(struct umbra_dispatch *dispatch,
+                                          struct umbra_worker *worker)
+{
+    bool begun = false;
+
     while (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
         dispatch->running = false;
         if (!dispatch->begin_step || um_step_stopped(&dispatch->step)) {
@@ -260,17 +279,21 @@ UM_LINKONCE void um_dispatch_judge_locked(struct umbra_dispatch *dispatch)
             break;
         }
         pthread_mutex_unlock(&dispatch->lock); /* nobody else sees to a step that is not running */
-        if (!um_dispatch_next_step(dispatch))
-            return;
-        pthread_mutex_lock(&dispatch->lock);
+        if (worker)
+            um_step_unask(&dispatch->step, worker->index);
+        begun = true;
+        um_dispatch_next_step(dispatch);
+        if (!um_dispatch_leave_last(dispatch))
+            return true;
     }
     pthread_mutex_unlock(&dispatch->lock);
+    return begun;
 }
 
-UM_LINKONCE void um_dispatch_judge(struct umbra_dispatch *dispatch)
+UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra_worker *worker)
 {
     pthread_mutex_lock(&dispatch->lock);
-    um_dispatch_judge_locked(dispatch);
+    return um_dispatch_judge_locked(dispatch, worker);
 }
 
 /* Something was queued: wakes a worker that has asked. Whether there was one. */
@@ -368,10 +391,11 @@ UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker)
 UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
-    uint64_t begun = umbra_cycles();
+    uint64_t begun;
 
     if (um_step_leave(&dispatch->step))
-        um_dispatch_judge(dispatch);
+        um_dispatch_judge(dispatch, NULL);
+    begun = umbra_cycles(); /* not what it may have begun */
     sched_yield();
     um_step_enter(&dispatch->step);
     worker->turn = umbra_cycles();
@@ -393,10 +417,10 @@ UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 
     if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch))
         return;
-    if (um_step_leave(&dispatch->step))
-        um_dispatch_judge(dispatch);
-    um_worker_look_at_cpu(worker);
-    umbra_event_wait(&worker->woken);
+    if (!um_step_leave(&dispatch->step) || !um_dispatch_judge(dispatch, worker)) {
+        um_worker_look_at_cpu(worker);
+        umbra_event_wait(&worker->woken);
+    }
     um_step_enter(&dispatch->step);
     um_step_unask(&dispatch->step, worker->index);
 }
@@ -410,6 +434,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
     struct um_taken taken;
 
     worker->preempted = um_os_preempted();
+    worker->turn = umbra_cycles();
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
         if (worker->scratch)
@@ -584,8 +609,9 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
         um_stock_unlock(stock);
         dispatch->worker[i].left_count = 0;
     }
-    /* relaxed: no step is under way; published by what is queued */
-    um_atomic_store(&dispatch->step.stopped, 0, relaxed);
+    /* seq_cst: a late worker that asks must not see the old stop, and wait, after what is queued next
+     * has looked at the requests */
+    um_atomic_store(&dispatch->step.stopped, 0, seq_cst);
     dispatch->begin_step = NULL;
     um_dispatch_open_step(dispatch);
 }
@@ -595,7 +621,7 @@ UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
     int error;
 
     if (um_step_leave(&dispatch->step))
-        um_dispatch_judge(dispatch);
+        um_dispatch_judge(dispatch, NULL);
     error = umbra_event_wait(&dispatch->over);
     pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
     pthread_mutex_unlock(&dispatch->lock);
@@ -622,14 +648,8 @@ UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
 {
     struct umbra_runtime *runtime = dispatch->runtime;
 
-    /* The dispatcher may go when the step is over: not before the last has let go of its lock. */
-    if (!um_quiet_leave_others(&dispatch->step.activity)) {
-        pthread_mutex_lock(&dispatch->lock);
-        if (um_step_leave(&dispatch->step))
-            um_dispatch_judge_locked(dispatch);
-        else
-            pthread_mutex_unlock(&dispatch->lock);
-    }
+    if (um_dispatch_leave_last(dispatch))
+        um_dispatch_judge_locked(dispatch, NULL);
     umbra_release(runtime);
 }
 
