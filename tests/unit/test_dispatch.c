@@ -595,20 +595,16 @@ Test(dispatch, slow_indices_are_given_one_by_one)
 
 #ifndef UMBRA_POSIX_ONLY
 
-struct shared_cpu {
-    bool seen; /* the worker knows that it shares its processor */
-};
-
 static int looks_whether_shared(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    struct shared_cpu *shared = arg;
+    bool *seen = arg; /* the worker knows that it shares its processor */
 
-    shared->seen = shared->seen || worker->shares_cpu > 0;
+    *seen = *seen || worker->shares_cpu > 0;
     return is_slow(worker, value, NULL);
 }
 
-/* Steps until a worker knows that it shares its processor. Whether one did. */
-static bool steps_until_seen(struct umbra_dispatch *dispatch, const struct shared_cpu *shared)
+/* Steps until a worker knows that it shares its processor, or it takes too long. */
+static void steps_until_seen(struct umbra_dispatch *dispatch, const bool *seen)
 {
     uint64_t end = umbra_now_ns() + UINT64_C(20000000000);
 
@@ -616,8 +612,7 @@ static bool steps_until_seen(struct umbra_dispatch *dispatch, const struct share
         umbra_dispatch_begin(dispatch);
         cr_assert_eq(umbra_dispatch_range(dispatch, 0, 40, 1), 0);
         cr_assert_eq(umbra_dispatch_end(dispatch), 0);
-    } while (!shared->seen && umbra_now_ns() < end);
-    return shared->seen;
+    } while (!*seen && umbra_now_ns() < end);
 }
 
 /* A process that does nothing but use a processor, stopped. */
@@ -638,8 +633,8 @@ static pid_t create_taker(void)
 
 static void *shares_its_processor(void *arg)
 {
-    struct shared_cpu shared = {.seen = false};
-    struct umbra_dispatch_options options = {.fn = looks_whether_shared, .arg = &shared};
+    bool seen = false;
+    struct umbra_dispatch_options options = {.fn = looks_whether_shared, .arg = &seen};
     struct umbra_dispatch *dispatch;
     pid_t taker = *(pid_t *)arg;
     cpu_set_t here;
@@ -650,7 +645,8 @@ static void *shares_its_processor(void *arg)
     cr_assert_eq(sched_setaffinity(0, sizeof(here), &here), 0);
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_assert_eq(kill(taker, SIGCONT), 0);
-    cr_expect(steps_until_seen(dispatch, &shared));
+    steps_until_seen(dispatch, &seen);
+    cr_expect(seen);
     kill(taker, SIGKILL);
     cr_expect_eq(waitpid(taker, NULL, 0), taker);
     umbra_dispatch_destroy(dispatch);
