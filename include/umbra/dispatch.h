@@ -130,7 +130,7 @@ UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch);
 UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node);
 
 /*
- * Queues [begin, end), in parts of `grain` indices; 0: parts that take about a microsecond, which
+ * Queues [begin, end), in parts of `grain` indices; 0: parts that take some microseconds, which
  * each worker finds out as it goes. Each worker is given an equal share, in their order, to begin
  * with. An open source. Never blocks. Returns 0, or -ENOMEM (some of it may be queued).
  */

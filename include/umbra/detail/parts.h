@@ -10,8 +10,6 @@
 
 #include <umbra/detail/base.h>
 
-#define UM_PART_NS 1000 /* what a part should take: far more than what is done between two */
-
 /* Indices in the next part, after one of `part` took so many cycles and should have taken `wanted`. It
  * grows step by step, and becomes as short as it must at once. */
 UM_INLINE size_t um_part_after(size_t part, uint64_t took, uint64_t wanted)

@@ -10,6 +10,8 @@
 #include <umbra/detail/parts.h>
 #include <umbra/detail/tasks.h>
 
+#define UM_PART_NS 1000 /* what a part should take: so long somebody hungry may have to wait */
+
 /* What is the same for all parts of a range. */
 struct um_range_work {
     umbra_range_fn *fn;                      /* or, with a reduction, NULL */

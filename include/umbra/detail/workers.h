@@ -15,6 +15,7 @@
 
 #define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
 #define UM_STEAL_MOST 16     /* items taken at once from another's queue */
+#define UM_TAKEN_NS 5000     /* what should be taken at once: far longer than the taking */
 #define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
 #define UM_TURN_NS 1000000   /* processing between two rests: less than a time slice */
 #define UM_REST_NS 20000     /* a rest that was longer: somebody did have the processor */
@@ -57,7 +58,7 @@ struct umbra_worker {
     int node;
 
     /* the worker's */
-    size_t part;         /* of a range without a grain, what takes about UM_PART_NS */
+    size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
     unsigned shares_cpu; /* turns for which it will believe that others want its processor */
     uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
     uint64_t preempted;  /* um_os_preempted() then */
@@ -81,7 +82,7 @@ struct umbra_dispatch {
     struct umbra_runtime *runtime;
     unsigned workers;
     size_t scratch_bytes;
-    uint64_t part_cycles; /* UM_PART_NS */
+    uint64_t part_cycles; /* UM_TAKEN_NS */
     uint64_t turn_cycles; /* UM_TURN_NS */
     uint64_t rest_cycles; /* UM_REST_NS */
     void *arg;
@@ -145,7 +146,7 @@ UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
 
 /*
  * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
- * indices, which took about UM_PART_NS where they were counted: a quarter of what is left at most, since
+ * indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at most, since
  * those that follow may take longer, and what is processed nobody else can take.
  */
 UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
@@ -508,7 +509,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     dispatch->runtime = runtime;
     dispatch->workers = workers;
     dispatch->scratch_bytes = options->scratch_bytes;
-    dispatch->part_cycles = umbra_ns_to_cycles(UM_PART_NS);
+    dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
     dispatch->rest_cycles = umbra_ns_to_cycles(UM_REST_NS);
     dispatch->arg = options->arg;
