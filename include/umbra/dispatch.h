@@ -40,7 +40,9 @@
  *
  * A worker that has lost its processor to somebody else rests from then on: once a millisecond, between
  * two values, it gives it up by itself (sched_yield, with all fibers of its core), so that no step
- * waits for one that was preempted while it processed a value; until nobody wants it any more.
+ * waits for one that was preempted while it processed a value; until nobody wants it any more. Any other
+ * that has nothing to do keeps its processor awake for as long as it has worked, a millisecond at most,
+ * whatever umbra/wait.h says (but UMBRA_WAIT_PARK): it is there when the next step begins.
  *
  * While a dispatcher exists its workers wait for work: destroy it before the runtime is waited for.
  */

@@ -113,6 +113,7 @@ struct umbra_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_park park;           /* waiter and signallers */
     const struct umbra_wait_policy *policy;                     /* fixed at init */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_wait_counters count; /* waiter; anybody reads */
+    uint64_t awake_until;                                       /* waiter: phase 3 not before */
 };
 
 _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
@@ -326,9 +327,9 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
                                struct um_wait_clock *clock)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
-    uint64_t until =
-        um_min_u64(clock->deadline, um_add_saturating(clock->start, policy->block_cycles));
+    uint64_t until = um_add_saturating(clock->start, policy->block_cycles);
 
+    until = um_min_u64(clock->deadline, until > waiter->awake_until ? until : waiter->awake_until);
     if (policy->backend == UMBRA_BACKEND_PAUSE)
         return um_wait_pauses(cond, clock, until);
     return um_wait_monitors(waiter, cond, clock, until);
@@ -427,6 +428,13 @@ UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomi
                                        uint64_t value, uint64_t mask, uint64_t deadline)
 {
     return um_wait(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
+}
+
+/* Its owner expects more soon: phase 3 not before a time stamp, unless it parks at once. */
+UM_INLINE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t until)
+{
+    if (waiter->policy->block_cycles > 0)
+        waiter->awake_until = until;
 }
 
 /* ---- signals, deadlines, counters ---- */

@@ -615,6 +615,33 @@ static void steps_until_seen(struct umbra_dispatch *dispatch, const bool *seen)
     } while (!*seen && umbra_now_ns() < end);
 }
 
+static int looks_whether_awake(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    bool *seen = arg;
+
+    *seen = *seen || um_core_self->waiter.awake_until > 0;
+    return is_slow(worker, value, NULL);
+}
+
+static void *stays_awake(void *arg)
+{
+    bool seen = false;
+    struct umbra_dispatch_options options = {.fn = looks_whether_awake, .arg = &seen};
+    struct umbra_dispatch *dispatch;
+
+    (void)arg;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    steps_until_seen(dispatch, &seen);
+    cr_expect(seen);
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+Test(dispatch, a_worker_that_waits_keeps_its_core_awake)
+{
+    cr_assert_eq(run_cores(1, stays_awake, NULL), 0);
+}
+
 /* A process that does nothing but use a processor, stopped. */
 static pid_t create_taker(void)
 {

@@ -344,6 +344,48 @@ Test(wait, parked_waiter_is_woken_and_says_so)
     cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_PARK], 1);
 }
 
+Test(wait, stays_awake_until_a_time)
+{
+    struct scene s;
+    pthread_t partner;
+    uint64_t until;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
+    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
+    partner = start(signal_after_10_ms, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_MONITOR);
+    pthread_join(partner, NULL);
+
+    s.word = 0;
+    until = umbra_deadline(MS);
+    um_waiter_stay_awake(&s.waiter, until);
+    partner = start(signal_when_parked, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    cr_assert_geq(umbra_cycles(), until);
+    pthread_join(partner, NULL);
+}
+
+Test(wait, stays_awake_no_longer_than_a_deadline)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
+    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
+    cr_assert_eq(wait_for_one(&s, umbra_deadline(MS)), -ETIMEDOUT);
+}
+
+Test(wait, park_mode_does_not_stay_awake)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
+    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
+    partner = start(signal_when_parked, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    pthread_join(partner, NULL);
+}
+
 Test(wait, monitor_mode_never_parks)
 {
     struct scene s;

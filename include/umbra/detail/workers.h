@@ -60,6 +60,7 @@ struct umbra_worker {
     /* the worker's */
     size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
     unsigned shares_cpu; /* turns for which it will believe that others want its processor */
+    uint64_t since;      /* when it has waited last; cycles */
     uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
     uint64_t preempted;  /* um_os_preempted() then */
 
@@ -374,9 +375,8 @@ UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_tak
  */
 
 /* At the end of its work: whether it has lost its processor since it looked last. */
-UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker)
+UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker, uint64_t now)
 {
-    uint64_t now = umbra_cycles();
     uint64_t preempted;
 
     if (now - worker->turn < worker->dispatch->turn_cycles)
@@ -411,6 +411,22 @@ UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
            umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
 }
 
+/*
+ * Waits for the answer. Its core stays awake meanwhile for as long as the worker has worked, a turn at
+ * most, unless others want the processor: the step may soon be over, and the next one begin.
+ */
+UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
+{
+    uint64_t now = umbra_cycles();
+
+    um_worker_look_at_cpu(worker, now);
+    if (UM_OS_KNOWS_PREEMPTED && worker->shares_cpu == 0)
+        um_waiter_stay_awake(&um_core_self->waiter,
+                             now + um_min_u64(now - worker->since, worker->dispatch->turn_cycles));
+    umbra_event_wait(&worker->woken);
+    worker->since = umbra_cycles();
+}
+
 /* Leaves a request, and waits until it is answered, unless there is something after all. */
 UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 {
@@ -418,10 +434,8 @@ UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 
     if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch))
         return;
-    if (!um_step_leave(&dispatch->step) || !um_dispatch_judge(dispatch, worker)) {
-        um_worker_look_at_cpu(worker);
-        umbra_event_wait(&worker->woken);
-    }
+    if (!um_step_leave(&dispatch->step) || !um_dispatch_judge(dispatch, worker))
+        um_worker_wait(worker);
     um_step_enter(&dispatch->step);
     um_step_unask(&dispatch->step, worker->index);
 }
@@ -435,7 +449,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
     struct um_taken taken;
 
     worker->preempted = um_os_preempted();
-    worker->turn = umbra_cycles();
+    worker->turn = worker->since = umbra_cycles();
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
         if (worker->scratch)
