@@ -317,18 +317,13 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
     return -ETIMEDOUT;
 }
 
-/* An idle core sleeps in the kernel only when it has waited for up to 0.2 ms (detail/block.h). The
- * last naps are longer, since the processor may be what the holder's thread waits for. */
-#define UM_NAP_DOUBLINGS 5
-
 /*
  * When a fiber's nap ends, of naps that double. At ticks that all fibers have in common: a core with
  * many at a door runs them one after the other, and then it sleeps.
  */
 UM_INLINE uint64_t um_nap_end(unsigned naps)
 {
-    uint64_t tick = umbra_ns_to_cycles(UM_NAP_NS)
-                    << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
+    uint64_t tick = umbra_ns_to_cycles(um_nap_ns(naps));
 
     return (umbra_cycles() / tick + 1) * tick;
 }
@@ -541,8 +536,11 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
         if (um_await_look(await, NULL, sleeper->waiter.policy, sleeper->waiter.policy->spin_cycles))
             return 0;
     }
-    if (await->deadline != UMBRA_NEVER)
-        return umbra_cycles() >= await->deadline ? -ETIMEDOUT : um_await_deadline(await);
+    if (await->deadline != UMBRA_NEVER) {
+        if (umbra_cycles() < await->deadline)
+            return um_await_deadline(await);
+        return um_await_over(await) ? 0 : -ETIMEDOUT; /* it may have been over in time */
+    }
     if (!self)
         return um_await_thread(await);
     return um_await_fiber(await, core, self);

@@ -242,6 +242,39 @@ Test(event, a_fiber_that_gives_up_leaves_nothing_behind)
     cr_assert_eq(run_cores(1, deadlines, NULL), 0);
 }
 
+/* Whether it is asked for the second time. */
+static bool is_second_look(void *arg)
+{
+    int *looks = arg;
+
+    return ++*looks == 2;
+}
+
+static void *is_there(void *arg)
+{
+    return arg;
+}
+
+static void *looks_late(void *arg)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    int looks = 0;
+    struct um_await await = {.event = &event.event, .accept = is_second_look, .arg = &looks};
+    struct umbra_fiber other;
+
+    cr_assert_eq(umbra_spawn(is_there, NULL, &other), 0); /* so that it does not look in place */
+    cr_expect_eq(um_await_begin(&await), 0,
+                 "a deadline that has passed must not hide what was there");
+    cr_expect_eq(looks, 2);
+    umbra_join(other, NULL);
+    return arg;
+}
+
+Test(event, a_wait_looks_once_more_when_its_deadline_has_passed)
+{
+    cr_assert_eq(run_cores(1, looks_late, NULL), 0);
+}
+
 /* How many joins have been left with whoever holds the event. */
 static unsigned left_joins(struct umbra_event *event)
 {

@@ -143,6 +143,16 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
 #define UM_LOOKS_AWAKE 100 /* before another is taken for one that has lost its processor */
 #define UM_NAP_NS 50000    /* more than that needs to be run again */
 
+/* Naps double. An idle core sleeps in the kernel only when it has waited for up to 0.2 ms
+ * (detail/block.h), or 1 ms with a dispatcher's worker: the last naps are longer, since the processor
+ * may be what the other thread waits for. */
+#define UM_NAP_DOUBLINGS 5
+
+UM_INLINE uint64_t um_nap_ns(unsigned naps)
+{
+    return (uint64_t)UM_NAP_NS << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
+}
+
 /* Between two looks at what another thread is about to do, after so many: a pause, or a nap, so that
  * it may have this processor, until a time stamp at the latest. */
 UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
@@ -156,8 +166,9 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
     }
     now = umbra_cycles();
     if (now < deadline)
-        um_os_futex_wait(
-            &nobody, 0, um_os_now_ns() + um_min_u64(UM_NAP_NS, umbra_cycles_to_ns(deadline - now)));
+        um_os_futex_wait(&nobody, 0,
+                         um_os_now_ns() + um_min_u64(um_nap_ns(looks - UM_LOOKS_AWAKE),
+                                                     umbra_cycles_to_ns(deadline - now)));
 }
 
 /* ---- waits that more than one may end ---- */
