@@ -40,9 +40,10 @@
  *
  * A worker that has lost its processor to somebody else rests from then on: once a millisecond, between
  * two values, it gives it up by itself (sched_yield, with all fibers of its core), so that no step
- * waits for one that was preempted while it processed a value; until nobody wants it any more. Any other
- * that has nothing to do keeps its processor awake for as long as it has worked, a millisecond at most,
- * whatever umbra/wait.h says (but UMBRA_WAIT_PARK): it is there when the next step begins.
+ * waits for one that was preempted while it processed a value; until nobody wants it any more.
+ * Any other that waits keeps its core awake for as long as it did not wait before, a millisecond at most
+ * (but with UMBRA_WAIT_PARK), and lets whoever else can run have the processor meanwhile: it is there if
+ * the next step begins by then, and need not be woken.
  *
  * While a dispatcher exists its workers wait for work: destroy it before the runtime is waited for.
  */

@@ -13,7 +13,7 @@
  * phase, so that an oversubscribed or virtual machine gets its processor back. Not to park for as
  * long as parking costs is never more than twice as slow as the best choice in hindsight (Karlin et
  * al., 1990); the default of block_cycles is twice that cost, measured once (detail/block.h says
- * why twice).
+ * why twice). A dispatcher's workers let their cores park later (umbra/dispatch.h).
  *
  * Use. One struct umbra_waiter for each thread that waits; it may wait on any word, one at a time.
  * Bind the threads apart (umbra/topology.h): a waiter that shares the processor of the thread it
@@ -39,6 +39,8 @@
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H
+
+#include <sched.h>
 
 #include <umbra/cpu.h>
 #include <umbra/detail/atomic.h>
@@ -327,12 +329,29 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
                                struct um_wait_clock *clock)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
-    uint64_t until = um_add_saturating(clock->start, policy->block_cycles);
+    uint64_t until =
+        um_min_u64(clock->deadline, um_add_saturating(clock->start, policy->block_cycles));
 
-    until = um_min_u64(clock->deadline, until > waiter->awake_until ? until : waiter->awake_until);
     if (policy->backend == UMBRA_BACKEND_PAUSE)
         return um_wait_pauses(cond, clock, until);
     return um_wait_monitors(waiter, cond, clock, until);
+}
+
+/*
+ * Before phase 3, if the waiter's owner expects more soon: looks, and lets whoever else can run have the
+ * processor each time. Whether the wait is over.
+ */
+UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
+                                       struct um_wait_clock *clock)
+{
+    uint64_t until = um_min_u64(clock->deadline, waiter->awake_until);
+
+    while ((clock->now = um_arch_cycles()) < until) {
+        sched_yield();
+        if (um_wait_look(cond))
+            return true;
+    }
+    return false;
 }
 
 /* Phase 3 up to the deadline. Whether the wait is over. */
@@ -365,7 +384,7 @@ UM_LINKONCE __attribute__((noinline)) int um_wait_long(struct umbra_waiter *wait
         um_count(&waiter->count.ended[UMBRA_ENDED_SPIN], 1);
         return UMBRA_ENDED_SPIN;
     }
-    if (um_wait_monitor(waiter, &cond, &clock))
+    if (um_wait_monitor(waiter, &cond, &clock) || um_wait_awake(waiter, &cond, &clock))
         end = UMBRA_ENDED_MONITOR;
     else if (policy->block_cycles != UMBRA_NEVER && um_wait_park(waiter, &cond, &clock))
         end = UMBRA_ENDED_PARK;
@@ -430,10 +449,10 @@ UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomi
     return um_wait(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
 }
 
-/* Its owner expects more soon: phase 3 not before a time stamp, unless it parks at once. */
+/* Its owner: phase 3 not before a time stamp, unless it parks at once. */
 UM_INLINE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t until)
 {
-    if (waiter->policy->block_cycles > 0)
+    if (waiter->policy->block_cycles > 0 && until > waiter->awake_until)
         waiter->awake_until = until;
 }
 

@@ -28,7 +28,7 @@
  * um_os_resident: how many of the bytes, all whole pages, from their end downwards, are in memory.
  *
  * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
- * let one have it (sched_yield), so far; where that is not known 0, and UM_OS_KNOWS_PREEMPTED too.
+ * let one have it (sched_yield), so far; 0 where that is not known.
  *
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.

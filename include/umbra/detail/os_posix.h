@@ -169,8 +169,6 @@ UM_INLINE size_t um_os_resident(void *at, size_t bytes)
     return bytes;
 }
 
-#define UM_OS_KNOWS_PREEMPTED 0
-
 UM_INLINE uint64_t um_os_preempted(void)
 {
     return 0;

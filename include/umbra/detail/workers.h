@@ -60,7 +60,7 @@ struct umbra_worker {
     /* the worker's */
     size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
     unsigned shares_cpu; /* turns for which it will believe that others want its processor */
-    uint64_t since;      /* when it has waited last; cycles */
+    uint64_t since;      /* when its last wait ended; cycles */
     uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
     uint64_t preempted;  /* um_os_preempted() then */
 
@@ -412,19 +412,22 @@ UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
 }
 
 /*
- * Waits for the answer. Its core stays awake meanwhile for as long as the worker has worked, a turn at
- * most, unless others want the processor: the step may soon be over, and the next one begin.
+ * Waits for the answer. Its core stays awake for as long as the worker did not wait before, a turn at
+ * most: the step may soon be over, and the next one begin. But not where others want the processor.
  */
 UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
 {
-    uint64_t now = umbra_cycles();
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun = umbra_cycles();
 
-    um_worker_look_at_cpu(worker, now);
-    if (UM_OS_KNOWS_PREEMPTED && worker->shares_cpu == 0)
+    um_worker_look_at_cpu(worker, begun);
+    if (worker->shares_cpu == 0)
         um_waiter_stay_awake(&um_core_self->waiter,
-                             now + um_min_u64(now - worker->since, worker->dispatch->turn_cycles));
+                             begun + um_min_u64(begun - worker->since, dispatch->turn_cycles));
     umbra_event_wait(&worker->woken);
     worker->since = umbra_cycles();
+    if (worker->since - begun > dispatch->rest_cycles)
+        worker->preempted = um_os_preempted(); /* whom it has let run meanwhile took nothing away */
 }
 
 /* Leaves a request, and waits until it is answered, unless there is something after all. */
