@@ -62,7 +62,7 @@ struct umbra_worker {
     unsigned shares_cpu; /* turns for which it will believe that others want its processor */
     uint64_t since;      /* when its last wait ended; cycles */
     uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
-    uint64_t preempted;  /* um_os_preempted() then */
+    uint64_t preempted;  /* um_os_preempted() then, or after a long wait since */
 
     /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
     struct um_item left[UM_STEAL_MOST];
