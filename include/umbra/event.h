@@ -200,7 +200,7 @@ UM_INLINE bool um_await_first(const struct um_await *await)
 {
     uint64_t word = um_atomic_load(&await->event->word, relaxed); /* a matter of fairness only */
 
-    return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE)) == 0;
+    return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE | UM_EVENT_SWEEP)) == 0;
 }
 
 /* Looks in place for as long as a spin phase; core: the caller's, NULL: a thread. Whether it is
@@ -334,7 +334,8 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
                                      unsigned looks)
 {
     if (group->self && looks >= UM_LOOKS_AWAKE)
-        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->at);
+        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->what,
+                    await->on, await->at);
     else
         um_thread_look_again(looks, await->deadline);
 }
@@ -348,8 +349,10 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
 UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_await *await,
                                 int *winner)
 {
+    unsigned looks = 0;
+
     for (unsigned i = 0; i < group->count; i++) {
-        for (unsigned looks = 0; um_event_is_closed(group->event[i]); looks++) {
+        for (; um_event_is_closed(group->event[i]); looks++) {
             bool late = umbra_cycles() >= await->deadline; /* before the last look */
 
             *winner = um_group_try(group, await);

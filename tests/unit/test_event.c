@@ -432,6 +432,10 @@ static void *counts_sleeps(void *sleeps)
     getrusage(RUSAGE_THREAD, &before);
     for (int i = 0; i < 8; i++)
         umbra_spawn(waits_in_vain, &deadline, &fiber[i]);
+    umbra_sleep_ns(10 * MS);
+    /* relaxed: on the same core */
+    cr_expect_str_eq(um_atomic_load(&fiber[0].block->waits_for, relaxed), "event");
+    cr_expect_eq(um_atomic_load(&fiber[0].block->waits_on, relaxed), &shared);
     for (int i = 0; i < 8; i++)
         umbra_join(fiber[i], NULL);
     getrusage(RUSAGE_THREAD, &after);
@@ -452,6 +456,56 @@ Test(event, fibers_that_are_not_admitted_let_their_core_sleep)
     um_block.ns = cost;
     cr_assert_geq(sleeps, 5);
     end_call();
+}
+
+static _Atomic bool offered;
+
+/* A condition that its waiter finds false, and who signals finds true after a long time. */
+static bool is_true_later(void *arg)
+{
+    (void)arg;
+    if (umbra_core_index() >= 0)
+        return false;
+    offered = true;
+    umbra_sleep_ns(100 * MS);
+    return true;
+}
+
+static void *signals_slowly(void *arg)
+{
+    umbra_sleep_ns(5 * MS);
+    umbra_event_signal(arg);
+    return NULL;
+}
+
+/* How often the processor was given up while a wait that was late was being offered a signal. */
+static void *counts_sleeps_when_offered(void *sleeps)
+{
+    struct rusage before, after;
+    pthread_t thread;
+
+    umbra_event_init(&shared, false);
+    offered = false;
+    cr_expect_eq(pthread_create(&thread, NULL, signals_slowly, &shared), 0);
+    getrusage(RUSAGE_THREAD, &before);
+    cr_expect_eq(umbra_event_wait_until(&shared, is_true_later, NULL, in_ms(20)), 0);
+    getrusage(RUSAGE_THREAD, &after);
+    cr_expect(offered);
+    pthread_join(thread, NULL);
+    *(long *)sleeps = after.ru_nvcsw - before.ru_nvcsw;
+    return NULL;
+}
+
+/* Who offers it may have lost its processor to this very core. */
+Test(event, a_late_wait_that_is_offered_a_signal_lets_its_core_sleep)
+{
+    uint64_t cost = um_block_ns();
+    long sleeps;
+
+    um_block.ns = UM_BLOCK_MOST_NS;
+    cr_assert_eq(run_cores(1, counts_sleeps_when_offered, &sleeps), 0);
+    um_block.ns = cost;
+    cr_assert_geq(sleeps, 8);
 }
 
 static void *deadlines_that_never_pass(void *arg)

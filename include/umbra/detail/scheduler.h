@@ -23,7 +23,8 @@
 #define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
 #define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
 #define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
-#define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal */
+#define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal, */
+#define UM_OFFERED_DOUBLINGS 11    /* doubled each time: more than an idle core stays awake */
 
 /* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
  * Any thread; never blocks. */
@@ -133,7 +134,12 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
     if (fiber->claimed)
         outcome = um_claim_give_up(fiber->claimed, fiber->ticket);
     if (outcome == UM_GIVE_UP_LATER) {
-        fiber->timer.deadline = umbra_deadline(UM_OFFERED_AGAIN_NS);
+        struct um_wait *wait = um_wait_of(&fiber->claimed->node);
+
+        /* who offers may have lost its processor to this very core, which soon sleeps in between */
+        fiber->timer.deadline = umbra_deadline((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
+        if (wait->rings < UM_OFFERED_DOUBLINGS)
+            wait->rings++;
         um_timers_add(&core->timers, &fiber->timer);
     } else if (outcome == UM_GAVE_UP) {
         um_fiber_make_ready(core, fiber);
@@ -534,7 +540,8 @@ UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
     return error;
 }
 
-UM_LINKONCE int um_sleep_at(uint64_t deadline, const void *at)
+/* As umbra_sleep_until(); what a fiber is said to do meanwhile, to what and where. */
+UM_LINKONCE int um_sleep_at(uint64_t deadline, const char *what, const void *on, const void *at)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -543,7 +550,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const void *at)
         return um_thread_sleep(deadline);
     if (!um_fiber_on_stack(self))
         return -EPERM;
-    um_fiber_block(self, "sleep", NULL, at);
+    um_fiber_block(self, what, on, at);
     self->timer.deadline = deadline;
     um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
@@ -552,12 +559,12 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const void *at)
 
 UM_LINKONCE int umbra_sleep_until(uint64_t deadline)
 {
-    return um_sleep_at(deadline, __builtin_return_address(0));
+    return um_sleep_at(deadline, "sleep", NULL, __builtin_return_address(0));
 }
 
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns)
 {
-    return um_sleep_at(umbra_deadline(ns), __builtin_return_address(0));
+    return um_sleep_at(umbra_deadline(ns), "sleep", NULL, __builtin_return_address(0));
 }
 
 #endif

@@ -29,6 +29,7 @@ struct um_wait {
     struct um_claimed claimed;
     struct um_fiber *fiber;     /* the one that waits, or NULL */
     struct um_sleeper *sleeper; /* the thread that waits, or NULL */
+    unsigned rings; /* how often its deadline came while it was offered a signal; its core */
 };
 
 struct um_sleepers {
@@ -230,6 +231,7 @@ UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsi
     wait->claimed.ticket = base << UM_CLAIM_SHIFT | (uint64_t)index << UM_CLAIM_INDEX_SHIFT;
     wait->claimed.node.kind = UM_NODE_WAKE;
     wait->claimed.node.flags = UM_NODE_CLAIMED;
+    wait->rings = 0;
     um_atomic_store(&wait->claimed.refs, 2, relaxed); /* the waiter's and the queue's */
 }
 
