@@ -41,9 +41,10 @@
  * A worker that has lost its processor to somebody else rests from then on: once a millisecond, between
  * two values, it gives it up by itself (sched_yield, with all fibers of its core), so that no step
  * waits for one that was preempted while it processed a value; until nobody wants it any more.
- * Any other that waits keeps its core awake for as long as it did not wait before, a millisecond at most
- * (but with UMBRA_WAIT_PARK), and lets whoever else can run have the processor meanwhile: it is there if
- * the next step begins by then, and need not be woken.
+ * Any other that waits keeps its core awake for as long as it was busy before, a millisecond at most
+ * (but with UMBRA_WAIT_PARK), and lends the processor to threads of its priority or above meanwhile: it is
+ * there if the next step begins by then, and need not be woken. If one of them keeps the processor, the
+ * core sleeps at once when it waits, for the next tenth of a second.
  *
  * While a dispatcher exists its workers wait for work: destroy it before the runtime is waited for.
  */

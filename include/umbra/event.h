@@ -323,7 +323,7 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
  */
 UM_INLINE uint64_t um_nap_end(unsigned naps)
 {
-    uint64_t tick = umbra_ns_to_cycles(um_nap_ns(naps));
+    uint64_t tick = um_nap(umbra_ns_to_cycles(UM_NAP_NS), naps); /* multiples of the first */
 
     return (umbra_cycles() / tick + 1) * tick;
 }

@@ -115,7 +115,9 @@ struct umbra_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_park park;           /* waiter and signallers */
     const struct umbra_wait_policy *policy;                     /* fixed at init */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_wait_counters count; /* waiter; anybody reads */
-    uint64_t awake_until;                                       /* waiter: phase 3 not before */
+    uint64_t awake_since;  /* waiter, all three: phase 3 not before awake_cycles are over; */
+    uint64_t awake_cycles; /* lengths, since a clock may be set back */
+    uint64_t robbed;       /* when somebody kept the processor that it lent him; cycles */
 };
 
 _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
@@ -337,21 +339,40 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     return um_wait_monitors(waiter, cond, clock, until);
 }
 
+/* Whether somebody ran here since there were so many switches. If nobody knows (strict POSIX): yes. */
+UM_INLINE bool um_wait_switched(uint64_t switches)
+{
+    uint64_t now = um_os_preempted();
+
+    return now != switches || now == 0;
+}
+
 /*
- * Before phase 3, if the waiter's owner expects more soon: looks, and lets whoever else can run have the
- * processor each time. Whether the wait is over.
+ * Before phase 3, if the waiter's owner expects more soon: looks, and lends the processor to whoever
+ * else can run each time. Who keeps it ends that, for a while: a thread that sleeps would have it back
+ * when it is woken. Not so a host that takes the processor away: it would keep it. Whether the wait is
+ * over.
  */
 UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                        struct um_wait_clock *clock)
 {
-    uint64_t until = um_min_u64(clock->deadline, waiter->awake_until);
+    bool over = false;
+    uint64_t switches;
 
-    while ((clock->now = um_arch_cycles()) < until) {
+    if (um_arch_cycles() - waiter->awake_since >= waiter->awake_cycles)
+        return false;
+    switches = um_os_preempted();
+    while (!over && (clock->now = um_arch_cycles()) < clock->deadline &&
+           clock->now - waiter->awake_since < waiter->awake_cycles) {
         sched_yield();
-        if (um_wait_look(cond))
-            return true;
+        over = um_wait_look(cond);
+        if (um_arch_cycles() - clock->now > waiter->policy->preempted_cycles &&
+            um_wait_switched(switches)) {
+            waiter->robbed = clock->now;
+            waiter->awake_cycles = 0;
+        }
     }
-    return false;
+    return over;
 }
 
 /* Phase 3 up to the deadline. Whether the wait is over. */
@@ -449,11 +470,18 @@ UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomi
     return um_wait(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
 }
 
-/* Its owner: phase 3 not before a time stamp, unless it parks at once. */
-UM_INLINE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t until)
+#define UM_ROBBED_NS 100000000 /* so long who kept the processor is taken to want it again */
+
+/* Its owner: phase 3 not before so many cycles after a time stamp, now, or what it has said before;
+ * unless it parks at once, or others want its processor. */
+UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles)
 {
-    if (waiter->policy->block_cycles > 0 && until > waiter->awake_until)
-        waiter->awake_until = until;
+    if (waiter->policy->block_cycles == 0 ||
+        now - waiter->robbed < umbra_ns_to_cycles(UM_ROBBED_NS) ||
+        now - waiter->awake_since + cycles <= waiter->awake_cycles)
+        return;
+    waiter->awake_since = now;
+    waiter->awake_cycles = cycles;
 }
 
 /* ---- signals, deadlines, counters ---- */

@@ -596,11 +596,11 @@ Test(dispatch, slow_indices_are_given_one_by_one)
 /* Cycles for which the core would stay awake after a step in which its worker worked for so long. */
 static uint64_t awake_after(struct umbra_dispatch *dispatch, size_t slow_values)
 {
-    um_core_self->waiter.awake_until = 0;
+    um_core_self->waiter.awake_cycles = um_core_self->waiter.robbed = 0;
     umbra_dispatch_begin(dispatch);
     cr_assert_eq(umbra_dispatch_range(dispatch, 0, slow_values, 1), 0);
     cr_assert_eq(umbra_dispatch_end(dispatch), 0);
-    return um_core_self->waiter.awake_until - umbra_cycles();
+    return um_core_self->waiter.awake_cycles;
 }
 
 static bool within_ns(uint64_t cycles, uint64_t least, uint64_t most)
@@ -630,6 +630,35 @@ static void *stays_awake(void *arg)
 Test(dispatch, a_core_stays_awake_as_long_as_its_worker_has_worked)
 {
     cr_assert_eq(run_cores(1, stays_awake, NULL), 0);
+}
+
+static int sleeps(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    return umbra_sleep_ns(2000000);
+}
+
+static void *stays_awake_for_work(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = sleeps};
+    struct umbra_dispatch *dispatch;
+    uint64_t end = umbra_now_ns() + UINT64_C(20000000000);
+    bool shortly = false;
+
+    (void)arg;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    while (!shortly && umbra_now_ns() < end) /* it may lose its processor */
+        shortly = within_ns(awake_after(dispatch, 1), 1, 500000);
+    cr_expect(shortly, "as if the sleep had been work");
+    umbra_dispatch_destroy(dispatch);
+    return NULL;
+}
+
+Test(dispatch, a_core_does_not_stay_awake_for_what_its_worker_has_slept)
+{
+    cr_assert_eq(run_cores(1, stays_awake_for_work, NULL), 0);
 }
 
 /* ---- a processor that others want, too: strict C does not say who was preempted ---- */
@@ -688,9 +717,9 @@ static void *shares_its_processor(void *arg)
     cr_assert_eq(kill(taker, SIGCONT), 0);
     steps_until_seen(dispatch, &seen);
     cr_expect(seen);
-    um_core_self->waiter.awake_until = 0;
+    um_core_self->waiter.awake_cycles = um_core_self->waiter.robbed = 0;
     steps_until_seen(dispatch, &seen); /* one more */
-    cr_expect_eq(um_core_self->waiter.awake_until, 0, "it stays awake on a shared processor");
+    cr_expect_eq(um_core_self->waiter.awake_cycles, 0, "it stays awake on a shared processor");
     kill(taker, SIGKILL);
     cr_expect_eq(waitpid(taker, NULL, 0), taker);
     umbra_dispatch_destroy(dispatch);

@@ -3,6 +3,7 @@
 #include <runner.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,26 +345,150 @@ Test(wait, parked_waiter_is_woken_and_says_so)
     cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_PARK], 1);
 }
 
-Test(wait, stays_awake_until_a_time)
+static uint64_t long_awake(void)
+{
+    return umbra_ns_to_cycles(60 * (uint64_t)SECOND);
+}
+
+Test(wait, stays_awake_for_a_time)
 {
     struct scene s;
     pthread_t partner;
-    uint64_t until;
+    uint64_t begun;
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
-    um_waiter_stay_awake(&s.waiter, 0); /* who expects less does not change it */
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), 0); /* less does not change it */
     partner = start(signal_after_10_ms, &s);
-    cr_assert_neq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    cr_assert(wait_for_one(&s, UMBRA_NEVER) != UMBRA_ENDED_PARK || s.waiter.robbed > 0);
     pthread_join(partner, NULL);
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    until = umbra_deadline(MS);
-    um_waiter_stay_awake(&s.waiter, until);
+    begun = umbra_cycles();
+    um_waiter_stay_awake(&s.waiter, begun, umbra_ns_to_cycles(MS));
     partner = start(signal_when_parked, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
-    cr_assert_geq(umbra_cycles(), until);
+    cr_assert(umbra_cycles() - begun >= umbra_ns_to_cycles(MS) || s.waiter.robbed > 0);
     pthread_join(partner, NULL);
+}
+
+/* As after a clock was set back. */
+Test(wait, stays_awake_for_a_length_whatever_the_clock_says)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
+    um_waiter_stay_awake(&s.waiter, umbra_cycles() + long_awake(), umbra_ns_to_cycles(MS));
+    partner = start(signal_when_parked, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    pthread_join(partner, NULL);
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), umbra_ns_to_cycles(MS));
+    cr_assert_leq(umbra_cycles() - s.waiter.awake_since, umbra_ns_to_cycles(SECOND), "as if anew");
+}
+
+/* From now on the calling thread and those that it starts share a processor. */
+static void share_a_processor(void)
+{
+    cpu_set_t here;
+
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    cr_assert_eq(sched_setaffinity(0, sizeof(here), &here), 0);
+}
+
+static void *uses_the_processor(void *arg)
+{
+    _Atomic bool *enough = arg;
+
+    while (!*enough)
+        umbra_pause();
+    return NULL;
+}
+
+Test(wait, who_is_robbed_of_the_processor_does_not_stay_awake)
+{
+    struct scene s;
+    _Atomic bool enough = false;
+    pthread_t robber;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
+    share_a_processor();
+    robber = start(uses_the_processor, &enough);
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    cr_assert_eq(wait_for_one(&s, umbra_deadline(200 * MS)), -ETIMEDOUT);
+    enough = true;
+    pthread_join(robber, NULL);
+    cr_assert_eq(s.waiter.awake_cycles, 0, "it did so to the end");
+    s.waiter.robbed = umbra_cycles();
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    cr_assert_eq(s.waiter.awake_cycles, 0, "it does so again");
+    s.waiter.robbed -= umbra_ns_to_cycles(UM_ROBBED_NS);
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    cr_assert_eq(s.waiter.awake_cycles, long_awake(), "it never does so again");
+}
+
+/* Two that pass a number to each other, awake, on one processor. */
+struct pair {
+    struct scene side[2];
+    _Atomic bool enough;
+};
+
+/* Waits awake until a side's word is 1. Whether it did not sleep meanwhile. */
+static bool await_awake(struct scene *s)
+{
+    s->waiter.robbed = 0;
+    um_waiter_stay_awake(&s->waiter, umbra_cycles(), long_awake());
+    return wait_for_one(s, UMBRA_NEVER) != UMBRA_ENDED_PARK;
+}
+
+static void *passes_it_back(void *arg)
+{
+    struct pair *pair = arg;
+
+    while (!pair->enough) {
+        bool awake = await_awake(&pair->side[1]);
+
+        atomic_store(&pair->side[1].word, 0);
+        pair->side[0].payload = awake;
+        umbra_signal32(&pair->side[0].word, 1, &pair->side[0].waiter);
+    }
+    return NULL;
+}
+
+/* A number there and back. Whether that was quick, and nobody slept. */
+static bool passes_quickly(struct pair *pair)
+{
+    uint64_t begun = umbra_now_ns();
+    bool awake;
+
+    umbra_signal32(&pair->side[1].word, 1, &pair->side[1].waiter);
+    awake = await_awake(&pair->side[0]);
+    atomic_store(&pair->side[0].word, 0);
+    return awake && pair->side[0].payload && umbra_now_ns() - begun < 300000;
+}
+
+/* Else each would have it until the kernel takes it away: for milliseconds, but by chance. */
+Test(wait, who_stays_awake_lends_the_processor)
+{
+    static struct pair pair;
+    uint64_t end = umbra_now_ns() + 20 * (uint64_t)SECOND;
+    int quick = 0;
+    pthread_t other;
+
+    for (int i = 0; i < 2; i++)
+        scene_init(&pair.side[i], (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
+    share_a_processor();
+    other = start(passes_it_back, &pair);
+    while (quick < 10 && umbra_now_ns() < end) { /* somebody else may want the processor, too */
+        quick = 0;
+        for (int i = 0; i < 20; i++)
+            quick += passes_quickly(&pair);
+    }
+    pair.enough = true;
+    umbra_signal32(&pair.side[1].word, 1, &pair.side[1].waiter);
+    pthread_join(other, NULL);
+    cr_assert_geq(quick, 10);
 }
 
 Test(wait, stays_awake_no_longer_than_a_deadline)
@@ -371,7 +496,7 @@ Test(wait, stays_awake_no_longer_than_a_deadline)
     struct scene s;
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
     cr_assert_eq(wait_for_one(&s, umbra_deadline(MS)), -ETIMEDOUT);
 }
 
@@ -381,7 +506,7 @@ Test(wait, park_mode_does_not_stay_awake)
     pthread_t partner;
 
     scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
-    um_waiter_stay_awake(&s.waiter, UMBRA_NEVER);
+    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
     partner = start(signal_when_parked, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
     pthread_join(partner, NULL);

@@ -149,9 +149,10 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
  * may be what the other thread waits for. */
 #define UM_NAP_DOUBLINGS 5
 
-UM_INLINE uint64_t um_nap_ns(unsigned naps)
+/* A nap's length, in the unit of the first one's. */
+UM_INLINE uint64_t um_nap(uint64_t first, unsigned naps)
 {
-    return (uint64_t)UM_NAP_NS << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
+    return first << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
 }
 
 /* Between two looks at what another thread is about to do, after so many: a pause, or a nap, so that
@@ -168,7 +169,7 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
     now = umbra_cycles();
     if (now < deadline)
         um_os_futex_wait(&nobody, 0,
-                         um_os_now_ns() + um_min_u64(um_nap_ns(looks - UM_LOOKS_AWAKE),
+                         um_os_now_ns() + um_min_u64(um_nap(UM_NAP_NS, looks - UM_LOOKS_AWAKE),
                                                      umbra_cycles_to_ns(deadline - now)));
 }
 

@@ -61,6 +61,7 @@ struct umbra_worker {
     size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
     unsigned shares_cpu; /* turns for which it will believe that others want its processor */
     uint64_t since;      /* when its last wait ended; cycles */
+    uint64_t idle;       /* for how long its core had waited by then; cycles */
     uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
     uint64_t preempted;  /* um_os_preempted() then, or after a long wait since */
 
@@ -411,6 +412,12 @@ UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
            umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
 }
 
+/* For how long the calling worker's core has waited, cycles. */
+UM_INLINE uint64_t um_worker_idle(void)
+{
+    return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* its own */
+}
+
 /*
  * Waits for the answer. Its core stays awake for as long as the worker did not wait before, a turn at
  * most: the step may soon be over, and the next one begin. But not where others want the processor.
@@ -419,13 +426,15 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
     uint64_t begun = umbra_cycles();
+    uint64_t worked = begun - worker->since - (um_worker_idle() - worker->idle);
 
     um_worker_look_at_cpu(worker, begun);
     if (worker->shares_cpu == 0)
-        um_waiter_stay_awake(&um_core_self->waiter,
-                             begun + um_min_u64(begun - worker->since, dispatch->turn_cycles));
+        um_waiter_stay_awake(&um_core_self->waiter, begun,
+                             um_min_u64(worked, dispatch->turn_cycles));
     umbra_event_wait(&worker->woken);
     worker->since = umbra_cycles();
+    worker->idle = um_worker_idle();
     if (worker->since - begun > dispatch->rest_cycles)
         worker->preempted = um_os_preempted(); /* whom it has let run meanwhile took nothing away */
 }
@@ -453,6 +462,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
 
     worker->preempted = um_os_preempted();
     worker->turn = worker->since = umbra_cycles();
+    worker->idle = um_worker_idle();
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
         if (worker->scratch)
