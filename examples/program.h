@@ -7,6 +7,7 @@
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,15 @@
 
 #include <umbra/topology.h>
 
-/* The whole number that is the value of an option. */
+/* The whole number that is the value of an option: digits, and no more than fit. */
 static inline size_t number_of(const char *what, const char *text, size_t least, size_t most)
 {
     char *end;
-    unsigned long long value = strtoull(text, &end, 10);
+    unsigned long long value;
 
-    if (end == text || *end || *text == '-' || value < least || value > most) {
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || value < least || value > most) {
         fprintf(stderr, PROGRAM ": %s: not a number from %zu to %zu: '%s'\n", what, least, most,
                 text);
         exit(2);
@@ -41,11 +44,15 @@ static inline struct way *way_at(void *ways, size_t n, size_t bytes)
     return (struct way *)((char *)ways + n * bytes);
 }
 
-/* Shows only those ways whose names are listed, with commas, which are overwritten. */
+/* Shows only those ways whose names are listed, one at least, with commas, which are overwritten. */
 static inline void show_only(char *names, void *ways, size_t count, size_t bytes)
 {
     for (size_t w = 0; w < count; w++)
         way_at(ways, w, bytes)->hidden = true;
+    if (strspn(names, ",") == strlen(names)) {
+        fprintf(stderr, PROGRAM ": --only: no way is named: '%s'\n", names);
+        exit(2);
+    }
     for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
         size_t w = 0;
 
