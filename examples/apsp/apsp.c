@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #define PROGRAM "apsp"
+#include "../output.h"
 #include "../program.h"
 #include "path.h"
 #include "roofline.h"
@@ -286,6 +287,7 @@ struct run {
     struct blocks blocks; /* what is computed in */
     double *expected;     /* distances of the first way, n x n; NULL: none yet */
     double *roofline;     /* relaxations a second, one a round */
+    struct output distances;
 };
 
 static bool as_expected(double distance, double expected, bool exact)
@@ -386,20 +388,33 @@ static int measure(struct run *run, const struct options *options)
 
 /* ---- answers ---- */
 
-static int write_distances(const struct run *run, const char *path)
+static int distances_status(int error, const struct options *options)
 {
-    FILE *file = fopen(path, "w");
-    int error = file ? 0 : errno;
+    if (error)
+        fprintf(stderr, "apsp: --distances: %s: '%s'\n", strerror(-error), options->distances);
+    return error ? 1 : 0;
+}
+
+/* Before anything is computed for it. */
+static int open_distances(struct run *run, const struct options *options)
+{
+    int error = options->distances ? output_open(&run->distances, options->distances) : 0;
+
+    return distances_status(error, options);
+}
+
+/* Writes them if all went well so far. */
+static int close_distances(struct run *run, const struct options *options, int status)
+{
+    FILE *file = status == 0 ? run->distances.file : NULL;
+    int error;
 
     for (size_t i = 0; i < run->graph.n && file; i++)
         for (size_t j = 0; j < run->graph.n; j++)
             fprintf(file, "%.9g%c", blocks_distance(&run->blocks, i, j),
                     j + 1 < run->graph.n ? ' ' : '\n');
-    if (file && (fclose(file) != 0))
-        error = errno;
-    if (error)
-        fprintf(stderr, "apsp: %s: %s\n", path, strerror(error));
-    return error ? 1 : 0;
+    error = output_close(&run->distances, status == 0);
+    return status ? status : distances_status(error, options);
 }
 
 static int print_paths(const struct run *run, const struct options *options)
@@ -459,9 +474,10 @@ int main(int argc, char **argv)
             variants[v].ms = times + v * options.rounds;
         status = start_runtime(&options.setting);
         if (status == 0)
+            status = open_distances(&run, &options);
+        if (status == 0)
             status = measure(&run, &options);
-        if (status == 0 && options.distances)
-            status = write_distances(&run, options.distances);
+        status = close_distances(&run, &options, status);
         if (status == 0)
             status = print_paths(&run, &options);
     }

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #define PROGRAM "gauss"
+#include "../output.h"
 #include "../program.h"
 #include "rows.h"
 #include "variants.h"
@@ -234,6 +235,7 @@ struct task {
     struct mm_reader matrix, rhs;
     struct system system, work;
     double *x, *times;
+    struct output solution;
 };
 
 static int refuse(const struct mm_reader *reader)
@@ -297,13 +299,30 @@ static int fill(struct task *task, const struct options *options)
     return 0;
 }
 
-static int write_solution(const struct task *task, const struct options *options)
+static int solution_status(int error, const struct options *options)
 {
-    int error = mm_write_column(options->solution, task->x, options->n);
-
     if (error)
         fprintf(stderr, "gauss: --solution: %s: '%s'\n", strerror(-error), options->solution);
     return error ? 1 : 0;
+}
+
+/* Before anything is computed for it. */
+static int open_solution(struct task *task, const struct options *options)
+{
+    int error = options->solution ? output_open(&task->solution, options->solution) : 0;
+
+    return solution_status(error, options);
+}
+
+/* Writes it if all went well so far. */
+static int close_solution(struct task *task, const struct options *options, int status)
+{
+    int error;
+
+    if (task->solution.file && status == 0)
+        mm_write_column(task->solution.file, task->x, options->n);
+    error = output_close(&task->solution, status == 0);
+    return status ? status : solution_status(error, options);
 }
 
 /* ---- measuring ---- */
@@ -423,9 +442,10 @@ int main(int argc, char **argv)
     if (status == 0)
         status = fill(&task, &options);
     if (status == 0)
+        status = open_solution(&task, &options);
+    if (status == 0)
         status = measure(&task, &options);
-    if (status == 0 && options.solution)
-        status = write_solution(&task, &options);
+    status = close_solution(&task, &options, status);
     mm_close(&task.matrix);
     mm_close(&task.rhs);
     system_destroy(&task.system);

@@ -273,20 +273,9 @@ int mm_next(struct mm_reader *reader, struct mm_entry *entry)
 
 /* ---- writing ---- */
 
-int mm_write_column(const char *path, const double *values, size_t rows)
+void mm_write_column(FILE *file, const double *values, size_t rows)
 {
-    FILE *file = fopen(path, "w");
-    int error = 0;
-
-    if (!file)
-        return -errno;
-    errno = 0;
     fprintf(file, "%%%%MatrixMarket matrix array real general\n%zu 1\n", rows);
     for (size_t i = 0; i < rows; i++)
         fprintf(file, "%.17g\n", values[i]);
-    if (fflush(file) != 0 || ferror(file))
-        error = errno ? errno : EIO;
-    if (fclose(file) != 0 && !error)
-        error = errno;
-    return -error;
 }

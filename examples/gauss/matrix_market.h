@@ -54,7 +54,7 @@ int mm_next(struct mm_reader *reader, struct mm_entry *entry);
 /* For whom these sizes or this entry will not do: says so in reader->problem. -EINVAL. */
 int mm_refuse(struct mm_reader *reader, const char *what);
 
-/* Writes an array of one column. 0 or a negative errno. */
-int mm_write_column(const char *path, const double *values, size_t rows);
+/* Writes an array of one column. Whether it could is for who closes the file to find. */
+void mm_write_column(FILE *file, const double *values, size_t rows);
 
 #endif

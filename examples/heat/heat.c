@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #define PROGRAM "heat"
+#include "../output.h"
 #include "arguments.h"
 #include "picture.h"
 #include "taker.h"
@@ -354,25 +355,31 @@ static int measure(struct options *options, struct body *body)
     return status;
 }
 
-/* The picture's file, before anything is computed for it. */
-static int open_picture(const struct options *options, FILE **picture)
+static int picture_status(int error, const struct options *options)
 {
-    *picture = options->picture ? fopen(options->picture, "wb") : NULL;
-    if (!options->picture || *picture)
-        return 0;
-    fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(errno), options->picture);
-    return 1;
-}
-
-static int draw(const struct body *body, const struct options *options, FILE *picture)
-{
-    int error = picture_write(body, options->setting.steps, picture);
-
-    if (fclose(picture) != 0 && error == 0)
-        error = -errno;
     if (error)
         fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(-error), options->picture);
     return error ? 1 : 0;
+}
+
+/* Before anything is computed for it. */
+static int open_picture(const struct options *options, struct output *picture)
+{
+    int error = options->picture ? output_open(picture, options->picture) : 0;
+
+    return picture_status(error, options);
+}
+
+/* Draws it if all went well so far. */
+static int close_picture(const struct body *body, const struct options *options,
+                         struct output *picture, int status)
+{
+    int drawn = 0, error;
+
+    if (picture->file && status == 0)
+        drawn = picture_write(body, options->setting.steps, picture->file);
+    error = output_close(picture, status == 0 && drawn == 0);
+    return status ? status : picture_status(drawn ? drawn : error, options);
 }
 
 int main(int argc, char **argv)
@@ -382,7 +389,7 @@ int main(int argc, char **argv)
                               .taken = -1,
                               .setting = {.steps = 100, .edge = {100, 10, 5}}};
     struct body body;
-    FILE *picture;
+    struct output picture = {.file = NULL};
     int status;
 
     read_options(argc, argv, &options);
@@ -396,8 +403,7 @@ int main(int argc, char **argv)
     status = open_picture(&options, &picture);
     if (status == 0)
         status = measure(&options, &body);
-    if (status == 0 && picture)
-        status = draw(&body, &options, picture);
+    status = close_picture(&body, &options, &picture, status);
     body_destroy(&body);
     return status;
 }
