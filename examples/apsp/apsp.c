@@ -214,19 +214,34 @@ static void read_options(int argc, char **argv, struct options *options)
 
 /* ---- the graph ---- */
 
+/* Ends the program if there is no room for the edges, the distances, and others to compare with. */
+static void check_memory(const struct options *options, size_t vertices, double edges)
+{
+    double n = (double)vertices, block = (double)options->block;
+    double side = ceil(n / block);
+
+    if (memory_suffices(edges * sizeof(struct edge) + n * n * sizeof(double) +
+                        side * side * (double)block_bytes(options->block)))
+        return;
+    fprintf(stderr, "apsp: not enough memory for %zu vertices and %.0f edges\n", vertices, edges);
+    exit(1);
+}
+
 static void get_graph(const struct options *options, struct graph *graph)
 {
     const char *path = options->dimacs ? options->dimacs : options->edges;
     struct graph_fault fault = {0};
     int error;
 
-    if (options->dimacs)
+    if (options->dimacs) {
         error = graph_read_dimacs(graph, path, &fault);
-    else if (options->edges)
+    } else if (options->edges) {
         error = graph_read_edges(graph, path, &fault);
-    else
+    } else {
+        check_memory(options, options->n, (double)options->n * options->degree);
         error =
             graph_generate(graph, options->n, options->degree, options->negative, options->seed);
+    }
     if (error == -EINVAL && fault.line)
         fprintf(stderr, "apsp: %s:%zu: %s\n", path, fault.line, fault.text);
     else if (error == -EINVAL)
@@ -235,6 +250,7 @@ static void get_graph(const struct options *options, struct graph *graph)
         fprintf(stderr, "apsp: %s: %s\n", path ? path : "the graph", strerror(-error));
     if (error)
         exit(error == -ENOMEM ? 1 : 2);
+    check_memory(options, graph->n, (double)graph->edges);
 }
 
 /* Whether the numbers can hold every distance. */
@@ -285,7 +301,8 @@ static int get_processors(struct options *options)
 struct run {
     struct graph graph;
     struct blocks blocks; /* what is computed in */
-    double *expected;     /* distances of the first way, n x n; NULL: none yet */
+    double *expected;     /* distances of the first way, n x n */
+    bool compared;        /* they are there */
     double *roofline;     /* relaxations a second, one a round */
     struct output distances;
 };
@@ -301,14 +318,9 @@ static bool as_expected(double distance, double expected, bool exact)
 static int check(struct run *run, const struct variant *variant)
 {
     size_t n = run->graph.n;
-    bool first = !run->expected;
+    bool first = !run->compared;
 
-    if (first)
-        run->expected = malloc(n * n * sizeof(*run->expected));
-    if (!run->expected) {
-        fprintf(stderr, "apsp: not enough memory to compare the distances\n");
-        return 1;
-    }
+    run->compared = true;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
             double distance = blocks_distance(&run->blocks, i, j);
@@ -466,7 +478,9 @@ int main(int argc, char **argv)
     get_graph(&options, &run.graph);
     check_graph(&options, &run.graph);
     times = malloc((VARIANTS + 1) * options.rounds * sizeof(*times));
-    if (!times || blocks_create(&run.blocks, options.element, run.graph.n, options.block) != 0) {
+    run.expected = malloc(run.graph.n * run.graph.n * sizeof(*run.expected));
+    if (!times || !run.expected ||
+        blocks_create(&run.blocks, options.element, run.graph.n, options.block) != 0) {
         fprintf(stderr, "apsp: not enough memory for %zu vertices\n", run.graph.n);
     } else {
         run.roofline = times + VARIANTS * options.rounds;

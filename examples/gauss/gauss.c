@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <umbra/cpu.h>
 
@@ -265,17 +264,11 @@ static int open_files(struct task *task, struct options *options)
     return 0;
 }
 
-/* Whether both systems fit: memory may be given that is not there, and missed when touched. */
-static bool memory_suffices(size_t n)
-{
-    double pages = (double)sysconf(_SC_PHYS_PAGES), page_bytes = (double)sysconf(_SC_PAGESIZE);
-
-    return pages <= 0 || 2.0 * sizeof(double) * (double)n * (double)n <= pages * page_bytes;
-}
-
 static int make_room(struct task *task, const struct options *options)
 {
-    if (memory_suffices(options->n)) {
+    double n = (double)options->n;
+
+    if (memory_suffices(2 * sizeof(double) * n * n)) {
         task->x = malloc(options->n * sizeof(*task->x));
         task->times = malloc(2 * VARIANTS * options->rounds * sizeof(*task->times));
         if (task->x && task->times && system_create(&task->system, options->n) == 0 &&
