@@ -417,6 +417,23 @@ static void report(const struct options *options, const struct result results[RE
     }
 }
 
+static void say_too_large(const struct options *options)
+{
+    fprintf(stderr, "heat-adaptive: not enough memory for %zu x %zu x %zu nodes\n",
+            options->nodes[X], options->nodes[Y], options->nodes[Z]);
+}
+
+/* What there is at the same time of each coarse node, at least: two values of 8 fine ones, and two
+ * results; if all blocks are fine, two bodies of both kinds and all four results. */
+static bool fits(const struct options *options)
+{
+    double nodes =
+        (double)options->nodes[X] * (double)options->nodes[Y] * (double)options->nodes[Z];
+    double values = options->bound > 0 ? 2 * 8 + 2 : 2 * 2 * (1 + 8) + RESULTS;
+
+    return memory_suffices(values * sizeof(double) * nodes);
+}
+
 static int measure(const struct options *options)
 {
     struct result results[RESULTS] = {[COARSE] = {.name = "coarse"},
@@ -437,7 +454,9 @@ static int measure(const struct options *options)
         report(options, results);
         problem = problem_of(options, results, same);
     }
-    if (error)
+    if (error == -ENOMEM)
+        say_too_large(options);
+    else if (error)
         fprintf(stderr, "heat-adaptive: %s\n", strerror(-error));
     else if (problem)
         fprintf(stderr, "heat-adaptive: %s\n", problem);
@@ -530,5 +549,9 @@ int main(int argc, char **argv)
     }
     if (options.processors == 0)
         options.processors = processors_here();
+    if (!fits(&options)) {
+        say_too_large(&options);
+        return 1;
+    }
     return measure(&options);
 }
