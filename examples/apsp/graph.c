@@ -54,6 +54,9 @@ __attribute__((format(printf, 2, 3))) static int wrong(struct reader *reader, co
     va_start(args, format);
     vsnprintf(reader->fault->text, sizeof(reader->fault->text), format, args);
     va_end(args);
+    for (char *c = reader->fault->text; *c; c++)
+        if (iscntrl((unsigned char)*c))
+            *c = '?';
     return -EINVAL;
 }
 
@@ -88,6 +91,14 @@ static int number(struct reader *reader, const char *what, uint64_t least, uint6
     return 0;
 }
 
+/* There is nothing more in the line. */
+static int end_of(struct reader *reader, const char *last)
+{
+    const char *word = word_of(reader);
+
+    return word ? wrong(reader, "nothing is expected after %s: '%.40s'", last, word) : 0;
+}
+
 static int weight(struct reader *reader, double *value)
 {
     const char *word = word_of(reader);
@@ -98,8 +109,7 @@ static int weight(struct reader *reader, double *value)
     *value = strtod(word, &end);
     if (*end || !isfinite(*value))
         return wrong(reader, "the weight is no number: '%.40s'", word);
-    word = word_of(reader);
-    return word ? wrong(reader, "nothing is expected after the weight: '%.40s'", word) : 0;
+    return end_of(reader, "the weight");
 }
 
 /* from, to and weight, vertices from `least` to `most`. */
@@ -142,7 +152,7 @@ static int dimacs_line(struct reader *reader)
             error = number(reader, "the number of edges", 0, UINT64_MAX, &value);
         reader->promised = (size_t)value;
         reader->begun = true;
-        return error;
+        return error ? error : end_of(reader, "the number of edges");
     }
     if (strcmp(kind, "a") != 0)
         return wrong(reader, "no line of kind c, p or a: '%.40s'", kind);
@@ -167,17 +177,21 @@ static int read_lines(struct reader *reader, const char *path, int (*take)(struc
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t room = 0;
+    ssize_t length;
     int error = 0;
 
     if (!file)
         return -errno;
-    while (!error && getline(&line, &room, file) >= 0) {
+    while (!error && (length = getline(&line, &room, file)) >= 0) {
         reader->fault->line++;
         reader->at = line;
-        error = take(reader);
+        if (strlen(line) < (size_t)length)
+            error = wrong(reader, "not a line of text");
+        else
+            error = take(reader);
     }
     if (!error && ferror(file))
-        error = -EIO;
+        error = errno ? -errno : -EIO;
     free(line);
     fclose(file);
     return error;
