@@ -20,6 +20,7 @@
 #include "variants.h"
 
 #include <errno.h>
+#include <float.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +35,8 @@
 #define ROUNDS_MOST 10000
 #define PATHS_MOST 100
 #define PROCESSORS_MOST 1024
-#define FLOAT_DIFFERENCE 1e-5 /* relative; whole numbers must be equal */
+#define FLOAT_DIFFERENCE 1e-5 /* relative; whole numbers that a float can hold must be equal */
+#define FLOAT_WHOLE 16777216  /* up to which it holds all of them */
 
 static struct variant {
     struct way way;
@@ -59,6 +61,7 @@ static struct variant {
 
 struct options {
     const char *dimacs, *edges; /* files */
+    const char *generated;      /* the option that asks for a generated graph, or NULL */
     size_t n;
     double degree;
     bool negative;
@@ -164,15 +167,19 @@ static void read_options(int argc, char **argv, struct options *options)
             break;
         case 'n':
             options->n = number_of("--random", optarg, 1, VERTICES_MOST);
+            options->generated = "--random";
             break;
         case 'd':
             options->degree = degree_of(optarg);
+            options->generated = "--degree";
             break;
         case '-':
             options->negative = true;
+            options->generated = "--negative";
             break;
         case 's':
             options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
+            options->generated = "--seed";
             break;
         case 't':
             choose_type(options, optarg);
@@ -208,6 +215,11 @@ static void read_options(int argc, char **argv, struct options *options)
     if (options->dimacs && options->edges) {
         fprintf(stderr, "apsp: one graph only, not both '%s' and '%s'\n", options->dimacs,
                 options->edges);
+        exit(2);
+    }
+    if (options->generated && (options->dimacs || options->edges)) {
+        fprintf(stderr, "apsp: %s: not with %s: '%s'\n", options->dimacs ? "--graph" : "--edges",
+                options->generated, options->dimacs ? options->dimacs : options->edges);
         exit(2);
     }
 }
@@ -259,6 +271,11 @@ static void check_graph(const struct options *options, const struct graph *graph
     double longest = graph_longest(graph);
     double most = graph_has_negative(graph) ? INT32_LONGEST : INT32_NO_PATH - 1;
 
+    if (options->element == FLOAT32 && longest > FLT_MAX) {
+        fprintf(stderr, "apsp: --type float32: a path might be %g long, and %g is the most\n",
+                longest, (double)FLT_MAX);
+        exit(2);
+    }
     if (options->element == INT32 && (!graph->whole || longest > most)) {
         fprintf(stderr,
                 graph->whole
@@ -303,6 +320,7 @@ struct run {
     struct blocks blocks; /* what is computed in */
     double *expected;     /* distances of the first way, n x n */
     bool compared;        /* they are there */
+    bool exact;           /* all ways must find the same numbers */
     double *roofline;     /* relaxations a second, one a round */
     struct output distances;
 };
@@ -318,6 +336,7 @@ static bool as_expected(double distance, double expected, bool exact)
 static int check(struct run *run, const struct variant *variant)
 {
     size_t n = run->graph.n;
+    bool exact = run->exact;
     bool first = !run->compared;
 
     run->compared = true;
@@ -327,7 +346,7 @@ static int check(struct run *run, const struct variant *variant)
 
             if (first) {
                 run->expected[i * n + j] = distance;
-            } else if (!as_expected(distance, run->expected[i * n + j], run->graph.whole)) {
+            } else if (!as_expected(distance, run->expected[i * n + j], exact)) {
                 fprintf(stderr, "apsp: %s: from %zu to %zu: %.9g instead of %.9g\n",
                         variant->way.name, i + run->graph.first, j + run->graph.first, distance,
                         run->expected[i * n + j]);
@@ -478,6 +497,8 @@ int main(int argc, char **argv)
     get_graph(&options, &run.graph);
     check_graph(&options, &run.graph);
     times = malloc((VARIANTS + 1) * options.rounds * sizeof(*times));
+    run.exact =
+        run.graph.whole && (options.element == INT32 || graph_longest(&run.graph) <= FLOAT_WHOLE);
     run.expected = malloc(run.graph.n * run.graph.n * sizeof(*run.expected));
     if (!times || !run.expected ||
         blocks_create(&run.blocks, options.element, run.graph.n, options.block) != 0) {
