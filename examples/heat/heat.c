@@ -46,6 +46,7 @@ enum {
 static struct variant {
     struct way way;
     spread_fn *spread;
+    bool elsewhere;             /* in other processes: leaves nothing in the body */
     double *measured[MEASURES]; /* one a round */
     double error;
     size_t bytes; /* of all arrays */
@@ -79,6 +80,7 @@ static struct variant {
 #ifdef HEAT_MPIEXEC
     {.way.name = "mpi",
      .spread = spread_mpi,
+     .elsewhere = true,
      .way.about = "MPI, a rank a processor, with copied planes"},
 #endif
 };
@@ -163,6 +165,28 @@ static void read_option(int option, struct options *options)
     }
 }
 
+/* What ways in other processes cannot do. */
+static void check_elsewhere(const struct options *options)
+{
+    const size_t *nodes = options->nodes;
+    bool here = false;
+
+    for (size_t v = 0; v < VARIANTS; v++) {
+        here = here || (!variants[v].way.hidden && !variants[v].elsewhere);
+        if (variants[v].way.hidden || !variants[v].elsewhere ||
+            (nodes[X] <= RANKS_SIZE_MOST && nodes[Y] <= RANKS_SIZE_MOST))
+            continue;
+        fprintf(stderr, "heat: --nodes: %s takes %d at most but in the last: '%zux%zux%zu'\n",
+                variants[v].way.name, RANKS_SIZE_MOST, nodes[X], nodes[Y], nodes[Z]);
+        exit(2);
+    }
+    if (options->picture && !here) {
+        fprintf(stderr, "heat: --picture: not of other processes' bodies alone: '%s'\n",
+                options->picture);
+        exit(2);
+    }
+}
+
 static void read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
@@ -184,6 +208,7 @@ static void read_options(int argc, char **argv, struct options *options)
         fprintf(stderr, "heat: --steps: --taken needs 2 or more: '%zu'\n", options->setting.steps);
         exit(2);
     }
+    check_elsewhere(options);
 }
 
 /* ---- measuring: functions give an exit status, and what failed has been said ---- */
@@ -194,7 +219,8 @@ static int spread(struct variant *variant, struct body *body, struct setting *se
     uint64_t begin;
     int error;
 
-    body_heat(body);
+    if (!variant->elsewhere)
+        body_heat(body);
     setting->ms = 0;
     setting_at(setting, BEGUN);
     begin = umbra_now_ns();

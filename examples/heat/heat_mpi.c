@@ -55,8 +55,8 @@ static const char *read_arguments(int argc, char **argv, size_t nodes[3], struct
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     setting->at = argc == 4 && rank == 0 ? say : NULL;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!size_read(argv[1], nodes) || nodes[Z] < (size_t)ranks || nodes[X] > 30000 ||
-        nodes[Y] > 30000)
+    if (!size_read(argv[1], nodes) || nodes[Z] < (size_t)ranks || nodes[X] > RANKS_SIZE_MOST ||
+        nodes[Y] > RANKS_SIZE_MOST)
         return "heat-mpi: not a number of nodes, with a plane for each rank";
     setting->steps = strtoul(argv[2], &end, 10);
     return *end || *argv[2] < '0' || *argv[2] > '9' || setting->steps > STEPS_MOST

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define SIZE_MOST 100000
+#define RANKS_SIZE_MOST 30000 /* of the first two directions with MPI: a plane's nodes fit an int */
 
 /* One number, for all three directions, or three: 100 or 200x100x50. Whether it was that. */
 static inline bool size_read(const char *text, size_t size[3])
