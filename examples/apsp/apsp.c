@@ -71,6 +71,7 @@ struct options {
     size_t rounds;
     const char *distances; /* file to write */
     struct {
+        const char *text;
         size_t from, to; /* as the graph's file numbers them */
     } path[PATHS_MOST];
     size_t paths;
@@ -93,17 +94,34 @@ static double degree_of(const char *text)
     return value;
 }
 
+/* What follows the number of a vertex, or NULL if there is none. One too large is no vertex of any. */
+static const char *read_vertex(const char *text, size_t *vertex)
+{
+    char *end;
+
+    *vertex = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' ? end : NULL;
+}
+
 static void ask_path(struct options *options, const char *text)
 {
-    unsigned long long from, to;
-    char more;
+    const char *after;
 
-    if (options->paths == PATHS_MOST || sscanf(text, "%llu,%llu%c", &from, &to, &more) != 2) {
+    if (options->paths == PATHS_MOST) {
+        fprintf(stderr, "apsp: --path: %d are asked for before: '%s'\n", PATHS_MOST, text);
+        exit(2);
+    }
+    options->path[options->paths].text = text;
+    after = read_vertex(text, &options->path[options->paths].from);
+    if (after && *after == ',')
+        after = read_vertex(after + 1, &options->path[options->paths].to);
+    else
+        after = NULL;
+    if (!after || *after) {
         fprintf(stderr, "apsp: --path: not two vertices, FROM,TO: '%s'\n", text);
         exit(2);
     }
-    options->path[options->paths].from = (size_t)from;
-    options->path[options->paths++].to = (size_t)to;
+    options->paths++;
 }
 
 static void choose_type(struct options *options, const char *text)
@@ -287,8 +305,8 @@ static void check_graph(const struct options *options, const struct graph *graph
     for (size_t p = 0; p < options->paths; p++)
         if (options->path[p].from - graph->first >= graph->n ||
             options->path[p].to - graph->first >= graph->n) {
-            fprintf(stderr, "apsp: --path: the vertices are %zu to %zu: '%zu,%zu'\n", graph->first,
-                    graph->first + graph->n - 1, options->path[p].from, options->path[p].to);
+            fprintf(stderr, "apsp: --path: the vertices are %zu to %zu: '%s'\n", graph->first,
+                    graph->first + graph->n - 1, options->path[p].text);
             exit(2);
         }
 }
