@@ -144,18 +144,25 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
 /* Stops the step under way, if any. Anybody; never blocks. */
 UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch);
 
-/* After a step that was stopped: takes a value that nobody has begun. Whether there was one. */
+/*
+ * Between a step that was stopped and the next: takes a value that nobody has begun, of a range a part.
+ * Whether there was one; if not, *value is as it was. One caller at a time, anybody; neither switches
+ * nor blocks.
+ */
 UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value);
 
+/* How many workers it has. Anybody; neither switches nor blocks. */
 UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch);
 
-/* Inside a function, of the worker it was given: its number, its buffer, its state. */
+/* Inside a function, of the worker it was given: its number, from 0; its buffer, which begins a cache
+ * line (NULL: scratch_bytes is 0); its state (NULL: there are no states). Neither switch nor block. */
 UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker);
 UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker);
 UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker);
 
 /* Inside a function: queues a pointer, not NULL, or a range, for this worker or whoever is hungry.
- * Errors as umbra_dispatch_put, umbra_dispatch_range. */
+ * Neither switches nor blocks. Errors as umbra_dispatch_put, umbra_dispatch_range, but that of a range
+ * all or nothing is queued. */
 UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer);
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
                                    size_t grain);

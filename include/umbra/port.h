@@ -85,7 +85,8 @@
 
 /* ---- ports ---- */
 
-/* An open port without messages. capacity: how many it holds; 0: any number. */
+/* An open port without messages, in memory that nobody uses yet. capacity: how many messages it holds;
+ * 0: any number. Neither switches nor blocks. */
 #define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
 #define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
     {                                                                                              \

@@ -76,7 +76,8 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
 
 /*
  * Gives the runtime a task from outside: it runs in a fiber on whichever core is idle first, and
- * umbra_task_join waits for it. Anybody; never blocks. Returns 0 or -ENOMEM, nothing to be joined.
+ * umbra_task_join waits for it. Anybody; neither switches nor blocks. Returns 0, or an error of
+ * umbra_spawn_with (-ENOMEM), and nothing is to be joined.
  */
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg);
@@ -108,7 +109,7 @@ struct umbra_reduction {
 /*
  * The value of [begin, end). Parts are joined in their order, but which there are differs from run to
  * run, so `join` must be associative; it need not be commutative. Otherwise as umbra_parallel_for.
- * Returns 0; -EINVAL: too large a value.
+ * Returns 0, or -EINVAL: too large a value, and nothing was called.
  */
 UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
