@@ -339,12 +339,10 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     return um_wait_monitors(waiter, cond, clock, until);
 }
 
-/* Whether somebody ran here since there were so many switches. If nobody knows (strict POSIX): yes. */
+/* Whether somebody ran here since there were so many switches. If that is not known: yes. */
 UM_INLINE bool um_wait_switched(uint64_t switches)
 {
-    uint64_t now = um_os_preempted();
-
-    return now != switches || now == 0;
+    return switches == UM_OS_UNKNOWN || um_os_preempted() != switches;
 }
 
 /*
@@ -368,7 +366,7 @@ UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct
         over = um_wait_look(cond);
         if (um_arch_cycles() - clock->now > waiter->policy->preempted_cycles &&
             um_wait_switched(switches)) {
-            waiter->robbed = clock->now;
+            waiter->robbed = um_arch_cycles(); /* it may have been long */
             waiter->awake_cycles = 0;
         }
     }

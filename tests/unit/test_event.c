@@ -467,7 +467,7 @@ static bool is_true_later(void *arg)
     if (umbra_core_index() >= 0)
         return false;
     offered = true;
-    umbra_sleep_ns(100 * MS);
+    umbra_sleep_ns(300 * MS);
     return true;
 }
 
@@ -488,7 +488,7 @@ static void *counts_sleeps_when_offered(void *sleeps)
     offered = false;
     cr_expect_eq(pthread_create(&thread, NULL, signals_slowly, &shared), 0);
     getrusage(RUSAGE_THREAD, &before);
-    cr_expect_eq(umbra_event_wait_until(&shared, is_true_later, NULL, in_ms(20)), 0);
+    cr_expect_eq(umbra_event_wait_until(&shared, is_true_later, NULL, in_ms(200)), 0);
     getrusage(RUSAGE_THREAD, &after);
     cr_expect(offered);
     pthread_join(thread, NULL);

@@ -28,7 +28,7 @@
  * um_os_resident: how many of the bytes, all whole pages, from their end downwards, are in memory.
  *
  * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
- * let one have it (sched_yield), so far; 0 where that is not known.
+ * let one have it (sched_yield), so far; UM_OS_UNKNOWN where that is not known.
  *
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
@@ -49,6 +49,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 
+#define UM_OS_UNKNOWN UINT64_MAX
 #define UM_OS_PAGE 4096 /* the unit of stacks and guards; systems with larger pages round up */
 
 /* How stacks are guarded: by an advice that costs no mapping of its own (Linux 6.13), by

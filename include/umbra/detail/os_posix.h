@@ -171,7 +171,7 @@ UM_INLINE size_t um_os_resident(void *at, size_t bytes)
 
 UM_INLINE uint64_t um_os_preempted(void)
 {
-    return 0;
+    return UM_OS_UNKNOWN;
 }
 
 UM_INLINE size_t um_os_least_stack(void)
