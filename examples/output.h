@@ -2,8 +2,8 @@
 /*
  * A file that a program writes at its end: whether it can be is known at the beginning, and it is
  * there as a whole or not at all. What is written goes to a file beside it, which takes its name
- * when all is well; what is no ordinary file, a device or a pipe, say, is written itself.
- * The includer defines _GNU_SOURCE.
+ * when all is well. What is no ordinary file, a link, a device or a pipe, say, is written itself. The
+ * includer defines _GNU_SOURCE, and PROGRAM.
  */
 #ifndef EXAMPLES_OUTPUT_H
 #define EXAMPLES_OUTPUT_H
@@ -25,23 +25,24 @@ struct output {
 static inline int output_open(struct output *output, const char *path)
 {
     struct stat found;
-    bool there = lstat(path, &found) == 0;
+    bool there;
 
     *output = (struct output){.path = path};
-    if (there && S_ISREG(found.st_mode) && access(path, W_OK) != 0)
-        return -errno;
-    if (!there || S_ISREG(found.st_mode)) {
-        int length = snprintf(output->part, sizeof(output->part), "%s.part", path);
-
-        if (length >= (int)sizeof(output->part))
-            return -ENAMETOOLONG;
-    }
-    output->file = *path ? fopen(*output->part ? output->part : path, "w") : NULL;
-    return output->file ? 0 : *path ? -errno : -ENOENT;
+    there = lstat(path, &found) == 0;
+    if (!*path || (there && S_ISREG(found.st_mode) && access(path, W_OK) != 0))
+        return *path ? -errno : -ENOENT;
+    if ((!there || S_ISREG(found.st_mode)) &&
+        snprintf(output->part, sizeof(output->part), "%s.%ld.part", path, (long)getpid()) >=
+            PATH_MAX)
+        return -ENAMETOOLONG;
+    output->file = *output->part ? fopen(output->part, "wx") : fopen(path, "w");
+    if (output->file && *output->part && there)
+        (void)fchmod(fileno(output->file), found.st_mode & 07777); /* if it cannot be, no harm */
+    return output->file ? 0 : -errno;
 }
 
 /* The end of what is open: the file is as it was before if that failed, or is not to be kept. 0 or a
- * negative errno. */
+ * negative errno. What is complete, but cannot take its name, stays where it is, and that is said. */
 static inline int output_close(struct output *output, bool keep)
 {
     int error = 0;
@@ -54,10 +55,14 @@ static inline int output_close(struct output *output, bool keep)
     if (fclose(output->file) != 0 && !error)
         error = errno;
     output->file = NULL;
-    if (*output->part && keep && !error && rename(output->part, output->path) != 0)
-        error = errno;
-    if (*output->part && (!keep || error))
+    if (!*output->part)
+        return -error;
+    if (!keep || error) {
         (void)unlink(output->part);
+    } else if (rename(output->part, output->path) != 0) {
+        error = errno;
+        fprintf(stderr, PROGRAM ": what was to be written is complete in '%s'\n", output->part);
+    }
     return -error;
 }
 

@@ -190,7 +190,7 @@ static int read_lines(struct reader *reader, const char *path, int (*take)(struc
         else
             error = take(reader);
     }
-    if (!error && ferror(file))
+    if (!error && !feof(file)) /* nor if there is no memory for a line */
         error = errno ? -errno : -EIO;
     free(line);
     fclose(file);

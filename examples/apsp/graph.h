@@ -17,7 +17,8 @@ struct graph {
     struct edge *edge; /* in no order; of several between the same two the least counts */
     size_t edges;
     size_t room;  /* of edge */
-    bool whole;   /* all weights are whole numbers */
+    bool whole;   /* all weights are whole numbers, and so are the sums that are computed */
+    double slack; /* by how much those may be off in any case; see apsp.c */
     size_t first; /* the number that files give to vertex 0 */
 };
 

@@ -17,7 +17,8 @@ static bool is_tight(const struct graph *graph, const struct blocks *distances, 
 {
     double before = blocks_distance(distances, source, edge->from);
     double after = blocks_distance(distances, source, edge->to);
-    double tolerance = graph->whole ? 0 : ROUNDING * (fabs(before) + fabs(edge->weight));
+    double rounded = ROUNDING * (fabs(before) + fabs(edge->weight)) + graph->slack;
+    double tolerance = graph->whole ? 0 : rounded;
 
     return isfinite(before) && fabs(before + edge->weight - after) <= tolerance;
 }
