@@ -115,9 +115,10 @@ struct umbra_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_park park;           /* waiter and signallers */
     const struct umbra_wait_policy *policy;                     /* fixed at init */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_wait_counters count; /* waiter; anybody reads */
-    uint64_t awake_since;  /* waiter, all three: phase 3 not before awake_cycles are over; */
-    uint64_t awake_cycles; /* lengths, since a clock may be set back */
-    uint64_t robbed;       /* when somebody kept the processor that it lent him; cycles */
+    /* waiter: phase 3 not before so many cycles after a time stamp; a length, since a clock may be set
+     * back */
+    uint64_t awake_since, awake_cycles;
+    uint64_t robbed; /* waiter: when somebody kept the processor that it had lent; cycles */
 };
 
 _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
