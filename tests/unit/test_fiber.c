@@ -485,7 +485,7 @@ static void *stops(void *arg)
 
 static void *wrong_transfers(void *arg)
 {
-    struct umbra_event never = UMBRA_EVENT_INIT;
+    struct umbra_event never = UMBRA_EVENT_INIT, elsewhere = UMBRA_EVENT_INIT;
     struct umbra_spawn_options there = on_core(1);
     struct umbra_spawn_options late = {.delay_ns = 5 * MS};
     struct umbra_fiber self = umbra_self();
@@ -502,7 +502,7 @@ static void *wrong_transfers(void *arg)
     cr_expect_eq(umbra_transfer(ended), -ESRCH);
     umbra_join(ended, NULL);
     cr_expect_eq(umbra_transfer(ended), -ESRCH);
-    umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &far);
+    umbra_spawn_with(NULL, &there, stays_blocked, &elsewhere, &far);
     cr_expect_eq(umbra_transfer(far), -EXDEV);
     umbra_spawn(stops, &self, &stopped);
     cr_expect_eq(umbra_transfer(stopped), 0, "to one that is ready");
@@ -511,6 +511,7 @@ static void *wrong_transfers(void *arg)
     cr_expect_eq(umbra_transfer(stopped), 0);
     cr_expect_eq(umbra_join(stopped, NULL), 0);
     umbra_event_signal(&never);
+    umbra_event_signal(&elsewhere);
     cr_expect_eq(umbra_join(blocked, NULL), 0);
     cr_expect_eq(umbra_join(far, NULL), 0);
     cr_expect_eq(umbra_join(delayed, NULL), 0);

@@ -97,6 +97,15 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
     pthread_mutex_unlock(&bed->lock);
 }
 
+/* Those who slept or woke others are not there, but may have the locks. */
+UM_LINKONCE UM_COLD void um_os_in_child(void)
+{
+    for (unsigned bed = 0; bed < UM_POSIX_BEDS; bed++) {
+        pthread_mutex_init(&um_posix_beds[bed].lock, NULL);
+        pthread_cond_init(&um_posix_beds[bed].woken, NULL);
+    }
+}
+
 UM_INLINE unsigned long um_os_hwcap(unsigned which)
 {
     (void)which;
