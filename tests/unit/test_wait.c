@@ -131,6 +131,16 @@ static void *signal_after_10_ms(void *arg)
     return signal_now(arg);
 }
 
+/* Not for a wait that does not poll: one that begins later than this would find the signal there. */
+static void *signal_after_10_ms_of_the_wait(void *arg)
+{
+    struct scene *s = arg;
+
+    while (atomic_load(&s->waiter.count.polls) == 0)
+        sched_yield();
+    return signal_after_10_ms(arg);
+}
+
 static int wait_for_one(struct scene *s, uint64_t deadline)
 {
     return umbra_wait_while_equal32(&s->waiter, &s->word, 0, UINT32_MAX, deadline);
@@ -534,7 +544,7 @@ Test(wait, monitor_mode_never_parks)
     pthread_t partner;
 
     scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_MONITOR});
-    partner = start(signal_after_10_ms, &s);
+    partner = start(signal_after_10_ms_of_the_wait, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_MONITOR);
     pthread_join(partner, NULL);
     cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_MONITOR], 1);
@@ -578,7 +588,7 @@ Test(wait, spin_mode_stays_in_its_phase)
     uint64_t before_ns, burned_ns;
 
     scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_SPIN});
-    partner = start(signal_after_10_ms, &s);
+    partner = start(signal_after_10_ms_of_the_wait, &s);
     before_ns = thread_cpu_ns();
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_SPIN);
     burned_ns = thread_cpu_ns() - before_ns;
