@@ -449,33 +449,12 @@ static int measure(struct run *run, const struct options *options)
 
 /* ---- answers ---- */
 
-static int distances_status(int error, const struct options *options)
+static void write_distances(const struct run *run)
 {
-    if (error)
-        fprintf(stderr, "apsp: --distances: %s: '%s'\n", strerror(-error), options->distances);
-    return error ? 1 : 0;
-}
-
-/* Before anything is computed for it. */
-static int open_distances(struct run *run, const struct options *options)
-{
-    int error = options->distances ? output_open(&run->distances, options->distances) : 0;
-
-    return distances_status(error, options);
-}
-
-/* Writes them if all went well so far. */
-static int close_distances(struct run *run, const struct options *options, int status)
-{
-    FILE *file = status == 0 ? run->distances.file : NULL;
-    int error;
-
-    for (size_t i = 0; i < run->graph.n && file; i++)
+    for (size_t i = 0; i < run->graph.n; i++)
         for (size_t j = 0; j < run->graph.n; j++)
-            fprintf(file, "%.9g%c", blocks_distance(&run->blocks, i, j),
+            fprintf(run->distances.file, "%.9g%c", blocks_distance(&run->blocks, i, j),
                     j + 1 < run->graph.n ? ' ' : '\n');
-    error = output_close(&run->distances, status == 0);
-    return status ? status : distances_status(error, options);
 }
 
 static int print_paths(const struct run *run, const struct options *options)
@@ -538,10 +517,12 @@ int main(int argc, char **argv)
             variants[v].ms = times + v * options.rounds;
         status = start_runtime(&options.setting);
         if (status == 0)
-            status = open_distances(&run, &options);
+            status = output_open(&run.distances, "--distances", options.distances);
         if (status == 0)
             status = measure(&run, &options);
-        status = close_distances(&run, &options, status);
+        if (status == 0 && run.distances.file)
+            write_distances(&run);
+        status = output_close(&run.distances, status);
         if (status == 0)
             status = print_paths(&run, &options);
     }

@@ -292,32 +292,6 @@ static int fill(struct task *task, const struct options *options)
     return 0;
 }
 
-static int solution_status(int error, const struct options *options)
-{
-    if (error)
-        fprintf(stderr, "gauss: --solution: %s: '%s'\n", strerror(-error), options->solution);
-    return error ? 1 : 0;
-}
-
-/* Before anything is computed for it. */
-static int open_solution(struct task *task, const struct options *options)
-{
-    int error = options->solution ? output_open(&task->solution, options->solution) : 0;
-
-    return solution_status(error, options);
-}
-
-/* Writes it if all went well so far. */
-static int close_solution(struct task *task, const struct options *options, int status)
-{
-    int error;
-
-    if (task->solution.file && status == 0)
-        mm_write_column(task->solution.file, task->x, options->n);
-    error = output_close(&task->solution, status == 0);
-    return status ? status : solution_status(error, options);
-}
-
 /* ---- measuring ---- */
 
 static double ms_since(uint64_t begin)
@@ -435,10 +409,12 @@ int main(int argc, char **argv)
     if (status == 0)
         status = fill(&task, &options);
     if (status == 0)
-        status = open_solution(&task, &options);
+        status = output_open(&task.solution, "--solution", options.solution);
     if (status == 0)
         status = measure(&task, &options);
-    status = close_solution(&task, &options, status);
+    if (status == 0 && task.solution.file)
+        mm_write_column(task.solution.file, task.x, options.n);
+    status = output_close(&task.solution, status);
     mm_close(&task.matrix);
     mm_close(&task.rhs);
     system_destroy(&task.system);

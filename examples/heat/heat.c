@@ -381,31 +381,13 @@ static int measure(struct options *options, struct body *body)
     return status;
 }
 
-static int picture_status(int error, const struct options *options)
+/* Draws it, if it is asked for. 0, or 1: no, which is said. */
+static int draw(const struct body *body, const struct options *options,
+                const struct output *picture)
 {
-    if (error)
-        fprintf(stderr, "heat: --picture: %s: '%s'\n", strerror(-error), options->picture);
-    return error ? 1 : 0;
-}
+    int error = picture->file ? picture_write(body, options->setting.steps, picture->file) : 0;
 
-/* Before anything is computed for it. */
-static int open_picture(const struct options *options, struct output *picture)
-{
-    int error = options->picture ? output_open(picture, options->picture) : 0;
-
-    return picture_status(error, options);
-}
-
-/* Draws it if all went well so far. */
-static int close_picture(const struct body *body, const struct options *options,
-                         struct output *picture, int status)
-{
-    int drawn = 0, error;
-
-    if (picture->file && status == 0)
-        drawn = picture_write(body, options->setting.steps, picture->file);
-    error = output_close(picture, status == 0 && drawn == 0);
-    return status ? status : picture_status(drawn ? drawn : error, options);
+    return output_status(picture, -error);
 }
 
 int main(int argc, char **argv)
@@ -426,10 +408,12 @@ int main(int argc, char **argv)
                 options.nodes[Y], options.nodes[Z]);
         return 1;
     }
-    status = open_picture(&options, &picture);
+    status = output_open(&picture, "--picture", options.picture);
     if (status == 0)
         status = measure(&options, &body);
-    status = close_picture(&body, &options, &picture, status);
+    if (status == 0)
+        status = draw(&body, &options, &picture);
+    status = output_close(&picture, status);
     body_destroy(&body);
     return status;
 }
