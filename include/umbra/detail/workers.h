@@ -419,7 +419,7 @@ UM_INLINE uint64_t um_worker_idle(void)
 }
 
 /*
- * Waits for the answer. Its core stays awake for as long as the worker did not wait before, a turn at
+ * Waits for the answer. Its core stays awake for as long as it was busy since the last wait, a turn at
  * most: the step may soon be over, and the next one begin. But not where others want the processor.
  */
 UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
