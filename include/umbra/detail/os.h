@@ -21,7 +21,6 @@
  *   size_t um_os_resident(void *at, size_t bytes)        see below
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
  *   uint64_t um_os_preempted(void)                       see below
- *   void um_os_in_child(void)                            after fork(2), there: forgets all sleepers
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of it

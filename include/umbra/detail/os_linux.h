@@ -256,10 +256,6 @@ UM_LINKONCE UM_COLD size_t um_os_resident(void *at, size_t bytes)
     return resident;
 }
 
-UM_INLINE void um_os_in_child(void)
-{
-}
-
 /* What getrusage() gives: see struct rusage in <sys/resource.h>. */
 UM_LINKONCE UM_COLD uint64_t um_os_preempted(void)
 {

@@ -54,8 +54,25 @@ UM_LINKONCE uint64_t um_os_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* fork(2): those who slept or woke others are not in the child, but may have the locks. */
+UM_LINKONCE UM_COLD void um_posix_beds_in_child(void)
+{
+    for (unsigned bed = 0; bed < UM_POSIX_BEDS; bed++) {
+        pthread_mutex_init(&um_posix_beds[bed].lock, NULL);
+        pthread_cond_init(&um_posix_beds[bed].woken, NULL);
+    }
+}
+
+UM_LINKONCE pthread_once_t um_posix_beds_once = PTHREAD_ONCE_INIT;
+
+UM_LINKONCE UM_COLD void um_posix_beds_init(void)
+{
+    pthread_atfork(NULL, NULL, um_posix_beds_in_child);
+}
+
 UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)
 {
+    pthread_once(&um_posix_beds_once, um_posix_beds_init);
     return &um_posix_beds[((uintptr_t)word / 64) % UM_POSIX_BEDS];
 }
 
@@ -95,15 +112,6 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
     pthread_mutex_lock(&bed->lock);
     pthread_cond_broadcast(&bed->woken);
     pthread_mutex_unlock(&bed->lock);
-}
-
-/* Those who slept or woke others are not there, but may have the locks. */
-UM_LINKONCE UM_COLD void um_os_in_child(void)
-{
-    for (unsigned bed = 0; bed < UM_POSIX_BEDS; bed++) {
-        pthread_mutex_init(&um_posix_beds[bed].lock, NULL);
-        pthread_cond_init(&um_posix_beds[bed].woken, NULL);
-    }
 }
 
 UM_INLINE unsigned long um_os_hwcap(unsigned which)

@@ -81,7 +81,6 @@ UM_LINKONCE UM_COLD void um_sleepers_in_child(void)
 {
     um_atomic_store(&um_outside.calls, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_outside.judging, 0, relaxed);
-    um_os_in_child();
     um_sleepers_in_parent();
 }
 
