@@ -325,6 +325,34 @@ Test(dispatch, a_hungry_worker_gets_what_a_busy_one_has_queued)
     everywhere((struct umbra_dispatch_options){.fn = leaves_them_to_others, .workers = 2}, hungry);
 }
 
+static int requests(struct umbra_dispatch *dispatch)
+{
+    return __builtin_popcountll(um_atomic_load(&dispatch->step.asking[0], seq_cst));
+}
+
+/* On the workers' core, so that those who were answered do not run, and ask again, meanwhile. */
+static void *ranges_for_the_hungry(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = sees, .workers = 5};
+    struct umbra_dispatch *dispatch;
+
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    for (int values = 0; values < 8; values++) {
+        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(requests(dispatch), 5);
+        cr_expect_eq(umbra_dispatch_range(dispatch, 0, (size_t)values, 1), 0);
+        cr_expect_eq(requests(dispatch), values < 5 ? 5 - values : 0, "%d values", values);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    }
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, no_more_are_woken_than_there_are_values)
+{
+    cr_assert_eq(run_cores(1, ranges_for_the_hungry, NULL), 0);
+}
+
 static void *refusals(void *arg)
 {
     struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};

@@ -719,7 +719,8 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
         begin = item.end;
         error = um_stock_add(&dispatch->worker[i].stock, &item);
     }
-    while (um_dispatch_answer(dispatch))
+    /* not as long as anybody is hungry: those who find that others were faster ask again and again */
+    for (size_t i = 0; i < parts && i < dispatch->workers && um_dispatch_answer(dispatch); i++)
         ;
     return error;
 }
