@@ -353,6 +353,43 @@ Test(dispatch, no_more_are_woken_than_there_are_values)
     cr_assert_eq(run_cores(1, ranges_for_the_hungry, NULL), 0);
 }
 
+static _Atomic int unanswered; /* requests while the value was processed that was stolen */
+
+static int lets_it_be_stolen(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    struct umbra_dispatch **dispatch = arg;
+
+    if (value.begin != 0) {
+        unanswered = requests(*dispatch);
+        return 0;
+    }
+    cr_expect_eq(umbra_worker_range(worker, 1, 2, 1), 0);
+    while (unanswered < 0)
+        umbra_yield();
+    return 0;
+}
+
+static void *one_value_to_steal(void *arg)
+{
+    struct umbra_dispatch *dispatch;
+    struct umbra_dispatch_options options = {
+        .fn = lets_it_be_stolen, .workers = 5, .arg = &dispatch};
+
+    unanswered = -1;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(unanswered, 3, "all but the two who have a value");
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, who_steals_a_value_wakes_nobody_for_it)
+{
+    cr_assert_eq(run_cores(1, one_value_to_steal, NULL), 0);
+}
+
 static void *refusals(void *arg)
 {
     struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};

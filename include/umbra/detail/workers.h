@@ -320,38 +320,49 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
 
 /* ---- workers ---- */
 
-/* Fetches something from another's queue to the worker's own. Whether there was anything. */
-UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker)
+/* What was stolen and cannot be queued: the step ends, and whoever asks after it has it. */
+UM_LINKONCE UM_COLD bool um_worker_leave(struct umbra_worker *worker, const struct um_item *items,
+                                         unsigned count, int error)
+{
+    for (unsigned i = 0; i < count; i++)
+        worker->left[worker->left_count++] = items[i];
+    um_step_stop(&worker->dispatch->step, error);
+    return false;
+}
+
+/*
+ * Takes something from another's queue, or a part of it; what is left of that goes to the worker's own.
+ * Not what it takes: whoever was woken for that could steal it again, and so on, where threads that are
+ * woken run at once, and nobody would process it. Whether there was anything.
+ */
+UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *taken)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
-    struct um_item items[UM_STEAL_MOST];
+    struct um_item items[UM_STEAL_MOST], newest;
     unsigned count = 0;
+    int error = 0;
 
     for (unsigned i = 0; i + 1 < dispatch->workers && count == 0; i++)
         if (um_atomic_load(&worker->others[i]->stock.some, relaxed)) /* the lock acquires */
             count = um_stock_steal(&worker->others[i]->stock, items);
-    for (unsigned i = 0; i < count; i++) {
-        int error = um_worker_add(worker, &items[i]);
-
-        if (error != 0) {
-            for (; i < count; i++)
-                worker->left[worker->left_count++] = items[i];
-            um_step_stop(&dispatch->step, error);
-            return false;
-        }
+    if (count == 0)
+        return false;
+    for (unsigned i = 0; i + 1 < count; i++) {
+        error = um_worker_add(worker, &items[i]);
+        if (error != 0)
+            return um_worker_leave(worker, &items[i], count - i, error);
     }
-    return count > 0;
+    newest = items[count - 1];
+    if (!um_item_take(&newest, worker->part, taken))
+        error = um_worker_add(worker, &newest);
+    return error == 0 || um_worker_leave(worker, &items[count - 1], 1, error);
 }
 
 UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct um_taken *taken)
 {
-    do {
-        if (um_step_stopped(&worker->dispatch->step))
-            return false;
-        if (um_stock_take(&worker->stock, worker->part, taken))
-            return true;
-    } while (um_worker_steal(worker));
-    return false;
+    if (um_step_stopped(&worker->dispatch->step))
+        return false;
+    return um_stock_take(&worker->stock, worker->part, taken) || um_worker_steal(worker, taken);
 }
 
 UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_taken *taken)
