@@ -3,6 +3,7 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,24 +423,32 @@ static void *waits_in_vain(void *deadline)
     return NULL;
 }
 
-/* How often the processor was given up while some fibers waited to be admitted. */
+/* How often the processor was given up while some fibers waited to be admitted; 0 if they were not
+ * looked at in time. */
 static void *counts_sleeps(void *sleeps)
 {
     uint64_t deadline = in_ms(100);
     struct umbra_fiber fiber[8];
     struct rusage before, after;
+    const void *waits_on;
+    const char *waits_for;
+    bool in_time;
 
     getrusage(RUSAGE_THREAD, &before);
     for (int i = 0; i < 8; i++)
         umbra_spawn(waits_in_vain, &deadline, &fiber[i]);
     umbra_sleep_ns(10 * MS);
-    /* relaxed: on the same core */
-    cr_expect_str_eq(um_atomic_load(&fiber[0].block->waits_for, relaxed), "event");
-    cr_expect_eq(um_atomic_load(&fiber[0].block->waits_on, relaxed), &shared);
+    waits_for = um_atomic_load(&fiber[0].block->waits_for, relaxed); /* both: on the same core */
+    waits_on = um_atomic_load(&fiber[0].block->waits_on, relaxed);
+    in_time = umbra_cycles() < deadline;
+    if (in_time) {
+        cr_expect_str_eq(waits_for, "event");
+        cr_expect_eq(waits_on, &shared);
+    }
     for (int i = 0; i < 8; i++)
         umbra_join(fiber[i], NULL);
     getrusage(RUSAGE_THREAD, &after);
-    *(long *)sleeps = after.ru_nvcsw - before.ru_nvcsw;
+    *(long *)sleeps = in_time ? after.ru_nvcsw - before.ru_nvcsw : 0;
     return NULL;
 }
 
@@ -448,17 +457,18 @@ static void *counts_sleeps(void *sleeps)
 Test(event, fibers_that_are_not_admitted_let_their_core_sleep)
 {
     uint64_t cost = um_block_ns();
-    long sleeps;
+    long sleeps = 0;
 
     begin_closed_call();
     um_block.ns = UM_BLOCK_MOST_NS;
-    cr_assert_eq(run_cores(1, counts_sleeps, &sleeps), 0);
+    for (int i = 0; i < 20 && sleeps < 5; i++) /* it may lose its processor instead */
+        cr_assert_eq(run_cores(1, counts_sleeps, &sleeps), 0);
     um_block.ns = cost;
     cr_assert_geq(sleeps, 5);
     end_call();
 }
 
-static _Atomic bool offered;
+static _Atomic bool offered, given_up;
 
 /* A condition that its waiter finds false, and who signals finds true after a long time. */
 static bool is_true_later(void *arg)
@@ -471,28 +481,32 @@ static bool is_true_later(void *arg)
     return true;
 }
 
-static void *signals_slowly(void *arg)
+/* Signals once the fiber waits, or no more. */
+static void *signals_who_waits(void *fiber)
 {
-    umbra_sleep_ns(5 * MS);
-    umbra_event_signal(arg);
+    while (umbra_fiber_state(*(struct umbra_fiber *)fiber) != UMBRA_FIBER_BLOCKED && !given_up)
+        sched_yield();
+    umbra_event_signal(&shared);
     return NULL;
 }
 
-/* How often the processor was given up while a wait that was late was being offered a signal. */
+/* How often the processor was given up while a wait that was late was being offered a signal; 0 if
+ * that came too late. */
 static void *counts_sleeps_when_offered(void *sleeps)
 {
+    struct umbra_fiber self = umbra_self();
     struct rusage before, after;
     pthread_t thread;
 
     umbra_event_init(&shared, false);
-    offered = false;
-    cr_expect_eq(pthread_create(&thread, NULL, signals_slowly, &shared), 0);
+    offered = given_up = false;
+    cr_expect_eq(pthread_create(&thread, NULL, signals_who_waits, &self), 0);
     getrusage(RUSAGE_THREAD, &before);
-    cr_expect_eq(umbra_event_wait_until(&shared, is_true_later, NULL, in_ms(200)), 0);
+    given_up = umbra_event_wait_until(&shared, is_true_later, NULL, in_ms(200)) != 0;
     getrusage(RUSAGE_THREAD, &after);
-    cr_expect(offered);
+    cr_expect(offered || given_up);
     pthread_join(thread, NULL);
-    *(long *)sleeps = after.ru_nvcsw - before.ru_nvcsw;
+    *(long *)sleeps = given_up ? 0 : after.ru_nvcsw - before.ru_nvcsw;
     return NULL;
 }
 
@@ -500,10 +514,11 @@ static void *counts_sleeps_when_offered(void *sleeps)
 Test(event, a_late_wait_that_is_offered_a_signal_lets_its_core_sleep)
 {
     uint64_t cost = um_block_ns();
-    long sleeps;
+    long sleeps = 0;
 
     um_block.ns = UM_BLOCK_MOST_NS;
-    cr_assert_eq(run_cores(1, counts_sleeps_when_offered, &sleeps), 0);
+    for (int i = 0; i < 20 && sleeps < 8; i++) /* it may lose its processor instead */
+        cr_assert_eq(run_cores(1, counts_sleeps_when_offered, &sleeps), 0);
     um_block.ns = cost;
     cr_assert_geq(sleeps, 8);
 }
