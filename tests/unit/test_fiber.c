@@ -99,6 +99,14 @@ static void *sleeps_a_little(void *arg)
     return arg;
 }
 
+static _Atomic int told;
+
+static void *ends_when_told(void *arg)
+{
+    until(&told);
+    return arg;
+}
+
 /* Neither the fiber's core nor the one that spawned it. */
 static void *third_core_joins(void *arg)
 {
@@ -245,9 +253,10 @@ static void *wrong_joins(void *arg)
     cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
     cr_expect_eq(umbra_join(joiner, &result), 0);
     cr_expect_eq((intptr_t)result, 0);
-    umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &fiber);
+    umbra_spawn_with(NULL, &there, ends_when_told, NULL, &fiber);
     cr_expect_eq(umbra_detach(fiber), 0);
     cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
+    told = 1;
     umbra_spawn(same, NULL, &fiber);
     umbra_yield();
     cr_expect_eq(umbra_detach(fiber), 0);
