@@ -56,7 +56,8 @@ static void *body(void *dies)
     struct umbra_fiber self = umbra_self(), deep;
 
     umbra_spawn_with(NULL, &options, goes_deep, (void *)40, &deep);
-    while (umbra_fiber_state(deep) != UMBRA_FIBER_BLOCKED)
+    while (umbra_fiber_state(deep) != UMBRA_FIBER_BLOCKED ||
+           umbra_core_state(umbra_runtime_self(), 1) != UMBRA_CORE_IDLE) /* it has left its stack */
         umbra_yield();
     options = (struct umbra_spawn_options){.name = "stopped one"};
     umbra_spawn_with(NULL, &options, stops, &self, NULL);
