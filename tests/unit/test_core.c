@@ -234,13 +234,12 @@ Test(core, who_only_waits_need_not_hold)
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     for (int i = 0; i < 7; i++)
         cr_assert_eq(pthread_create(&thread[i], NULL, waits_outside, &event), 0);
-    /* 1 to 2 s; a busy machine and a sanitizer make minutes of them */
-    for (; rounds < 5000 && (rounds <= 100 || umbra_now_ns() < end); rounds++) {
+    /* 1 to 2 s; a busy machine and a sanitizer make minutes of them: some have to do then */
+    for (; rounds < 5000 && (rounds < 100 || umbra_now_ns() < end); rounds++) {
         cr_assert_eq(umbra_spawn_with(runtime, NULL, blocks, &event, NULL), 0);
         cr_assert_eq(umbra_spawn_with(runtime, NULL, signals_after_yields, &event, NULL), 0);
         cr_assert_eq(umbra_runtime_wait(runtime), 0, "round %d", rounds);
     }
-    cr_assert_gt(rounds, 100);
     waiters_end = true;
     for (int i = 0; i < 7; i++)
         pthread_join(thread[i], NULL);
