@@ -15,7 +15,7 @@
 
 #define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
 #define UM_STEAL_MOST 16     /* items taken at once from another's queue */
-#define UM_TAKEN_NS 5000     /* what should be taken at once: far longer than the taking */
+#define UM_TAKEN_NS 20000    /* what should be taken at once: far longer than the taking */
 #define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
 #define UM_TURN_NS 1000000   /* processing between two rests: less than a time slice */
 #define UM_REST_NS 20000     /* a rest that was longer: somebody did have the processor */
