@@ -22,7 +22,7 @@ struct output {
     char part[PATH_MAX]; /* its name until it is complete; empty: the path itself */
 };
 
-/* 0, or 1 where errno says why not, which is said. */
+/* The exit status for an errno, or for 0: 1, which is said, or 0. */
 static inline int output_status(const struct output *output, int error)
 {
     if (error)
