@@ -48,9 +48,12 @@ extern const struct bench_ops switch_ops;
 extern const struct switch_way umbra_transfer_switch, umbra_yield_switch;
 extern const struct spawn_way umbra_spawns;
 extern const struct bench_ops umbra_two_cores_ops;
-extern const void *const umbra_remote_spawn,
-    *const umbra_event_left, *const umbra_event_in_place, *const umbra_event_busy,
-                                                              *const umbra_event_thread;
+extern const void *const umbra_runtime_runs;
+extern const void *const umbra_remote_spawn;
+extern const void *const umbra_event_left;
+extern const void *const umbra_event_in_place;
+extern const void *const umbra_event_busy;
+extern const void *const umbra_event_thread;
 extern const struct population_way umbra_population;
 
 /* Boost.Fiber: launch::post where many are spawned, launch::dispatch where one is. */

@@ -195,6 +195,8 @@ static void add_elsewhere(struct bench *bench)
 
     limited(bench_add(bench, "umbra-spawn-remote", &umbra_two_cores_ops, umbra_remote_spawn), limit,
             "umbra_spawn_with on the other core, umbra_join");
+    limited(bench_add(bench, "umbra-runtime-run", &umbra_two_cores_ops, umbra_runtime_runs), limit,
+            "umbra_runtime_run on two cores, from a thread that shares a processor with one");
     limited(bench_add(bench, "pthread-create", &pthread_create_ops, NULL), limit,
             "pthread_create, pthread_join; on the other processor");
     limited(bench_add(bench, "tbb-elsewhere", &child_ops, &tbb_elsewhere), limit,

@@ -9,7 +9,8 @@
  *                  (task_protocol.h), and the fiber that ended last (watch_protocol.h), as long as
  *                  the spin phase
  *   dozes          announces itself as idle (idle_protocol.h) and waits on its inbox
- *   sleeps         after linger_cycles: counts as inactive (quiet_protocol.h), and goes on waiting
+ *   sleeps         after linger_cycles, or at once if no fiber lives on it: counts as inactive
+ *                  (quiet_protocol.h), and goes on waiting
  */
 #ifndef UMBRA_DETAIL_SCHEDULER_H
 #define UMBRA_DETAIL_SCHEDULER_H
@@ -381,23 +382,30 @@ UM_LINKONCE bool um_runtime_empty(void *context)
     return true;
 }
 
-/* Nobody seems to be active: find out, and tell who waits for the runtime. Under its lock. */
-UM_LINKONCE UM_COLD void um_runtime_judge_locked(struct umbra_runtime *runtime)
+/* Nobody seems to be active: find out. Under the runtime's lock. Whether there is a verdict now, which
+ * those who wait for it (runtime->changed) must be told. */
+UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
 {
     struct um_census census = {.runtime = runtime};
 
     if (runtime->waiting == 0 || runtime->verdict != UM_VERDICT_NONE ||
         !um_quiet_judge(&runtime->activity, &um_outside, um_runtime_empty, &census))
-        return;
+        return false;
     runtime->verdict = census.live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
-    pthread_cond_broadcast(&runtime->changed);
+    return true;
 }
 
+/* The same, without the lock, while the runtime cannot end. Who waits is told when the lock is free: if
+ * it ran at once, on this processor, it would only wait for that. */
 UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
 {
+    bool over;
+
     pthread_mutex_lock(&runtime->lock);
-    um_runtime_judge_locked(runtime);
+    over = um_runtime_judge_locked(runtime);
     pthread_mutex_unlock(&runtime->lock);
+    if (over)
+        pthread_cond_broadcast(&runtime->changed);
 }
 
 /* Around what a thread that is no core does to an event while it waits for it. */
@@ -440,10 +448,11 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     struct um_core_more *more = core->more;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
+    bool lingers = um_atomic_load(&core->live, relaxed) > 0; /* its own */
 
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
-        um_core_wait(core, deadline < linger ? deadline : linger)) {
+        (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
         if (core->starved)
             um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
         else if (deadline != UMBRA_NEVER)

@@ -364,8 +364,8 @@ UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
         return;
     /* No verdict, and so no end of the runtime, before the lock is free again. */
     pthread_mutex_lock(&runtime->lock);
-    if (um_quiet_leave(&runtime->activity))
-        um_runtime_judge_locked(runtime);
+    if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
+        pthread_cond_broadcast(&runtime->changed);
     pthread_mutex_unlock(&runtime->lock);
 }
 
@@ -382,8 +382,8 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     first = runtime->waiting++ == 0;
     if (first) {
         runtime->verdict = UM_VERDICT_NONE;
-        if (um_quiet_leave(&runtime->activity))
-            um_runtime_judge_locked(runtime);
+        if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
+            pthread_cond_broadcast(&runtime->changed);
     }
     while (runtime->verdict == UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
