@@ -321,8 +321,8 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
 /* ---- workers ---- */
 
 /* What was stolen and cannot be queued: the step ends, and whoever asks after it has it. */
-UM_LINKONCE UM_COLD bool um_worker_leave(struct umbra_worker *worker, const struct um_item *items,
-                                         unsigned count, int error)
+UM_LINKONCE UM_COLD bool um_worker_put_aside(struct umbra_worker *worker,
+                                             const struct um_item *items, unsigned count, int error)
 {
     for (unsigned i = 0; i < count; i++)
         worker->left[worker->left_count++] = items[i];
@@ -350,12 +350,12 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *t
     for (unsigned i = 0; i + 1 < count; i++) {
         error = um_worker_add(worker, &items[i]);
         if (error != 0)
-            return um_worker_leave(worker, &items[i], count - i, error);
+            return um_worker_put_aside(worker, &items[i], count - i, error);
     }
     newest = items[count - 1];
     if (!um_item_take(&newest, worker->part, taken))
         error = um_worker_add(worker, &newest);
-    return error == 0 || um_worker_leave(worker, &items[count - 1], 1, error);
+    return error == 0 || um_worker_put_aside(worker, &items[count - 1], 1, error);
 }
 
 UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct um_taken *taken)
