@@ -44,6 +44,12 @@ while read -r name; do
         fail "--json: neither a line for $name nor a reason"
 done <"$dir/list"
 
+if [ -c /dev/full ]; then
+    "$kernel" --quick --tiny --list >/dev/full 2>"$dir/err"
+    status=$?
+    [ "$status" = 1 ] || fail "no room for the list: exit status $status, not 1"
+    grep -q 'standard output: ' "$dir/err" || fail "no room for the list: $(cat "$dir/err")"
+fi
 refused --nonsense --nonsense
 refused no-such-contender --tiny --only no-such-contender
 refused no-such-contender --tiny --only "$(head -n 1 "$dir/list"),no-such-contender"

@@ -526,7 +526,10 @@ int bench_main(const struct bench_kernel *kernel, int argc, char **argv)
         status = measure(&bench);
     }
     free_bench(&bench);
-    if (fflush(stdout) != 0 && status == BENCH_OK)
-        status = BENCH_FAILED;
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: standard output: %s\n", kernel->name, strerror(errno ? errno : EIO));
+        status = status == BENCH_OK ? BENCH_FAILED : status;
+    }
     return status;
 }

@@ -89,6 +89,16 @@ static inline bool memory_suffices(double bytes)
     return pages <= 0 || bytes <= pages * page_bytes;
 }
 
+/* At the end: the exit status, or 1 if what was printed has not all been written, which is said. */
+static inline int printed(int status)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, PROGRAM ": standard output: %s\n", strerror(errno ? errno : EIO));
+    return status ? status : 1;
+}
+
 /* Processors that this process may use. */
 static inline size_t processors_here(void)
 {

@@ -531,5 +531,5 @@ int main(int argc, char **argv)
     graph_destroy(&run.graph);
     free(run.expected);
     free(times);
-    return status;
+    return printed(status);
 }

@@ -421,5 +421,5 @@ int main(int argc, char **argv)
     system_destroy(&task.work);
     free(task.times);
     free(task.x);
-    return status;
+    return printed(status);
 }

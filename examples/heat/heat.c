@@ -415,5 +415,5 @@ int main(int argc, char **argv)
         status = draw(&body, &options, &picture);
     status = output_close(&picture, status);
     body_destroy(&body);
-    return status;
+    return printed(status);
 }

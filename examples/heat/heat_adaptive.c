@@ -553,5 +553,5 @@ int main(int argc, char **argv)
         say_too_large(&options);
         return 1;
     }
-    return measure(&options);
+    return printed(measure(&options));
 }
