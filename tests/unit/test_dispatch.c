@@ -390,6 +390,55 @@ Test(dispatch, who_steals_a_value_wakes_nobody_for_it)
     cr_assert_eq(run_cores(1, one_value_to_steal, NULL), 0);
 }
 
+/* A range that one worker queues while it processes a value, a part for each of the others: all of them
+ * are in the midst of it at once. */
+#define PARTS_AT_ONCE 3
+
+static _Atomic int at_once;
+
+static int waits_for_all(void)
+{
+    uint64_t late = umbra_deadline(10 * SECOND);
+
+    while (at_once < PARTS_AT_ONCE)
+        if (umbra_cycles() > late)
+            return -ETIMEDOUT;
+        else
+            umbra_yield();
+    return 0;
+}
+
+static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)arg;
+    if (value.pointer)
+        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1), 0);
+    else
+        at_once++;
+    return waits_for_all();
+}
+
+static void *range_of_one_worker(void *arg)
+{
+    struct umbra_dispatch *dispatch;
+    struct umbra_dispatch_options options = {.fn = queues_a_range_or_is_part,
+                                             .workers = 1 + PARTS_AT_ONCE};
+
+    at_once = 0;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, nobody_is_hungry_while_a_range_has_parts_left)
+{
+    for (unsigned cores = 1; cores <= 2; cores++)
+        cr_assert_eq(run_cores(cores, range_of_one_worker, NULL), 0);
+}
+
 static void *refusals(void *arg)
 {
     struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};

@@ -355,6 +355,8 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *t
     newest = items[count - 1];
     if (!um_item_take(&newest, worker->part, taken))
         error = um_worker_add(worker, &newest);
+    else if (count == 1 && !um_dispatch_empty(dispatch))
+        um_dispatch_answer(dispatch); /* a range was queued for one request, and has more parts */
     return error == 0 || um_worker_put_aside(worker, &items[count - 1], 1, error);
 }
 
