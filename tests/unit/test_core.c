@@ -362,6 +362,57 @@ Test(core, runs_fibers_while_its_shadow_works)
     cr_assert_eq(error, 0);
 }
 
+static void works_for_a_moment(void *arg)
+{
+    uint64_t end = umbra_deadline(5000);
+
+    while (umbra_cycles() < end)
+        umbra_pause();
+    *(int *)arg += 1;
+}
+
+/* Leaves a shadow at work that is awake. */
+static void *leaves_its_shadow_at_work(void *arg)
+{
+    cr_expect_eq(shadow_fork(umbra_core_shadow(), works_for_a_moment, arg), 0);
+    cr_expect_eq(shadow_join(umbra_core_shadow()), 0);
+    cr_expect_eq(shadow_fork(umbra_core_shadow(), works_for_a_moment, arg), 0);
+    return NULL;
+}
+
+static void *joins_its_shadow_only(void *arg)
+{
+    cr_expect_eq(shadow_join(umbra_core_shadow()), 0);
+    return arg;
+}
+
+/* The core, which sleeps in naps of ten milliseconds while its shadow works, waits for it awake first. */
+Test(core, a_run_ends_soon_after_its_shadow)
+{
+    struct umbra_options options = {.cores = 1, .shadows = true, .quiet = true};
+    struct umbra_runtime *runtime;
+    int works = 0, rounds = 0, soon = 0;
+    int error;
+
+#ifdef UMBRA_UNDER_VALGRIND
+    cr_skip_test("Valgrind executes one thread at a time");
+#endif
+    error = umbra_runtime_create(&options, &runtime);
+    if (error == -ENODEV)
+        cr_skip_test("a single hardware thread");
+    cr_assert_eq(error, 0);
+    for (; soon < 20 && rounds < 100; rounds++) { /* others may have the processor in any of them */
+        uint64_t begun = umbra_now_ns();
+
+        cr_assert_eq(umbra_runtime_run(runtime, leaves_its_shadow_at_work, &works), 0);
+        soon += umbra_now_ns() - begun < SECOND / 200;
+        cr_assert_eq(umbra_runtime_run(runtime, joins_its_shadow_only, NULL), 0);
+    }
+    cr_expect_eq(works, 2 * rounds);
+    cr_expect_eq(soon, 20, "of %d rounds: %d", rounds, soon);
+    umbra_runtime_destroy(runtime);
+}
+
 static void *shadow_is_elsewhere(void *arg)
 {
     struct umbra_shadow_info info = umbra_shadow_info(umbra_core_shadow());

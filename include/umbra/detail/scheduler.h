@@ -9,8 +9,8 @@
  *                  (task_protocol.h), and the fiber that ended last (watch_protocol.h), as long as
  *                  the spin phase
  *   dozes          announces itself as idle (idle_protocol.h) and waits on its inbox
- *   sleeps         after linger_cycles, or at once if no fiber lives on it: counts as inactive
- *                  (quiet_protocol.h), and goes on waiting
+ *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done: counts
+ *                  as inactive (quiet_protocol.h), and goes on waiting
  */
 #ifndef UMBRA_DETAIL_SCHEDULER_H
 #define UMBRA_DETAIL_SCHEDULER_H
@@ -448,7 +448,8 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     struct um_core_more *more = core->more;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
-    bool lingers = um_atomic_load(&core->live, relaxed) > 0; /* its own */
+    bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
+                   (more->has_shadow && !umbra_shadow_done(&more->shadow));
 
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
