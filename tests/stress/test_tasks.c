@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Trees of tasks of random shape, joined in random orders, that block, yield and nap now and then,
- * and steps of a dispatcher with values that add values. The seed is printed; give it back in
+ * steps of a dispatcher with values that add values, and values that wait for each other. The seed is printed; give it back in
  * UMBRA_SEED. UMBRA_STRESS_MS sets the length of each test (default 1000). What is lost shows as a
  * test that does not end, or as a deadlock.
  */
@@ -174,4 +174,144 @@ Test(tasks, steps_on_two_cores)
 Test(tasks, steps_on_more_cores_than_there_are)
 {
     run(6, UMBRA_WAIT_TWO_PHASE, steps);
+}
+
+/* ---- crowds: values, no more than there are workers, of which none ends before all have begun ---- */
+
+#define CROWD 12
+#define ADDERS 2
+
+/* A value that adds others: a range of so many parts, in one piece or two, and pointers. */
+struct adder {
+    size_t parts, first_piece, pointers;
+};
+
+static struct crowd {
+    struct adder adder[ADDERS];
+    size_t grain;
+    bool adders_wait; /* and belong to the crowd */
+    bool naps;
+    unsigned wanted;
+    _Atomic unsigned begun;
+} crowd;
+
+static int waits_for_the_crowd(void)
+{
+    uint64_t late = umbra_deadline(20 * UINT64_C(1000000000));
+
+    crowd.begun++;
+    while (crowd.begun < crowd.wanted) {
+        if (umbra_cycles() > late)
+            return -ETIMEDOUT;
+        if (crowd.naps)
+            umbra_sleep_ns(20000);
+        else
+            umbra_yield();
+    }
+    return 0;
+}
+
+static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *adder)
+{
+    size_t cut = adder->first_piece * crowd.grain, end = adder->parts * crowd.grain;
+    int error = 0;
+
+    for (size_t i = 0; i < adder->pointers && error == 0; i++)
+        error = umbra_worker_put(worker, &crowd.grain); /* no adder */
+    if (error == 0)
+        error = umbra_worker_range(worker, 0, cut, crowd.grain);
+    return error ? error : umbra_worker_range(worker, cut, end, crowd.grain);
+}
+
+static int is_in_the_crowd(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    struct adder *adder = value.pointer;
+    int error;
+
+    (void)arg;
+    if (adder < crowd.adder || adder >= crowd.adder + ADDERS)
+        return waits_for_the_crowd();
+    error = adds_to_the_crowd(worker, adder);
+    return error || !crowd.adders_wait ? error : waits_for_the_crowd();
+}
+
+/* So many of what is left, at random. */
+static size_t some_of(size_t *left, uint64_t *random)
+{
+    size_t some = random_next(random) % (*left + 1);
+
+    *left -= some;
+    return some;
+}
+
+/* A crowd for so many workers. How many of it the source queues itself, as a range. */
+static size_t new_crowd(size_t workers, uint64_t *random)
+{
+    size_t left = workers, range;
+
+    crowd = (struct crowd){.grain = 1 + random_next(random) % 3,
+                           .adders_wait = workers > ADDERS && random_next(random) & 1,
+                           .naps = random_next(random) & 1};
+    if (crowd.adders_wait)
+        left -= ADDERS;
+    for (int i = 0; i < ADDERS; i++) {
+        struct adder *adder = &crowd.adder[i];
+
+        adder->parts = some_of(&left, random);
+        adder->first_piece = random_next(random) % (adder->parts + 1);
+        adder->pointers = some_of(&left, random);
+    }
+    range = some_of(&left, random);
+    crowd.wanted = (unsigned)(workers - left);
+    return range;
+}
+
+/* Whether the crowd came together. */
+static bool meet(struct umbra_dispatch *dispatch, uint64_t *random)
+{
+    unsigned workers = umbra_dispatch_workers(dispatch);
+    size_t range = new_crowd(workers, random);
+    int error;
+
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, range, 1), 0);
+    for (int i = 0; i < ADDERS; i++)
+        cr_expect_eq(umbra_dispatch_put(dispatch, &crowd.adder[i], UMBRA_ANY_NODE), 0);
+    error = umbra_dispatch_end(dispatch);
+    cr_expect_eq(error, 0, "%u of %u, %u workers", crowd.begun, crowd.wanted, workers);
+    return error == 0;
+}
+
+static void *crowds(void *arg)
+{
+    uint64_t random = (uintptr_t)arg;
+    bool met = true;
+
+    while (met && umbra_now_ns() < end_ns) {
+        struct umbra_dispatch_options options = {.fn = is_in_the_crowd};
+        struct umbra_dispatch *dispatch = NULL;
+
+        options.workers = 2 + (unsigned)(random_next(&random) % (CROWD - 1));
+        met = umbra_dispatch_create(NULL, &options, &dispatch) == 0;
+        cr_expect(met);
+        for (int i = 0; i < 20 && met; i++)
+            met = meet(dispatch, &random);
+        umbra_dispatch_destroy(dispatch);
+    }
+    return NULL;
+}
+
+Test(tasks, crowds_on_one_core)
+{
+    run(1, UMBRA_WAIT_TWO_PHASE, crowds);
+}
+
+Test(tasks, crowds_on_two_cores)
+{
+    run(2, UMBRA_WAIT_TWO_PHASE, crowds);
+}
+
+Test(tasks, crowds_on_cores_that_park_at_once)
+{
+    run(2, UMBRA_WAIT_PARK, crowds);
 }
