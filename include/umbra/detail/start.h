@@ -382,8 +382,8 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     first = runtime->waiting++ == 0;
     if (first) {
         runtime->verdict = UM_VERDICT_NONE;
-        if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
-            pthread_cond_broadcast(&runtime->changed);
+        if (um_quiet_leave(&runtime->activity))
+            um_runtime_judge_locked(runtime); /* nobody else waits for it yet */
     }
     while (runtime->verdict == UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
