@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Trees of tasks of random shape, joined in random orders, that block, yield and nap now and then,
- * steps of a dispatcher with values that add values, and values that wait for each other. The seed is printed; give it back in
- * UMBRA_SEED. UMBRA_STRESS_MS sets the length of each test (default 1000). What is lost shows as a
- * test that does not end, or as a deadlock.
+ * steps of a dispatcher with values that add values, and values that wait for each other. The seed is
+ * printed; give it back in UMBRA_SEED. UMBRA_STRESS_MS sets the length of each test (default 1000).
+ * What is lost shows as a test that does not end, or as a deadlock.
  */
 #define _GNU_SOURCE
 #include "random_run.h"
@@ -195,6 +195,8 @@ static struct crowd {
     _Atomic unsigned begun;
 } crowd;
 
+static struct adder member; /* none: of the crowd, as a part of a range is */
+
 static int waits_for_the_crowd(void)
 {
     uint64_t late = umbra_deadline(20 * UINT64_C(1000000000));
@@ -217,7 +219,7 @@ static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *ad
     int error = 0;
 
     for (size_t i = 0; i < adder->pointers && error == 0; i++)
-        error = umbra_worker_put(worker, &crowd.grain); /* no adder */
+        error = umbra_worker_put(worker, &member);
     if (error == 0)
         error = umbra_worker_range(worker, 0, cut, crowd.grain);
     return error ? error : umbra_worker_range(worker, cut, end, crowd.grain);
@@ -229,7 +231,7 @@ static int is_in_the_crowd(struct umbra_worker *worker, struct umbra_value value
     int error;
 
     (void)arg;
-    if (adder < crowd.adder || adder >= crowd.adder + ADDERS)
+    if (!adder || adder == &member)
         return waits_for_the_crowd();
     error = adds_to_the_crowd(worker, adder);
     return error || !crowd.adders_wait ? error : waits_for_the_crowd();
