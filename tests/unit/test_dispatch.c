@@ -339,7 +339,8 @@ static void *ranges_for_the_hungry(void *arg)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     for (int values = 0; values < 8; values++) {
         umbra_dispatch_begin(dispatch);
-        cr_expect_eq(requests(dispatch), 5);
+        while (requests(dispatch) < 5) /* who rests when the step ends has yet to ask */
+            umbra_yield();
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, (size_t)values, 1), 0);
         cr_expect_eq(requests(dispatch), values < 5 ? 5 - values : 0, "%d values", values);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
