@@ -57,6 +57,9 @@ static struct variant {
     {.way.name = "umbra-dispatch",
      .spread = spread_dispatch,
      .way.about = "H-Dispatch: workers pull blocks"},
+    {.way.name = "umbra-dispatch-ahead",
+     .spread = spread_dispatch_ahead,
+     .way.about = "H-Dispatch: workers do not wait for the end of a step"},
     {.way.name = "umbra-scatter-gather",
      .spread = spread_scatter_gather,
      .way.about = "ports: a message and a task a block"},
@@ -73,6 +76,9 @@ static struct variant {
     {.way.name = "openmp-tasks",
      .spread = spread_openmp_tasks,
      .way.about = "OpenMP, a task a block"},
+    {.way.name = "openmp-depend",
+     .spread = spread_openmp_depend,
+     .way.about = "OpenMP, tasks that wait for their neighbours"},
 #endif
 #ifdef HEAT_TBB
     {.way.name = "tbb", .spread = spread_tbb, .way.about = "oneTBB, blocks where they were before"},

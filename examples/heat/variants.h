@@ -44,6 +44,7 @@ typedef int spread_fn(struct body *body, struct setting *setting);
 spread_fn spread_serial; /* one processor, the whole body at a time */
 
 spread_fn spread_dispatch;       /* a dispatcher's workers pull blocks */
+spread_fn spread_dispatch_ahead; /* the same, of a next step when those next to them have done this one */
 spread_fn spread_scatter_gather; /* ports: a message and a task a block and step */
 
 /* OpenMP: blocks are the iterations of a loop, or tasks. */
@@ -51,6 +52,7 @@ spread_fn spread_openmp_static;
 spread_fn spread_openmp_dynamic; /* one block at a time */
 spread_fn spread_openmp_guided;
 spread_fn spread_openmp_tasks;
+spread_fn spread_openmp_depend; /* tasks that wait for those next to them */
 
 spread_fn spread_tbb; /* oneTBB: a loop that remembers who had which blocks */
 
