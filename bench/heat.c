@@ -4,8 +4,11 @@
  * sizes and shapes. The limit is the best way for one processor to do it, as a whole or block by
  * block. Every runtime is a process of its own that is stopped between its turns; its rows share it.
  *
- *   umbra-dispatch, -scatter-gather    also on one core
- *   openmp-*                           schedule(static); -dynamic, one task at a time; -guided; -tasks
+ *   umbra-dispatch                     also on one core
+ *   umbra-dispatch-ahead               without an end of each step
+ *   umbra-scatter-gather               on ports
+ *   openmp-*                           schedule(static); -dynamic, a task at a time; -guided; -tasks;
+ *                                      -depend, tasks without an end of each step
  *   tbb                                a loop with an affinity partitioner
  *   mpi                                two ranks, each with its half
  *   *-resident                         bytes that a run makes resident
@@ -62,21 +65,26 @@ static const struct contender {
 } contenders[] = {
     {"umbra-dispatch", HERE, WAY_DISPATCH, 2},
     {"umbra-dispatch", HERE, WAY_DISPATCH, 1},
+    {"umbra-dispatch-ahead", HERE, WAY_DISPATCH_AHEAD, 2},
     {"umbra-scatter-gather", HERE, WAY_SCATTER_GATHER, 2},
     {"openmp-gomp", GOMP, WAY_STATIC, 2},
     {"openmp-gomp-dynamic", GOMP, WAY_DYNAMIC, 2},
     {"openmp-gomp-guided", GOMP, WAY_GUIDED, 2},
     {"openmp-gomp-tasks", GOMP, WAY_TASKS, 2},
+    {"openmp-gomp-depend", GOMP, WAY_DEPEND, 2},
     {"openmp-llvm", LLVM, WAY_STATIC, 2},
     {"openmp-llvm-dynamic", LLVM, WAY_DYNAMIC, 2},
     {"openmp-llvm-guided", LLVM, WAY_GUIDED, 2},
     {"openmp-llvm-tasks", LLVM, WAY_TASKS, 2},
+    {"openmp-llvm-depend", LLVM, WAY_DEPEND, 2},
     {"tbb", TBB, WAY_TBB, 2},
 };
 
 #define CONTENDERS (sizeof(contenders) / sizeof(contenders[0]))
 
-static struct bench_row *dispatch_rows[SHAPES];          /* on both cores */
+enum { BY_STEP, AHEAD, DISPATCHES };
+
+static struct bench_row *dispatch_rows[DISPATCHES][SHAPES]; /* on both cores */
 static struct bench_row *other_rows[SHAPES][CONTENDERS]; /* which none of ours is */
 static struct bench_row *mpi_row;
 static char argument[ARGUMENT_BYTES], tasks_argument[ARGUMENT_BYTES];
@@ -163,7 +171,9 @@ static void add_shape(struct bench *bench, struct bench_row *serial, size_t shap
         row->limit = serial;
         state_task(row, &heat);
         if (contender->way == WAY_DISPATCH && contender->cores == 2)
-            dispatch_rows[shape] = row;
+            dispatch_rows[BY_STEP][shape] = row;
+        else if (contender->way == WAY_DISPATCH_AHEAD)
+            dispatch_rows[AHEAD][shape] = row;
         else if (contender->runtime != HERE)
             other_rows[shape][c] = row;
     }
@@ -248,22 +258,25 @@ static const struct bench_row *best(struct bench_row *const *rows, size_t count)
 
 static void remark(const struct bench *bench, FILE *out)
 {
-    const struct bench_row *dispatch = best(dispatch_rows, SHAPES);
-
     (void)bench;
-    for (size_t shape = 0; shape < SHAPES; shape++) {
-        const struct bench_row *row = dispatch_rows[shape];
-        const struct bench_row *other = best(other_rows[shape], CONTENDERS);
+    for (int how = BY_STEP; how < DISPATCHES; how++)
+        for (size_t shape = 0; shape < SHAPES; shape++) {
+            const struct bench_row *row = dispatch_rows[how][shape];
+            const struct bench_row *other = best(other_rows[shape], CONTENDERS);
 
-        if (row->runs && other)
-            fprintf(out, "%8.2f times the time of %s: umbra-dispatch, tasks of %s\n",
-                    bench_quotient(row, other).median, other->name,
+            if (row->runs && other)
+                fprintf(out, "%8.2f times the time of %s: %s, tasks of %s\n",
+                        bench_quotient(row, other).median, other->name, row->name,
+                        json_string_value(json_object_get(row->params, "task")));
+        }
+    for (int how = BY_STEP; how < DISPATCHES; how++) {
+        const struct bench_row *row = best(dispatch_rows[how], SHAPES);
+
+        if (row && mpi_row->runs)
+            fprintf(out, "%8.2f times the time of mpi: %s at its best, tasks of %s\n",
+                    bench_quotient(row, mpi_row).median, row->name,
                     json_string_value(json_object_get(row->params, "task")));
     }
-    if (dispatch && mpi_row->runs)
-        fprintf(out, "%8.2f times the time of mpi: umbra-dispatch at its best, tasks of %s\n",
-                bench_quotient(dispatch, mpi_row).median,
-                json_string_value(json_object_get(dispatch->params, "task")));
 }
 
 static const struct bench_kernel kernel = {

@@ -9,11 +9,13 @@
 enum heat_way {
     WAY_SERIAL, /* block by block; with a block as large as the body: as a whole */
     WAY_DISPATCH,
+    WAY_DISPATCH_AHEAD,
     WAY_SCATTER_GATHER,
-    WAY_STATIC, /* OpenMP, as the next three */
+    WAY_STATIC, /* OpenMP, as the next four */
     WAY_DYNAMIC,
     WAY_GUIDED,
     WAY_TASKS,
+    WAY_DEPEND,
     WAY_TBB,
     WAY_MPI,
 };

@@ -26,6 +26,7 @@ static int spread_blocks(struct body *body, struct setting *how)
 static spread_fn *const ways[] = {
     [WAY_SERIAL] = spread_blocks,
     [WAY_DISPATCH] = spread_dispatch,
+    [WAY_DISPATCH_AHEAD] = spread_dispatch_ahead,
     [WAY_SCATTER_GATHER] = spread_scatter_gather,
 };
 

@@ -14,6 +14,7 @@ static spread_fn *const ways[] = {
     [WAY_DYNAMIC] = spread_openmp_dynamic,
     [WAY_GUIDED] = spread_openmp_guided,
     [WAY_TASKS] = spread_openmp_tasks,
+    [WAY_DEPEND] = spread_openmp_depend,
 };
 
 static void batch(struct child_channel *channel)

@@ -3,17 +3,22 @@
 from . import charts
 from .parts import numbers, ranking, section
 
+LONG_DOTS = (0, (6, 1, 1, 1, 1, 1))
+
 STYLES = {
     "umbra-dispatch": ("umbra", "-"),
+    "umbra-dispatch-ahead": ("umbra", "--"),
     "umbra-scatter-gather": ("umbra2", "--"),
     "openmp-gomp": ("openmp", "-"),
     "openmp-gomp-dynamic": ("openmp", "--"),
     "openmp-gomp-guided": ("openmp", ":"),
     "openmp-gomp-tasks": ("openmp", "-."),
+    "openmp-gomp-depend": ("openmp", LONG_DOTS),
     "openmp-llvm": ("openmp2", "-"),
     "openmp-llvm-dynamic": ("openmp2", "--"),
     "openmp-llvm-guided": ("openmp2", ":"),
     "openmp-llvm-tasks": ("openmp2", "-."),
+    "openmp-llvm-depend": ("openmp2", LONG_DOTS),
     "tbb": ("peer", "-"),
 }
 
