@@ -137,7 +137,7 @@ def lines(
     for name, points, colour, style in series:
         axes.plot(
             *zip(*points),
-            style,
+            linestyle=style,
             marker="o" if len(points) > 2 else "",
             markersize=3.5,
             linewidth=1.8,
@@ -191,7 +191,7 @@ def panels(panels, about, x_label, y_label, level):
         for name, points, colour, style in series:
             axes.plot(
                 *zip(*points),
-                style,
+                linestyle=style,
                 marker="o",
                 markersize=2.2,
                 linewidth=1.4,
