@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <umbra/topology.h>
 
@@ -79,14 +78,6 @@ static inline double median(double *values, size_t count)
 {
     qsort(values, count, sizeof(*values), compare);
     return values[count / 2];
-}
-
-/* Whether the machine has so much memory: it may be given that is not there, and missed later. */
-static inline bool memory_suffices(double bytes)
-{
-    double pages = (double)sysconf(_SC_PHYS_PAGES), page_bytes = (double)sysconf(_SC_PAGESIZE);
-
-    return pages <= 0 || bytes <= pages * page_bytes;
 }
 
 /* At the end: the exit status, or 1 if what was printed has not all been written, which is said. */

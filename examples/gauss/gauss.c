@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #define PROGRAM "gauss"
+#include "../memory.h"
 #include "../output.h"
 #include "../program.h"
 #include "rows.h"

@@ -4,13 +4,12 @@
 #include "body.h"
 
 #include "../huge_pages.h"
+#include "../memory.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LINE 8 /* doubles in a cache line */
 #define PI 3.14159265358979323846
@@ -31,16 +30,6 @@ size_t body_bytes(const struct body *body)
     return 2 * sizeof(double) * array_doubles(body);
 }
 
-/* Whether the machine has so much memory: it may be given that is not there, and missed later. */
-static bool memory_suffices(const struct body *body)
-{
-    double pages = (double)sysconf(_SC_PHYS_PAGES), page_bytes = (double)sysconf(_SC_PAGESIZE);
-
-    return 2.0 * sizeof(double) * (double)body->row * ((double)body->nodes[Y] + 2) *
-               ((double)body->nodes[Z] + 2) <=
-           pages * page_bytes;
-}
-
 /* The first node of each row inside begins a cache line. */
 int body_create_part(struct body *body, const size_t nodes[3], size_t first, size_t end)
 {
@@ -53,7 +42,8 @@ int body_create_part(struct body *body, const size_t nodes[3], size_t first, siz
     body->row = LINE + whole_lines(nodes[X] + 1);
     body->plane = body->row * (nodes[Y] + 2);
     inside = LINE + body->row + body->plane;
-    if (memory_suffices(body))
+    if (memory_suffices(2.0 * sizeof(double) * (double)body->row * ((double)nodes[Y] + 2) *
+                        ((double)body->nodes[Z] + 2)))
         body->memory = huge_pages_alloc(body_bytes(body));
     if (!body->memory)
         return -ENOMEM;

@@ -17,6 +17,7 @@
  * body's.
  */
 #define _GNU_SOURCE
+#include "../memory.h"
 #include "adaptive.h"
 #define PROGRAM "heat-adaptive"
 #include "arguments.h"

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSL-1.0
+# confined.sh BYTES MESSAGE PROGRAM ARGUMENT...
+# In a control group that allows so many bytes, the program must say this one line and fail, not be
+# killed. Skipped where no such group can be made.
+set -eu
+bytes=$1 message=$2
+shift 2
+line=$(grep -E '^[0-9]+:memory:' /proc/self/cgroup || grep -E '^0::' /proc/self/cgroup) || exit 77
+case $line in
+0::*) file=memory.max mount=/sys/fs/cgroup ;;
+*) file=memory.limit_in_bytes mount=/sys/fs/cgroup/memory ;;
+esac
+group=$mount${line#*:*:}/umbra-$$
+mkdir "$group" 2>/dev/null || exit 77
+trap 'rmdir "$group"' EXIT
+echo "$bytes" >"$group/$file" || exit 77
+status=0
+said=$(sh -c 'echo $$ >"$0" && exec "$@"' "$group/cgroup.procs" "$@" 2>&1) || status=$?
+echo "status $status: $said"
+[ "$status" -eq 1 ]
+[ "$said" = "$message" ]
