@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The workers of a dispatcher and their queues. Private; included by dispatch.h.
+ * The workers of a dispatcher. Private; included by dispatch.h.
  */
 #ifndef UMBRA_DETAIL_WORKERS_H
 #define UMBRA_DETAIL_WORKERS_H
@@ -11,39 +11,13 @@
 #include <string.h>
 
 #include <umbra/detail/parts.h>
+#include <umbra/detail/stock_protocol.h>
 #include <umbra/dispatch.h>
 
-#define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
-#define UM_STEAL_MOST 16     /* items taken at once from another's queue */
-#define UM_TAKEN_NS 20000    /* what should be taken at once: far longer than the taking */
-#define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
-#define UM_TURN_NS 1000000   /* processing between two rests: less than a time slice */
-#define UM_REST_NS 20000     /* a rest that was longer: somebody did have the processor */
-#define UM_SHARED_TURNS 100  /* so long nobody had it: nobody wants it */
-
-/* What is queued: a pointer, or a range and the size of its parts; 0: as whoever takes it likes. */
-struct um_item {
-    void *pointer;
-    size_t begin;
-    size_t end;
-    size_t grain;
-};
-
-/* Something taken from a queue. */
-struct um_taken {
-    struct umbra_value value;
-    bool as_liked; /* of a range without a grain, and as long as was asked for */
-};
-
-/* A queue. Its worker takes the newest, others the oldest. */
-struct um_stock {
-    um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
-    um_atomic_u32 some; /* whether there is any; changed under the lock, anybody looks */
-    struct um_item *items; /* a ring */
-    size_t room;           /* in it; a power of two */
-    size_t first;          /* the oldest, counted on and on */
-    size_t end;            /* after the newest */
-};
+#define UM_TAKEN_NS 20000   /* what should be taken at once: far longer than the taking */
+#define UM_TURN_NS 1000000  /* processing between two rests: less than a time slice */
+#define UM_REST_NS 20000    /* a rest that was longer: somebody did have the processor */
+#define UM_SHARED_TURNS 100 /* so long nobody had it: nobody wants it */
 
 struct umbra_worker {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
@@ -90,132 +64,7 @@ struct umbra_dispatch {
     void *arg;
 };
 
-/* ---- queues ---- */
-
-UM_INLINE void um_stock_lock(struct um_stock *stock)
-{
-    /* acquire: the queue; pairs with um_stock_unlock() */
-    while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
-        for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
-            um_arch_pause();
-        if (um_atomic_load(&stock->lock, relaxed) != 0) /* a hint */
-            sched_yield();
-    }
-}
-
-UM_INLINE void um_stock_unlock(struct um_stock *stock)
-{
-    um_atomic_store(&stock->lock, 0, release); /* pairs with um_stock_lock() */
-}
-
-UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
-{
-    return &stock->items[at & (stock->room - 1)];
-}
-
-/* Under the lock. */
-UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
-{
-    size_t room = stock->room ? 2 * stock->room : UM_STOCK_FIRST;
-    struct um_item *items = malloc(room * sizeof(*items));
-
-    if (!items)
-        return -ENOMEM;
-    for (size_t at = stock->first; at != stock->end; at++)
-        items[at & (room - 1)] = *um_stock_at(stock, at);
-    free(stock->items);
-    stock->items = items;
-    stock->room = room;
-    return 0;
-}
-
-/* 0 or -ENOMEM. */
-UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
-{
-    int error = 0;
-
-    um_stock_lock(stock);
-    if (stock->end - stock->first == stock->room)
-        error = um_stock_grow(stock);
-    if (error == 0) {
-        *um_stock_at(stock, stock->end++) = *item;
-        if (um_atomic_load(&stock->some, relaxed) == 0) /* under the lock */
-            um_atomic_store(&stock->some, 1, seq_cst);  /* V1 */
-    }
-    um_stock_unlock(stock);
-    return error;
-}
-
-/*
- * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
- * indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at most, since
- * those that follow may take longer, and what is processed nobody else can take.
- */
-UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
-{
-    size_t left = item->end - item->begin;
-    size_t quarter = left / 4 + (left % 4 != 0);
-    size_t most = item->grain ? item->grain : part < quarter ? part : quarter;
-
-    taken->value.pointer = item->pointer;
-    taken->value.begin = item->begin;
-    taken->as_liked = item->grain == 0 && most == part;
-    item->begin += left < most ? left : most;
-    taken->value.end = item->begin;
-    return item->begin == item->end;
-}
-
-/* Under the lock: an item was taken. */
-UM_INLINE void um_stock_settle(struct um_stock *stock)
-{
-    if (stock->first == stock->end)
-        um_atomic_store(&stock->some, 0, relaxed); /* who finds it wrong by a moment looks again */
-}
-
-/* The newest, or a part of it. Whether there was one. */
-UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
-{
-    bool any;
-
-    if (um_atomic_load(&stock->some, relaxed) == 0) /* what it has put itself it sees */
-        return false;
-    um_stock_lock(stock);
-    any = stock->first != stock->end;
-    if (any && um_item_take(um_stock_at(stock, stock->end - 1), part, taken)) {
-        stock->end--;
-        um_stock_settle(stock);
-    }
-    um_stock_unlock(stock);
-    return any;
-}
-
-/* Takes half: of the items, the oldest, or of the only one's range. How many items. */
-UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
-{
-    unsigned count = 0;
-    size_t there;
-
-    um_stock_lock(stock);
-    there = stock->end - stock->first;
-    if (there == 1) {
-        struct um_item *only = um_stock_at(stock, stock->first);
-        size_t grain = only->grain ? only->grain : 1;
-        size_t parts = only->pointer ? 1 : (only->end - only->begin - 1) / grain + 1;
-
-        items[count++] = *only;
-        if (parts > 1)
-            only->end = items[0].begin = only->begin + parts / 2 * grain;
-        else
-            stock->first++;
-    }
-    while (there > 1 && count < UM_STEAL_MOST && count < (there + 1) / 2) {
-        items[count++] = *um_stock_at(stock, stock->first);
-        stock->first++;
-    }
-    um_stock_settle(stock);
-    um_stock_unlock(stock);
-    return count;
-}
+/* ---- the step ---- */
 
 /* Whether nothing is queued: R2, and for the judge. */
 UM_LINKONCE bool um_dispatch_empty(void *context)
@@ -227,8 +76,6 @@ UM_LINKONCE bool um_dispatch_empty(void *context)
             return false;
     return true;
 }
-
-/* ---- the step ---- */
 
 /* A source opens that begins a step. */
 UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
