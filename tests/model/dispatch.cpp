@@ -80,7 +80,6 @@ template <class P> struct house : world, receiver {
     void put(int worker, int value)
     {
         queue &q = stock[worker];
-        int picked;
         int count;
 
         q.lock.lock($);
@@ -90,7 +89,14 @@ template <class P> struct house : world, receiver {
         if (um_atomic_load(&q.some, relaxed) == 0)
             um_atomic_store(&q.some, 1, seq_cst);
         q.lock.unlock($);
-        picked = P::um_step_answer(&step, WORKERS);
+        answer();
+    }
+
+    /* As um_dispatch_answer(). */
+    void answer()
+    {
+        int picked = P::um_step_answer(&step, WORKERS);
+
         if (picked >= 0)
             core[picked].poke();
     }
@@ -200,8 +206,11 @@ template <class P> struct house : world, receiver {
                     rest();
                 continue;
             }
-            if (!P::um_step_ask(&step, (unsigned)self, empty, this))
+            if (!P::um_step_ask(&step, (unsigned)self, empty, this)) {
+                if (!P::um_step_unask(&step, (unsigned)self))
+                    answer();
                 continue;
+            }
             if (!P::um_step_leave(&step) || !judge(self))
                 wait(self);
             enter(self);

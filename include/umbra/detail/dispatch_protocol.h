@@ -11,6 +11,10 @@
  *   R1  its bit in asking         seq_cst          V1  the value, and that there is one   seq_cst
  *   R2  look at every queue       seq_cst          V2  look at asking                     seq_cst
  *   R3  nothing: no more active, wait              V3  clear a bit; wake that worker
+ *   R4  something: take the bit back; if it is gone already, V2 and V3 in the place of who cleared it
+ *
+ * R4: who cleared it meant that somebody looks who would not have looked otherwise. The worker would
+ * have; it may take what another was woken for already, and then nobody would look for this value.
  *
  * A step is over when all sources are complete, nothing is queued, and every worker has an unanswered
  * request. Active are the open sources and the workers that have not asked; only they queue values,
@@ -76,21 +80,19 @@ UM_INLINE bool um_step_leave(struct um_step *step)
     return um_quiet_leave(&step->activity);
 }
 
-/* A worker that has found nothing: R1, R2. Whether it should leave and wait. */
+/* A worker that has found nothing: R1, R2. Whether it should leave and wait; if not, it unasks. */
 UM_INLINE bool um_step_ask(struct um_step *step, unsigned worker, um_step_empty *empty,
                            void *context)
 {
     um_idle_announce(step->asking, worker);
-    if (um_step_stopped(step) || empty(context))
-        return true;
-    um_idle_clear(step->asking, worker);
-    return false;
+    return um_step_stopped(step) || empty(context);
 }
 
-/* A worker that was woken, and is active again, takes its request back, if nobody answered it. */
-UM_INLINE void um_step_unask(struct um_step *step, unsigned worker)
+/* A worker that has found something, or was woken and is active again, takes its request back. Whether
+ * nobody had answered it; if somebody had, and it did not wait, it answers another one: R4. */
+UM_INLINE bool um_step_unask(struct um_step *step, unsigned worker)
 {
-    um_idle_clear(step->asking, worker);
+    return um_idle_clear(step->asking, worker);
 }
 
 /* Whoever has queued a value: V2, V3. The worker to wake, or -1. */

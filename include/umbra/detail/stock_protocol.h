@@ -15,7 +15,8 @@
  *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its hands
  *     then was in no queue; what it queues of that it answers for, too.
  *   - So for each item that was queued while somebody was hungry, one more looks for values. It may find
- *     another item first, but then another looks for that one.
+ *     another item first, but then another looks for that one. (One that was looking anyway, and was
+ *     answered before it took its request back, is none more: it answers another, R4.)
  *   - Who takes an item from its own queue takes as many as it was answered for, one. A thief leaves the
  *     other parts of a range, for which nobody was answered: if it queues them it answers for them; if
  *     they are still where they were, it answers one request more, um_worker_steal().

@@ -304,8 +304,11 @@ UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
 
-    if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch))
+    if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch)) {
+        if (!um_step_unask(&dispatch->step, worker->index))
+            um_dispatch_answer(dispatch); /* R4 */
         return;
+    }
     if (!um_step_leave(&dispatch->step) || !um_dispatch_judge(dispatch, worker))
         um_worker_wait(worker);
     um_step_enter(&dispatch->step);
