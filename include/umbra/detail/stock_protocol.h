@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; included by
- * workers.h.
+ * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; read by the
+ * model checker as it stands, with the functions of workers.h that use it. Included by workers.h.
  *
  *     first                     end       a ring under a lock; `some`: first != end, for a look without
  *       v                        v        the lock, which may be wrong by a moment

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The workers of a dispatcher. Private; included by dispatch.h.
+ * The workers of a dispatcher. Private; included by dispatch.h. The model checker reads the functions
+ * that queue, steal and answer as they stand (tests/model/stock.cpp).
  */
 #ifndef UMBRA_DETAIL_WORKERS_H
 #define UMBRA_DETAIL_WORKERS_H

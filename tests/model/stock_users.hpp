@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Stands in for the parts of workers.h that are not under check, beside the text of those that are.
+ * Included inside the struct of each variant, so it has no guard and includes nothing.
+ */
+
+struct umbra_event {
+    um_atomic_u32 set;
+};
+
+static void umbra_event_signal(struct umbra_event *event)
+{
+    if (um_atomic_exchange(&event->set, 1, release) == 0)
+        um_os_futex_wake(&event->set);
+}
+
+static int umbra_event_wait(struct umbra_event *event)
+{
+    while (um_atomic_exchange(&event->set, 0, acquire) == 0)
+        um_os_futex_wait(&event->set, 0, UMBRA_NEVER);
+    return 0;
+}
+
+struct umbra_worker {
+    struct um_stock stock;
+    struct umbra_event woken;
+    struct umbra_dispatch *dispatch;
+    struct umbra_worker *others[UM_MODEL_WORKERS];
+    unsigned index;
+    size_t part;
+    struct um_item left[UM_STEAL_MOST];
+    unsigned left_count;
+};
+
+struct umbra_dispatch {
+    struct um_step step;
+    pthread_mutex_t lock;
+    bool running;
+    struct umbra_event over;
+    int (*begin_step)(struct umbra_dispatch *, size_t, void *);
+    void *step_arg;
+    size_t step_number;
+    struct umbra_worker worker[UM_MODEL_WORKERS];
+    unsigned workers;
+};
+
+/* Memory for a ring: there is some so often. */
+static struct um_item *malloc(size_t bytes)
+{
+    return um_model_memory-- > 0 ? new struct um_item[bytes / sizeof(struct um_item)] : NULL;
+}
+
+static void free(struct um_item *items)
+{
+    delete[] items;
+}
+
+/* As um_worker_wait() but for the processor. */
+static void um_worker_wait(struct umbra_worker *worker)
+{
+    umbra_event_wait(&worker->woken);
+}
