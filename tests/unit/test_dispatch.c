@@ -708,10 +708,12 @@ Test(dispatch, slow_indices_are_given_one_by_one)
 
 /* ---- cores that stay awake ---- */
 
-/* Cycles for which the core would stay awake after a step in which its worker worked for so long. */
+/* Cycles for which the core would stay awake after a step in which its worker worked for so long,
+ * whatever happened to it before. */
 static uint64_t awake_after(struct umbra_dispatch *dispatch, size_t slow_values)
 {
     um_core_self->waiter.awake_cycles = um_core_self->waiter.robbed = 0;
+    dispatch->worker[0].shares_cpu = 0; /* it waits, on this core */
     umbra_dispatch_begin(dispatch);
     cr_assert_eq(umbra_dispatch_range(dispatch, 0, slow_values, 1), 0);
     cr_assert_eq(umbra_dispatch_end(dispatch), 0);
