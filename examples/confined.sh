@@ -14,6 +14,7 @@ esac
 group=$mount${line#*:*:}/umbra-$$
 mkdir "$group" 2>/dev/null || exit 77
 trap 'rmdir "$group"' EXIT
+trap 'exit 1' HUP INT TERM # some shells do not come to EXIT by themselves then
 echo "$bytes" >"$group/$file" || exit 77
 status=0
 said=$(sh -c 'echo $$ >"$0" && exec "$@"' "$group/cgroup.procs" "$@" 2>&1) || status=$?
