@@ -66,6 +66,7 @@ static inline double memory_of_groups(void)
     return least;
 }
 
+/* Of all that the machine and the groups have: what others use of it is not looked at. */
 static inline bool memory_suffices(double bytes)
 {
     double pages = (double)sysconf(_SC_PHYS_PAGES), page_bytes = (double)sysconf(_SC_PAGESIZE);

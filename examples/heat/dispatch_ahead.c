@@ -6,8 +6,9 @@
  *
  * Blocks that follow one another are a group. A group may begin a step when it and all groups that may
  * be next to it have done the one before, which is also when nobody reads any more what it overwrites:
- * those up to a layer of blocks before and behind. Two such groups are never more than one step apart,
- * so that two counts of what is missing will do, for its odd steps and for the others.
+ * those up to a layer of blocks before and behind, or, in one layer, a row. Two such groups are never
+ * more than one step apart, so that two counts of what is missing will do, for its odd steps and for
+ * the others.
  */
 #include "dispatch.h"
 
@@ -16,7 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define GROUPS 16     /* at least, of enough blocks: so that some may be ahead of others */
+#define GROUPS 16     /* about, of enough blocks: so that some may be ahead of others */
 #define GROUP_PARTS 4 /* what is left of a group when others have nothing, they can share */
 
 struct group {
@@ -33,7 +34,7 @@ struct job {
     size_t groups;
     size_t reach; /* groups before and behind one that may be next to it */
     struct group *group;
-    atomic_size_t done; /* groups and steps */
+    alignas(UMBRA_CACHE_LINE) atomic_size_t done; /* groups and steps */
 };
 
 static size_t first_block(const struct job *job, size_t group)
@@ -49,6 +50,14 @@ static size_t first_near(const struct job *job, size_t group)
 static size_t end_near(const struct job *job, size_t group)
 {
     return group + job->reach < job->groups ? group + job->reach + 1 : job->groups;
+}
+
+/* How far apart in number two blocks can be that are next to each other. */
+static size_t farthest_next(const struct blocks *blocks)
+{
+    if (blocks->count[Z] > 1)
+        return blocks->count[X] * blocks->count[Y];
+    return blocks->count[Y] > 1 ? blocks->count[X] : 1;
 }
 
 /* Nobody counts down what is set here before the group has begun that step: relaxed. */
@@ -122,15 +131,13 @@ static int begin(struct umbra_dispatch *dispatch, size_t step, void *arg)
 int spread_dispatch_ahead(struct body *body, struct setting *setting)
 {
     struct job job = {.body = body, .setting = setting, .blocks = blocks_of(body, setting->edge)};
-    size_t layer = job.blocks.count[X] * job.blocks.count[Y];
+    size_t farthest = farthest_next(&job.blocks);
     int error;
 
     job.length = (job.blocks.all + GROUPS - 1) / GROUPS;
-    if (job.length > layer)
-        job.length = layer;
     job.part = (job.length + GROUP_PARTS - 1) / GROUP_PARTS;
     job.groups = (job.blocks.all + job.length - 1) / job.length;
-    job.reach = (layer + job.length - 1) / job.length;
+    job.reach = (farthest + job.length - 1) / job.length;
     job.group = aligned_alloc(UMBRA_CACHE_LINE, job.groups * sizeof(*job.group));
     if (!job.group)
         return -ENOMEM;
