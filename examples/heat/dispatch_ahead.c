@@ -2,7 +2,8 @@
 /*
  * H-Dispatch without an end of each step: who has done some blocks queues those that nothing is missing
  * for any more, which are of the next step while others are still in this one. So nobody waits for a
- * worker that was held up, unless what it has is next to everything that is left.
+ * worker that was held up, unless what it has is next to everything that is left. In return blocks wander
+ * from worker to worker, which is slow where cores share no cache.
  *
  * Blocks that follow one another are a group. A group may begin a step when it and all groups that may
  * be next to it have done the one before, which is also when nobody reads any more what it overwrites:
