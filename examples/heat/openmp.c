@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* One parallel region for all steps; the end of a step's loop is its barrier. */
+/* One parallel region for all steps; the end of a step's loop, or a taskwait, is its barrier, but for
+ * tasks that wait for those next to them. */
 #include "variants.h"
 
 #include <errno.h>

@@ -342,14 +342,14 @@ struct range_of_some : house<P, Workers, Hungry> {
     }
 };
 
-/* A value that queues others, pointers, as many as there are workers, which wait for each other. */
-template <class P, unsigned Workers, unsigned Hungry>
+/* A value that queues others, pointers, as many as there are workers, which wait for each other, or not. */
+template <class P, unsigned Workers, unsigned Hungry, bool Waits = true>
 struct pointers_of_one : house<P, Workers, Hungry> {
     void source()
     {
         this->give(&this->pointer[0], false);
         for (int i = 1; i < POINTERS; i++) {
-            this->give(&this->pointer[i], true);
+            this->give(&this->pointer[i], Waits);
             this->pointer[0].adds[i - 1] = &this->pointer[i];
         }
         this->put(&this->pointer[0], 0);
@@ -358,16 +358,11 @@ struct pointers_of_one : house<P, Workers, Hungry> {
 
 /* The same, of which none waits, and there is no memory for who steals more than one. */
 template <class P, unsigned Workers, unsigned Hungry>
-struct without_memory : house<P, Workers, Hungry> {
+struct without_memory : pointers_of_one<P, Workers, Hungry, false> {
     void source()
     {
-        this->give(&this->pointer[0], false);
-        for (int i = 1; i < POINTERS; i++) {
-            this->give(&this->pointer[i], false);
-            this->pointer[0].adds[i - 1] = &this->pointer[i];
-        }
         um_model_memory = 3; /* rings of one, two and four: for the first worker */
-        this->put(&this->pointer[0], 0);
+        pointers_of_one<P, Workers, Hungry, false>::source();
     }
 };
 
