@@ -68,6 +68,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         int runs;
         task *adds[POINTERS]; /* what it queues; NULL after the last */
         size_t indices;       /* of the range that it queues */
+        unsigned on;          /* for whom: so many workers further */
     };
 
     typename P::umbra_dispatch dispatch;
@@ -113,6 +114,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         which->runs = 0;
         memset(which->adds, 0, sizeof(which->adds));
         which->indices = 0;
+        which->on = 0;
         um_plain_write(which->given, 0);
         um_plain_write(which->done, 0);
     }
@@ -181,18 +183,21 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     /* 0 or an error: then there are so many fewer. */
     int put_more(umbra_worker *worker, task *which)
     {
+        unsigned other = (worker->index + which->on) % Workers;
         int error = 0;
 
         if (which->indices > 0) {
             write_parts(which->indices);
-            error = P::umbra_worker_range(worker, 0, which->indices, grain);
+            error = which->on == 0
+                        ? P::umbra_worker_range(worker, 0, which->indices, grain)
+                        : P::umbra_worker_range_for(worker, other, 0, which->indices, grain);
         }
         for (task *more : which->adds) {
             if (!more)
                 break;
             um_plain_write(more->given, 1);
             if (error == 0)
-                error = P::umbra_worker_put(worker, more);
+                error = P::umbra_worker_put_for(worker, other, more);
             queued -= error != 0;
         }
         return error;
@@ -315,11 +320,13 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     }
 };
 
-/* A value that queues a range of so many parts, which wait for each other, and perhaps for it. */
-template <class P, unsigned Workers, unsigned Hungry, int Parts, bool Waits = true>
+/* A value that queues a range of so many parts, which wait for each other, and perhaps for it; for
+ * whoever is so many further. */
+template <class P, unsigned Workers, unsigned Hungry, int Parts, bool Waits = true, unsigned On = 0>
 struct range_of_one : house<P, Workers, Hungry> {
     void source()
     {
+        this->pointer[0].on = On;
         this->give(&this->pointer[0], Waits);
         this->pointer[0].indices = Parts;
         for (int i = 0; i < Parts; i++)
@@ -342,11 +349,13 @@ struct range_of_some : house<P, Workers, Hungry> {
     }
 };
 
-/* A value that queues others, pointers, as many as there are workers, which wait for each other, or not. */
-template <class P, unsigned Workers, unsigned Hungry, bool Waits = true>
+/* A value that queues others, pointers, as many as there are workers, which wait for each other, or not;
+ * for whoever is so many further. */
+template <class P, unsigned Workers, unsigned Hungry, bool Waits = true, unsigned On = 0>
 struct pointers_of_one : house<P, Workers, Hungry> {
     void source()
     {
+        this->pointer[0].on = On;
         this->give(&this->pointer[0], false);
         for (int i = 1; i < POINTERS; i++) {
             this->give(&this->pointer[i], Waits);
@@ -432,6 +441,7 @@ struct anything : house<P, Workers, Hungry> {
         choose_together(parts);
         if (owner == 2)
             this->pointer[0].indices = parts;
+        this->pointer[0].on = rl::rand(Workers);
         for (int i = others; i < POINTERS; i++)
             this->pointer[0].adds[i - others] = &this->pointer[i];
         if (owner == 0)
@@ -453,12 +463,14 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two parts, two are late", make_world<range_of_one<P, 3, 1, 2>>, 4, 0, false, 0, 50000},
         {"three parts", make_world<range_of_one<P, 3, 7, 3, false>>, 4, 0, false, 0, 50000},
         {"three parts, four workers", make_world<range_of_one<P, 4, 15, 3>>, 5, 0, false, 0, 50000},
+        {"parts for another", make_world<range_of_one<P, 3, 7, 2, true, 1>>, 4, 0, false, 0, 50000},
         {"parts of two", make_world<range_of_some<P, 3, 7, 5, 2>>, 4, 0, false, 0, 50000},
         {"parts as liked", make_world<range_of_some<P, 3, 7, 6, 0>>, 4, 0, false, 0, 50000},
         {"three pointers", make_world<pointers_of_one<P, 3, 7>>, 4, 0, false, 0, 50000},
+        {"three for another", make_world<pointers_of_one<P, 3, 7, true, 1>>, 4, 0, false, 0, 50000},
         {"a source's range", make_world<range_of_source<P, 3, 7>>, 4, 0, false, 0, 50000},
         {"a source's range, all late", make_world<range_of_source<P, 3, 0>>, 4, 0, false, 0, 50000},
-        {"pointers in turn", make_world<pointers_in_turn<P, 3, 7>>, 4, 0, false, 0, 600000},
+        {"pointers in turn, one is late", make_world<pointers_in_turn<P, 3, 5>>, 4, 0, false, 0, 200000},
         {"anything", make_world<anything<P, 3, 7>>, 4, 0, false, 0, 50000},
         {"anything, all late", make_world<anything<P, 3, 0>>, 4, 0, false, 0, 50000},
         {"anything, four workers", make_world<anything<P, 4, 15>>, 5, 0, false, 0, 50000},

@@ -143,7 +143,10 @@ static int adds_values(struct umbra_worker *worker, struct umbra_value value, vo
     processed += value.end - value.begin;
     if (value.begin >= 1000) /* was added */
         return 0;
-    return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3);
+    if (random_next(&random) % 2)
+        return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3);
+    return umbra_worker_range_for(worker, random % umbra_runtime_cores(umbra_runtime_self()),
+                                  1000 + value.begin, 1000 + value.end, 1 + random % 3);
 }
 
 static void *steps(void *arg)
@@ -181,9 +184,12 @@ Test(tasks, steps_on_more_cores_than_there_are)
 #define CROWD 12
 #define ADDERS 2
 
-/* A value that adds others: a range of so many parts, in one piece or two, and pointers. */
+/* A value that adds others: a range of so many parts, in one piece or two, and pointers; the first piece
+ * and the pointers for another worker, perhaps. */
 struct adder {
     size_t parts, first_piece, pointers;
+    bool for_another;
+    unsigned other;
 };
 
 static struct crowd {
@@ -219,9 +225,12 @@ static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *ad
     int error = 0;
 
     for (size_t i = 0; i < adder->pointers && error == 0; i++)
-        error = umbra_worker_put(worker, &member);
+        error = adder->for_another ? umbra_worker_put_for(worker, adder->other, &member)
+                                   : umbra_worker_put(worker, &member);
     if (error == 0)
-        error = umbra_worker_range(worker, 0, cut, crowd.grain);
+        error = adder->for_another
+                    ? umbra_worker_range_for(worker, adder->other, 0, cut, crowd.grain)
+                    : umbra_worker_range(worker, 0, cut, crowd.grain);
     return error ? error : umbra_worker_range(worker, cut, end, crowd.grain);
 }
 
@@ -262,6 +271,8 @@ static size_t new_crowd(size_t workers, uint64_t *random)
         adder->parts = some_of(&left, random);
         adder->first_piece = random_next(random) % (adder->parts + 1);
         adder->pointers = some_of(&left, random);
+        adder->for_another = random_next(random) % 2;
+        adder->other = (unsigned)(random_next(random) % workers);
     }
     range = some_of(&left, random);
     crowd.wanted = (unsigned)(workers - left);

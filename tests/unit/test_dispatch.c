@@ -440,6 +440,90 @@ Test(dispatch, nobody_is_hungry_while_a_range_has_parts_left)
         cr_assert_eq(run_cores(cores, range_of_one_worker, NULL), 0);
 }
 
+/* Values that one worker queues for others, of which all are hungry, on one core: those it queues them
+ * for are woken, and get them. */
+#define FOR_OTHERS 6
+
+static int queues_for_others(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    unsigned *got = arg; /* by value: who had it */
+
+    if (value.pointer) {
+        *(unsigned *)value.pointer = umbra_worker_index(worker);
+        return 0;
+    }
+    if (value.begin > 0) {
+        got[value.begin] = umbra_worker_index(worker);
+        return 0;
+    }
+    cr_expect_eq(umbra_worker_put_for(worker, 4, &got[4]), 0);
+    cr_expect_eq(umbra_worker_range_for(worker, 2, 2, 3, 1), 0);
+    cr_expect_eq(umbra_worker_put_for(worker, 5, &got[5]), 0);
+    cr_expect_eq(umbra_worker_range_for(worker, 3, 3, 4, 0), 0);
+    cr_expect_eq(umbra_worker_range_for(worker, 1, 1, 1, 0), 0, "empty");
+    cr_expect_eq(umbra_worker_put_for(worker, FOR_OTHERS, &got[1]), -EINVAL);
+    cr_expect_eq(umbra_worker_put_for(worker, 1, NULL), -EINVAL);
+    cr_expect_eq(umbra_worker_range_for(worker, FOR_OTHERS, 1, 2, 1), -EINVAL);
+    return 0;
+}
+
+static void *values_for_others(void *arg)
+{
+    unsigned got[FOR_OTHERS] = {0};
+    struct umbra_dispatch *dispatch;
+    struct umbra_dispatch_options options = {
+        .fn = queues_for_others, .arg = got, .workers = FOR_OTHERS};
+
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    for (unsigned i = 2; i < FOR_OTHERS; i++)
+        cr_expect_eq(got[i], i, "value %u: worker %u", i, got[i]);
+    cr_expect_eq(got[1], 0, "was refused");
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, a_value_for_a_worker_wakes_that_one)
+{
+    cr_assert_eq(run_cores(1, values_for_others, NULL), 0);
+}
+
+/* A range that a worker queues for the next one: its parts go to all who are hungry, at once. */
+static int queues_a_range_for_another(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
+
+    (void)arg;
+    if (value.pointer)
+        cr_expect_eq(umbra_worker_range_for(worker, next, 0, PARTS_AT_ONCE, 1), 0);
+    else
+        at_once++;
+    return waits_for_all();
+}
+
+static void *range_for_another(void *arg)
+{
+    struct umbra_dispatch *dispatch;
+    struct umbra_dispatch_options options = {.fn = queues_a_range_for_another,
+                                             .workers = 1 + PARTS_AT_ONCE};
+
+    at_once = 0;
+    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    umbra_dispatch_destroy(dispatch);
+    return arg;
+}
+
+Test(dispatch, nobody_is_hungry_while_a_range_for_another_has_parts_left)
+{
+    for (unsigned cores = 1; cores <= 2; cores++)
+        cr_assert_eq(run_cores(cores, range_for_another, NULL), 0);
+}
+
 static void *refusals(void *arg)
 {
     struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};

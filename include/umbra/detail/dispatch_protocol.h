@@ -101,6 +101,12 @@ UM_INLINE int um_step_answer(struct um_step *step, unsigned workers)
     return um_idle_pick(step->asking, workers);
 }
 
+/* The same, for whoever has queued it for a certain worker. */
+UM_INLINE int um_step_answer_rather(struct um_step *step, unsigned workers, unsigned worker)
+{
+    return um_idle_pick_rather(step->asking, workers, worker);
+}
+
 /* Who has left last: whether the step is over. */
 UM_INLINE bool um_step_over(struct um_step *step, um_step_empty *empty, void *context)
 {

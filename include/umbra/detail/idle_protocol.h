@@ -70,4 +70,14 @@ UM_INLINE int um_idle_pick(um_atomic_u64 *idle, unsigned cores)
     return -1;
 }
 
+/* The same, but rather a certain core, if it sleeps. */
+UM_INLINE int um_idle_pick_rather(um_atomic_u64 *idle, unsigned cores, unsigned core)
+{
+    uint64_t bits = um_atomic_load(&idle[core / UM_IDLE_BITS], seq_cst); /* against I1 */
+
+    if ((bits >> core % UM_IDLE_BITS & 1) && um_idle_clear(idle, core))
+        return (int)core;
+    return um_idle_pick(idle, cores);
+}
+
 #endif

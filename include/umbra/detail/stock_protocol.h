@@ -11,7 +11,8 @@
  * An item is a pointer or a range of any number of parts. That a worker waits with an unanswered
  * request (dispatch_protocol.h) only while nothing is queued, is kept so:
  *
- *   - Whoever queues an item answers one request, of a whole step's range one for each part.
+ *   - Whoever queues an item answers one request, that of the queue's worker if there is one; for a whole
+ *     step's range, or one that it queues for another worker, one for each part.
  *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its hands
  *     then was in no queue; what it queues of that it answers for, too.
  *   - So for each item that was queued while somebody was hungry, one more looks for values. It may find
@@ -118,6 +119,12 @@ UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
     return error;
 }
 
+/* How many parts a range has. */
+UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
+{
+    return begin < end ? (end - begin - 1) / (grain ? grain : 1) + 1 : 0;
+}
+
 /*
  * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
  * indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at most, since
@@ -176,7 +183,7 @@ UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items
         size_t grain = um_plain_read(only->grain) ? um_plain_read(only->grain) : 1;
         size_t parts = um_plain_read(only->pointer)
                            ? 1
-                           : (um_plain_read(only->end) - um_plain_read(only->begin) - 1) / grain + 1;
+                           : um_parts(um_plain_read(only->begin), um_plain_read(only->end), grain);
 
         items[count++] = *only;
         if (parts > 1) {

@@ -147,14 +147,35 @@ UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra
     return um_dispatch_judge_locked(dispatch, worker);
 }
 
-/* Something was queued: wakes a worker that has asked. Whether there was one. */
-UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
+/* Wakes a worker whose request was taken, if it is one; whether it is. */
+UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
 {
-    int hungry = um_step_answer(&dispatch->step, dispatch->workers);
-
     if (hungry >= 0)
         umbra_event_signal(&dispatch->worker[hungry].woken);
     return hungry >= 0;
+}
+
+/* Something was queued: wakes a worker that has asked. Whether there was one. */
+UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
+{
+    return um_dispatch_wake(dispatch, um_step_answer(&dispatch->step, dispatch->workers));
+}
+
+/* The same, for so many parts. Not as long as anybody is hungry: those who find that others were faster
+ * ask again and again. */
+UM_INLINE void um_dispatch_answer_parts(struct umbra_dispatch *dispatch, size_t parts)
+{
+    for (size_t i = 0; i < parts && i < dispatch->workers && um_dispatch_answer(dispatch); i++)
+        ;
+}
+
+/* The same, for this worker: wakes it, or else another. */
+UM_INLINE void um_worker_answer(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    um_dispatch_wake(dispatch,
+                     um_step_answer_rather(&dispatch->step, dispatch->workers, worker->index));
 }
 
 UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item *item)
@@ -162,7 +183,7 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
     int error = um_stock_add(&worker->stock, item);
 
     if (error == 0)
-        um_dispatch_answer(worker->dispatch);
+        um_worker_answer(worker);
     return error;
 }
 
@@ -571,7 +592,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
                                      size_t grain)
 {
     size_t unit = grain ? grain : 1;
-    size_t parts = begin < end ? (end - begin - 1) / unit + 1 : 0;
+    size_t parts = um_parts(begin, end, grain);
     int error = 0;
 
     for (unsigned i = 0; begin < end && error == 0; i++) {
@@ -583,9 +604,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
         begin = item.end;
         error = um_stock_add(&dispatch->worker[i].stock, &item);
     }
-    /* not as long as anybody is hungry: those who find that others were faster ask again and again */
-    for (size_t i = 0; i < parts && i < dispatch->workers && um_dispatch_answer(dispatch); i++)
-        ;
+    um_dispatch_answer_parts(dispatch, parts);
     return error;
 }
 
@@ -635,6 +654,14 @@ UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker)
     return worker->state;
 }
 
+/* Worker number `index` of the same dispatcher, or NULL. */
+UM_INLINE struct umbra_worker *um_worker_number(struct umbra_worker *worker, unsigned index)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    return index < dispatch->workers ? &dispatch->worker[index] : NULL;
+}
+
 UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer)
 {
     struct um_item item = {.pointer = pointer};
@@ -648,6 +675,24 @@ UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, si
     struct um_item item = {.begin = begin, .end = end, .grain = grain};
 
     return begin < end ? um_worker_add(worker, &item) : 0;
+}
+
+UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index, void *pointer)
+{
+    struct umbra_worker *other = um_worker_number(worker, index);
+
+    return other ? umbra_worker_put(other, pointer) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
+                                       size_t end, size_t grain)
+{
+    struct umbra_worker *other = um_worker_number(worker, index);
+    int error = other ? umbra_worker_range(other, begin, end, grain) : -EINVAL;
+
+    if (error == 0) /* it takes one part, and leaves the others in its queue */
+        um_dispatch_answer_parts(worker->dispatch, um_parts(begin, end, grain) - (begin < end));
+    return error;
 }
 
 #endif
