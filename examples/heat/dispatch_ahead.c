@@ -2,14 +2,12 @@
 /*
  * H-Dispatch without an end of each step: who has done some blocks queues those that nothing is missing
  * for any more, which are of the next step while others are still in this one. So nobody waits for a
- * worker that was held up, unless what it has is next to everything that is left. In return blocks wander
- * from worker to worker, which is slow where cores share no cache.
+ * worker that was held up, unless what it has is next to everything that is left.
  *
- * Blocks that follow one another are a group. A group may begin a step when it and all groups that may
- * be next to it have done the one before, which is also when nobody reads any more what it overwrites:
- * those up to a layer of blocks before and behind, or, in one layer, a row. Two such groups are never
- * more than one step apart, so that two counts of what is missing will do, for its odd steps and for
- * the others.
+ * A box of blocks is a tile. A tile may begin a step when it and those next to it have done the one
+ * before, which is also when nobody reads any more what it overwrites. Two that are next to each other
+ * are never more than one step apart, so that two counts of what is missing will do, for its odd steps
+ * and for the others. It is queued for who did it last, in whose caches some of it may be.
  */
 #include "dispatch.h"
 
@@ -18,106 +16,175 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define GROUPS 16     /* about, of enough blocks: so that some may be ahead of others */
-#define GROUP_PARTS 4 /* what is left of a group when others have nothing, they can share */
+#define TILES 8 /* for each processor, if there are enough blocks: so that some may be ahead of others */
+#define TILE_PARTS 4 /* what is left of a tile when others have nothing, they can share */
 
-struct group {
+struct tile {
     alignas(UMBRA_CACHE_LINE) atomic_size_t undone; /* blocks, in the step that it does, or does next */
-    atomic_size_t missing[2];           /* groups that have to end a step first; of even and odd ones */
+    atomic_size_t missing[2]; /* tiles that have to end a step first; of even and odd ones */
+    atomic_uint worker;       /* that did the last of it in the step before */
+
+    alignas(UMBRA_CACHE_LINE) struct box box; /* of blocks; this and what follows is fixed */
+    size_t blocks;
+    unsigned near; /* how many are next to it, and itself: their numbers follow */
+    size_t number[7];
 };
 
 struct job {
     struct body *body;
     const struct setting *setting;
     struct blocks blocks;
-    size_t length; /* blocks of a group; of the last, perhaps fewer */
-    size_t part;   /* blocks that are processed at once */
-    size_t groups;
-    size_t reach; /* groups before and behind one that may be next to it */
-    struct group *group;
-    alignas(UMBRA_CACHE_LINE) atomic_size_t done; /* groups and steps */
+    size_t edge[3];  /* of a tile, in blocks; the last in each direction may be smaller */
+    size_t count[3]; /* tiles in each direction */
+    size_t tiles;
+    size_t part; /* blocks that are processed at once */
+    size_t room; /* indices of a tile: no fewer than blocks, and a multiple of part */
+    struct tile *tile;
+    alignas(UMBRA_CACHE_LINE) atomic_size_t done; /* tiles and steps */
 };
 
-static size_t first_block(const struct job *job, size_t group)
+/* ---- tiles ---- */
+
+/* Divides the body into layers of blocks, these into rows, and rows into blocks until there are about
+ * enough: what lies together in memory stays together. */
+static void choose_tiles(struct job *job)
 {
-    return group < job->groups ? group * job->length : job->blocks.all;
+    size_t wanted = TILES * job->setting->processors;
+
+    job->tiles = job->room = 1;
+    for (int d = Z; d >= X; d--) {
+        size_t blocks = job->blocks.count[d];
+        size_t more = job->tiles < wanted ? wanted / job->tiles : 1;
+
+        job->edge[d] = (blocks + more - 1) / more;
+        job->count[d] = (blocks + job->edge[d] - 1) / job->edge[d];
+        job->tiles *= job->count[d];
+        job->room *= job->edge[d];
+    }
+    job->part = (job->room + TILE_PARTS - 1) / TILE_PARTS;
+    job->room = (job->room + job->part - 1) / job->part * job->part;
 }
 
-static size_t first_near(const struct job *job, size_t group)
+/* Nobody counts down what is set here before the tile has begun that step: relaxed. */
+static void set_undone(struct tile *tile)
 {
-    return group > job->reach ? group - job->reach : 0;
+    atomic_store_explicit(&tile->undone, tile->blocks, memory_order_relaxed);
 }
 
-static size_t end_near(const struct job *job, size_t group)
+static void set_missing(struct tile *tile, size_t step)
 {
-    return group + job->reach < job->groups ? group + job->reach + 1 : job->groups;
+    atomic_store_explicit(&tile->missing[step % 2], tile->near, memory_order_relaxed);
 }
 
-/* How far apart in number two blocks can be that are next to each other. */
-static size_t farthest_next(const struct blocks *blocks)
+static void make_tile(const struct job *job, size_t number)
 {
-    if (blocks->count[Z] > 1)
-        return blocks->count[X] * blocks->count[Y];
-    return blocks->count[Y] > 1 ? blocks->count[X] : 1;
+    struct tile *tile = &job->tile[number];
+    size_t stride = 1;
+
+    tile->blocks = 1;
+    tile->near = 0;
+    tile->number[tile->near++] = number;
+    for (int d = X; d <= Z; d++) {
+        size_t at = number / stride % job->count[d], end = (at + 1) * job->edge[d];
+
+        tile->box.first[d] = at * job->edge[d];
+        tile->box.end[d] = end < job->blocks.count[d] ? end : job->blocks.count[d];
+        tile->blocks *= tile->box.end[d] - tile->box.first[d];
+        if (at > 0)
+            tile->number[tile->near++] = number - stride;
+        if (at + 1 < job->count[d])
+            tile->number[tile->near++] = number + stride;
+        stride *= job->count[d];
+    }
+    set_undone(tile);
+    set_missing(tile, 0);
+    set_missing(tile, 1);
 }
 
-/* Nobody counts down what is set here before the group has begun that step: relaxed. */
-static void set_undone(struct job *job, size_t group)
+/* ---- steps ---- */
+
+static int queue(struct umbra_worker *worker, const struct job *job, size_t number, size_t step)
 {
-    atomic_store_explicit(&job->group[group].undone,
-                          first_block(job, group + 1) - first_block(job, group),
-                          memory_order_relaxed);
+    struct tile *tile = &job->tile[number];
+    size_t first = (step * job->tiles + number) * job->room;
+
+    return umbra_worker_range_for(worker, atomic_load_explicit(&tile->worker, memory_order_relaxed),
+                                  first, first + tile->blocks, job->part);
 }
 
-static void set_missing(struct job *job, size_t group, size_t step)
-{
-    atomic_store_explicit(&job->group[group].missing[step % 2],
-                          end_near(job, group) - first_near(job, group), memory_order_relaxed);
-}
-
-/* What a group has done in a step is there: queues which lacked only that. The counts are seq_cst, of
+/* What a tile has done in a step is there: queues which lacked only that. The counts are seq_cst, of
  * which acquire and release are needed: the last to count has seen what all others have done. */
-static int end_step(struct umbra_worker *worker, struct job *job, size_t group, size_t step)
+static int end_step(struct umbra_worker *worker, struct job *job, struct tile *tile, size_t step)
 {
-    size_t all = job->blocks.all;
     int error = 0;
 
-    if (atomic_fetch_add(&job->done, 1) + 1 == job->groups * (job->setting->steps / 2))
+    atomic_store_explicit(&tile->worker, umbra_worker_index(worker), memory_order_relaxed);
+    if (atomic_fetch_add(&job->done, 1) + 1 == job->tiles * (job->setting->steps / 2))
         setting_step(job->setting, job->setting->steps / 2);
     if (++step == job->setting->steps)
         return 0;
-    set_undone(job, group);
-    for (size_t near = first_near(job, group); near < end_near(job, group) && !error; near++) {
-        if (atomic_fetch_sub(&job->group[near].missing[step % 2], 1) != 1)
+    set_undone(tile);
+    for (unsigned i = 0; i < tile->near && error == 0; i++) {
+        struct tile *near = &job->tile[tile->number[i]];
+
+        if (atomic_fetch_sub(&near->missing[step % 2], 1) != 1)
             continue;
-        set_missing(job, near, step);
-        error = umbra_worker_range(worker, step * all + first_block(job, near),
-                                   step * all + first_block(job, near + 1), job->part);
+        set_missing(near, step);
+        error = queue(worker, job, tile->number[i], step);
     }
     return error;
 }
 
-/* An index is a block's number and, times the number of blocks, the step. */
-static int sweep_blocks(struct umbra_worker *worker, struct umbra_value value, void *arg)
+/* How many blocks of a tile follow one another as blocks of the body do, too. */
+static size_t run_of(const struct job *job, const struct tile *tile)
+{
+    size_t row = tile->box.end[X] - tile->box.first[X], rows = tile->box.end[Y] - tile->box.first[Y];
+
+    if (row < job->blocks.count[X])
+        return row;
+    return rows < job->blocks.count[Y] ? row * rows : tile->blocks;
+}
+
+/* Blocks of a tile from one to before another. */
+static void sweep_blocks(const struct job *job, size_t step, const struct tile *tile, size_t from,
+                         size_t end)
+{
+    const struct box *box = &tile->box;
+    size_t row = box->end[X] - box->first[X], rows = box->end[Y] - box->first[Y];
+    size_t run = run_of(job, tile);
+
+    while (from < end) {
+        size_t x = box->first[X] + from % row, y = box->first[Y] + from / row % rows;
+        size_t z = box->first[Z] + from / row / rows;
+        size_t number = x + job->blocks.count[X] * (y + job->blocks.count[Y] * z);
+        size_t left = run - from % run;
+        size_t last = number + (left < end - from ? left : end - from);
+
+        from += last - number;
+        for (; number < last; number++)
+            body_sweep_block(job->body, &job->blocks, step, number);
+    }
+}
+
+/* A part of a tile: an index is a block's number in it, and its tile's and the step's. */
+static int sweep_part(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
     struct job *job = arg;
-    size_t step = value.begin / job->blocks.all, number = value.begin % job->blocks.all;
-    size_t end = number + (value.end - value.begin);
-    int error = 0;
+    size_t from = value.begin % job->room, end = from + (value.end - value.begin);
+    size_t number = value.begin / job->room;
+    size_t step = number / job->tiles;
+    struct tile *tile = &job->tile[number % job->tiles];
 
-    while (number < end && !error) {
-        size_t group = number / job->length, first = number;
-        size_t here = first_block(job, group + 1) < end ? first_block(job, group + 1) : end;
-
-        for (; number < here; number++)
-            body_sweep_block(job->body, &job->blocks, step, number);
-        if (atomic_fetch_sub(&job->group[group].undone, here - first) == here - first)
-            error = end_step(worker, job, group, step);
-    }
-    return error;
+    end = end < tile->blocks ? end : tile->blocks;
+    if (from >= end)
+        return 0;
+    sweep_blocks(job, step, tile, from, end);
+    if (atomic_fetch_sub(&tile->undone, end - from) != end - from)
+        return 0;
+    return end_step(worker, job, tile, step);
 }
 
-/* The only step of the dispatcher: all groups' first, and what follows. */
+/* The only step of the dispatcher: all tiles' first, and what follows. */
 static int begin(struct umbra_dispatch *dispatch, size_t step, void *arg)
 {
     struct job *job = arg;
@@ -126,28 +193,21 @@ static int begin(struct umbra_dispatch *dispatch, size_t step, void *arg)
     if (job->setting->steps == 0)
         return 0;
     setting_step(job->setting, 0);
-    return umbra_dispatch_range(dispatch, 0, job->blocks.all, job->part);
+    return umbra_dispatch_range(dispatch, 0, job->tiles * job->room, job->part);
 }
 
 int spread_dispatch_ahead(struct body *body, struct setting *setting)
 {
     struct job job = {.body = body, .setting = setting, .blocks = blocks_of(body, setting->edge)};
-    size_t farthest = farthest_next(&job.blocks);
     int error;
 
-    job.length = (job.blocks.all + GROUPS - 1) / GROUPS;
-    job.part = (job.length + GROUP_PARTS - 1) / GROUP_PARTS;
-    job.groups = (job.blocks.all + job.length - 1) / job.length;
-    job.reach = (farthest + job.length - 1) / job.length;
-    job.group = aligned_alloc(UMBRA_CACHE_LINE, job.groups * sizeof(*job.group));
-    if (!job.group)
+    choose_tiles(&job);
+    job.tile = aligned_alloc(UMBRA_CACHE_LINE, job.tiles * sizeof(*job.tile));
+    if (!job.tile)
         return -ENOMEM;
-    for (size_t group = 0; group < job.groups; group++) {
-        set_undone(&job, group);
-        set_missing(&job, group, 0);
-        set_missing(&job, group, 1);
-    }
-    error = dispatch_run(setting, sweep_blocks, begin, &job);
-    free(job.group);
+    for (size_t number = 0; number < job.tiles; number++)
+        make_tile(&job, number);
+    error = dispatch_run(setting, sweep_part, begin, &job);
+    free(job.tile);
     return error;
 }
