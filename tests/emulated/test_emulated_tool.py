@@ -7,6 +7,7 @@ Usage: test_emulated_tool.py TOOLS-EMULATED. Exit 77: machines cannot be emulate
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,18 @@ class Tool(unittest.TestCase):
                 break
         self.assertEqual((done.returncode, done.stdout), (124, "before\n"))
         self.assertRegex(done.stderr, r"the time was over while \S*sh ran")
+
+    def test_machine_that_hangs_while_it_boots_is_started_anew(self):
+        with tempfile.TemporaryDirectory() as path:
+            real = shutil.which("qemu-system-x86_64")
+            emulator = f"{path}/{os.path.basename(real)}"
+            with open(emulator, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\nmkdir {path}/hung 2>/dev/null && exec sleep 1000\n"
+                           f'exec {real} "$@"\n')
+            os.chmod(emulator, 0o755)
+            done = run(*SMALL, "echo", "up", PATH=f"{path}:{os.environ['PATH']}")
+            self.assertTrue(os.path.isdir(f"{path}/hung"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "up\n", ""))
 
     def test_file_that_is_no_kernel_is_an_error(self):
         done = run(*SMALL, "--timeout=8", f"--kernel={__file__}", "true")
