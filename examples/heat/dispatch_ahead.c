@@ -16,13 +16,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define TILES 8 /* for each processor, if there are enough blocks: so that some may be ahead of others */
+#define TILES 8 /* for each processor, or somewhat fewer: so that some may be ahead of others */
 #define TILE_PARTS 4 /* what is left of a tile when others have nothing, they can share */
 
 struct tile {
     alignas(UMBRA_CACHE_LINE) atomic_size_t undone; /* blocks, in the step that it does, or does next */
     atomic_size_t missing[2]; /* tiles that have to end a step first; of even and odd ones */
-    atomic_uint worker;       /* that did the last of it in the step before */
+    atomic_uint worker;       /* that did the last of it in the step before; set at a step's end */
 
     alignas(UMBRA_CACHE_LINE) struct box box; /* of blocks; this and what follows is fixed */
     size_t blocks;
@@ -65,7 +65,7 @@ static void choose_tiles(struct job *job)
     job->room = (job->room + job->part - 1) / job->part * job->part;
 }
 
-/* Nobody counts down what is set here before the tile has begun that step: relaxed. */
+/* The tile is not queued yet, and nobody counts these down before it is: relaxed. */
 static void set_undone(struct tile *tile)
 {
     atomic_store_explicit(&tile->undone, tile->blocks, memory_order_relaxed);

@@ -167,9 +167,9 @@ UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer);
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
                                    size_t grain);
 
-/* The same for another worker, by its number: for values whose data it may have in its caches. If it is
- * hungry it is woken for them, rather than another. Errors as above, and -EINVAL: there is none of that
- * number. */
+/* The same for a worker by its number, this one or another: for values whose data it may have in its
+ * caches. If it is hungry it is woken for them, rather than another, even where a fiber keeps its core from
+ * it for a while. Errors as above, and -EINVAL: there is none of that number. */
 UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index, void *pointer);
 UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
                                        size_t end, size_t grain);

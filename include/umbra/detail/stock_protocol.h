@@ -18,9 +18,10 @@
  *   - So for each item that was queued while somebody was hungry, one more looks for values. It may find
  *     another item first, but then another looks for that one. (One that was looking anyway, and was
  *     answered before it took its request back, is none more: it answers another, R4.)
- *   - Who takes an item from its own queue takes as many as it was answered for, one. A thief leaves the
- *     other parts of a range, for which nobody was answered: if it queues them it answers for them; if
- *     they are still where they were, it answers one request more, um_worker_steal().
+ *   - Who takes an item from its own queue takes as many as it was answered for, one; of a range for whose
+ *     parts others were answered, too, a part. A thief leaves the other parts of a range, for which nobody
+ *     was answered: if it queues them it answers for them; if they are still where they were, it answers
+ *     one request more, um_worker_steal().
  */
 #ifndef UMBRA_DETAIL_STOCK_PROTOCOL_H
 #define UMBRA_DETAIL_STOCK_PROTOCOL_H

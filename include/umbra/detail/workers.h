@@ -690,7 +690,7 @@ UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned ind
     struct umbra_worker *other = um_worker_number(worker, index);
     int error = other ? umbra_worker_range(other, begin, end, grain) : -EINVAL;
 
-    if (error == 0) /* it takes one part, and leaves the others in its queue */
+    if (error == 0 && other != worker) /* it takes one part, and leaves the others in its queue */
         um_dispatch_answer_parts(worker->dispatch, um_parts(begin, end, grain) - (begin < end));
     return error;
 }
