@@ -409,21 +409,25 @@ static int waits_for_all(void)
     return 0;
 }
 
+/* arg: whether for the next worker. */
 static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    (void)arg;
-    if (value.pointer)
-        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1), 0);
-    else
+    unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
+
+    if (!value.pointer)
         at_once++;
+    else if (*(const bool *)arg)
+        cr_expect_eq(umbra_worker_range_for(worker, next, 0, PARTS_AT_ONCE, 1), 0);
+    else
+        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1), 0);
     return waits_for_all();
 }
 
 static void *range_of_one_worker(void *arg)
 {
     struct umbra_dispatch *dispatch;
-    struct umbra_dispatch_options options = {.fn = queues_a_range_or_is_part,
-                                             .workers = 1 + PARTS_AT_ONCE};
+    struct umbra_dispatch_options options = {
+        .fn = queues_a_range_or_is_part, .arg = arg, .workers = 1 + PARTS_AT_ONCE};
 
     at_once = 0;
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
@@ -436,8 +440,18 @@ static void *range_of_one_worker(void *arg)
 
 Test(dispatch, nobody_is_hungry_while_a_range_has_parts_left)
 {
+    bool for_next = false;
+
     for (unsigned cores = 1; cores <= 2; cores++)
-        cr_assert_eq(run_cores(cores, range_of_one_worker, NULL), 0);
+        cr_assert_eq(run_cores(cores, range_of_one_worker, &for_next), 0);
+}
+
+Test(dispatch, nobody_is_hungry_while_a_range_for_another_has_parts_left)
+{
+    bool for_next = true;
+
+    for (unsigned cores = 1; cores <= 2; cores++)
+        cr_assert_eq(run_cores(cores, range_of_one_worker, &for_next), 0);
 }
 
 /* Values that one worker queues for others, of which all are hungry, on one core: those it queues them
@@ -488,40 +502,6 @@ static void *values_for_others(void *arg)
 Test(dispatch, a_value_for_a_worker_wakes_that_one)
 {
     cr_assert_eq(run_cores(1, values_for_others, NULL), 0);
-}
-
-/* A range that a worker queues for the next one: its parts go to all who are hungry, at once. */
-static int queues_a_range_for_another(struct umbra_worker *worker, struct umbra_value value, void *arg)
-{
-    unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
-
-    (void)arg;
-    if (value.pointer)
-        cr_expect_eq(umbra_worker_range_for(worker, next, 0, PARTS_AT_ONCE, 1), 0);
-    else
-        at_once++;
-    return waits_for_all();
-}
-
-static void *range_for_another(void *arg)
-{
-    struct umbra_dispatch *dispatch;
-    struct umbra_dispatch_options options = {.fn = queues_a_range_for_another,
-                                             .workers = 1 + PARTS_AT_ONCE};
-
-    at_once = 0;
-    cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
-    umbra_dispatch_begin(dispatch);
-    cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
-    umbra_dispatch_destroy(dispatch);
-    return arg;
-}
-
-Test(dispatch, nobody_is_hungry_while_a_range_for_another_has_parts_left)
-{
-    for (unsigned cores = 1; cores <= 2; cores++)
-        cr_assert_eq(run_cores(cores, range_for_another, NULL), 0);
 }
 
 static void *refusals(void *arg)
