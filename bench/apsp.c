@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include <apsp_case.h>
-#include <roofline.h>
 #include <umbra.h>
 #include <variants.h>
 
@@ -39,18 +38,6 @@ static struct problem problems[PROBLEMS];
 
 /* ---- in this process ---- */
 
-static int run_roofline(struct bench_row *row, struct bench_batch *batch)
-{
-    const struct problem *problem = row->arg;
-    double n = (double)problem->apsp.n, relaxations = 0;
-    int cpus[] = {bench_cpu(row->bench, 0), bench_cpu(row->bench, 1)};
-    int error = roofline(&problem->blocks, cpus, 2, &relaxations);
-
-    batch->ns = (uint64_t)(n * n * n / relaxations * 1e9 * (double)batch->iterations);
-    batch->verified = batch->iterations;
-    return error;
-}
-
 static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 {
     struct setting two = {.processors = 2, .runtime = row->state};
@@ -71,8 +58,6 @@ static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
     }
     return 0;
 }
-
-static const struct bench_ops roofline_ops = {.run = run_roofline};
 
 static int start_runtime(struct bench_row *row)
 {
@@ -106,15 +91,6 @@ static const char *name_row(struct problem *problem, unsigned which, const char 
     return problem->names[which];
 }
 
-static struct bench_row *add(struct bench *bench, struct problem *problem, unsigned which,
-                             const char *name, const struct bench_ops *ops)
-{
-    struct bench_row *row = bench_add(bench, name_row(problem, which, name), ops, problem);
-
-    apsp_state(&problem->apsp, row);
-    return row;
-}
-
 static void add_problem(struct bench *bench, struct problem *problem)
 {
     static const struct {
@@ -126,9 +102,13 @@ static void add_problem(struct bench *bench, struct problem *problem)
         {"openmp-llvm", "tasks", LLVM},
         {"openmp-llvm-depend", "depend", LLVM},
     };
-    struct bench_row *limit = add(bench, problem, 0, "kernel-roofline", &roofline_ops);
+    struct bench_row *limit = roofline_row(bench, name_row(problem, 0, "kernel-roofline"),
+                                           &problem->apsp, &problem->blocks);
+    struct bench_row *ctbpa =
+        bench_add(bench, name_row(problem, 1, "umbra-ctbpa"), &ctbpa_ops, problem);
 
-    add(bench, problem, 1, "umbra-ctbpa", &ctbpa_ops)->limit = limit;
+    apsp_state(&problem->apsp, ctbpa);
+    ctbpa->limit = limit;
     for (unsigned i = 0; i < 4; i++)
         apsp_row(bench, name_row(problem, i + 2, others[i].name), others[i].openmp, others[i].order,
                  &problem->apsp)

@@ -7,6 +7,8 @@
 #include "apsp_case.h"
 #include "child.h"
 
+#include <roofline.h>
+
 #define ARGUMENT_BYTES 64
 
 static struct child_program *new_program(const struct child_program *like)
@@ -72,6 +74,28 @@ struct bench_row *apsp_row(struct bench *bench, const char *name, enum openmp op
     struct bench_row *row = bench_add(bench, name, &child_ops, program);
 
     apsp_case_write(apsp, order, (char *)program->argument, ARGUMENT_BYTES);
+    apsp_state(apsp, row);
+    return row;
+}
+
+static int run_roofline(struct bench_row *row, struct bench_batch *batch)
+{
+    const struct blocks *blocks = row->arg;
+    double n = (double)blocks->n, relaxations = 0;
+    int cpus[] = {bench_cpu(row->bench, 0), bench_cpu(row->bench, 1)};
+    int error = roofline(blocks, cpus, 2, &relaxations);
+
+    batch->ns = (uint64_t)(n * n * n / relaxations * 1e9 * (double)batch->iterations);
+    batch->verified = batch->iterations;
+    return error;
+}
+
+struct bench_row *roofline_row(struct bench *bench, const char *name, const struct apsp_case *apsp,
+                               const struct blocks *blocks)
+{
+    static const struct bench_ops ops = {.run = run_roofline};
+    struct bench_row *row = bench_add(bench, name, &ops, blocks);
+
     apsp_state(apsp, row);
     return row;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Rows for the programs in examples/ that are measured: each a child process (child.h) that has one
- * problem and solves it over and over. They are for declare, and never fail: the program ends when
- * there is no memory.
+ * problem and solves it over and over; and one for their arithmetic. They are for declare, and never
+ * fail: the program ends when there is no memory.
  */
 #ifndef UMBRA_BENCH_PROGRAM_ROWS_H
 #define UMBRA_BENCH_PROGRAM_ROWS_H
@@ -10,6 +10,7 @@
 #include "harness.h"
 
 struct apsp_case;
+struct blocks;
 
 /* A system of n equations. */
 struct gauss_case {
@@ -30,5 +31,12 @@ enum openmp { GOMP, LLVM, NO_OPENMP };
 /* order: "tasks" or "depend"; without OpenMP, "ctbpa". */
 struct bench_row *apsp_row(struct bench *bench, const char *name, enum openmp openmp,
                            const char *order, const struct apsp_case *apsp);
+
+/*
+ * The arithmetic of these blocks on both processors, everything in their caches, for 20 ms: the time
+ * that as many relaxations would take as the problem has. blocks is kept.
+ */
+struct bench_row *roofline_row(struct bench *bench, const char *name, const struct apsp_case *apsp,
+                               const struct blocks *blocks);
 
 #endif

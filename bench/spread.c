@@ -3,7 +3,9 @@
  * How much the run times of the programs in examples/ differ from run to run (Karasik and Prihozhy
  * 2020, Tables 1 and 2, Figures 6 and 8): Gaussian elimination by rows and by blocks and all-pairs
  * shortest paths, in many runs, each contender in its turn. The spread is p95 - p5. The limit of a
- * row is the cooperative program that does the same.
+ * row is the cooperative program that does the same. How much the processors themselves differ from
+ * one moment to the next is the spread of their arithmetic alone (kernel-roofline), where nobody
+ * waits for anybody.
  */
 #include "harness.h"
 #include "program_rows.h"
@@ -13,6 +15,7 @@
 #define ROUNDS 1000
 #define ROUNDS_QUICK 100
 #define BLOCK 120
+#define ROOFLINE "kernel-roofline"
 
 static const struct size {
     size_t unknowns, vertices;
@@ -65,6 +68,7 @@ static void add_gauss(struct bench *bench, size_t n)
 
 static int add_apsp(struct bench *bench, size_t n)
 {
+    static struct blocks blocks; /* the roofline's */
     struct apsp_case apsp = {.n = n, .block = BLOCK};
     struct bench_row *cooperative = NULL;
     struct graph graph;
@@ -72,6 +76,10 @@ static int add_apsp(struct bench *bench, size_t n)
 
     if (error == 0 && !bench_lists(bench))
         error = apsp_case_expect(&apsp, &graph);
+    if (error == 0)
+        error = blocks_create(&blocks, FLOAT32, n, BLOCK);
+    if (error == 0)
+        blocks_fill(&blocks, &graph);
     for (size_t w = 0; w < APSP_WAYS && error == 0; w++) {
         struct bench_row *row =
             apsp_row(bench, apsp_ways[w].name, apsp_ways[w].openmp, apsp_ways[w].order, &apsp);
@@ -81,6 +89,8 @@ static int add_apsp(struct bench *bench, size_t n)
         else
             row->limit = cooperative;
     }
+    if (error == 0)
+        roofline_row(bench, ROOFLINE, &apsp, &blocks)->limit = cooperative;
     graph_destroy(&graph);
     return error;
 }
@@ -123,6 +133,7 @@ static void remark(const struct bench *bench, FILE *out)
         remark_on(bench, gauss_ways[w].name, out);
     for (size_t w = 0; w < APSP_WAYS; w++)
         remark_on(bench, apsp_ways[w].name, out);
+    remark_on(bench, ROOFLINE, out);
 }
 
 static const struct bench_kernel kernel = {
