@@ -112,6 +112,7 @@ struct bench_kernel {
 /* A sorted view of one row's samples, or of quotients of two rows. */
 struct bench_summary {
     double min, p5, median, p90, p95, p99; /* in the row's unit; plain numbers for a quotient */
+    double low, high; /* the median lies between them, with 95 % confidence from 6 rounds on */
 };
 
 /* main() of a kernel. Returns an exit status. */

@@ -30,18 +30,32 @@ static double quantile(const double *sorted, unsigned n, double q)
     return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
 }
 
+/*
+ * How many of n values a sorted end may have that are not taken for the median with 95 % confidence,
+ * whatever their distribution: each lies above it with probability 1/2, and the normal distribution
+ * stands for the binomial one.
+ */
+static unsigned outside_median(unsigned n)
+{
+    double most = n / 2.0 - 0.98 * sqrt(n);
+
+    return most < 1 ? 0 : (unsigned)most - 1;
+}
+
 /* Sorts values. Without any, as in a run that failed, there is no number. */
 static struct bench_summary summarise(double *values, unsigned n)
 {
     if (n == 0)
-        return (struct bench_summary){NAN, NAN, NAN, NAN, NAN, NAN};
+        return (struct bench_summary){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     qsort(values, n, sizeof *values, compare);
     return (struct bench_summary){.min = values[0],
                                   .p5 = quantile(values, n, 0.05),
                                   .median = quantile(values, n, 0.5),
                                   .p90 = quantile(values, n, 0.9),
                                   .p95 = quantile(values, n, 0.95),
-                                  .p99 = quantile(values, n, 0.99)};
+                                  .p99 = quantile(values, n, 0.99),
+                                  .low = values[outside_median(n)],
+                                  .high = values[n - 1 - outside_median(n)]};
 }
 
 static double *new_values(unsigned n)

@@ -30,10 +30,14 @@
 /* Nodes of a block: pencils as long as the body, and cubes; the first has the rows of the ranking. */
 static const size_t shapes[][3] = {
     {100, 10, 5}, {4, 4, 4}, {13, 13, 13}, {20, 20, 20}, {50, 50, 50}, {100, 50, 25},
+    /* what lies between, only dispatched on both cores: how little a time depends on the task */
+    {16, 16, 16}, {25, 25, 25}, {34, 34, 34}, {100, 20, 10}, {100, 25, 20},
 };
 static const uint32_t buffers[] = {64 << 10, 128 << 10, 512 << 10, 1 << 20};
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+#define COMPARED ((size_t)6) /* that all contenders have */
+#define LEAST_NODES 4000 /* of a task that is compared with those of its way's best size */
 #define BUFFERS (sizeof(buffers) / sizeof(buffers[0]))
 
 enum runtime { HERE, GOMP, LLVM, TBB, MPI, BUFFER, RUNTIMES };
@@ -144,11 +148,11 @@ static void state_task(struct bench_row *row, const struct heat_case *heat)
     state(row, "task_nodes", heat->edge[0] * heat->edge[1] * heat->edge[2]);
 }
 
-/* The best of one processor: the whole at once, and in the first and the last shape. */
+/* The best of one processor: the whole at once, in pencils and in slabs. */
 static struct bench_row *add_serial(struct bench *bench)
 {
     static const size_t whole[3] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
-    const size_t *const ways[] = {whole, shapes[0], shapes[SHAPES - 1]};
+    const size_t *const ways[] = {whole, shapes[0], shapes[COMPARED - 1]};
     static const char *const names[] = {"serial-whole", "serial-pencils", "serial-slabs"};
     struct bench_row *serial = bench_add(bench, "serial", NULL, NULL);
 
@@ -161,19 +165,30 @@ static struct bench_row *add_serial(struct bench *bench)
     return serial;
 }
 
+/* Which of the dispatchers on both cores it is, or DISPATCHES. */
+static int dispatch_of(const struct contender *contender)
+{
+    return contender->cores != 2                  ? DISPATCHES
+           : contender->way == WAY_DISPATCH       ? BY_STEP
+           : contender->way == WAY_DISPATCH_AHEAD ? AHEAD
+                                                  : DISPATCHES;
+}
+
 static void add_shape(struct bench *bench, struct bench_row *serial, size_t shape)
 {
     for (size_t c = 0; c < CONTENDERS; c++) {
         const struct contender *contender = &contenders[c];
         struct heat_case heat = case_of(shapes[shape], contender->way, contender->cores);
-        struct bench_row *row = add(bench, contender->name, contender->runtime, &heat);
+        int dispatch = dispatch_of(contender);
+        struct bench_row *row;
 
+        if (shape >= COMPARED && dispatch == DISPATCHES)
+            continue;
+        row = add(bench, contender->name, contender->runtime, &heat);
         row->limit = serial;
         state_task(row, &heat);
-        if (contender->way == WAY_DISPATCH && contender->cores == 2)
-            dispatch_rows[BY_STEP][shape] = row;
-        else if (contender->way == WAY_DISPATCH_AHEAD)
-            dispatch_rows[AHEAD][shape] = row;
+        if (dispatch < DISPATCHES)
+            dispatch_rows[dispatch][shape] = row;
         else if (contender->runtime != HERE)
             other_rows[shape][c] = row;
     }
@@ -256,26 +271,39 @@ static const struct bench_row *best(struct bench_row *const *rows, size_t count)
     return found;
 }
 
+/* One line; with what the median of the rounds' quotients lies between. */
+static void remark_on(const struct bench_row *row, const struct bench_row *other, const char *called,
+                      FILE *out)
+{
+    struct bench_summary quotient = bench_quotient(row, other);
+
+    fprintf(out, "%8.2f (%.2f to %.2f) times the time of %s: %s, tasks of %s\n", quotient.median,
+            quotient.low, quotient.high, called, row->name,
+            json_string_value(json_object_get(row->params, "task")));
+}
+
+/* At each size the fastest of the others; at a way's best size MPI; and that for its other sizes. */
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
-    for (int how = BY_STEP; how < DISPATCHES; how++)
-        for (size_t shape = 0; shape < SHAPES; shape++) {
-            const struct bench_row *row = dispatch_rows[how][shape];
+    for (int how = BY_STEP; how < DISPATCHES; how++) {
+        const struct bench_row *own_best = best(dispatch_rows[how], SHAPES);
+
+        for (size_t shape = 0; shape < COMPARED; shape++) {
             const struct bench_row *other = best(other_rows[shape], CONTENDERS);
 
-            if (row->runs && other)
-                fprintf(out, "%8.2f times the time of %s: %s, tasks of %s\n",
-                        bench_quotient(row, other).median, other->name, row->name,
-                        json_string_value(json_object_get(row->params, "task")));
+            if (dispatch_rows[how][shape]->runs && other)
+                remark_on(dispatch_rows[how][shape], other, other->name, out);
         }
-    for (int how = BY_STEP; how < DISPATCHES; how++) {
-        const struct bench_row *row = best(dispatch_rows[how], SHAPES);
+        if (own_best && mpi_row->runs)
+            remark_on(own_best, mpi_row, mpi_row->name, out);
+        for (size_t shape = 0; shape < SHAPES; shape++) {
+            const struct bench_row *row = dispatch_rows[how][shape];
+            json_int_t nodes = json_integer_value(json_object_get(row->params, "task_nodes"));
 
-        if (row && mpi_row->runs)
-            fprintf(out, "%8.2f times the time of mpi: %s at its best, tasks of %s\n",
-                    bench_quotient(row, mpi_row).median, row->name,
-                    json_string_value(json_object_get(row->params, "task")));
+            if (row->runs && row != own_best && nodes >= LEAST_NODES)
+                remark_on(row, own_best, "its best size", out);
+        }
     }
 }
 
