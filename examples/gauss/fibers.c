@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * mu1k and mu2k: the data flow of mu1 and mu2 with fibers. Those of a core hand it to each other
- * directly, in a ring; a core waits for another only when none of its fibers can go on.
+ * directly, in a ring; a core waits for another only when none of its fibers can go on, and in mu1k
+ * not as long as it can help: it applies the pivots that there are to groups that lack them, whosever
+ * these are.
  */
 #include "rows.h"
 #include "variants.h"
@@ -12,7 +14,9 @@
 
 #include <umbra.h>
 
-#define RUN_ROWS 16 /* consecutive rows on one core, at least, where there are enough */
+#define RUN_ROWS 16  /* consecutive rows on one core, at least, where there are enough */
+#define HELP_ROWS 8  /* of a group that others help with: fewer are done sooner than they are found */
+#define NAP_NS 20000 /* until another look at a group that somebody has taken */
 
 /* One fiber. In a line. */
 struct side {
@@ -98,13 +102,49 @@ static struct side *who_is_next(const struct place *place)
                                                                                : place->turn;
 }
 
+/* A step for a group, whosever it is, first for those that are pivots soonest. Whether one lacked it. */
+static bool help_somebody(struct place *place)
+{
+    const struct job *job = place->job;
+    size_t sides = job->setting->sides, rows = job->setting->group_rows;
+
+    if (rows < HELP_ROWS)
+        return false;
+    for (size_t g = place->known / rows; g * rows < job->system->n; g++)
+        if (group_help(&job->share[g % sides].group[g / sides], job->system, place->known))
+            return true;
+    return false;
+}
+
+/* Somebody else has taken the group that the caller needs next. */
+static void do_something_else(struct place *place)
+{
+    if (!help_somebody(place))
+        umbra_event_wait_deadline(&place->job->pivot[place->known], umbra_deadline(NAP_NS));
+}
+
+/* Until the next pivot is finished. When there is nothing to help with, there is nothing before that. */
+static void wait_for_pivot(struct place *place)
+{
+    struct umbra_event *pivot = &place->job->pivot[place->known];
+
+    while (!umbra_event_try(pivot))
+        if (!help_somebody(place)) {
+            umbra_event_wait(pivot);
+            return;
+        }
+}
+
 /* One group of rows, or the turn goes to the next fiber: in the next step, or when it can go on. */
 static void take_turn(struct side *self)
 {
     struct place *place = self->place;
     size_t goal = share_goal(place->step, place->known);
+    enum share_result result = share_advance(self->share, place->job->system, goal);
 
-    if (share_advance(self->share, place->job->system, goal))
+    if (result == SHARE_TAKEN)
+        do_something_else(place);
+    if (result != SHARE_LACKS_NONE)
         return;
     self->level = goal;
     if (self->next->level < goal)
@@ -112,7 +152,7 @@ static void take_turn(struct side *self)
     else if (goal == place->step + SHARE_STEP)
         place->step = goal;
     else
-        umbra_event_wait(&place->job->pivot[place->known]);
+        wait_for_pivot(place);
 }
 
 static void *mu1k_side(void *arg)
@@ -124,12 +164,12 @@ static void *mu1k_side(void *arg)
     if (place->job->error)
         return NULL;
     while (!share_finished(self->share)) {
-        if (share_front_ready(self->share, place->step, place->known)) {
-            share_finish_front(self->share, system, tell, place);
-            place->front++;
-        } else {
+        if (!share_front_ready(self->share, place->step, place->known))
             take_turn(self);
-        }
+        else if (share_finish_front(self->share, system, tell, place))
+            place->front++;
+        else
+            do_something_else(place);
         look_around(place);
         if (!share_finished(self->share))
             hand_on(self, who_is_next(place));
@@ -207,16 +247,22 @@ static void *mu2k_side(void *arg)
 
 /* ---- both ---- */
 
-/* Sides go to the cores in runs of about the same length, so that a core has some consecutive rows,
- * and each as many runs. */
+/*
+ * Sides go to the cores in runs of about the same length, so that a core has some consecutive rows,
+ * and each as many runs. In every second round in the other direction, because the lower rows are more
+ * work: of two cores that take turns, the second has 3 r / 2 n more of it, where a run has r of n rows.
+ */
 static struct place *place_of(const struct job *job, size_t side)
 {
-    size_t run = (RUN_ROWS + job->setting->group_rows - 1) / job->setting->group_rows;
-    size_t runs = job->setting->sides / (run * job->places); /* of each core */
+    size_t least = (RUN_ROWS + job->setting->group_rows - 1) / job->setting->group_rows;
+    size_t runs = job->setting->sides / (least * job->places); /* of each core */
+    size_t run, place;
 
     if (runs == 0)
         runs = 1;
-    return &job->place[side * runs * job->places / job->setting->sides % job->places];
+    run = side * runs * job->places / job->setting->sides;
+    place = run % job->places;
+    return &job->place[run / job->places % 2 == 0 ? place : job->places - 1 - place];
 }
 
 static int set_up(struct job *job)

@@ -73,7 +73,7 @@ static void *mu1_side(void *arg)
             known++;
         if (share_front_ready(side->share, step, known))
             share_finish_front(side->share, job->system, tell, job);
-        else if (share_advance(side->share, job->system, share_goal(step, known)))
+        else if (share_advance(side->share, job->system, share_goal(step, known)) == SHARE_ADVANCED)
             continue;
         else if (known >= step + SHARE_STEP)
             step += SHARE_STEP;

@@ -87,11 +87,12 @@ int shares_create(struct share **shares, size_t sides, size_t n, size_t group_ro
         struct share *share = &(*shares)[s];
 
         share->group = group + s * most;
-        for (size_t g = s; g < groups; g += sides)
-            share->group[share->count++] = (struct group){
-                .first = g * group_rows,
-                .end = (g + 1) * group_rows < n ? (g + 1) * group_rows : n,
-            };
+        for (size_t g = s; g < groups; g += sides) {
+            struct group *dealt = &share->group[share->count++]; /* nothing done, not taken */
+
+            dealt->first = g * group_rows;
+            dealt->end = (g + 1) * group_rows < n ? (g + 1) * group_rows : n;
+        }
     }
     return 0;
 }
@@ -103,18 +104,37 @@ void shares_destroy(struct share *shares)
     free(shares);
 }
 
+/* acquire: its rows; pairs with group_leave() */
+static bool group_take(struct group *group)
+{
+    return !atomic_exchange_explicit(&group->taken, true, memory_order_acquire);
+}
+
+/* release: its rows, for group_take() */
+static void group_leave(struct group *group)
+{
+    atomic_store_explicit(&group->taken, false, memory_order_release);
+}
+
+/* relaxed: it only grows, and whoever needs the rows takes the group */
+static size_t group_done(const struct group *group)
+{
+    return atomic_load_explicit(&group->done, memory_order_relaxed);
+}
+
 static void group_apply(struct group *group, const struct system *system, size_t to)
 {
-    while (group->done < to) {
-        size_t end = group->done + SHARE_STEP < to ? group->done + SHARE_STEP : to;
-
-        rows_apply(system, group->first, group->end, group->done, end);
-        group->done = end;
+    for (size_t done = group_done(group), end; done < to; done = end) {
+        end = done + SHARE_STEP < to ? done + SHARE_STEP : to;
+        rows_apply(system, group->first, group->end, done, end);
+        atomic_store_explicit(&group->done, end, memory_order_relaxed);
     }
 }
 
-bool share_advance(struct share *share, const struct system *system, size_t goal)
+enum share_result share_advance(struct share *share, const struct system *system, size_t goal)
 {
+    enum share_result result = SHARE_LACKS_NONE;
+
     for (size_t tried = share->front; tried < share->count; tried++) {
         struct group *group;
         size_t to;
@@ -123,22 +143,46 @@ bool share_advance(struct share *share, const struct system *system, size_t goal
             share->next = share->front;
         group = &share->group[share->next++];
         to = goal < group->first ? goal : group->first;
-        if (group->done >= to)
+        if (group_done(group) >= to)
+            continue;
+        result = SHARE_TAKEN;
+        if (!group_take(group))
             continue;
         group_apply(group, system, to);
-        return true;
+        group_leave(group);
+        return SHARE_ADVANCED;
     }
-    return false;
+    return result;
 }
 
-void share_finish_front(struct share *share, const struct system *system,
+bool group_help(struct group *group, const struct system *system, size_t known)
+{
+    size_t done = group_done(group), to;
+
+    if (known <= done)
+        return false;
+    to = share_goal(done, known);
+    if (to > group->first)
+        to = group->first;
+    if (to <= done || !group_take(group))
+        return false;
+    group_apply(group, system, to);
+    group_leave(group);
+    return true;
+}
+
+bool share_finish_front(struct share *share, const struct system *system,
                         void (*finished)(size_t row, void *arg), void *arg)
 {
-    struct group *group = &share->group[share->front++];
+    struct group *group = &share->group[share->front];
 
+    if (!group_take(group))
+        return false;
+    share->front++;
     group_apply(group, system, group->first);
     for (size_t row = group->first; row < group->end; row++) {
         rows_apply(system, row, row + 1, group->first, row);
         finished(row, arg);
     }
+    return true;
 }

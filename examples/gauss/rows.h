@@ -11,6 +11,7 @@
 #include "system.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Applies pivots `from` to `to` - 1, in this order, to rows `first` to `end` - 1, below them. */
@@ -56,11 +57,12 @@ void rows_substitute_back(const struct system *system, double *x);
 /* The row of the first zero on the diagonal (or what is no number), or n. */
 size_t rows_singular(const struct system *system);
 
-/* Consecutive rows; their side's alone. */
+/* Consecutive rows. Whoever computes with them has taken them: their side, or who helps it. */
 struct group {
     size_t first;
-    size_t end;  /* one past the last */
-    size_t done; /* pivots applied to all of them */
+    size_t end;          /* one past the last */
+    _Atomic size_t done; /* pivots applied to all of them; changed by whoever has taken them */
+    _Atomic bool taken;
 };
 
 /* One side's groups, from top to bottom. */
@@ -135,14 +137,26 @@ static inline void share_apply(const struct share *share, const struct system *s
     }
 }
 
-/* Applies pivots up to the goal to the next unfinished group that lacks any. Whether there was one. */
-bool share_advance(struct share *share, const struct system *system, size_t goal);
+enum share_result {
+    SHARE_LACKS_NONE, /* its groups have had all these pivots applied */
+    SHARE_ADVANCED,   /* one had not */
+    SHARE_TAKEN       /* only groups had not that somebody else has taken */
+};
+
+/* Applies pivots up to the goal to the next unfinished group that lacks any. */
+enum share_result share_advance(struct share *share, const struct system *system, size_t goal);
+
+/*
+ * For anybody: applies a step of the pivots, of which so many are known, to a group that lacks it.
+ * Whether it did, and nobody had taken it.
+ */
+bool group_help(struct group *group, const struct system *system, size_t known);
 
 /*
  * Finishes the front group, which is ready: each of its rows in turn, and tells of it by
- * finished(row, arg) at once.
+ * finished(row, arg) at once. Whether nobody else had taken it.
  */
-void share_finish_front(struct share *share, const struct system *system,
+bool share_finish_front(struct share *share, const struct system *system,
                         void (*finished)(size_t row, void *arg), void *arg);
 
 #endif
