@@ -249,8 +249,9 @@ static void *mu2k_side(void *arg)
 
 /*
  * Sides go to the cores in runs of about the same length, so that a core has some consecutive rows,
- * and each as many runs. In every second round in the other direction, because the lower rows are more
- * work: of two cores that take turns, the second has 3 r / 2 n more of it, where a run has r of n rows.
+ * and each as many runs; if several, in every second round in the other direction, because the lower rows
+ * are more work: of two cores that take turns, the second has 3 r / 2 n more of it, where a run has r of
+ * n rows.
  */
 static struct place *place_of(const struct job *job, size_t side)
 {
