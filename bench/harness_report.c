@@ -33,7 +33,7 @@ static double quantile(const double *sorted, unsigned n, double q)
 /*
  * How many of n values a sorted end may have that are not taken for the median with 95 % confidence,
  * whatever their distribution: each lies above it with probability 1/2, and the normal distribution
- * stands for the binomial one.
+ * stands for the binomial one, whose standard deviation is sqrt(n) / 2; 1.96 of them.
  */
 static unsigned outside_median(unsigned n)
 {

@@ -127,7 +127,7 @@ static void group_apply(struct group *group, const struct system *system, size_t
     for (size_t done = group_done(group), end; done < to; done = end) {
         end = done + SHARE_STEP < to ? done + SHARE_STEP : to;
         rows_apply(system, group->first, group->end, done, end);
-        atomic_store_explicit(&group->done, end, memory_order_relaxed);
+        atomic_store_explicit(&group->done, end, memory_order_relaxed); /* group_leave() publishes */
     }
 }
 
