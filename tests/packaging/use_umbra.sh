@@ -5,6 +5,9 @@
 #   pkg-config, cmake   installed with Meson under a prefix of its own
 #   wrap                a subproject that Meson unpacks
 #   copy                include/ copied into the user's tree
+# and with the cold functions compiled once:
+#   wrap-split          the subproject's option split
+#   copy-split          tools/split copied, too
 set -eu
 way=$1 source=$2
 here=$source/tests/packaging
@@ -20,6 +23,14 @@ install_library() {
     meson setup library "$source" --prefix "$work/prefix" -Dtests=disabled -Dbench=disabled \
         -Dexamples=disabled >log || { cat log; exit 1; }
     meson install -C library >log || { cat log; exit 1; }
+}
+
+# cold_elsewhere OBJECT: fails if it has a cold function of the library.
+cold_elsewhere() {
+    if nm "$1" | grep ' [TW] shadow_'; then
+        echo "$1 defines what is to be compiled once"
+        exit 1
+    fi
 }
 
 case $way in
@@ -39,15 +50,17 @@ case $way in
         cmake --build built
         mv built/consumer .
         ;;
-    wrap)
+    wrap | wrap-split)
         mkdir -p user/subprojects/packagefiles
         cp "$here/user.meson.build" user/meson.build
         cp "$here/umbra.wrap" user/subprojects/umbra.wrap
         cp consumer.c user
         tar -C "$source" -cf user/subprojects/packagefiles/umbra.tar --transform 's,^\.,umbra,' \
-            ./include ./meson.build ./meson_options.txt ./packaging
-        meson setup built user --wrap-mode=forcefallback
+            ./include ./meson.build ./meson_options.txt ./packaging ./tools/split
+        split=$([ "$way" = wrap ] && echo false || echo true)
+        meson setup built user --wrap-mode=forcefallback "-Dumbra:split=$split"
         meson compile -C built
+        [ "$way" = wrap ] || cold_elsewhere built/consumer.p/consumer.c.o
         mv built/consumer .
         ;;
     copy)
@@ -55,6 +68,17 @@ case $way in
         # No Boost: umbra/shadow.h needs none.
         # shellcheck disable=SC2086
         $cc $strict -Ivendored consumer.c -lhwloc -pthread -o consumer
+        ;;
+    copy-split)
+        cp -r "$source/include" vendored
+        cp -r "$source/tools/split" .
+        split/declare vendored declared
+        # shellcheck disable=SC2086
+        $cc $strict -Ivendored -c split/cold.c
+        # shellcheck disable=SC2086
+        $cc $strict -Ideclared -c consumer.c
+        cold_elsewhere consumer.o
+        $cc consumer.o cold.o -lboost_context -lhwloc -pthread -o consumer
         ;;
 esac
 
