@@ -217,20 +217,25 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
 
 /*
  * How much of a stack has been used, bytes, from its high end down to the lowest byte that is not
- * 0. Pages that were never touched are not touched now. A fiber that runs may be using more
- * already.
+ * 0. Pages that are not in memory are not touched now; below them others may be, where a function
+ * has left out a part of its frame. A fiber that runs may be using more already.
  */
 UM_LINKONCE UM_COLD __attribute__((no_sanitize("address"), no_sanitize("thread"))) long
 um_stack_used_bytes(const void *low, const void *high)
 {
+    const volatile char *at = low;
+    const volatile char *end = high;
     uintptr_t page = um_os_page_bytes();
-    uintptr_t end = ((uintptr_t)high + page - 1) / page * page;
-    size_t resident = um_os_resident((void *)(uintptr_t)low, end - (uintptr_t)low);
-    const volatile char *at = (const volatile char *)(end - resident);
 
-    while ((uintptr_t)at < (uintptr_t)high && *at == 0)
-        at++;
-    return (long)((uintptr_t)high - (uintptr_t)at);
+    while (at < end) {
+        if ((uintptr_t)at % page == 0 && !um_os_resident((const void *)at))
+            at += page;
+        else if (*at == 0)
+            at++;
+        else
+            return (long)(end - at);
+    }
+    return 0;
 }
 
 #endif

@@ -772,6 +772,32 @@ static void *sizes(void *arg)
     return arg;
 }
 
+static void *leaves_a_hole(void *arg)
+{
+    volatile char room[200000];
+
+    room[0] = 1; /* the pages above stay as they are, but for the last */
+    umbra_yield();
+    return room[0] == 1 ? arg : NULL;
+}
+
+static void *holes(void *arg)
+{
+    struct umbra_spawn_options options = {.stack_bytes = 300000};
+    struct umbra_fiber fiber;
+
+    cr_expect_eq(umbra_spawn_with(NULL, &options, leaves_a_hole, NULL, &fiber), 0);
+    umbra_yield();
+    cr_expect_geq(umbra_stack_used(fiber), 200000);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    return arg;
+}
+
+Test(fiber, a_hole_does_not_hide_how_much_was_used)
+{
+    cr_assert_eq(run_cores(1, holes, NULL), 0);
+}
+
 Test(fiber, stacks_have_the_size_that_was_asked_for)
 {
     cr_assert_eq(run_cores(1, sizes, NULL), 0);

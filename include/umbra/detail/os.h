@@ -18,14 +18,12 @@
  *   void *um_os_map(size_t bytes)                        fresh zeroed memory, or NULL
  *   void um_os_unmap(void *at, size_t bytes)             gives all of it back
  *   int um_os_guard(void *at, size_t bytes, int how)     makes pages fault; how: enum um_guard
- *   size_t um_os_resident(void *at, size_t bytes)        see below
+ *   bool um_os_resident(const void *page)                whether it is in memory
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
  *   uint64_t um_os_preempted(void)                       see below
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of it
- *
- * um_os_resident: how many of the bytes, all whole pages, from their end downwards, are in memory.
  *
  * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
  * let one have it (sched_yield), so far; UM_OS_UNKNOWN where that is not known.

@@ -238,22 +238,14 @@ UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
     return faults;
 }
 
-UM_LINKONCE UM_COLD size_t um_os_resident(void *at, size_t bytes)
+UM_LINKONCE UM_COLD bool um_os_resident(const void *page)
 {
-    size_t resident = 0;
+    unsigned char in_memory = 0;
     int saved = errno;
+    bool known = syscall(SYS_mincore, page, 1L, &in_memory) == 0;
 
-    while (resident < bytes) {
-        unsigned char in_memory = 0;
-
-        if (syscall(SYS_mincore, (char *)at + bytes - resident - UM_OS_PAGE, (long)UM_OS_PAGE,
-                    &in_memory) != 0 ||
-            !(in_memory & 1))
-            break;
-        resident += UM_OS_PAGE;
-    }
     errno = saved;
-    return resident;
+    return known && (in_memory & 1);
 }
 
 /* What getrusage() gives: see struct rusage in <sys/resource.h>. */

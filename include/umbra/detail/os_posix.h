@@ -180,10 +180,10 @@ UM_INLINE bool um_os_faults(const void *at)
     return false;
 }
 
-UM_INLINE size_t um_os_resident(void *at, size_t bytes)
+UM_INLINE bool um_os_resident(const void *page)
 {
-    (void)at;
-    return bytes;
+    (void)page;
+    return true; /* a look may touch it */
 }
 
 UM_INLINE uint64_t um_os_preempted(void)
