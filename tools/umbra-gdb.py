@@ -109,7 +109,7 @@ class Fiber:
         if self.state != BLOCKED:
             return ""
         what = address(self.block["waits_for"])
-        on = address(self.block["waits_on"])
+        on = address(self.block["waits_on"]) & ~1  # marked where it is a fiber
         text = pointer(self.block["waits_for"], "char").string() if what else "?"
         if on:
             text += " " + symbol(on)

@@ -167,7 +167,7 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
 {
     um_atomic_store(&self->waits_for, um_waits_for_join, relaxed); /* only looked at, both */
-    um_atomic_store(&self->waits_on, fiber, relaxed);
+    um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
     um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
     /* relaxed: only this core looks */
     um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
@@ -184,7 +184,7 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, co
         return 0;
     self->node.kind = UM_NODE_WAKE;
     if (um_done_change(core, fiber, (uintptr_t)&self->node | UM_DONE_JOINED)) {
-        um_fiber_block(self, "join", fiber, at);
+        um_fiber_block(self, "join", um_waits_on_fiber(fiber), at);
         um_fiber_leave(core, self);
     }
     return 0;
@@ -211,7 +211,7 @@ UM_LINKONCE int um_join_ask(struct um_join_request *request, struct umbra_core *
     node->flags = 0;
     node->arg = request;
     if (self)
-        um_fiber_block(self, "join", request->fiber.block, at);
+        um_fiber_block(self, "join", um_waits_on_fiber(request->fiber.block), at);
     um_core_post(owner, node);
     if (self)
         um_fiber_leave(core, self);

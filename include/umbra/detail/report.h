@@ -129,17 +129,17 @@ UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fib
 UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fiber, bool names)
 {
     const char *what = um_atomic_load(&fiber->waits_for, relaxed);
-    const void *on = um_atomic_load(&fiber->waits_on, relaxed);
+    uintptr_t on = (uintptr_t)um_atomic_load(&fiber->waits_on, relaxed);
     const void *at = um_atomic_load(&fiber->waits_at, relaxed);
 
     um_text_add(text, ", waits for ");
     um_text_add(text, what ? what : "?");
-    if (what && strcmp(what, um_waits_for_join) == 0) {
+    if (on & 1) { /* um_waits_on_fiber() */
         um_text_add(text, " of fiber ");
-        um_report_name(text, on);
+        um_report_name(text, (const struct um_fiber *)(on - 1));
     } else if (on) {
         um_text_add(text, " ");
-        um_text_add_address(text, on);
+        um_text_add_address(text, (const void *)on);
     }
     if (what == um_waits_for_join)
         at = um_context_pc(&fiber->context);

@@ -139,6 +139,13 @@ UM_INLINE void um_core_count(struct umbra_core *core, int more)
 /* What a fiber waits for that was blocked in line: waits_at does not count, its context tells. */
 UM_LINKONCE const char um_waits_for_join[] = "join";
 
+/* For waits_on: marked, so that a report knows by this one word that it may read the fiber's name,
+ * whatever else the fiber that waits writes meanwhile. */
+UM_INLINE const void *um_waits_on_fiber(const struct um_fiber *fiber)
+{
+    return (const char *)fiber + 1;
+}
+
 /* Gives a core a message. Any thread; never blocks. */
 UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 {
