@@ -82,15 +82,17 @@ struct umbra_dispatch_options {
 
 /*
  * Makes a dispatcher and its workers. runtime NULL: the caller's. A fiber (may switch) or a thread
- * that is no core (blocks). Returns 0, or with nothing left behind -EINVAL (no function, more than
- * 1024 workers), -ENOMEM, -EPERM (runtime NULL and the caller is no fiber).
+ * that is no core (blocks). Returns 0, or with nothing left behind -EINVAL (no function, or none for
+ * one of them; more than 1024 workers), -ENOMEM, -EPERM (runtime NULL and the caller is no fiber), or
+ * an error of umbra_event_wait.
  */
 UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
                                       const struct umbra_dispatch_options *options,
                                       struct umbra_dispatch **dispatch);
 
-/* Ends the workers; no step may be under way. Callers as above. NULL is allowed. */
-UM_LINKONCE void umbra_dispatch_destroy(struct umbra_dispatch *dispatch);
+/* Ends the workers; no step may be under way. Callers as above. NULL is allowed. Returns 0, or with
+ * nothing done an error of umbra_event_wait. */
+UM_LINKONCE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch);
 
 /*
  * Begins a step, with the caller as a source; what is left of the one before is dropped. One step at
@@ -100,8 +102,8 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch);
 
 /*
  * The caller of umbra_dispatch_begin() is complete: waits for the end of the step. A fiber (may
- * switch) or a thread that is no core (blocks). Returns 0, the first error of a function,
- * -ECANCELED, or the error of the wait (umbra_event_wait).
+ * switch) or a thread that is no core (blocks). Returns 0, the first error of a function, -ECANCELED,
+ * or, with the caller not complete yet, an error of umbra_event_wait.
  */
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
 

@@ -64,9 +64,10 @@ UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
 /*
  * Signals. Anybody, but in signal handlers the second. The first may make fibers of its own core
  * ready by itself; the second touches neither thread-local variables nor a ready queue, and is
- * async-signal-safe. Neither switches or blocks; but where 65,535 signals already wait for one call
- * on the event that is under way, the next waits for that call to end: for ever, if it comes from a
- * handler that interrupts that very call.
+ * async-signal-safe (with UMBRA_POSIX_ONLY it is not: waking a sleeper locks a mutex there, so the
+ * handler must not interrupt a call that waits or wakes). Neither switches or blocks; but where
+ * 65,535 signals already wait for one call on the event that is under way, the next waits for that
+ * call to end: for ever, if it comes from a handler that interrupts that very call.
  */
 UM_INLINE void umbra_event_signal(struct umbra_event *event);
 UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
@@ -83,9 +84,12 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event);
 /*
  * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. A
  * fiber (may switch) or any other thread (blocks). Returns 0, or
- *   -ETIMEDOUT  the deadline passed first
- *   -EPERM      on an alternate signal stack
- *   -ENOMEM     a thread's first wait, or one with a deadline
+ *   -ETIMEDOUT            the deadline passed first
+ *   -EPERM                on an alternate signal stack
+ *   -ENOMEM               a thread's first wait, or one with a deadline
+ *   -EAGAIN               a thread's first wait: no thread-specific key is left (pthread_key_create)
+ *   -EINVAL, -EOPNOTSUPP  a thread's first wait: UMBRA_WAIT names no back end, or one that cannot
+ *                         execute here (umbra/wait.h)
  */
 UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
@@ -102,8 +106,8 @@ UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(
 
 /*
  * Waits for the first of `count` events, 1 to 1000, to be signaled, and says which; of several that
- * are, the first of the array. Only that one's signal is taken. As umbra_event_wait_deadline;
- * -EINVAL: no event, or too many.
+ * are, the first of the array. Only that one's signal is taken. As umbra_event_wait_deadline, with
+ * -ENOMEM for any deadline; -EINVAL: no event, or too many.
  */
 UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
                                      uint64_t deadline, unsigned *which);
@@ -450,6 +454,14 @@ UM_INLINE int um_group_open(struct um_group *group)
     if (!self)
         return um_sleeper_get(&group->sleeper);
     return um_fiber_on_stack(self) ? 0 : -EPERM;
+}
+
+/* Whether the caller may wait at all; if so no wait without a deadline fails. 0 or an error. */
+UM_INLINE int um_may_wait(void)
+{
+    struct um_group caller;
+
+    return um_group_open(&caller);
 }
 
 UM_LINKONCE int um_group_take_waits(struct um_group *group)

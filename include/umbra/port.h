@@ -176,7 +176,7 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
  *   -ETIMEDOUT  the deadline passed first
  *   -EINVAL     no branch, or one without a source, with a port twice, without items, or with
  *               more than fit
- *   -EPERM, -ENOMEM   as umbra_port_post
+ *   -EPERM, -ENOMEM   as umbra_port_post, also where it would not have to wait
  */
 UM_LINKONCE int umbra_choose(struct umbra_branch *branches, unsigned count, uint64_t deadline,
                              unsigned *which, struct umbra_message **messages);
@@ -272,14 +272,6 @@ UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
     }
 }
 
-/* Whether the caller may wait at all; if so it can wait without a deadline. 0 or an error. */
-UM_INLINE int um_port_may_wait(void)
-{
-    struct um_group caller;
-
-    return um_group_open(&caller);
-}
-
 /* Waits for a bell. on: the port, for reports. Inlined, with what calls it, for the reason given at
  * umbra_join(). */
 UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
@@ -306,7 +298,7 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
     struct um_port_woken out = {NULL, NULL};
     struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_poster poster = {.waiter = {.bell = &bell}};
-    int error = um_port_may_wait();
+    int error = um_may_wait();
     int result;
 
     if (error != 0)
@@ -417,7 +409,7 @@ UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline,
 UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t deadline,
                           const void *at)
 {
-    int result = um_port_may_wait();
+    int result = um_may_wait();
 
     if (result != 0)
         return result;

@@ -30,13 +30,16 @@
 #define UMBRA_SYNC_H
 
 #include <umbra/detail/base.h>
+#include <umbra/detail/lock_protocol.h>
 #include <umbra/event.h>
 
 /*
+ * Who may call: a fiber, or any other thread; no signal handler, but umbra_semaphore_post_async.
+ *
  * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp made by
- * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's
- * first wait, or one with a deadline). What waits may switch fibers, or block a thread. What does
- * not, does neither.
+ * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), and those of a thread's
+ * first wait (umbra_event_wait). What waits may switch fibers, or block a thread. What does not, does
+ * neither. Deadlines are UMBRA_NEVER for none.
  */
 
 /* ---- mutex ---- */
@@ -52,7 +55,7 @@ struct umbra_mutex {
         .event = UMBRA_EVENT_INIT                                                                  \
     }
 
-/* Locks. -EDEADLK: the caller holds it already. */
+/* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. */
 UM_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 
@@ -65,19 +68,20 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 /* ---- condition variable ---- */
 
 struct umbra_condition {
-    struct umbra_mutex list; /* guards the rest; held for a few instructions */
+    struct um_lock list; /* guards the rest */
     struct um_condition_waiter *first, *last;
 };
 
 #define UMBRA_CONDITION_INIT                                                                       \
     {                                                                                              \
-        .list = UMBRA_MUTEX_INIT                                                                   \
+        .first = NULL                                                                              \
     }
 
 /*
  * Unlocks the mutex, waits to be notified, and locks it again, also after an error. It does not
  * return 0 without having been notified, but another may have come first and undone what it was
- * notified of: so check in a loop. -EPERM, with the mutex as it was: the caller does not hold it.
+ * notified of: so check in a loop. With the mutex as it was, nothing waited for, -EPERM (the caller
+ * does not hold it, or is on an alternate signal stack) or an error of a thread's first wait.
  */
 UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex);
 UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
@@ -100,12 +104,15 @@ struct umbra_semaphore {
         .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
     }
 
-/* Takes one, waiting until there is one; takes one if there is one; adds some. Anybody; posting
- * also from a signal handler that interrupted none of these calls on the same semaphore. */
+/*
+ * Takes one, waiting until there is one; takes one if there is one; adds some, the last also in a
+ * signal handler (see umbra_event_signal_async). There must be fewer than 2^64 at any time.
+ */
 UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
 UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline);
 UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
+UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more);
 
 /* ---- read-write lock ---- */
 
@@ -121,14 +128,18 @@ struct umbra_rwlock {
         .event = UMBRA_EVENT_INIT                                                                  \
     }
 
+/* For reading. Who reads already must not ask again: a writer that waits would keep him out. */
 UM_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
 UM_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock);
+
+/* For writing. Who has the lock, either way, must not ask: he would wait for himself. */
 UM_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
 UM_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock);
 
-/* Ends a read or a write. -EPERM: nobody has the lock. */
+/* Ends a read or a write. Whose it is, is not known: the caller's, or another's. -EPERM: nobody has
+ * the lock. */
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
 
 /* ---- latch, barrier, once ---- */
@@ -146,7 +157,7 @@ struct umbra_latch {
         .count = (initial)                                                                         \
     }
 
-/* Counts down by one. -EINVAL: it is open already. Waits until it is open. Anybody. */
+/* Counts down by one; -EINVAL: it is open already. Waits until it is open. */
 UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
 UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
 
@@ -162,7 +173,8 @@ struct umbra_barrier {
         .event = {UMBRA_EVENT_INIT_MANUAL, UMBRA_EVENT_INIT_MANUAL}, .parties = (number)           \
     }
 
-/* Waits until all parties have come. 1 in the last to come, 0 in the others. */
+/* Waits until all parties have come. 1 in the last to come, 0 in the others. After an error the
+ * caller has not come. More callers at a time than parties: undefined. */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
 
 struct umbra_once {
@@ -175,7 +187,10 @@ struct umbra_once {
         .event = UMBRA_EVENT_INIT_MANUAL                                                           \
     }
 
-/* Calls fn(arg) the first time; returns when it has returned, whoever called it. fn may wait. */
+/*
+ * Calls fn(arg) the first time; returns when it has returned, whoever called it, or an error of the
+ * wait for that. fn may wait, but not call the same once.
+ */
 UM_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 /* ---- waiting, common ---- */
@@ -284,7 +299,7 @@ struct um_condition_waiter {
 UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
                                      struct um_condition_waiter *waiter)
 {
-    umbra_mutex_lock(&condition->list);
+    um_lock_take(&condition->list);
     waiter->listed = true;
     waiter->prev = condition->last;
     if (condition->last)
@@ -292,7 +307,7 @@ UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
     else
         condition->first = waiter;
     condition->last = waiter;
-    umbra_mutex_unlock(&condition->list);
+    um_lock_release(&condition->list);
 }
 
 /* Under the list's lock. */
@@ -316,11 +331,11 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
 {
     bool listed;
 
-    umbra_mutex_lock(&condition->list);
+    um_lock_take(&condition->list);
     listed = waiter->listed;
     if (listed)
         um_condition_unlink(condition, waiter);
-    umbra_mutex_unlock(&condition->list);
+    um_lock_release(&condition->list);
     return listed;
 }
 
@@ -328,8 +343,10 @@ UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
                                               struct umbra_mutex *mutex, uint64_t deadline)
 {
     struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
-    int error;
+    int error = um_may_wait(); /* then what waits without a deadline below does not fail */
 
+    if (error != 0)
+        return error;
     if (um_atomic_load(&mutex->owner, relaxed) != um_sync_self()) /* as in unlock */
         return -EPERM;
     um_condition_append(condition, &waiter);
@@ -350,11 +367,11 @@ UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
 {
     struct um_condition_waiter *waiter;
 
-    umbra_mutex_lock(&condition->list);
+    um_lock_take(&condition->list);
     waiter = condition->first;
     if (waiter)
         um_condition_unlink(condition, waiter);
-    umbra_mutex_unlock(&condition->list);
+    um_lock_release(&condition->list);
     if (waiter)
         umbra_event_signal(&waiter->notified);
 }
@@ -363,12 +380,12 @@ UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
 {
     struct um_condition_waiter *waiter;
 
-    umbra_mutex_lock(&condition->list);
+    um_lock_take(&condition->list);
     waiter = condition->first;
     condition->first = condition->last = NULL;
     for (struct um_condition_waiter *w = waiter; w; w = w->next)
         w->listed = false;
-    umbra_mutex_unlock(&condition->list);
+    um_lock_release(&condition->list);
     while (waiter) {
         struct um_condition_waiter *next = waiter->next; /* it may be gone once it is signaled */
 
@@ -416,11 +433,26 @@ UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
     return umbra_semaphore_wait_deadline(semaphore, UMBRA_NEVER);
 }
 
+/* G1, G2: adds some. How many signals are due: who announces himself after G2 sees the count at W2. */
+UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t more)
+{
+    uint64_t waiters;
+
+    um_atomic_fetch_add(&semaphore->count, more, seq_cst);
+    waiters = um_atomic_load(&semaphore->waiters, seq_cst); /* against W1 */
+    return more < waiters ? more : waiters;
+}
+
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more)
 {
-    um_atomic_fetch_add(&semaphore->count, more, seq_cst);                 /* G1 */
-    while (more-- > 0 && um_atomic_load(&semaphore->waiters, seq_cst) > 0) /* G2 */
+    for (uint64_t due = um_semaphore_give(semaphore, more); due > 0; due--)
         umbra_event_signal(&semaphore->event);
+}
+
+UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more)
+{
+    for (uint64_t due = um_semaphore_give(semaphore, more); due > 0; due--)
+        umbra_event_signal_async(&semaphore->event);
 }
 
 /* ---- read-write lock ---- */
@@ -555,11 +587,16 @@ UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
 
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
 {
-    /* acq_rel: what each party wrote before is visible to all after */
-    uint64_t state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
-    uint64_t opened = state >> 32;
-    struct umbra_event *mine = &barrier->event[opened & 1];
+    struct umbra_event *mine;
+    uint64_t state, opened;
+    int error = um_may_wait();
 
+    if (error != 0)
+        return error;
+    /* acq_rel: what each party wrote before is visible to all after */
+    state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
+    opened = state >> 32;
+    mine = &barrier->event[opened & 1];
     if ((uint32_t)state + 1 < barrier->parties)
         return um_sync_wait(mine, NULL, NULL, UMBRA_NEVER, "barrier", barrier);
     /* the other event's waiters have all come here since; nobody comes before the signal */

@@ -21,6 +21,11 @@ static int umbra_event_wait(struct umbra_event *event)
     return 0;
 }
 
+static int um_may_wait(void)
+{
+    return 0;
+}
+
 struct umbra_worker {
     struct um_stock stock;
     struct umbra_event woken;

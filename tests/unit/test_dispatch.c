@@ -506,18 +506,23 @@ Test(dispatch, a_value_for_a_worker_wakes_that_one)
 
 static void *refusals(void *arg)
 {
+    umbra_dispatch_fn *const fns[2] = {sees, NULL};
     struct umbra_dispatch_options options = {.fn = sees, .workers = 1025};
     struct umbra_dispatch *dispatch = NULL;
 
     cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EINVAL);
     options = (struct umbra_dispatch_options){.workers = 1};
     cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EINVAL);
+    options = (struct umbra_dispatch_options){.fns = fns, .workers = 2};
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -EINVAL);
+    options = (struct umbra_dispatch_options){.fn = sees, .scratch_bytes = SIZE_MAX};
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -ENOMEM);
 #if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN) /* which end the program for it */
     options = (struct umbra_dispatch_options){.fn = sees, .scratch_bytes = SIZE_MAX / 4};
     cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), -ENOMEM);
 #endif
     cr_expect_null(dispatch);
-    umbra_dispatch_destroy(NULL);
+    cr_expect_eq(umbra_dispatch_destroy(NULL), 0);
     return arg;
 }
 

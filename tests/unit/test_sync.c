@@ -3,6 +3,7 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,6 +220,61 @@ Test(sync, a_semaphore_lets_so_many_in)
     cr_assert_eq(umbra_semaphore_wait(&places), 0);
 }
 
+static struct umbra_semaphore due = UMBRA_SEMAPHORE_INIT(0);
+
+static void *takes_one(void *arg)
+{
+    cr_expect_eq(umbra_semaphore_wait(&due), 0);
+    return arg;
+}
+
+static void posts_one(int number)
+{
+    (void)number;
+    umbra_semaphore_post_async(&due, 1);
+}
+
+static void *posted_by_a_handler(void *arg)
+{
+    signal(SIGUSR1, posts_one);
+    for (int i = 0; i < 100; i++) {
+        struct umbra_fiber fiber;
+
+        umbra_spawn(takes_one, NULL, &fiber);
+        if (i % 2)
+            umbra_yield();
+        pthread_kill(pthread_self(), SIGUSR1);
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+    cr_expect(!umbra_semaphore_try(&due));
+    return arg;
+}
+
+Test(sync, a_signal_handler_may_post)
+{
+    cr_assert_eq(run_cores(1, posted_by_a_handler, NULL), 0);
+}
+
+/* A post is as long as there are waiters, not as what it adds. */
+static void *many_at_once(void *arg)
+{
+    struct umbra_fiber fiber[3];
+
+    for (int i = 0; i < 3; i++)
+        umbra_spawn(takes_one, NULL, &fiber[i]);
+    umbra_yield();
+    umbra_semaphore_post(&due, UINT64_C(1) << 50);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+    cr_expect_eq(atomic_load(&due.count), (UINT64_C(1) << 50) - 3);
+    return arg;
+}
+
+Test(sync, a_post_may_add_many)
+{
+    cr_assert_eq(run_cores(1, many_at_once, NULL), 0);
+}
+
 /* ---- read-write lock ---- */
 
 static struct umbra_rwlock rwlock = UMBRA_RWLOCK_INIT;
@@ -345,4 +401,49 @@ Test(sync, latch_and_once)
     cr_assert_eq(umbra_latch_wait(&shut, in_ms(1)), -ETIMEDOUT);
     cr_assert_eq(umbra_latch_count_down(&shut), 0);
     cr_assert_eq(umbra_latch_wait(&shut, 0), 0);
+}
+
+/* ---- where nobody may wait ---- */
+
+static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);
+static int said[2];
+
+static void on_alternate_stack(int number)
+{
+    (void)number;
+    said[0] = umbra_condition_wait(&filled, &mutex);
+    said[1] = umbra_barrier_wait(&pair);
+}
+
+static void *comes_second(void *arg)
+{
+    cr_expect_eq(umbra_barrier_wait(&pair), 1);
+    return arg;
+}
+
+static void *refused(void *arg)
+{
+    struct sigaction action = {.sa_handler = on_alternate_stack, .sa_flags = SA_ONSTACK};
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, before;
+    struct umbra_fiber fiber;
+
+    umbra_mutex_lock(&mutex);
+    sigaltstack(&stack, &before);
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_kill(pthread_self(), SIGUSR1);
+    sigaltstack(&before, NULL);
+    free(stack.ss_sp);
+    cr_expect_eq(said[0], -EPERM);
+    cr_expect_eq(umbra_mutex_unlock(&mutex), 0, "it is held still");
+    cr_expect_null(filled.first, "nobody waits");
+    cr_expect_eq(said[1], -EPERM);
+    umbra_spawn(comes_second, NULL, &fiber);
+    cr_expect_eq(umbra_barrier_wait(&pair), 0, "the one that was refused has not come");
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(sync, what_may_not_wait_changes_nothing)
+{
+    cr_assert_eq(run_cores(1, refused, NULL), 0);
 }

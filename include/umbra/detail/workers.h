@@ -457,6 +457,15 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
         umbra_join(dispatch->worker[i].fiber, NULL);
 }
 
+UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *options,
+                                         unsigned workers)
+{
+    for (unsigned i = 0; options->fns && i < workers; i++)
+        if (!options->fns[i])
+            return false;
+    return options->fns || options->fn;
+}
+
 UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
                                       const struct umbra_dispatch_options *options,
                                       struct umbra_dispatch **result)
@@ -472,8 +481,13 @@ UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
         return -EPERM;
     if (workers == 0)
         workers = runtime->cores;
-    if (workers > UM_STEP_WORKERS || !(options->fn || options->fns))
+    if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
         return -EINVAL;
+    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* which would be rounded up to 0 */
+        return -ENOMEM;
+    error = um_may_wait(); /* then the waits below do not fail */
+    if (error != 0)
+        return error;
     error = um_dispatch_make(runtime, options, workers, &dispatch);
     if (error != 0)
         return error;
@@ -501,12 +515,15 @@ UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
     return 0;
 }
 
-UM_LINKONCE void umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
+UM_LINKONCE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
 {
-    if (!dispatch)
-        return;
+    int error = dispatch ? um_may_wait() : 0; /* workers use its memory until they are joined */
+
+    if (!dispatch || error != 0)
+        return error;
     um_dispatch_end_workers(dispatch, dispatch->workers);
     um_dispatch_free(dispatch);
+    return 0;
 }
 
 /* ---- steps ---- */
@@ -531,19 +548,25 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
 
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
 {
-    int error;
+    int error = um_may_wait();
 
+    if (error != 0)
+        return error;
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch, NULL);
-    error = umbra_event_wait(&dispatch->over);
+    umbra_event_wait(&dispatch->over);
     pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */
-    return error != 0 ? error : (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+    return (int)um_atomic_load(&dispatch->step.stopped, relaxed);
 }
 
 UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg)
 {
+    int error = um_may_wait();
+
+    if (error != 0)
+        return error;
     umbra_dispatch_begin(dispatch); /* without anything to do: step 0 is begun by who ends it */
     dispatch->begin_step = fn;
     dispatch->step_arg = arg;
