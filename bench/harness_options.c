@@ -24,7 +24,7 @@ static const struct option long_options[] = {
 static void print_help(const struct bench_kernel *kernel)
 {
     printf("%s: %s\n\n"
-           "  --quick           fewer rounds (%u instead of %u), the same rows\n"
+           "  --quick           fewer rounds (%u instead of %u), small problems\n"
            "  --tiny            sizes for tests: the figures mean nothing\n"
            "  --json[=FILE]     one JSON object a line: instead of the table, or into FILE\n"
            "  --only A[,B...]   these contenders, and the limit\n"

@@ -9,8 +9,8 @@
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
- *   umbra/shadow.h     a helper thread beside its owner: fork, join
  *   umbra/memcpy.h     memcpy with the help of a shadow
+ *   umbra/shadow.h     a helper thread beside its owner: fork, join
  *   umbra/wait.h       wait for a word: spin, monitor, park
  *   umbra/prefetch.h   a shadow that runs ahead by a bounded distance
  *   umbra/cpu.h        pause, prefetch, time stamp

@@ -42,8 +42,9 @@
  * anew. A thread that is no core and means to spawn, or to do what may wake a fiber (signal,
  * continue, unlock, post, notify, be the last at a barrier or latch, give up waiting for a write
  * lock) while the runtime is waited for must hold it (umbra_hold); so must whoever relies on signal
- * handlers that do, on whatever thread, and fibers of another runtime that share events with this
- * one. Threads that only wait need not.
+ * handlers that signal, on whatever thread, or on a shadow that a fiber has created itself, and
+ * fibers of another runtime that share events with this one, or that fibers of this one join.
+ * Threads that only wait need not.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H
@@ -121,9 +122,9 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
  *                cannot be read, both a list and another number of cores, unknown wait mode or back
  *                end, a signal that cannot be had
- *   -ENOSPC      more cores than there are, without oversubscribe; with shadows, fewer hardware
- *                threads than the cores and a shadow for each, or a core that has siblings and
- *                none of them free
+ *   -ENOSPC      more cores than there are, without oversubscribe, or than 1024; with shadows,
+ *                fewer hardware threads than the cores and a shadow for each, or a core that has
+ *                siblings and none of them free
  *   -ENODEV      a processor that may not be used; shadows where there is no second one
  *   -EOPNOTSUPP  forced wait back end cannot execute here
  *   -EPERM       called by a core
@@ -156,6 +157,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 /* The runtime that the caller is a core of, or NULL. */
 UM_INLINE struct umbra_runtime *umbra_runtime_self(void);
 
+/* How many cores it has. Anybody; never blocks. */
 UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime);
 
 /* The processor of a core, and what the core is doing (enum umbra_core_state). -EINVAL: no such
@@ -169,7 +171,8 @@ UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime 
 
 /*
  * Holds a deadlock's judgement back: the caller, no core, may still spawn, signal or continue. Any
- * thread, any number of times; umbra_release undoes one. Never blocks.
+ * thread, any number of times; umbra_release undoes one, of those that there are. Neither switches
+ * fibers; the last release may wait for the report of a deadlock to be written.
  */
 UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime);
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime);
@@ -192,8 +195,8 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
 
 /*
  * count fibers, the i-th with the argument (char *)args + i * stride. fibers: count handles, or
- * NULL: detached. On -ENOMEM *started says how many there are (NULL: do not tell). As above
- * otherwise.
+ * NULL: detached. *started says how many there are: count, or with an error fewer, or 0 (NULL: do not
+ * tell). As above otherwise.
  */
 UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
@@ -202,19 +205,23 @@ UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
 
 /*
  * Waits until the fiber has ended, and gives what it returned (result may be NULL). Anybody: a
- * fiber lets its core run others, a thread waits as umbra/wait.h says. Each fiber is joined once.
- * Returns 0, or with nothing changed:
+ * fiber may switch, a thread blocks, as umbra/wait.h says. Each fiber is joined once. Returns 0, or
+ * with nothing changed:
  *   -ESRCH    it was joined before, or ended detached
  *   -EINVAL   it is detached, or another one is joining it
  *   -EDEADLK  it is the caller
  *   -EPERM    on an alternate signal stack
+ * or an error of a thread's first wait (umbra_event_wait).
  */
 UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, void **result);
 
-/* Nobody will join it: its memory is used again when it ends. Anybody; errors as umbra_join. */
+/* Nobody will join it: its memory is used again when it ends. Anybody, also the fiber itself; waits
+ * for an answer of the core that it was spawned on, if that is not the caller's, and so may switch, or
+ * block. Errors as umbra_join. */
 UM_LINKONCE int umbra_detach(struct umbra_fiber fiber);
 
-/* The shadow of the caller's core, for shadow_fork; NULL: none, or not called by a fiber. */
+/* The shadow of the caller's core, for shadow_fork; NULL: none, or not called by a fiber. Never
+ * blocks. */
 UM_INLINE struct umbra_shadow *umbra_core_shadow(void);
 
 /*
@@ -227,12 +234,16 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
 
 /*
  * Prints each live fiber of the runtime to a file descriptor: name, core, state, what it waits for
- * and where. Anybody, signal handlers too; while the cores run, what it prints may be out of date.
+ * and where. Anybody, signal handlers too (with UMBRA_POSIX_ONLY neither handlers nor any descriptor
+ * but 2); blocks as write(2) does; while the cores run, what it prints may be out of date.
  */
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 
-/* How much of the fiber's stack has ever been used, bytes; -ESRCH: it has ended. Anybody; reads
- * /proc. */
+/*
+ * How much of the fiber's stack has ever been used, bytes, by this fiber or those that had it before;
+ * with a system call a page, and without what has been swapped out. Anybody who may still join it;
+ * does not block. -ESRCH: it was joined, or has ended detached.
+ */
 UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
 
 #include <umbra/detail/runtime.h>

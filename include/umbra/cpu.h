@@ -8,8 +8,8 @@
  * of a machine where the kernel itself uses them as its clock. A reading may be taken some
  * nanoseconds earlier or later than the accesses to memory around it.
  *
- * This is the only header that asks which processor it is compiled for. UMBRA_ARCH_GENERIC makes
- * it take the portable one.
+ * This is the header that asks which processor it is compiled for (besides, umbra/context.h finds
+ * where a saved context goes on). UMBRA_ARCH_GENERIC makes it take the portable one.
  */
 #ifndef UMBRA_CPU_H
 #define UMBRA_CPU_H

@@ -24,8 +24,7 @@
  *          created ------------> ready <-------------------- executing -----> terminated
  *                                 | ^      yield                |  |  returns
  *                                 | '-- continue, woken         |  '--> stopped  (transfer)
- *                                 '-- transferred to ---------->'-----> blocked  (wait, join,
- * sleep)
+ *                                 '-- transferred to ---------->'-----> blocked  (wait, join, sleep)
  *
  * A started fiber never leaves its core, so thread-local variables and errno work in it, and the
  * ready queue has one owner and no atomics. It is first in, first out: a yield lets every other
@@ -91,7 +90,7 @@ UM_ALWAYS_INLINE void umbra_yield(void);
  *   -EPERM   not called by a fiber, or on an alternate signal stack
  *   -ESRCH   it has ended
  *   -EXDEV   it is on another core, or on none yet
- *   -EBUSY   it is blocked, or delayed
+ *   -EBUSY   it is blocked, or delayed, or its spawn from another core has not arrived yet
  */
 UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to);
 
@@ -105,28 +104,36 @@ UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber);
 
 /*
  * Makes a stopped fiber ready. If it is not stopped, it keeps a permit (one, however often this is
- * called): its next transfer away leaves it ready. Anybody; never switches or blocks. Returns 0;
- * -ESRCH: it has ended; -EBUSY: it was spawned without a place and no core has taken it yet.
+ * called): its next transfer away leaves it ready. Anybody, but no signal handler; never switches or
+ * blocks. Returns 0; -ESRCH: it has ended; -EBUSY: it was spawned without a place and no core has
+ * taken it yet.
  */
 UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 
 /*
- * Waits for a length of time, or until a time stamp of umbra_cycles(). A fiber: blocked, its core
- * runs others; any other thread sleeps. Returns 0; -EPERM: on an alternate signal stack.
+ * Waits for a length of time, or until a time stamp of umbra_cycles(), at least: a core that runs
+ * fibers looks at its timers from time to time. A fiber: blocked, its core runs others; any other
+ * thread sleeps. Returns 0; -EPERM: on an alternate signal stack; or an error of a thread's first
+ * wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
 UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
 
-/* The calling fiber; all zero if the caller is none. */
+/* The calling fiber; all zero if the caller is none. Anybody. */
 UM_INLINE struct umbra_fiber umbra_self(void);
 
-/* What a fiber is doing. Anybody; it may be out of date when it arrives. -ESRCH: it has ended. */
+/*
+ * What a fiber is doing (enum umbra_fiber_state); of one that has ended and is being joined from
+ * another core perhaps that it is created. Anybody; never blocks; it may be out of date when it
+ * arrives. -ESRCH: it was joined, or has ended detached.
+ */
 UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber);
 
 /* The word for a state. */
 UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state);
 
-/* Copies the fiber's name ("" if it has none). Anybody who may still join it. -ESRCH: it ended. */
+/* Copies the fiber's name ("" if it has none). Anybody who may still join it; never blocks. -ESRCH:
+ * it was joined, or has ended detached. */
 UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES]);
 
 /* The core that the caller's fiber runs on, from 0, or -1 if the caller is no fiber. */
@@ -136,8 +143,9 @@ UM_INLINE int umbra_core_index(void);
  * Fiber-local values: one pointer a key and fiber, NULL at first. A key is valid in all fibers;
  * its destructor, if not NULL, is called with each value that is not NULL when the fiber returns,
  * in that fiber, and again while destructors set new values, four times at most. There are
- * UMBRA_LOCAL_KEYS keys a process, and none is given back. Create: anybody; -ENOSPC. Get: a fiber,
- * else NULL. Set: a fiber; the first in a fiber allocates; -EPERM, -EINVAL (no such key), -ENOMEM.
+ * UMBRA_LOCAL_KEYS keys a process, and none is given back. None switches or blocks. Create: anybody;
+ * -ENOSPC. Get: a fiber, else NULL. Set: a fiber; the first in a fiber allocates; -EPERM, -EINVAL (no
+ * such key), -ENOMEM.
  */
 #define UMBRA_LOCAL_KEYS 32
 UM_LINKONCE int umbra_local_create(void (*destructor)(void *value), unsigned *key);
@@ -206,7 +214,7 @@ struct UM_ALIGNED(64) um_fiber {
     uint32_t traits;                 /* how it was spawned; spawner */
     uint32_t size_class;             /* of its stack; fixed */
     _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
-    _Atomic(const void *) waits_on;  /* blocked: its address */
+    _Atomic(const void *) waits_on;  /* blocked: its address; see um_waits_on_fiber() */
     _Atomic(const void *) waits_at;  /* blocked: where it was called from */
 
     /* rarely used */

@@ -32,7 +32,8 @@
  * How both sides wait is a matter of options->wait: see umbra/wait.h. A shadow that spins
  * (UMBRA_WAIT_SPIN) answers fastest and burns its hardware thread while idle.
  *
- * The helper blocks all signals but those its own instructions raise. fork(2): the child has no
+ * The helper blocks signals, but those that its own instructions raise, that profilers send, and that
+ * the C library keeps for itself (with UMBRA_POSIX_ONLY: none). fork(2): the child has no
  * helper threads. Its parent's shadows are as if destroyed (-ESRCH); it may create its own.
  *
  * Invariants
@@ -108,7 +109,7 @@ _Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and ha
  * placement; options->place_shadow names any other hardware thread.
  *
  * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
- * 0, or, with nothing kept and the struct as if destroyed:
+ * 0, or, with nothing kept and the struct as if destroyed (a misaligned one: not touched):
  *   -EINVAL      misaligned struct, unknown wait mode or back end (UMBRA_WAIT), owner_cpu ==
  *                shadow_cpu
  *   -EOPNOTSUPP  forced wait back end cannot execute here

@@ -130,7 +130,7 @@ _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
  * each). The default block_cycles is twice the cost of a kernel wake-up on another processor,
  * measured once per process with two short-lived threads (about 1 ms); give a value to avoid that.
  * Bound to a single processor it cannot be measured, and is 40 us. options may be NULL. Any thread;
- * blocks for those times. Returns 0, -EINVAL (no such back end), -EOPNOTSUPP (forced
+ * blocks for those times. Returns 0, -EINVAL (no such back end or mode), -EOPNOTSUPP (forced
  * back end cannot execute here), policy untouched on failure.
  */
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
