@@ -57,8 +57,10 @@ case $way in
         cp consumer.c user
         tar -C "$source" -cf user/subprojects/packagefiles/umbra.tar --transform 's,^\.,umbra,' \
             ./include ./meson.build ./meson_options.txt ./packaging ./tools/split
-        split=$([ "$way" = wrap ] && echo false || echo true)
-        meson setup built user --wrap-mode=forcefallback "-Dumbra:split=$split"
+        if [ "$way" = wrap-split ]; then
+            sed -i "s/version: '>= 0.1'/&, default_options: ['split=true']/" user/meson.build
+        fi
+        meson setup built user --wrap-mode=forcefallback
         meson compile -C built
         [ "$way" = wrap ] || cold_elsewhere built/consumer.p/consumer.c.o
         mv built/consumer .
