@@ -27,7 +27,8 @@ install_library() {
 
 # cold_elsewhere OBJECT: fails if it has a cold function of the library.
 cold_elsewhere() {
-    if nm "$1" | grep ' [TW] shadow_'; then
+    nm "$1" >symbols
+    if ! grep -q ' [Uw] shadow_create' symbols || grep ' [TW] shadow_' symbols; then
         echo "$1 defines what is to be compiled once"
         exit 1
     fi
