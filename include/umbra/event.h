@@ -456,7 +456,8 @@ UM_INLINE int um_group_open(struct um_group *group)
     return um_fiber_on_stack(self) ? 0 : -EPERM;
 }
 
-/* Whether the caller may wait at all; if so no wait without a deadline fails. 0 or an error. */
+/* Whether the caller may wait at all; if so no wait for one event without a deadline fails. 0 or an
+ * error. */
 UM_INLINE int um_may_wait(void)
 {
     struct um_group caller;

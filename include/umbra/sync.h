@@ -37,9 +37,10 @@
  * Who may call: a fiber, or any other thread; no signal handler, but umbra_semaphore_post_async.
  *
  * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp made by
- * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), and those of a thread's
- * first wait (umbra_event_wait). What waits may switch fibers, or block a thread. What does not, does
- * neither. Deadlines are UMBRA_NEVER for none.
+ * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's
+ * first wait, or one with a deadline), and the others of a thread's first wait (umbra_event_wait).
+ * What waits may switch fibers, or block a thread. What does not, does neither. Deadlines are
+ * UMBRA_NEVER for none.
  */
 
 /* ---- mutex ---- */
@@ -68,7 +69,7 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 /* ---- condition variable ---- */
 
 struct umbra_condition {
-    struct um_lock list; /* guards the rest */
+    struct um_lock list; /* guards the rest; notify_all holds it while it goes through all */
     struct um_condition_waiter *first, *last;
 };
 
@@ -81,7 +82,8 @@ struct umbra_condition {
  * Unlocks the mutex, waits to be notified, and locks it again, also after an error. It does not
  * return 0 without having been notified, but another may have come first and undone what it was
  * notified of: so check in a loop. With the mutex as it was, nothing waited for, -EPERM (the caller
- * does not hold it, or is on an alternate signal stack) or an error of a thread's first wait.
+ * does not hold it, or is on an alternate signal stack) or an error of a thread's first wait. After
+ * -ENOMEM with a deadline it may also have been unlocked and locked again.
  */
 UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex);
 UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
