@@ -34,6 +34,18 @@
 #endif
 #endif
 
+#if defined(UM_CONTEXT_ASAN)
+#define UM_CHOSEN_SANITIZER um_chosen_asan
+#elif defined(UM_CONTEXT_TSAN)
+#define UM_CHOSEN_SANITIZER um_chosen_tsan
+#else
+#define UM_CHOSEN_SANITIZER um_chosen_no_sanitizer
+#endif
+
+UM_LINKONCE void UM_CHOSEN_SANITIZER(void)
+{
+}
+
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>

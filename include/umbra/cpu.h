@@ -33,6 +33,16 @@
 #include <umbra/arch/generic.h>
 #endif
 
+#ifdef UMBRA_ARCH_GENERIC_H
+#define UM_CHOSEN_CPU um_chosen_generic_cpu
+#else
+#define UM_CHOSEN_CPU um_chosen_own_cpu
+#endif
+
+UM_LINKONCE void UM_CHOSEN_CPU(void)
+{
+}
+
 /* All of these: any thread, and no system call but for what is said at umbra_cycles_hz. */
 
 /* The time stamp. */

@@ -6,7 +6,7 @@
 #   wrap                a subproject that Meson unpacks
 #   copy                include/ copied into the user's tree
 # and with the cold functions compiled once:
-#   wrap-split          the subproject's option split
+#   wrap-split          the subproject's option split, and the consumer in a library of the user's
 #   copy-split          tools/split copied, too
 set -eu
 way=$1 source=$2
@@ -25,11 +25,25 @@ install_library() {
     meson install -C library >log || { cat log; exit 1; }
 }
 
-# cold_elsewhere OBJECT: fails if it has a cold function of the library.
+# cold_elsewhere OBJECT: fails if it has a cold function of the library, or can do without.
 cold_elsewhere() {
     nm "$1" >symbols
-    if ! grep -q ' [Uw] shadow_create' symbols || grep ' [TW] shadow_' symbols; then
+    if ! grep -q ' U shadow_create' symbols || grep ' [TWw] shadow_' symbols; then
         echo "$1 defines what is to be compiled once"
+        exit 1
+    fi
+}
+
+needs='-lboost_context -lhwloc -pthread'
+
+# undefined SYMBOL FILE ...: fails unless the linker misses it.
+undefined() {
+    symbol=$1
+    shift
+    # shellcheck disable=SC2086
+    if $cc "$@" $needs -o missing 2>errors || ! grep -q "undefined.*$symbol" errors; then
+        echo "$* could be linked without $symbol, or not for another reason:"
+        cat errors
         exit 1
     fi
 }
@@ -53,17 +67,15 @@ case $way in
         ;;
     wrap | wrap-split)
         mkdir -p user/subprojects/packagefiles
-        cp "$here/user.meson.build" user/meson.build
+        [ "$way" = wrap ] && project=user || project=split
+        cp "$here/$project.meson.build" user/meson.build
         cp "$here/umbra.wrap" user/subprojects/umbra.wrap
-        cp consumer.c user
+        cp consumer.c "$here/main.c" user
         tar -C "$source" -cf user/subprojects/packagefiles/umbra.tar --transform 's,^\.,umbra,' \
             ./include ./meson.build ./meson_options.txt ./packaging ./tools/split
-        if [ "$way" = wrap-split ]; then
-            sed -i "s/version: '>= 0.1'/&, default_options: ['split=true']/" user/meson.build
-        fi
         meson setup built user --wrap-mode=forcefallback
         meson compile -C built
-        [ "$way" = wrap ] || cold_elsewhere built/consumer.p/consumer.c.o
+        [ "$way" = wrap ] || cold_elsewhere built/liblibrary.a.p/consumer.c.o
         mv built/consumer .
         ;;
     copy)
@@ -81,7 +93,13 @@ case $way in
         # shellcheck disable=SC2086
         $cc $strict -Ideclared -c consumer.c
         cold_elsewhere consumer.o
-        $cc consumer.o cold.o -lboost_context -lhwloc -pthread -o consumer
+        undefined shadow_create consumer.o
+        # shellcheck disable=SC2086
+        $cc $strict -DUMBRA_POSIX_ONLY -Ideclared -c consumer.c -o other.o
+        undefined um_chosen_posix other.o cold.o
+        ar rc libcold.a cold.o
+        # shellcheck disable=SC2086
+        $cc consumer.o libcold.a $needs -o consumer
         ;;
 esac
 

@@ -6,6 +6,10 @@
  * Linkage. Hot functions are `static inline` (UM_INLINE). Cold functions and the few process-wide
  * objects are UM_LINKONCE: weak and hidden, so an executable or shared object keeps one copy of
  * each, however many of its files include the header, and two shared objects never mix theirs.
+ *
+ * All files of a program must be compiled with the same choices of the headers. A header that chooses
+ * defines a function that does nothing and is named after its choice. Where cold functions are compiled
+ * once, each file refers to it (tools/split/declare), and the linker refuses files that chose otherwise.
  */
 #ifndef UMBRA_DETAIL_BASE_H
 #define UMBRA_DETAIL_BASE_H
@@ -22,7 +26,8 @@
 #define UM_INLINE static inline __attribute__((unused))
 /* For functions that switch fibers: a return after a switch is mispredicted (detail/join.h). */
 #define UM_ALWAYS_INLINE static inline __attribute__((unused, always_inline))
-#define UM_LINKONCE __attribute__((weak, visibility("hidden")))
+#define UM_HIDDEN __attribute__((visibility("hidden")))
+#define UM_LINKONCE __attribute__((weak)) UM_HIDDEN
 #define UM_COLD __attribute__((cold, noinline))
 #define UM_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
