@@ -200,11 +200,34 @@ UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_cla
     }
 }
 
+/* Reports under way. They read the list of runtimes, and fibers of other runtimes that somebody joins:
+ * none may go meanwhile. */
+UM_LINKONCE um_atomic_u32 um_reports = 0;
+
+/* seq_cst, all three: who comes after the last look of who waits has seen what that one did before. */
+UM_INLINE void um_report_begin(void)
+{
+    um_atomic_fetch_add(&um_reports, 1, seq_cst);
+}
+
+UM_INLINE void um_report_end(void)
+{
+    um_atomic_fetch_add(&um_reports, UINT32_MAX, seq_cst);
+}
+
+UM_LINKONCE UM_COLD void um_reports_wait(void)
+{
+    while (um_atomic_fetch_add(&um_reports, 0, seq_cst) > 0)
+        um_arch_pause();
+}
+
 UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool names)
 {
+    um_report_begin();
     for (unsigned i = 0; i < runtime->cores; i++)
         for (unsigned k = 0; k < UM_SIZE_CLASSES; k++)
             um_report_slabs(&runtime->core[i]->more->depot, k, fd, names);
+    um_report_end();
 }
 
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
@@ -253,26 +276,25 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
 
 #define UM_SIGNALS_MOST 65
 
-/* Handlers by signal; under um_runtimes.lock but for `running`. */
+/* Handlers by signal; under um_runtimes.lock. */
 struct um_report_signals {
     void (*before[UM_SIGNALS_MOST])(int); /* the program's own */
     unsigned users[UM_SIGNALS_MOST];      /* runtimes that want it */
-    um_atomic_u32 running;                /* handlers at work: no runtime may go meanwhile */
 };
 
-UM_LINKONCE struct um_report_signals um_report_signals = {.running = 0};
+UM_LINKONCE struct um_report_signals um_report_signals = {.users = {0}};
 
 UM_LINKONCE void um_report_on_signal(int number)
 {
     struct umbra_runtime *runtime;
 
     signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
-    /* seq_cst, both: against um_runtime_unwatch(), which takes the runtime out and then looks */
-    um_atomic_fetch_add(&um_report_signals.running, 1, seq_cst);
-    for (runtime = um_atomic_load(&um_runtimes.first, seq_cst); runtime; runtime = runtime->next)
+    um_report_begin(); /* against um_runtime_unwatch(), which takes the runtime out and then waits */
+    /* acquire: pairs with um_runtime_watch() */
+    for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime; runtime = runtime->next)
         if (runtime->dump_signal == number)
             umbra_dump(runtime, 2);
-    um_atomic_fetch_add(&um_report_signals.running, UINT32_MAX, seq_cst);
+    um_report_end();
 }
 
 /* Enters the runtime in the list, and dumps it on a signal from now on (0: none). */
@@ -305,7 +327,7 @@ UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
     struct umbra_runtime *before = um_atomic_load(&um_runtimes.first, relaxed);
 
     if (before == runtime) {
-        um_atomic_store(&um_runtimes.first, runtime->next, seq_cst); /* before `running` is read */
+        um_atomic_store(&um_runtimes.first, runtime->next, release); /* as in um_runtime_watch() */
         return;
     }
     while (before->next != runtime)
@@ -322,8 +344,7 @@ UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
     if (number != 0 && --um_report_signals.users[number] == 0)
         signal(number, um_report_signals.before[number]);
     pthread_mutex_unlock(&um_runtimes.lock);
-    while (um_atomic_load(&um_report_signals.running, seq_cst) > 0)
-        um_arch_pause();
+    um_reports_wait();
 }
 
 #endif
