@@ -69,8 +69,9 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 /* ---- condition variable ---- */
 
 struct umbra_condition {
-    struct um_lock list; /* guards the rest; notify_all holds it while it goes through all */
+    struct um_lock list; /* guards the rest, for a few instructions at a time */
     struct um_condition_waiter *first, *last;
+    uint64_t round; /* how often all have been notified */
 };
 
 #define UMBRA_CONDITION_INIT                                                                       \
@@ -108,7 +109,8 @@ struct umbra_semaphore {
 
 /*
  * Takes one, waiting until there is one; takes one if there is one; adds some, the last also in a
- * signal handler (see umbra_event_signal_async). There must be fewer than 2^64 at any time.
+ * signal handler: it is a umbra_event_signal_async for each waiter that it lets go on, with its limit
+ * of 65,535. There must be fewer than 2^64 at any time.
  */
 UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
 UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline);
@@ -291,11 +293,16 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 
 /* ---- condition variable ---- */
 
-/* One that waits: in its own frame, and in the list until it is notified or gives up. */
+/*
+ * One that waits: in its own frame, and in the list until it is notified or gives up. Who notifies all
+ * takes the list and begins a new round: the list is his then, and those in it see that they are of an
+ * older round, however many they are.
+ */
 struct um_condition_waiter {
     struct umbra_event notified;
-    struct um_condition_waiter *next, *prev; /* under the list's lock, as listed */
-    bool listed;
+    struct um_condition_waiter *next, *prev; /* under the list's lock, as what follows */
+    bool listed;                             /* until it is taken from the list alone */
+    uint64_t round;                          /* in which it came */
 };
 
 UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
@@ -303,6 +310,7 @@ UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
 {
     um_lock_take(&condition->list);
     waiter->listed = true;
+    waiter->round = condition->round;
     waiter->prev = condition->last;
     if (condition->last)
         condition->last->next = waiter;
@@ -334,7 +342,7 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
     bool listed;
 
     um_lock_take(&condition->list);
-    listed = waiter->listed;
+    listed = waiter->listed && waiter->round == condition->round;
     if (listed)
         um_condition_unlink(condition, waiter);
     um_lock_release(&condition->list);
@@ -385,8 +393,7 @@ UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
     um_lock_take(&condition->list);
     waiter = condition->first;
     condition->first = condition->last = NULL;
-    for (struct um_condition_waiter *w = waiter; w; w = w->next)
-        w->listed = false;
+    condition->round++;
     um_lock_release(&condition->list);
     while (waiter) {
         struct um_condition_waiter *next = waiter->next; /* it may be gone once it is signaled */

@@ -184,6 +184,46 @@ Test(sync, notifications_go_to_who_has_waited_longest)
     cr_assert_eq(run_cores(1, notifies, NULL), 0);
 }
 
+static int round_of_all; /* under the mutex */
+static _Atomic int come, finished;
+
+static void makes_rounds(void)
+{
+    while (finished < ALL - 1) {
+        umbra_mutex_lock(&mutex);
+        (round_of_all++ % 4 ? umbra_condition_notify_all : umbra_condition_notify)(&filled);
+        umbra_mutex_unlock(&mutex);
+        umbra_yield();
+    }
+}
+
+/* Half of the waits are given up when a notification may be under way. */
+static void *makes_rounds_or_waits(void *arg)
+{
+    if (come++ == 0) {
+        makes_rounds();
+        return arg;
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        int seen, error;
+
+        umbra_mutex_lock(&mutex);
+        seen = round_of_all;
+        error = umbra_condition_wait_deadline(
+            &filled, &mutex, i % 2 ? UMBRA_NEVER : umbra_deadline((uint64_t)(i % 50) * 1000));
+        cr_expect(error == -ETIMEDOUT || (error == 0 && round_of_all != seen));
+        umbra_mutex_unlock(&mutex);
+    }
+    finished++;
+    return arg;
+}
+
+Test(sync, all_are_notified_while_some_give_up)
+{
+    everywhere(makes_rounds_or_waits, NULL);
+    cr_assert(!filled.first && !filled.last);
+}
+
 /* ---- semaphore ---- */
 
 static struct umbra_semaphore places = UMBRA_SEMAPHORE_INIT(3);
