@@ -59,12 +59,20 @@
 struct umbra_dispatch;
 struct umbra_worker;
 
-/* What a worker is given. */
+/* What a worker is given: a pointer, or a range. Two words, which functions are given in registers. */
 struct umbra_value {
-    void *pointer; /* or NULL: a range */
-    size_t begin;  /* of the range; 0 with a pointer, as is end */
-    size_t end;
+    union {
+        void *pointer; /* if end is 0 */
+        size_t begin;  /* of a range */
+    };
+    size_t end; /* of a range, more than begin; or 0 */
 };
+
+/* The pointer, or NULL: a range. */
+UM_INLINE void *umbra_value_pointer(struct umbra_value value)
+{
+    return value.end == 0 ? value.pointer : NULL;
+}
 
 /* Processes a value; may block, and may add values. Returns 0, or an error that stops the step. */
 typedef int umbra_dispatch_fn(struct umbra_worker *worker, struct umbra_value value, void *arg);

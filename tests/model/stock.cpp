@@ -231,7 +231,8 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
 
     int process(umbra_worker *worker, const struct P::umbra_value &value)
     {
-        if (value.pointer)
+        RL_ASSERT(value.end > 0 || value.pointer);
+        if (value.end == 0)
             return run(worker, (task *)value.pointer);
         RL_ASSERT(value.begin < value.end && value.end <= indices);
         RL_ASSERT(grain == 0 || value.begin % grain == 0);
@@ -282,8 +283,9 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         struct P::umbra_value value;
 
         while (P::umbra_dispatch_rest(&dispatch, &value)) {
-            begun += value.pointer ? 1 : (int)(value.end - value.begin);
-            if (value.pointer)
+            RL_ASSERT(value.end > 0 || value.pointer);
+            begun += value.end == 0 ? 1 : (int)(value.end - value.begin);
+            if (value.end == 0)
                 RL_ASSERT(((task *)value.pointer)->runs++ == 0);
             for (size_t i = value.begin; i < value.end; i++)
                 RL_ASSERT(part[i].runs++ == 0);

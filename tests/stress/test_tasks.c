@@ -236,7 +236,7 @@ static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *ad
 
 static int is_in_the_crowd(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    struct adder *adder = value.pointer;
+    struct adder *adder = umbra_value_pointer(value);
     int error;
 
     (void)arg;

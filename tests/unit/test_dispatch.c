@@ -56,7 +56,7 @@ static int sees(struct umbra_worker *worker, struct umbra_value value, void *arg
     (void)arg;
     for (size_t i = value.begin; i < value.end; i++)
         seen[i]++;
-    if (value.pointer)
+    if (umbra_value_pointer(value))
         ++*(_Atomic unsigned char *)value.pointer;
     return 0;
 }
@@ -414,7 +414,7 @@ static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_v
 {
     unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
 
-    if (!value.pointer)
+    if (!umbra_value_pointer(value))
         at_once++;
     else if (*(const bool *)arg)
         cr_expect_eq(umbra_worker_range_for(worker, next, 0, PARTS_AT_ONCE, 1), 0);
@@ -462,7 +462,7 @@ static int queues_for_others(struct umbra_worker *worker, struct umbra_value val
 {
     unsigned *got = arg; /* by value: who had it */
 
-    if (value.pointer) {
+    if (umbra_value_pointer(value)) {
         *(unsigned *)value.pointer = umbra_worker_index(worker);
         return 0;
     }

@@ -139,8 +139,10 @@ UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *
                   : part < quarter           ? part
                                              : quarter;
 
-    taken->value.pointer = um_plain_read(item->pointer);
-    taken->value.begin = um_plain_read(item->begin);
+    if (um_plain_read(item->pointer))
+        taken->value.pointer = um_plain_read(item->pointer);
+    else
+        taken->value.begin = um_plain_read(item->begin);
     taken->as_liked = um_plain_read(item->grain) == 0 && most == part;
     um_plain_write(item->begin, um_plain_read(item->begin) + (left < most ? left : most));
     taken->value.end = um_plain_read(item->begin);
