@@ -168,6 +168,14 @@ const struct bench_row *bench_find(const struct bench *bench, const char *name);
 struct bench_summary bench_summary_of(const struct bench_row *row);
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
 
+/*
+ * The same of a row and the best of others (NULL: not there), of which at least one must have samples.
+ * Which is best in odd rounds is seen from the even ones, and the other way round: else, of several
+ * equals, the one that chance favoured would be compared in the very rounds that favoured it.
+ */
+struct bench_summary bench_quotient_of_best(const struct bench_row *above,
+                                            struct bench_row *const *others, size_t count);
+
 /* For close: what was measured in row is what was measured in other. Both must have samples. */
 void bench_take_samples(struct bench_row *row, const struct bench_row *other);
 

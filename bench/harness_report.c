@@ -79,15 +79,58 @@ static unsigned rounds_of(const struct bench_row *row)
     return n;
 }
 
-struct bench_summary bench_summary_of(const struct bench_row *row)
+/* Of every `step`th round from the first on. */
+static struct bench_summary summary_of(const struct bench_row *row, unsigned first, unsigned step)
 {
     double *values = new_values(row->bench->rounds);
     struct bench_summary summary;
     unsigned n = 0;
 
-    for (unsigned r = 0; r < row->bench->rounds; r++)
+    for (unsigned r = first; r < row->bench->rounds; r += step)
         if (!isnan(row->samples[r]))
             values[n++] = row->samples[r];
+    summary = summarise(values, n);
+    free(values);
+    return summary;
+}
+
+struct bench_summary bench_summary_of(const struct bench_row *row)
+{
+    return summary_of(row, 0, 1);
+}
+
+/* By every second round. NULL if none of them had a turn in these. */
+static const struct bench_row *best_in_half(struct bench_row *const *rows, size_t count,
+                                            unsigned first)
+{
+    const struct bench_row *best = NULL;
+    double least = INFINITY;
+
+    for (size_t i = 0; i < count; i++) {
+        double median = rows[i] != NULL && rows[i]->runs ? summary_of(rows[i], first, 2).median : NAN;
+
+        if (median < least) {
+            least = median;
+            best = rows[i];
+        }
+    }
+    return best;
+}
+
+struct bench_summary bench_quotient_of_best(const struct bench_row *above,
+                                            struct bench_row *const *others, size_t count)
+{
+    double *values = new_values(above->bench->rounds);
+    struct bench_summary summary;
+    unsigned n = 0;
+
+    for (unsigned half = 0; half < 2; half++) {
+        const struct bench_row *best = best_in_half(others, count, !half);
+
+        for (unsigned r = half; best != NULL && r < above->bench->rounds; r += 2)
+            if (!isnan(above->samples[r]) && !isnan(best->samples[r]))
+                values[n++] = above->samples[r] / best->samples[r];
+    }
     summary = summarise(values, n);
     free(values);
     return summary;

@@ -272,17 +272,16 @@ static const struct bench_row *best(struct bench_row *const *rows, size_t count)
 }
 
 /* One line; with what the median of the rounds' quotients lies between. */
-static void remark_on(const struct bench_row *row, const struct bench_row *other, const char *called,
+static void remark_on(const struct bench_row *row, struct bench_summary quotient, const char *called,
                       FILE *out)
 {
-    struct bench_summary quotient = bench_quotient(row, other);
-
     fprintf(out, "%8.2f (%.2f to %.2f) times the time of %s: %s, tasks of %s\n", quotient.median,
             quotient.low, quotient.high, called, row->name,
             json_string_value(json_object_get(row->params, "task")));
 }
 
-/* At each size the fastest of the others; at a way's best size MPI; and that for its other sizes. */
+/* At each size the fastest of the others, as all rounds have it, and as a half has it for the other
+ * half; at a way's best size MPI; and that for its other sizes. */
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
@@ -290,19 +289,23 @@ static void remark(const struct bench *bench, FILE *out)
         const struct bench_row *own_best = best(dispatch_rows[how], SHAPES);
 
         for (size_t shape = 0; shape < COMPARED; shape++) {
+            const struct bench_row *row = dispatch_rows[how][shape];
             const struct bench_row *other = best(other_rows[shape], CONTENDERS);
 
-            if (dispatch_rows[how][shape]->runs && other)
-                remark_on(dispatch_rows[how][shape], other, other->name, out);
+            if (!row->runs || !other)
+                continue;
+            remark_on(row, bench_quotient(row, other), other->name, out);
+            remark_on(row, bench_quotient_of_best(row, other_rows[shape], CONTENDERS),
+                      "the best by the other half of the rounds", out);
         }
         if (own_best && mpi_row->runs)
-            remark_on(own_best, mpi_row, mpi_row->name, out);
+            remark_on(own_best, bench_quotient(own_best, mpi_row), mpi_row->name, out);
         for (size_t shape = 0; shape < SHAPES; shape++) {
             const struct bench_row *row = dispatch_rows[how][shape];
             json_int_t nodes = json_integer_value(json_object_get(row->params, "task_nodes"));
 
             if (row->runs && row != own_best && nodes >= LEAST_NODES)
-                remark_on(row, own_best, "its best size", out);
+                remark_on(row, bench_quotient(row, own_best), "its best size", out);
         }
     }
 }

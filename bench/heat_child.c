@@ -18,8 +18,7 @@ static int spread_blocks(struct body *body, struct setting *how)
     struct blocks blocks = blocks_of(body, how->edge);
 
     for (size_t step = 0; step < how->steps; step++)
-        for (size_t number = 0; number < blocks.all; number++)
-            body_sweep_block(body, &blocks, step, number);
+        body_sweep_blocks(body, &blocks, step, 0, blocks.all);
     return 0;
 }
 

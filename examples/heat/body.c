@@ -132,21 +132,6 @@ struct blocks blocks_of(const struct body *body, const size_t edge[3])
     return blocks;
 }
 
-struct box blocks_box(const struct blocks *blocks, size_t number)
-{
-    struct box box;
-
-    for (int d = X; d <= Z; d++) {
-        size_t end;
-
-        box.first[d] = number % blocks->count[d] * blocks->edge[d];
-        end = box.first[d] + blocks->edge[d];
-        box.end[d] = end < blocks->nodes[d] ? end : blocks->nodes[d];
-        number /= blocks->count[d];
-    }
-    return box;
-}
-
 /* ---- arithmetic: the best that this processor can execute ---- */
 
 body_sweep_fn body_sweep_baseline;

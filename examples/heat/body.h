@@ -72,16 +72,81 @@ struct blocks {
 
 struct blocks blocks_of(const struct body *body, const size_t edge[3]);
 
-/* The one of that number: x counts fastest, then y. */
-struct box blocks_box(const struct blocks *blocks, size_t number);
+/* Which block a number is: x counts fastest, then y. */
+static inline void blocks_at(const struct blocks *blocks, size_t number, size_t at[3])
+{
+    for (int d = X; d <= Z; d++) {
+        at[d] = number % blocks->count[d];
+        number /= blocks->count[d];
+    }
+}
 
-/* The block of that number, from what it is after `step` steps to one more. */
+static inline void blocks_side(const struct blocks *blocks, int d, size_t at, struct box *box)
+{
+    size_t end = (at + 1) * blocks->edge[d];
+
+    box->first[d] = at * blocks->edge[d];
+    box->end[d] = end < blocks->nodes[d] ? end : blocks->nodes[d];
+}
+
+/* Not as a result: gcc copies that two numbers at a time, and such a load waits for the stores of single
+ * ones. A tenth of the time of a block of 64 nodes; a loop over the sides is a hundredth. */
+static inline void blocks_box_at(const struct blocks *blocks, const size_t at[3], struct box *box)
+{
+    blocks_side(blocks, X, at[X], box);
+    blocks_side(blocks, Y, at[Y], box);
+    blocks_side(blocks, Z, at[Z], box);
+}
+
+static inline struct box blocks_box(const struct blocks *blocks, size_t number)
+{
+    struct box box;
+    size_t at[3];
+
+    blocks_at(blocks, number, at);
+    blocks_box_at(blocks, at, &box);
+    return box;
+}
+
+/* A block, from what it is after `step` steps to one more. */
+static inline void body_sweep_at(const struct body *body, const struct blocks *blocks, size_t step,
+                                 const size_t at[3])
+{
+    struct box box;
+
+    blocks_box_at(blocks, at, &box);
+    body_sweep(body, body_after(body, step), body_after(body, step + 1), &box);
+}
+
 static inline void body_sweep_block(const struct body *body, const struct blocks *blocks,
                                     size_t step, size_t number)
 {
-    struct box box = blocks_box(blocks, number);
+    size_t at[3];
 
-    body_sweep(body, body_after(body, step), body_after(body, step + 1), &box);
+    blocks_at(blocks, number, at);
+    body_sweep_at(body, blocks, step, at);
+}
+
+/* Some blocks that follow one another, of those in a box of blocks. */
+static inline void body_sweep_some(const struct body *body, const struct blocks *blocks,
+                                   size_t step, const struct box *box, size_t at[3], size_t some)
+{
+    for (; some > 0; some--) {
+        body_sweep_at(body, blocks, step, at);
+        for (int d = X; ++at[d] == box->end[d] && d < Z; d++)
+            at[d] = box->first[d];
+    }
+}
+
+/* Blocks from one to before another. */
+static inline void body_sweep_blocks(const struct body *body, const struct blocks *blocks,
+                                     size_t step, size_t from, size_t end)
+{
+    struct box all = {{0, 0, 0}, {blocks->count[X], blocks->count[Y], blocks->count[Z]}};
+    size_t at[3];
+
+    blocks_at(blocks, from, at);
+    body_sweep_some(body, blocks, step, &all, at, end - from);
 }
 
 #endif

@@ -51,8 +51,7 @@ static int sweep_blocks(struct umbra_worker *worker, struct umbra_value value, v
     const struct job *job = arg;
 
     (void)worker;
-    for (size_t number = value.begin; number < value.end; number++)
-        body_sweep_block(job->body, &job->blocks, job->step, number);
+    body_sweep_blocks(job->body, &job->blocks, job->step, value.begin, value.end);
     return 0;
 }
 

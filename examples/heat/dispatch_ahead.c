@@ -135,35 +135,16 @@ static int end_step(struct umbra_worker *worker, struct job *job, struct tile *t
     return error;
 }
 
-/* How many blocks of a tile follow one another as blocks of the body do, too. */
-static size_t run_of(const struct job *job, const struct tile *tile)
-{
-    size_t row = tile->box.end[X] - tile->box.first[X], rows = tile->box.end[Y] - tile->box.first[Y];
-
-    if (row < job->blocks.count[X])
-        return row;
-    return rows < job->blocks.count[Y] ? row * rows : tile->blocks;
-}
-
 /* Blocks of a tile from one to before another. */
 static void sweep_blocks(const struct job *job, size_t step, const struct tile *tile, size_t from,
                          size_t end)
 {
     const struct box *box = &tile->box;
     size_t row = box->end[X] - box->first[X], rows = box->end[Y] - box->first[Y];
-    size_t run = run_of(job, tile);
+    size_t at[3] = {box->first[X] + from % row, box->first[Y] + from / row % rows,
+                    box->first[Z] + from / row / rows};
 
-    while (from < end) {
-        size_t x = box->first[X] + from % row, y = box->first[Y] + from / row % rows;
-        size_t z = box->first[Z] + from / row / rows;
-        size_t number = x + job->blocks.count[X] * (y + job->blocks.count[Y] * z);
-        size_t left = run - from % run;
-        size_t last = number + (left < end - from ? left : end - from);
-
-        from += last - number;
-        for (; number < last; number++)
-            body_sweep_block(job->body, &job->blocks, step, number);
-    }
+    body_sweep_some(job->body, &job->blocks, step, box, at, end - from);
 }
 
 /* A part of a tile: an index is a block's number in it, and its tile's and the step's. */

@@ -15,9 +15,11 @@ int spread_openmp_static(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp master
         setting_step(setting, step);
-#pragma omp for schedule(static)
-        for (size_t number = 0; number < blocks.all; number++)
-            body_sweep_block(body, &blocks, step, number);
+#pragma omp for collapse(3) schedule(static)
+        for (size_t z = 0; z < blocks.count[Z]; z++)
+            for (size_t y = 0; y < blocks.count[Y]; y++)
+                for (size_t x = 0; x < blocks.count[X]; x++)
+                    body_sweep_at(body, &blocks, step, (size_t[]){x, y, z});
     }
     return 0;
 }
@@ -30,9 +32,11 @@ int spread_openmp_dynamic(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp master
         setting_step(setting, step);
-#pragma omp for schedule(dynamic, 1)
-        for (size_t number = 0; number < blocks.all; number++)
-            body_sweep_block(body, &blocks, step, number);
+#pragma omp for collapse(3) schedule(dynamic, 1)
+        for (size_t z = 0; z < blocks.count[Z]; z++)
+            for (size_t y = 0; y < blocks.count[Y]; y++)
+                for (size_t x = 0; x < blocks.count[X]; x++)
+                    body_sweep_at(body, &blocks, step, (size_t[]){x, y, z});
     }
     return 0;
 }
@@ -45,9 +49,11 @@ int spread_openmp_guided(struct body *body, struct setting *setting)
     for (size_t step = 0; step < setting->steps; step++) {
 #pragma omp master
         setting_step(setting, step);
-#pragma omp for schedule(guided)
-        for (size_t number = 0; number < blocks.all; number++)
-            body_sweep_block(body, &blocks, step, number);
+#pragma omp for collapse(3) schedule(guided)
+        for (size_t z = 0; z < blocks.count[Z]; z++)
+            for (size_t y = 0; y < blocks.count[Y]; y++)
+                for (size_t x = 0; x < blocks.count[X]; x++)
+                    body_sweep_at(body, &blocks, step, (size_t[]){x, y, z});
     }
     return 0;
 }

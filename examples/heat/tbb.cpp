@@ -25,8 +25,7 @@ extern "C" int spread_tbb(struct body *body, struct setting *setting)
                 tbb::parallel_for(
                     tbb::blocked_range<size_t>(0, blocks.all),
                     [&](const tbb::blocked_range<size_t> &some) {
-                        for (size_t number = some.begin(); number < some.end(); number++)
-                            body_sweep_block(body, &blocks, step, number);
+                        body_sweep_blocks(body, &blocks, step, some.begin(), some.end());
                     },
                     same_again);
             }
