@@ -6,7 +6,7 @@
  *   umbra-dispatch                a range at grain 1, pulled by the workers of a dispatcher
  *   umbra-task                    a task each, forked and joined by one fiber
  *   openmp-*, tbb                 schedule(dynamic, 1); a parallel_for at grain 1
- *   openmp-*-task                 a task each, made by one thread
+ *   openmp-*-task, lace           a task each, made by one thread
  */
 #include <stdlib.h>
 
@@ -20,9 +20,9 @@
 #define ROUNDS 301
 #define ROUNDS_QUICK 101
 
-static struct bench_row *rows[3][7]; /* by cores and contender */
+enum { DISPATCH, TASK, GOMP, GOMP_TASK, LLVM, LLVM_TASK, TBB, LACE, CONTENDERS };
 
-enum { DISPATCH, TASK, GOMP, GOMP_TASK, LLVM, LLVM_TASK, TBB };
+static struct bench_row *rows[3][CONTENDERS]; /* by cores */
 
 /* ---- a dispatcher ---- */
 
@@ -111,6 +111,7 @@ static void add_rows(struct bench *bench, unsigned cores)
     row[LLVM] = tasks_child_row(bench, "openmp-llvm", TASKS_LLVM, &loop);
     row[LLVM_TASK] = tasks_child_row(bench, "openmp-llvm-task", TASKS_LLVM, &each);
     row[TBB] = tasks_child_row(bench, "tbb", TASKS_TBB, &loop);
+    row[LACE] = tasks_child_row(bench, "lace", TASKS_LACE, &each);
 }
 
 static int declare(struct bench *bench)
@@ -123,7 +124,7 @@ static int declare(struct bench *bench)
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
-    for (int other = GOMP; rows[2][DISPATCH]->runs && other <= TBB; other++)
+    for (int other = GOMP; rows[2][DISPATCH]->runs && other < CONTENDERS; other++)
         if (rows[2][other]->runs)
             fprintf(out, "%8.2f times the time of %s, on two cores: umbra-dispatch\n",
                     bench_quotient(rows[2][DISPATCH], rows[2][other]).median, rows[2][other]->name);

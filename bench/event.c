@@ -198,6 +198,8 @@ static int declare(struct bench *bench)
               "between a fiber and a thread");
     add(bench, "boost-fiber", &boost_fiber_event, limit,
         "condition_variable; a fiber that waits alone on its thread");
+    add(bench, "argobots", &argobots_event, limit,
+        "eventual, set and reset; a thread that waits alone on its stream");
     add(bench, "pthread-cond", &cond_event, limit, "mutex, flag, condition variable");
     add(bench, "futex", &futex_event, limit, "FUTEX_WAKE, FUTEX_WAIT");
     add(bench, "semaphore", &semaphore_event, limit, "sem_post, sem_wait");

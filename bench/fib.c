@@ -149,6 +149,7 @@ static int declare(struct bench *bench)
         tasks_child_row(bench, "openmp-gomp", TASKS_GOMP, &others)->limit = serial_row;
         tasks_child_row(bench, "openmp-llvm", TASKS_LLVM, &others)->limit = serial_row;
         tasks_child_row(bench, "tbb", TASKS_TBB, &others)->limit = serial_row;
+        tasks_child_row(bench, "lace", TASKS_LACE, &work)->limit = serial_row;
     }
     return 0;
 }

@@ -14,6 +14,10 @@
 
 #define BENCH_STACK_BYTES 65536 /* wherever a contender lets us choose */
 
+/* A macro's value as a string, for environment variables. */
+#define BENCH_TEXT_OF(value) #value
+#define BENCH_TEXT(macro) BENCH_TEXT_OF(macro)
+
 /* `switch`: how two sides of a processor leave to each other. The arg of switch_ops; 2 parts. */
 struct switch_way {
     int (*open)(void);               /* once, or NULL; 0 or a negative errno */
@@ -61,6 +65,16 @@ extern const struct switch_way boost_fiber_switch BENCH_WEAK;
 extern const struct spawn_way boost_fiber_spawn BENCH_WEAK;
 extern const struct event_way boost_fiber_event BENCH_WEAK;
 extern const struct population_way boost_fiber_population BENCH_WEAK;
+
+extern const struct switch_way argobots_yield BENCH_WEAK, argobots_transfer BENCH_WEAK;
+extern const struct spawn_way argobots_spawn BENCH_WEAK;
+extern const struct event_way argobots_event BENCH_WEAK;
+
+extern const struct switch_way qthreads_yield BENCH_WEAK;
+extern const struct spawn_way qthreads_spawn BENCH_WEAK;
+
+extern const struct switch_way photon_yield BENCH_WEAK, photon_yield_to BENCH_WEAK;
+extern const struct spawn_way photon_spawn BENCH_WEAK;
 
 #ifdef __cplusplus
 }

@@ -185,6 +185,11 @@ static void add_here(struct bench *bench)
              "umbra_spawn, umbra_join");
     add(bench, NAMES("boost-fiber"), &boost_fiber_spawn, limit,
         "construct, join; pooled stacks; launch::dispatch, of many launch::post");
+    add(bench, NAMES("argobots"), &argobots_spawn, limit,
+        "ABT_thread_create_to, of many ABT_thread_create; ABT_thread_free");
+    add(bench, NAMES("qthreads"), &qthreads_spawn, limit, "qthread_fork, qthread_readFF");
+    add(bench, NAMES("photon"), &photon_spawn, limit,
+        "thread_create, thread_enable_join, thread_join; pooled stacks");
     add(bench, NAMES("pthread-create-here"), &pthread_spawn, limit,
         "pthread_create, pthread_join; all on one processor");
 }

@@ -191,6 +191,11 @@ static int declare(struct bench *bench)
     add(bench, "umbra-transfer", &umbra_transfer_switch, "umbra_transfer");
     add(bench, "umbra-yield", &umbra_yield_switch, "umbra_yield of two fibers");
     add(bench, "boost-fiber", &boost_fiber_switch, "this_fiber::yield of two fibers");
+    add(bench, "argobots-transfer", &argobots_transfer, "ABT_self_resume_suspend_to");
+    add(bench, "argobots-yield", &argobots_yield, "ABT_self_yield of two threads");
+    add(bench, "photon-yield-to", &photon_yield_to, "thread_yield_to");
+    add(bench, "photon-yield", &photon_yield, "thread_yield of two threads");
+    add(bench, "qthreads-yield", &qthreads_yield, "qthread_yield of two threads");
     add(bench, "ucontext", &ucontext_switch, "swapcontext");
     add(bench, "pthread-yield", &pthread_switch, "sched_yield until it is the other's turn");
     return 0;

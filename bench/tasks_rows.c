@@ -43,6 +43,7 @@ struct bench_row *tasks_child_row(struct bench *bench, const char *name, enum ta
                         .settings = {"OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",
                                      "OMP_WAIT_POLICY=active", "KMP_BLOCKTIME=infinite"}},
         [TASKS_TBB] = {.file = "tasks-child-tbb"},
+        [TASKS_LACE] = {.file = "tasks-child-lace"},
     };
     struct child_program *program = allocate(sizeof(*program));
     char *argument = allocate(ARGUMENT_BYTES);

@@ -6,7 +6,7 @@
 #include "harness.h"
 #include "tasks_case.h"
 
-enum tasks_runtime { TASKS_GOMP, TASKS_LLVM, TASKS_TBB };
+enum tasks_runtime { TASKS_GOMP, TASKS_LLVM, TASKS_TBB, TASKS_LACE };
 
 /* Adds a row of a child process; a part is a call or a null function. */
 struct bench_row *tasks_child_row(struct bench *bench, const char *name, enum tasks_runtime runtime,
