@@ -556,8 +556,7 @@ Test(port, who_waits_learns_of_closing)
 
 static struct umbra_arbiter arbiter;
 static struct umbra_event go = UMBRA_EVENT_INIT_MANUAL;
-static _Atomic int running, most_running, handled;
-static int sum;
+static _Atomic int running, most_running, handled, sum;
 
 /* Notes how many run together, and, if arg is not NULL, waits for `go`. */
 static void handles(struct umbra_message *messages, void *arg)
@@ -569,7 +568,7 @@ static void handles(struct umbra_message *messages, void *arg)
     if (arg)
         umbra_event_wait(&go);
     for (; messages; messages = messages->next)
-        sum += number_of(messages); /* the tests that read it have one core */
+        sum += number_of(messages);
     running--;
     handled++;
 }
