@@ -297,3 +297,25 @@ Test(report, the_fault_handler_is_given_back)
     cr_assert_eq(run_cores(2, nothing, NULL), 0);
     cr_assert_eq(signal(SIGSEGV, SIG_DFL), own_handler);
 }
+
+/* Another thread's report: the child has not that thread. */
+static int waits_for_no_report(void)
+{
+    alarm(20);
+    um_reports_wait();
+    return 0;
+}
+
+Test(report, a_child_process_has_none_of_its_parents_reports)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    struct umbra_runtime *runtime;
+    struct child child;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    um_report_begin();
+    child = in_child(waits_for_no_report);
+    um_report_end();
+    cr_assert_eq(child.status, 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}

@@ -200,24 +200,22 @@ UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_cla
     }
 }
 
-/* Reports under way. They read the list of runtimes, and fibers of other runtimes that somebody joins:
- * none may go meanwhile. */
-UM_LINKONCE um_atomic_u32 um_reports = 0;
-
-/* seq_cst, all three: who comes after the last look of who waits has seen what that one did before. */
+/* Reports read the list of runtimes, and fibers of other runtimes that somebody joins: none may go
+ * meanwhile. seq_cst, all three: who comes after the last look of who waits has seen what that one
+ * did before. */
 UM_INLINE void um_report_begin(void)
 {
-    um_atomic_fetch_add(&um_reports, 1, seq_cst);
+    um_atomic_fetch_add(&um_runtimes.reports, 1, seq_cst);
 }
 
 UM_INLINE void um_report_end(void)
 {
-    um_atomic_fetch_add(&um_reports, UINT32_MAX, seq_cst);
+    um_atomic_fetch_add(&um_runtimes.reports, UINT32_MAX, seq_cst);
 }
 
 UM_LINKONCE UM_COLD void um_reports_wait(void)
 {
-    while (um_atomic_fetch_add(&um_reports, 0, seq_cst) > 0)
+    while (um_atomic_fetch_add(&um_runtimes.reports, 0, seq_cst) > 0)
         um_arch_pause();
 }
 

@@ -77,10 +77,11 @@ struct um_runtimes {
     _Atomic(struct umbra_runtime *) first;
     pthread_once_t fork_once; /* for fork_error */
     int fork_error;           /* of pthread_atfork */
+    um_atomic_u32 reports;    /* under way; see um_report_begin() */
 };
 
-UM_LINKONCE struct um_runtimes um_runtimes = {PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_ONCE_INIT,
-                                              0};
+UM_LINKONCE struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                              .fork_once = PTHREAD_ONCE_INIT};
 
 /* fork(2): the child has none of the runtimes' threads. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
@@ -95,7 +96,8 @@ UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
 
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
-    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread */
+    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, both */
+    um_atomic_store(&um_runtimes.reports, 0, relaxed);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
