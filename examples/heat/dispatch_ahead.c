@@ -8,6 +8,10 @@
  * before, which is also when nobody reads any more what it overwrites. Two that are next to each other
  * are never more than one step apart, so that two counts of what is missing will do, for its odd steps
  * and for the others. It is queued for who did it last, in whose caches some of it may be.
+ *
+ * Tiles are numbered from the end of the body: who ends one queues, mostly, the next step of the one
+ * numbered before it, takes that first, as what it queued last, and so goes on in memory where it is,
+ * with the planes between the two still in its caches.
  */
 #include "dispatch.h"
 
@@ -85,14 +89,15 @@ static void make_tile(const struct job *job, size_t number)
     tile->near = 0;
     tile->number[tile->near++] = number;
     for (int d = X; d <= Z; d++) {
-        size_t at = number / stride % job->count[d], end = (at + 1) * job->edge[d];
+        size_t after = number / stride % job->count[d]; /* so many tiles: counted from the end */
+        size_t at = job->count[d] - 1 - after, end = (at + 1) * job->edge[d];
 
         tile->box.first[d] = at * job->edge[d];
         tile->box.end[d] = end < job->blocks.count[d] ? end : job->blocks.count[d];
         tile->blocks *= tile->box.end[d] - tile->box.first[d];
-        if (at > 0)
+        if (after > 0)
             tile->number[tile->near++] = number - stride;
-        if (at + 1 < job->count[d])
+        if (at > 0)
             tile->number[tile->near++] = number + stride;
         stride *= job->count[d];
     }
