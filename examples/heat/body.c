@@ -136,7 +136,7 @@ struct blocks blocks_of(const struct body *body, const size_t edge[3])
 
 body_sweep_fn body_sweep_baseline;
 #ifdef __x86_64__
-body_sweep_fn body_sweep_avx2, body_sweep_avx512;
+body_sweep_fn body_sweep_avx2;
 #endif
 
 body_sweep_fn *body_sweep = body_sweep_baseline;
@@ -146,8 +146,5 @@ __attribute__((constructor)) static void choose_body_sweep(void)
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         body_sweep = body_sweep_avx2;
-    if (body_sweep == body_sweep_avx2 && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512vl"))
-        body_sweep = body_sweep_avx512;
 #endif
 }
