@@ -151,8 +151,8 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * Ends the cores, each when no fiber of it is ready, and frees everything. Fibers that are blocked,
  * stopped or delayed go as they are, without their functions returning. What has woken one of its
  * fibers (a signal, an unlock and so on, see umbra_hold) must have returned, not only done so. Any
- * thread but a core; blocks, also until dumps that are being printed have ended. NULL is allowed.
- * Returns 0; -EPERM: called by a core.
+ * thread but a core; blocks, also until no signal is being answered by a dump. NULL is allowed. Returns
+ * 0; -EPERM: called by a core.
  */
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 
@@ -237,8 +237,7 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
 /*
  * Prints each live fiber of the runtime to a file descriptor: name, core, state, what it waits for
  * and where. Anybody, signal handlers too (with UMBRA_POSIX_ONLY neither handlers nor any descriptor
- * but 2); blocks as write(2) does, and umbra_runtime_destroy of any runtime with it. While the cores
- * run, what it prints may be out of date.
+ * but 2); blocks as write(2) does; while the cores run, what it prints may be out of date.
  */
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 

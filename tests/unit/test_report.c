@@ -319,3 +319,28 @@ Test(report, a_child_process_has_none_of_its_parents_reports)
     cr_assert_eq(child.status, 0);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
+
+/* A fiber of another runtime, which goes. */
+static int dumps_who_joins_what_is_gone(void)
+{
+    struct umbra_options options = {.cores = 1, .oversubscribe = true, .quiet = true};
+    struct umbra_runtime *here, *gone;
+
+    alarm(20);
+    if (umbra_runtime_create(&options, &here) || umbra_runtime_create(&options, &gone) ||
+        umbra_spawn_with(gone, NULL, waits_for_ever, NULL, &waiter) ||
+        umbra_spawn_with(here, NULL, joins_for_ever, NULL, NULL))
+        return 1;
+    if (umbra_runtime_wait(here) != -EDEADLK || umbra_runtime_destroy(gone) != 0)
+        return 2;
+    umbra_dump(here, 2);
+    return umbra_runtime_wait(here) == -EDEADLK && umbra_runtime_destroy(here) == 0 ? 0 : 3;
+}
+
+Test(report, what_is_joined_in_another_runtime_may_be_gone)
+{
+    struct child child = in_child(dumps_who_joins_what_is_gone);
+
+    cr_assert_eq(child.status, 0);
+    cr_assert(says(&child, "waits for join 0x"));
+}

@@ -211,7 +211,10 @@ UM_LINKONCE int um_join_ask(struct um_join_request *request, struct umbra_core *
     node->flags = 0;
     node->arg = request;
     if (self)
-        um_fiber_block(self, "join", um_waits_on_fiber(request->fiber.block), at);
+        um_fiber_block(self, "join",
+                       owner->runtime == core->runtime ? um_waits_on_fiber(request->fiber.block)
+                                                       : (const void *)request->fiber.block,
+                       at); /* another runtime may go before this core hears of it */
     um_core_post(owner, node);
     if (self)
         um_fiber_leave(core, self);

@@ -200,9 +200,8 @@ UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_cla
     }
 }
 
-/* Reports read the list of runtimes, and fibers of other runtimes that somebody joins: none may go
- * meanwhile. seq_cst, all three: who comes after the last look of who waits has seen what that one
- * did before. */
+/* Handlers read the list of runtimes: none may go meanwhile. seq_cst, all three: who comes after the
+ * last look of who waits has seen what that one did before. */
 UM_INLINE void um_report_begin(void)
 {
     um_atomic_fetch_add(&um_runtimes.reports, 1, seq_cst);
@@ -215,17 +214,15 @@ UM_INLINE void um_report_end(void)
 
 UM_LINKONCE UM_COLD void um_reports_wait(void)
 {
-    while (um_atomic_fetch_add(&um_runtimes.reports, 0, seq_cst) > 0)
-        um_arch_pause();
+    for (unsigned looks = 0; um_atomic_fetch_add(&um_runtimes.reports, 0, seq_cst) > 0; looks++)
+        um_thread_look_again(looks, UMBRA_NEVER);
 }
 
 UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool names)
 {
-    um_report_begin();
     for (unsigned i = 0; i < runtime->cores; i++)
         for (unsigned k = 0; k < UM_SIZE_CLASSES; k++)
             um_report_slabs(&runtime->core[i]->more->depot, k, fd, names);
-    um_report_end();
 }
 
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
@@ -289,7 +286,8 @@ UM_LINKONCE void um_report_on_signal(int number)
     signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
     um_report_begin(); /* against um_runtime_unwatch(), which takes the runtime out and then waits */
     /* acquire: pairs with um_runtime_watch() */
-    for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime; runtime = runtime->next)
+    for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime;
+         runtime = um_atomic_load(&runtime->next, acquire))
         if (runtime->dump_signal == number)
             umbra_dump(runtime, 2);
     um_report_end();
@@ -312,7 +310,8 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
     if (number != 0 && um_report_signals.users[number]++ == 0)
         um_report_signals.before[number] = before;
     runtime->dump_signal = number;
-    runtime->next = um_atomic_load(&um_runtimes.first, relaxed); /* under the lock */
+    /* relaxed: under the lock */
+    um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);
     /* release: the runtime is complete; pairs with um_report_on_signal() */
     um_atomic_store(&um_runtimes.first, runtime, release);
     pthread_mutex_unlock(&um_runtimes.lock);
@@ -321,16 +320,12 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
 
 UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
 {
-    /* relaxed: under the lock */
-    struct umbra_runtime *before = um_atomic_load(&um_runtimes.first, relaxed);
+    _Atomic(struct umbra_runtime *) *link = &um_runtimes.first;
 
-    if (before == runtime) {
-        um_atomic_store(&um_runtimes.first, runtime->next, release); /* as in um_runtime_watch() */
-        return;
-    }
-    while (before->next != runtime)
-        before = before->next;
-    before->next = runtime->next;
+    while (um_atomic_load(link, relaxed) != runtime) /* relaxed: under the lock */
+        link = &um_atomic_load(link, relaxed)->next;
+    /* release: as in um_runtime_watch() */
+    um_atomic_store(link, um_atomic_load(&runtime->next, relaxed), release);
 }
 
 UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)

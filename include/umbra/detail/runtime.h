@@ -67,8 +67,8 @@ struct umbra_runtime {
     struct umbra_wait_policy policy; /* of idle cores and waiting threads */
     struct umbra_topology *topology;
     bool own_topology;
-    int dump_signal;            /* 0: none */
-    struct umbra_runtime *next; /* in um_runtimes; under its lock */
+    int dump_signal;                      /* 0: none */
+    _Atomic(struct umbra_runtime *) next; /* in um_runtimes; changed under its lock */
 };
 
 /* All runtimes of this executable or shared object: for reports, debuggers, and fork(2). */
@@ -77,7 +77,7 @@ struct um_runtimes {
     _Atomic(struct umbra_runtime *) first;
     pthread_once_t fork_once; /* for fork_error */
     int fork_error;           /* of pthread_atfork */
-    um_atomic_u32 reports;    /* under way; see um_report_begin() */
+    um_atomic_u32 reports;    /* in signal handlers; see um_report_begin() */
 };
 
 UM_LINKONCE struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -87,17 +87,21 @@ UM_LINKONCE struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
 {
     pthread_mutex_lock(&um_runtimes.lock);
+    pthread_mutex_lock(&um_slabs.lock);
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
 {
+    pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
-    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, both */
+    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, all */
     um_atomic_store(&um_runtimes.reports, 0, relaxed);
+    um_atomic_store(&um_slabs.looking, 0, relaxed);
+    pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
