@@ -132,7 +132,7 @@ struct blocks blocks_of(const struct body *body, const size_t edge[3])
     return blocks;
 }
 
-/* ---- arithmetic: the best that this processor can execute ---- */
+/* ---- arithmetic: the best of those compiled that this processor can execute ---- */
 
 body_sweep_fn body_sweep_baseline;
 #ifdef __x86_64__

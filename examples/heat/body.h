@@ -60,7 +60,7 @@ double body_error(const struct body *body, size_t steps);
 /* Nodes of a box, one step on. */
 typedef void body_sweep_fn(const struct body *body, const double *from, double *to,
                            const struct box *box);
-extern body_sweep_fn *body_sweep; /* the best that this processor can execute; set before main */
+extern body_sweep_fn *body_sweep; /* the best of those compiled; set before main */
 
 /* ---- blocks: the body's nodes dealt out in boxes ---- */
 

@@ -59,7 +59,7 @@
 struct umbra_dispatch;
 struct umbra_worker;
 
-/* What a worker is given: a pointer, or a range. Two words, which functions are given in registers. */
+/* What a worker is given: a pointer, or a range. Two words, mostly given in registers. */
 struct umbra_value {
     union {
         void *pointer; /* if end is 0 */
