@@ -17,7 +17,7 @@
 #include <umbra/sync.h>
 
 #define SEATS_MOST 1000
-#define PATIENCE_NS UINT64_C(2000000000)
+#define PATIENCE_NS UINT64_C(20000000000)
 #define PATIENCE_OF_THE_POLITE_NS UINT64_C(20000000)
 
 static struct umbra_latch raised; /* until all forks are */

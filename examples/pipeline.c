@@ -68,12 +68,13 @@ static void *consume(void *arg)
 
 struct job {
     unsigned long pairs, items;
+    struct queue *queue; /* one a pair; a producer may still signal when its consumer has all */
     int status;
 };
 
 /* Producers on even cores, their consumers on the next. Waits for all; whether all sums are right.
  */
-static bool run_pairs(struct queue *queue, struct umbra_fiber *consumer, const struct job *job)
+static bool run_pairs(struct umbra_fiber *consumer, const struct job *job)
 {
     unsigned cores = umbra_runtime_cores(umbra_runtime_self());
     unsigned long sum = job->items * (job->items - 1) / 2;
@@ -82,10 +83,10 @@ static bool run_pairs(struct queue *queue, struct umbra_fiber *consumer, const s
     for (unsigned long i = 0; i < job->pairs; i++) {
         struct umbra_spawn_options at = {.where = UMBRA_ON_CORE, .core = 2 * i % cores};
 
-        if (umbra_spawn_with(NULL, &at, produce, &queue[i], NULL) != 0)
+        if (umbra_spawn_with(NULL, &at, produce, &job->queue[i], NULL) != 0)
             return false;
         at.core = (2 * i + 1) % cores;
-        if (umbra_spawn_with(NULL, &at, consume, &queue[i], &consumer[i]) != 0)
+        if (umbra_spawn_with(NULL, &at, consume, &job->queue[i], &consumer[i]) != 0)
             return false;
     }
     for (unsigned long i = 0; i < job->pairs; i++) {
@@ -99,7 +100,7 @@ static bool run_pairs(struct queue *queue, struct umbra_fiber *consumer, const s
 static void *run(void *arg)
 {
     struct job *job = arg;
-    struct queue *queue = aligned_alloc(UMBRA_CACHE_LINE, job->pairs * sizeof(*queue));
+    struct queue *queue = job->queue;
     struct umbra_fiber *consumer = calloc(job->pairs, sizeof(*consumer));
     uint64_t start = umbra_now_ns();
 
@@ -110,12 +111,11 @@ static void *run(void *arg)
             umbra_event_init(&queue[i].changed_got, false);
             queue[i].items = job->items;
         }
-        job->status = run_pairs(queue, consumer, job) ? 0 : 1;
+        job->status = run_pairs(consumer, job) ? 0 : 1;
     }
     printf("%lu pairs, %lu items each: %.1f ns an item\n", job->pairs, job->items,
            (double)(umbra_now_ns() - start) / (double)(job->pairs * job->items));
     free(consumer);
-    free(queue);
     return NULL;
 }
 
@@ -142,7 +142,9 @@ int main(int argc, char **argv)
     if ((argc > 1 && !parse(argv[1], 10000, &job.pairs)) ||
         (argc > 2 && !parse(argv[2], 100000000, &job.items)))
         return 2;
+    job.queue = aligned_alloc(UMBRA_CACHE_LINE, job.pairs * sizeof(*job.queue));
     error = umbra_run(NULL, run, &job);
+    free(job.queue);
     if (error)
         fprintf(stderr, "pipeline: %s\n", strerror(-error));
     return error ? 1 : job.status;
