@@ -168,6 +168,9 @@ const struct bench_row *bench_find(const struct bench *bench, const char *name);
 struct bench_summary bench_summary_of(const struct bench_row *row);
 struct bench_summary bench_quotient(const struct bench_row *above, const struct bench_row *below);
 
+/* The row with the least median (NULL: not there), or NULL if none has samples. */
+const struct bench_row *bench_best(struct bench_row *const *rows, size_t count);
+
 /*
  * The same of a row and the best of others (NULL: not there), of which at least one must have samples.
  * Which is best in odd rounds is seen from the even ones, and the other way round: else, of several

@@ -99,15 +99,16 @@ struct bench_summary bench_summary_of(const struct bench_row *row)
     return summary_of(row, 0, 1);
 }
 
-/* By every second round. NULL if none of them had a turn in these. */
-static const struct bench_row *best_in_half(struct bench_row *const *rows, size_t count,
-                                            unsigned first)
+/* As summary_of() has it. */
+static const struct bench_row *best_of(struct bench_row *const *rows, size_t count, unsigned first,
+                                       unsigned step)
 {
     const struct bench_row *best = NULL;
     double least = INFINITY;
 
     for (size_t i = 0; i < count; i++) {
-        double median = rows[i] != NULL && rows[i]->runs ? summary_of(rows[i], first, 2).median : NAN;
+        bool there = rows[i] != NULL && rows[i]->runs;
+        double median = there ? summary_of(rows[i], first, step).median : NAN;
 
         if (median < least) {
             least = median;
@@ -115,6 +116,11 @@ static const struct bench_row *best_in_half(struct bench_row *const *rows, size_
         }
     }
     return best;
+}
+
+const struct bench_row *bench_best(struct bench_row *const *rows, size_t count)
+{
+    return best_of(rows, count, 0, 1);
 }
 
 struct bench_summary bench_quotient_of_best(const struct bench_row *above,
@@ -125,7 +131,7 @@ struct bench_summary bench_quotient_of_best(const struct bench_row *above,
     unsigned n = 0;
 
     for (unsigned half = 0; half < 2; half++) {
-        const struct bench_row *best = best_in_half(others, count, !half);
+        const struct bench_row *best = best_of(others, count, !half, 2);
 
         for (unsigned r = half; best != NULL && r < above->bench->rounds; r += 2)
             if (!isnan(above->samples[r]) && !isnan(best->samples[r]))

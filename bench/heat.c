@@ -19,6 +19,7 @@
 #include "harness.h"
 #include "heat_case.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define ROUNDS 21
@@ -256,25 +257,12 @@ static int declare(struct bench *bench)
 
 /* ---- what it comes to ---- */
 
-static double median(const struct bench_row *row)
-{
-    return bench_summary_of(row).median;
-}
-
-static const struct bench_row *best(struct bench_row *const *rows, size_t count)
-{
-    const struct bench_row *found = NULL;
-
-    for (size_t r = 0; r < count; r++)
-        if (rows[r] != NULL && rows[r]->runs && (!found || median(rows[r]) < median(found)))
-            found = rows[r];
-    return found;
-}
-
 /* One line; with what the median of the rounds' quotients lies between. */
 static void remark_on(const struct bench_row *row, struct bench_summary quotient, const char *called,
                       FILE *out)
 {
+    if (isnan(quotient.median)) /* of a single round there are no halves */
+        return;
     fprintf(out, "%8.2f (%.2f to %.2f) times the time of %s: %s, tasks of %s\n", quotient.median,
             quotient.low, quotient.high, called, row->name,
             json_string_value(json_object_get(row->params, "task")));
@@ -286,11 +274,11 @@ static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
     for (int how = BY_STEP; how < DISPATCHES; how++) {
-        const struct bench_row *own_best = best(dispatch_rows[how], SHAPES);
+        const struct bench_row *own_best = bench_best(dispatch_rows[how], SHAPES);
 
         for (size_t shape = 0; shape < COMPARED; shape++) {
             const struct bench_row *row = dispatch_rows[how][shape];
-            const struct bench_row *other = best(other_rows[shape], CONTENDERS);
+            const struct bench_row *other = bench_best(other_rows[shape], CONTENDERS);
 
             if (!row->runs || !other)
                 continue;

@@ -90,7 +90,7 @@ static inline void blocks_side(const struct blocks *blocks, int d, size_t at, st
 }
 
 /* Not as a result: gcc copies that two numbers at a time, and such a load waits for the stores of single
- * ones. A tenth of the time of a block of 64 nodes; a loop over the sides is a hundredth. */
+ * ones. A block of 64 nodes feels that, and a loop over the sides a little, too. */
 static inline void blocks_box_at(const struct blocks *blocks, const size_t at[3], struct box *box)
 {
     blocks_side(blocks, X, at[X], box);

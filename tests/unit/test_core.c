@@ -93,7 +93,7 @@ Test(core, a_fiber_cannot_wait_for_its_own_runtime)
 Test(core, idle_cores_say_so_and_count_their_waits)
 {
     struct umbra_options options = {.cores = 2, .oversubscribe = true};
-    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE};
+    struct umbra_spawn_options there = on_core(0);
     struct umbra_runtime *runtime;
     uint64_t end = umbra_now_ns() + 20 * SECOND, waits = 0;
 
