@@ -211,11 +211,23 @@ UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
  * with nothing changed:
  *   -ESRCH    it was joined before, or ended detached
  *   -EINVAL   it is detached, or another one is joining it
- *   -EDEADLK  it is the caller
+ *   -EDEADLK  it is the caller; or the caller is a thread that is no core, and the fiber can never end
+ *             (as umbra_runtime_wait has it; found out while a thread is in there, or where the thread
+ *             that created the runtime is the one that joins, which then prints the report)
+ *   -ECANCELED the caller is a fiber that was canceled (umbra_cancel); or the fiber's runtime is being
+ *             destroyed
  *   -EPERM    on an alternate signal stack
+ *   -ENOMEM   a join that needs an answer of another core
  * or an error of a thread's first wait (umbra_event_wait).
  */
 UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, void **result);
+
+/*
+ * The same until a time stamp made by umbra_deadline(ns): -ETIMEDOUT, and the fiber is still to be
+ * joined, or detached. A caller that is not a fiber of the core which spawned the fiber needs an answer
+ * of that core, for which the deadline counts, too.
+ */
+UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uint64_t deadline);
 
 /* Nobody will join it: its memory is used again when it ends. Anybody, also the fiber itself; waits
  * for an answer of the core that it was spawned on, if that is not the caller's, and so may switch, or
@@ -250,6 +262,7 @@ UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
 
 #include <umbra/detail/runtime.h>
 
+#include <umbra/detail/cancel.h>
 #include <umbra/detail/fiber_pool.h>
 #include <umbra/detail/join.h>
 #include <umbra/detail/local.h>

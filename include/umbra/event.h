@@ -118,19 +118,6 @@ UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state);
 
 /* ---- signalling ---- */
 
-/* Wakes what a call released. core: the caller's, or NULL. */
-UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
-{
-    struct um_node *node = out->first;
-
-    while (node) {
-        struct um_node *next = node == out->last ? NULL : node->next;
-
-        um_node_wake(node, core);
-        node = next;
-    }
-}
-
 UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual)
 {
     *event = (struct umbra_event){.event = {.manual = manual}};
@@ -186,6 +173,7 @@ struct um_await {
     um_accept_fn *accept;
     void *arg;
     uint64_t deadline;
+    bool firm;        /* without a deadline: goes on though the fiber is canceled */
     const char *what; /* for reports: what kind of thing, its address, and the caller's */
     const void *on;
     const void *at;
@@ -264,6 +252,7 @@ UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *
     self->node.flags = 0;
     self->node.accept = await->accept;
     self->node.arg = await->arg;
+    self->waits_in = await->firm ? NULL : await->event;
     um_fiber_block(self, await->what, await->on, await->at);
     if (!um_event_join(await->event, &self->node, &out) &&
         !(out.first && um_await_released(&out, &self->node, core)))
@@ -344,6 +333,15 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
         um_thread_look_again(looks, await->deadline);
 }
 
+/* True if the group may not wait, since its fiber is canceled; in `winner` then the error. */
+UM_INLINE bool um_group_barred(const struct um_group *group, int *winner)
+{
+    if (!group->self || !um_fiber_barred(group->self))
+        return false;
+    *winner = -ECANCELED;
+    return true;
+}
+
 /*
  * The door: waits until each of the events has been open to waits that may give up (see
  * event_protocol.h). Whether the group may join them. If not, the wait is over: in `winner` the
@@ -361,6 +359,8 @@ UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_aw
 
             *winner = um_group_try(group, await);
             if (late || *winner >= 0)
+                return false;
+            if (um_group_barred(group, winner))
                 return false;
             um_group_look_again(group, await, looks);
         }
@@ -408,39 +408,27 @@ UM_LINKONCE void um_group_withdraw(struct um_group *group, unsigned winner)
     }
 }
 
-/* Waits until the claim is taken or given up. The index of the event, or -ETIMEDOUT. */
+/* The index of the event that has taken the group's claim. */
+UM_INLINE int um_group_winner(const struct um_group *group)
+{
+    /* acquire: pairs with um_claimed_offer() */
+    uint64_t claim = um_atomic_load(&group->wait[0]->claimed.claim, acquire);
+
+    return (int)(claim >> UM_CLAIM_INDEX_SHIFT & UM_CLAIM_INDEX);
+}
+
+/* Waits until the claim is taken or given up. The index of the event, -ETIMEDOUT or -ECANCELED. */
 UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *await)
 {
-    struct um_claimed *first = &group->wait[0]->claimed;
-    enum um_give_up outcome = UM_GIVE_UP_TOO_LATE;
-    uint64_t claim;
+    int error;
 
     if (group->self) {
-        struct um_fiber *self = group->self;
-
-        self->claimed = first;
-        self->ticket = um_group_ticket(group);
-        self->timer.deadline = await->deadline;
-        if (await->deadline != UMBRA_NEVER)
-            um_timers_add(&group->core->timers, &self->timer);
-        um_fiber_block(self, await->what, await->on, await->at);
-        um_fiber_leave(group->core, self);
-        if (um_timers_has(&group->core->timers, &self->timer))
-            um_timers_remove(&group->core->timers, &self->timer);
-        self->timer.deadline = 0;
-        self->claimed = NULL;
-    } else if (um_sleeper_wait(group->sleeper, await->deadline) < 0) {
-        unsigned looks = 0;
-
-        while ((outcome = um_claim_give_up(first, um_group_ticket(group))) == UM_GIVE_UP_LATER)
-            um_thread_look_again(looks++, UMBRA_NEVER);
-        if (outcome == UM_GIVE_UP_TOO_LATE)
-            um_sleeper_wait(group->sleeper, UMBRA_NEVER);
+        um_fiber_block(group->self, await->what, await->on, await->at);
+        error = um_claimed_wait_fiber(group->core, group->self, group->wait[0], await->deadline);
+    } else {
+        error = um_claimed_wait_thread(group->wait[0], await->deadline);
     }
-    claim = um_atomic_load(&first->claim, acquire); /* pairs with um_claimed_offer() */
-    return (claim & UM_CLAIM_STATE) == UM_CLAIM_TAKEN
-               ? (int)(claim >> UM_CLAIM_INDEX_SHIFT & UM_CLAIM_INDEX)
-               : -ETIMEDOUT;
+    return error == 0 ? um_group_winner(group) : error;
 }
 
 /* Who waits. */
@@ -499,18 +487,18 @@ UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *awai
 
     if (winner < 0 || !um_group_enter(group, await, &winner))
         return winner;
+    if (um_group_barred(group, &winner)) {
+        int ready = um_group_try(group, await);
+
+        return ready >= 0 ? ready : winner;
+    }
     winner = um_group_take_waits(group);
     if (winner < 0)
         return winner;
     um_group_call(group);
     over = um_group_join(group, await);
     um_group_call_ends(group);
-    if (over)
-        winner =
-            (int)(um_atomic_load(&group->wait[0]->claimed.claim, acquire) >> UM_CLAIM_INDEX_SHIFT &
-                  UM_CLAIM_INDEX); /* pairs with um_claimed_offer() */
-    else
-        winner = um_group_wait(group, await);
+    winner = over ? um_group_winner(group) : um_group_wait(group, await);
     um_group_call(group);
     um_group_withdraw(group, winner < 0 ? group->count : (unsigned)winner);
     um_group_call_ends(group);
@@ -552,6 +540,8 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
         if (um_await_look(await, NULL, sleeper->waiter.policy, sleeper->waiter.policy->spin_cycles))
             return 0;
     }
+    if (self && um_fiber_barred(self) && !await->firm)
+        return -ECANCELED;
     if (await->deadline != UMBRA_NEVER) {
         if (umbra_cycles() < await->deadline)
             return um_await_deadline(await);
@@ -566,8 +556,11 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
 UM_ALWAYS_INLINE int um_await_end(int begun)
 {
     if (begun == UM_AWAIT_LEAVE) {
-        um_fiber_leave(um_core_self, um_core_current(um_core_self));
-        begun = 0;
+        struct umbra_core *core = um_core_self;
+        struct um_fiber *self = um_core_current(core);
+
+        um_fiber_leave(core, self);
+        begun = um_fiber_woken(self);
     }
     return begun;
 }
@@ -596,6 +589,22 @@ UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
 UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
 {
     return um_await_end(um_event_wait_outline(event, deadline));
+}
+
+/* For waits of the library's own that must not fail, in a caller that may wait (um_may_wait()): until
+ * the event is signaled, and accept, if not NULL, takes the signal. */
+UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg)
+{
+    struct um_await await = {.event = &event->event,
+                             .accept = accept,
+                             .arg = arg,
+                             .deadline = UMBRA_NEVER,
+                             .firm = true,
+                             .what = "event",
+                             .on = event,
+                             .at = __builtin_return_address(0)};
+
+    um_await(&await);
 }
 
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),

@@ -47,6 +47,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/inbox_protocol.h>
+#include <umbra/detail/join_protocol.h>
 #include <umbra/detail/task_protocol.h>
 #include <umbra/detail/timers.h>
 #include <umbra/wait.h>
@@ -119,6 +120,35 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
 UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
 
+/*
+ * Cancelling. After umbra_cancel a call of the fiber that would have to wait returns -ECANCELED
+ * instead, at once, and so does one that is waiting now; until the fiber has ended, and however often
+ * it waits. Nothing else happens to it: it returns from its function by itself. What need not wait
+ * succeeds as ever (a signaled event, a free mutex, a fiber that has ended), and a fiber that computes,
+ * that is stopped by a transfer, or that is delayed goes on being so (umbra_canceled, umbra_continue).
+ * The joins of tasks, umbra_parallel_for, umbra_barrier_wait, umbra_dispatch_end and what frees things
+ * (umbra_detach, umbra_dispatch_destroy) wait all the same; umbra_condition_wait returns with its mutex
+ * locked, as ever.
+ *
+ * What a fiber waits for when it is canceled must still be there: its event, or the object that has
+ * it, may not go before the call that waits has returned, even if it was signaled before.
+ *
+ * Any thread or fiber, but no signal handler; neither switches nor blocks. Returns 0; -ESRCH: it has
+ * ended; -ENOMEM.
+ */
+UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber);
+
+/* True if the calling fiber has been canceled, and has no shield. Any caller. */
+UM_INLINE bool umbra_canceled(void);
+
+/*
+ * Between the two the calling fiber's waits are as if it had not been canceled: for the joins, locks
+ * and messages of an orderly end. They nest. Neither switches or blocks; a caller that is no fiber:
+ * nothing happens. umbra_unshield without umbra_shield: nothing happens.
+ */
+UM_LINKONCE void umbra_shield(void);
+UM_LINKONCE void umbra_unshield(void);
+
 /* The calling fiber; all zero if the caller is none. Anybody. */
 UM_INLINE struct umbra_fiber umbra_self(void);
 
@@ -170,23 +200,22 @@ enum um_node_kind {
     UM_NODE_SPAWN,    /* the fiber whose node it is begins */
     UM_NODE_ASIDE,    /* the same, stopped */
     UM_NODE_CONTINUE, /* umbra_continue for the fiber whose `mail` it is */
+    UM_NODE_CANCEL,   /* umbra_cancel: struct um_cancel_request in arg */
     UM_NODE_JOIN      /* struct um_join_request in arg */
 };
 
-/*
- * What a fiber's `done` holds besides a pointer. The owner is the core whose fibers may join it
- * without asking: the one that spawned it.
- */
-#define UM_DONE_RUNNING 0u  /* with the owner; nobody joins yet */
-#define UM_DONE_FINISHED 1u /* with the owner; result is there */
-#define UM_DONE_DETACHED 2u /* nobody will join */
-#define UM_DONE_JOINED 3u   /* with the node of a fiber of the owner, which collects */
-#define UM_DONE_ASKED 4u    /* with the node of a struct um_join_request, which is answered */
-#define UM_DONE_TAG 7u
+#define UM_FIBER_PERMIT 1u       /* flags: umbra_continue came before the transfer */
+#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values */
+#define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel, in this life */
+#define UM_FIBER_SHIELDED 8u     /* flags: `shields` counts; else there are none */
+#define UM_FIBER_BARRED 16u      /* flags: canceled and not shielded: it does not begin to wait */
+#define UM_FIBER_INTERRUPTED 32u /* flags: what it waited for has not come */
+#define UM_FIBER_LIFE 6 /* flags: from this bit on, the generation that the permit is for */
 
-#define UM_FIBER_PERMIT 1u /* flags: umbra_continue came before the transfer */
-#define UM_FIBER_LOCAL 2u  /* flags: has fiber-local values */
-#define UM_FIBER_LIFE 2    /* flags: from this bit on, the generation that the permit is for */
+/* flags: what neither a permit nor its end changes */
+#define UM_FIBER_KEPT                                                                              \
+    (UM_FIBER_LOCAL | UM_FIBER_CANCELED | UM_FIBER_SHIELDED | UM_FIBER_BARRED |                    \
+     UM_FIBER_INTERRUPTED)
 
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
@@ -216,11 +245,16 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
     _Atomic(const void *) waits_on;  /* blocked: its address; see um_waits_on_fiber() */
     _Atomic(const void *) waits_at;  /* blocked: where it was called from */
+    struct um_event *waits_in;       /* blocked, with its own node: the event that has it, or NULL:
+                                        the wait cannot be interrupted; home core */
 
     /* rarely used */
-    void **local;                  /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */
-    struct um_claimed *claimed;    /* blocked: the claim of a wait that may time out, or NULL */
-    uint64_t ticket;               /* of claimed */
+    void **local;               /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */
+    struct um_claimed *claimed; /* blocked: the claim of a wait that may time out, or NULL */
+    uint64_t ticket;            /* of claimed */
+    uint64_t asked;             /* ticket of the node in `done`, if that is ASKED; owner */
+    _Atomic(struct umbra_core *) owner; /* set before `done` becomes ASKED; owner; all read */
+    uint32_t shields;              /* umbra_shield less umbra_unshield, if SHIELDED; the fiber */
     struct um_node mail;           /* UM_NODE_CONTINUE */
     um_atomic_u64 mail_for;        /* generation that a pending mail is for, 0: none pending */
     struct um_timer timer;         /* home core; deadline 0: none */
@@ -324,7 +358,7 @@ UM_INLINE void um_ready_remove(struct um_fiber *fiber)
 }
 
 /* The oldest; the queue must not be empty. */
-UM_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
+UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
 {
     struct um_link *first = um_link_next(&core->ready);
 
@@ -353,7 +387,7 @@ UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
 UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->state, acquire) == UMBRA_FIBER_TERMINATED ||
-           (um_atomic_load(&fiber->node.done, acquire) & UM_DONE_TAG) == UM_DONE_FINISHED;
+           um_done_is_told(um_atomic_load(&fiber->node.done, acquire));
 }
 
 UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
@@ -394,7 +428,24 @@ UM_INLINE uint32_t um_fiber_permit(uint64_t generation)
 /* Whether it has a permit, if any, for the life that it leads. The home core. */
 UM_INLINE bool um_fiber_permitted(const struct um_fiber *fiber)
 {
-    return (um_fiber_flags(fiber) & ~UM_FIBER_LOCAL) == um_fiber_permit(um_fiber_generation(fiber));
+    return (um_fiber_flags(fiber) & ~UM_FIBER_KEPT) == um_fiber_permit(um_fiber_generation(fiber));
+}
+
+/* True if the fiber has been canceled and may not begin to wait. The fiber, or its home core. */
+UM_INLINE bool um_fiber_barred(const struct um_fiber *fiber)
+{
+    return UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_BARRED);
+}
+
+/* detail/cancel.h: 0, or -ECANCELED. */
+UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber);
+
+/* The fiber runs again after a wait. 0, or -ECANCELED: what it waited for has not come. */
+UM_ALWAYS_INLINE int um_fiber_woken(struct um_fiber *fiber)
+{
+    return UM_LIKELY(!(um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED))
+               ? 0
+               : um_fiber_take_interrupt(fiber);
 }
 
 UM_INLINE struct umbra_core *um_fiber_home(const struct um_fiber *fiber)
@@ -420,7 +471,7 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 /* ---- switching ---- */
 
 /* Whether somebody wants something of the core: a message, a timer, work without a place. */
-UM_INLINE bool um_core_attention(const struct umbra_core *core)
+UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 {
     /* relaxed: whoever acts on it takes the message or the work with an acquire */
     return (um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
@@ -506,6 +557,13 @@ UM_INLINE struct umbra_fiber umbra_self(void)
 
     return fiber ? (struct umbra_fiber){fiber, um_fiber_generation(fiber)}
                  : (struct umbra_fiber){NULL, 0};
+}
+
+UM_INLINE bool umbra_canceled(void)
+{
+    struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
+
+    return fiber && um_fiber_barred(fiber);
 }
 
 UM_INLINE int umbra_core_index(void)

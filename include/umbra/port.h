@@ -311,7 +311,7 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
     if (error != 0) {
         if (um_poster_give_up(port, &poster))
             return error;
-        um_port_await(&bell, UMBRA_NEVER, port, at);
+        um_event_wait_firm(&bell, NULL, NULL);
     }
     return poster.result;
 }
@@ -399,7 +399,7 @@ UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline,
     if (error != 0) {
         if (um_choice_claim(choice))
             return error;
-        um_port_await(choice->waiter.bell, UMBRA_NEVER, on, at);
+        um_event_wait_firm(choice->waiter.bell, NULL, NULL);
     }
     return choice->result;
 }

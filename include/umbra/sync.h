@@ -362,9 +362,11 @@ UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
     error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, "condition", condition);
+    umbra_shield();
     if (error != 0 && !um_condition_give_up(condition, &waiter))
         error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, "condition", condition);
     umbra_mutex_lock(mutex);
+    umbra_unshield();
     return error;
 }
 
@@ -606,8 +608,10 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
     state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
     opened = state >> 32;
     mine = &barrier->event[opened & 1];
-    if ((uint32_t)state + 1 < barrier->parties)
-        return um_sync_wait(mine, NULL, NULL, UMBRA_NEVER, "barrier", barrier);
+    if ((uint32_t)state + 1 < barrier->parties) {
+        um_event_wait_firm(mine, NULL, NULL);
+        return 0;
+    }
     /* the other event's waiters have all come here since; nobody comes before the signal */
     umbra_event_reset(&barrier->event[~opened & 1]);
     um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next to come */

@@ -76,7 +76,7 @@ template <class P> struct house : world, receiver {
     /* As um_runtime_judge_locked(): one verdict. Whether this was it. */
     bool judge_locked()
     {
-        if (um_plain_read(verdicts) != 0 || !P::um_quiet_judge(&activity, &outside, empty, this))
+        if (um_plain_read(verdicts) != 0 || !P::um_quiet_judge(&activity, 0, &outside, empty, this))
             return false;
         RL_ASSERT(under_way == 0);
         um_plain_write(verdicts, 1);

@@ -21,6 +21,13 @@ static int umbra_event_wait(struct umbra_event *event)
     return 0;
 }
 
+static void um_event_wait_firm(struct umbra_event *event, void *accept, void *arg)
+{
+    (void)accept;
+    (void)arg;
+    umbra_event_wait(event);
+}
+
 static int um_may_wait(void)
 {
     return 0;

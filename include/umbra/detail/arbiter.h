@@ -26,7 +26,7 @@ UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
 UM_LINKONCE void um_arbiter_drain(struct umbra_arbiter *arbiter)
 {
     if (!um_arbiter_leave(arbiter))
-        umbra_event_wait(&arbiter->idle);
+        um_event_wait_firm(&arbiter->idle, NULL, NULL);
     um_atomic_store(&arbiter->running, 1, relaxed); /* nobody else counts now */
 }
 
@@ -62,7 +62,7 @@ UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_br
 {
     messages->branch = branch;
     if (arbiter->limited) {
-        umbra_event_wait_until(&arbiter->place, um_arbiter_has_place, arbiter, UMBRA_NEVER);
+        um_event_wait_firm(&arbiter->place, um_arbiter_has_place, arbiter);
         um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* as above */
     }
     um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* before the handler can end */

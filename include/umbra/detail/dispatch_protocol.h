@@ -113,7 +113,7 @@ UM_INLINE bool um_step_over(struct um_step *step, um_step_empty *empty, void *co
     uint64_t activity;
 
     if (!um_step_stopped(step))
-        return um_quiet_judge(&step->activity, &step->nobody, empty, context);
+        return um_quiet_judge(&step->activity, 0, &step->nobody, empty, context);
     activity = um_atomic_load(&step->activity, seq_cst); /* against um_quiet_enter() */
     return (activity & UM_QUIET_ACTIVE) == 0;
 }

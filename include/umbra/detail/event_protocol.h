@@ -547,4 +547,47 @@ UM_INLINE void um_event_withdraw(struct um_event *e, struct um_claimed *claimed,
     um_event_let_go(e, &hold);
 }
 
+/* ---- a wait without a claim is interrupted ---- */
+
+enum um_withdraw { UM_WITHDRAWN, UM_WITHDRAW_LATER, UM_WITHDRAW_TOO_LATE };
+
+/* True if the node is in the queue. Its flags do not tell: a signal takes the only waiter out of the
+ * word without a look at it. Holder only. */
+UM_INLINE bool um_event_queues(struct um_event *e, const struct um_node *node)
+{
+    const struct um_node *queued = um_plain_read(e->first);
+
+    while (queued && queued != node)
+        queued = um_plain_read(queued->next);
+    return queued != 0;
+}
+
+/*
+ * Takes a waiter's own node, without a claim, out of the event: WITHDRAWN, and the waiter is the
+ * caller's to run. TOO_LATE: it was released, and its wake-up is on its way, or has come. LATER: another
+ * call holds the event, so try again. The waiter's core; what it holds in `out` the caller wakes.
+ */
+UM_INLINE enum um_withdraw um_event_withdraw_plain(struct um_event *e, struct um_node *node,
+                                                   struct um_released *out)
+{
+    uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
+    enum um_withdraw result = UM_WITHDRAW_TOO_LATE;
+    unsigned state;
+    struct um_hold hold;
+
+    do {
+        if (um_event_is_held(word))
+            return UM_WITHDRAW_LATER;
+        state = um_event_state_of(word) == UMBRA_EVENT_SIGNALED ? UMBRA_EVENT_SIGNALING
+                                                                : UMBRA_EVENT_JOINING;
+    } while (!um_event_cas(e, &word, state));
+    um_event_hold(e, &hold, word, state, out);
+    if (um_event_queues(e, node)) {
+        um_event_unlink(e, node);
+        result = UM_WITHDRAWN;
+    }
+    um_event_let_go(e, &hold);
+    return result;
+}
+
 #endif

@@ -240,6 +240,21 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
     pthread_mutex_unlock(&home->more->depot.lock);
 }
 
+/* Calls fn for each fiber that has ever been; no core runs any more. */
+UM_LINKONCE UM_COLD void um_pool_each(struct umbra_runtime *runtime,
+                                      void (*fn)(struct um_fiber *fiber))
+{
+    for (unsigned i = 0; i < runtime->cores * UM_SIZE_CLASSES; i++) {
+        struct um_depot *depot = &runtime->core[i / UM_SIZE_CLASSES]->more->depot;
+        struct um_slab *slab = um_depot_slab(depot, i % UM_SIZE_CLASSES);
+        unsigned slots = um_depot_next_slot(depot, i % UM_SIZE_CLASSES);
+
+        for (; slab; slab = slab->next, slots = slab ? slab->slots : 0)
+            for (unsigned slot = 0; slot < slots; slot++)
+                fn(um_slab_fiber(slab, slot));
+    }
+}
+
 UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slots)
 {
     for (unsigned slot = 0; slot < slots; slot++) {

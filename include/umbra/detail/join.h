@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Joining fibers. Private; included by core.h.
+ * Joining fibers. Private; included by core.h. The word by which home core and owner agree is in
+ * join_protocol.h.
  *
- * Every fiber has an owner, the core that spawned it, and only fibers of the owner touch `done`
- * besides the fiber's own core. Anybody else asks the owner by a message. So that a fiber is joined
- * once is settled by one core, and where owner and home are the same, without atomic operations.
+ *   the joiner                             joins by
+ *   a fiber of the owner, no deadline      its own node in `done`
+ *   a fiber of the owner, with a deadline  a node with a claim in `done`
+ *   any other fiber, or a thread           a node with a claim, sent to the owner, which puts it there
  *
- *   done                who changes it             to what
- *   owner, RUNNING      owner (owner == home)      node JOINED or ASKED; owner, DETACHED
- *                       owner (another home)       the same, by compare-and-swap
- *                       home, when it ends         owner, FINISHED (another owner: by
- *                                                  compare-and-swap)
- *   owner, FINISHED     owner                      owner, RUNNING: the fiber is idle again
- *   node, JOINED        the joiner, once woken     as above
- *   node, ASKED         home, when it ends         as above, the request answered
- *   owner, DETACHED     home, when it ends         as above
+ * Threads that wait are in a list of the runtime (um_join_thread): a deadlock, or the end of the
+ * runtime, ends their waits.
  */
 #ifndef UMBRA_DETAIL_JOIN_H
 #define UMBRA_DETAIL_JOIN_H
@@ -25,17 +20,16 @@
 
 #define UM_GAPS 8 /* a look with its gap takes as long as so many without */
 
-/* What a joiner asks of the owner, and the answer. In the asking function's frame. */
-struct um_join_request {
-    struct umbra_fiber fiber;
-    bool detach; /* only detach it */
-    int status;
-    void *result;
-};
+/* True if owner and home are one. The owner. */
+UM_INLINE enum um_done_sides um_join_sides(const struct umbra_core *core,
+                                           const struct um_fiber *fiber)
+{
+    return um_fiber_home(fiber) == core ? UM_DONE_SAME : UM_DONE_APART;
+}
 
 /* The fiber has ended and is the caller's: its next life may begin. Keeps it for the owner's core,
  * or (core NULL) in its home's depot. */
-UM_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber *fiber)
+UM_ALWAYS_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber *fiber)
 {
     void *result = fiber->node.arg;
 
@@ -49,12 +43,13 @@ UM_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber *fiber)
     return result;
 }
 
-/* ---- the home core: a fiber has ended ---- */
+/* ---- answers ---- */
 
+/* Answers a request whose claim the caller has taken: it is the asker's again. */
 UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, int status,
                                void *result)
 {
-    struct um_join_request *request = node->arg;
+    struct um_join_request *request = &um_wait_of(node)->join;
 
     request->status = status;
     request->result = result;
@@ -62,22 +57,44 @@ UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, in
     um_node_wake(node, core);
 }
 
-/* A fiber that has ended was asked for; it is still in nobody else's hands. */
+/* True if the asker still waits: then its claim is taken for the caller, which replies. If not, the
+ * caller's share of the node is dropped. */
+UM_LINKONCE bool um_join_claim(struct um_node *node)
+{
+    struct um_claimed *claimed = (struct um_claimed *)node;
+
+    if (um_claimed_offer(claimed) == UM_OFFER_TAKEN)
+        return true;
+    um_claimed_drop(claimed);
+    return false;
+}
+
+UM_LINKONCE void um_join_say(struct umbra_core *core, struct um_node *node, int status)
+{
+    if (um_join_claim(node))
+        um_join_reply(core, node, status, NULL);
+}
+
+/* ---- the home core: a fiber has ended ---- */
+
+/* `done` is ANSWERING: the fiber is in the caller's hands alone. */
 UM_LINKONCE void um_join_answer(struct umbra_core *core, struct um_fiber *fiber,
                                 struct um_node *node)
 {
-    if (core->watched == fiber) { /* whom the answer wakes may be of this core, and run next */
+    if (core->watched == fiber) { /* the asker may be of this core, and run next */
         um_watch_end(&fiber->node.link);
         core->watched = NULL;
     }
-    um_join_reply(core, node, 0, um_join_collect(NULL, fiber));
+    if (um_join_claim(node))
+        um_join_reply(core, node, 0, um_join_collect(NULL, fiber));
+    else /* relaxed: set before `done` had the node */
+        um_done_unanswered(&fiber->node.done, (uintptr_t)um_atomic_load(&fiber->owner, relaxed));
 }
 
 /* The fiber's context is saved; its end may be known, and its memory used again. */
 UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
-    /* acquire, also below: the fields of the joiner's node; pairs with um_done_change() */
-    uint64_t done = um_atomic_load(&fiber->node.done, acquire);
+    uint64_t done;
 
     fiber->node.arg = result;
     if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
@@ -87,60 +104,91 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
             um_watch_begin(&fiber->node.link);
         }
     }
-    while ((done & UM_DONE_TAG) == UM_DONE_RUNNING)
-        /* acq_rel: the fiber's result and its saved context; pairs with um_join_finished() */
-        if (um_atomic_cas(&fiber->node.done, &done, done | UM_DONE_FINISHED, acq_rel, acquire))
-            return;
+    done = um_done_tell(&fiber->node.done);
     if ((done & UM_DONE_TAG) == UM_DONE_JOINED)
         um_node_wake(um_done_node(done), core);
     else if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
         um_join_answer(core, fiber, um_done_node(done));
-    else
+    else if ((done & UM_DONE_TAG) == UM_DONE_DETACHED)
         um_join_collect(NULL, fiber);
 }
 
 /* ---- the owner ---- */
 
-/* From RUNNING to something else; false: it has FINISHED meanwhile. The owner. */
-UM_INLINE bool um_done_change(struct umbra_core *core, struct um_fiber *fiber, uint64_t done)
+/* True if a join may begin where `done` has this value. */
+UM_INLINE bool um_join_free(const struct um_fiber *fiber, uint64_t done)
 {
-    uint64_t running = (uintptr_t)core | UM_DONE_RUNNING;
-
-    if (um_fiber_home(fiber) == core) {
-        um_atomic_store(&fiber->node.done, done, relaxed); /* only this core looks */
-        return true;
-    }
-    /* acq_rel: the joiner's node for the home core, or the result from it; pairs with
-     * um_fiber_retire() */
-    return um_atomic_cas(&fiber->node.done, &running, done, acq_rel, acquire);
+    return (done & UM_DONE_TAG) == UM_DONE_RUNNING || um_done_given_up(done, fiber->asked);
 }
 
-/* A request, from whoever is not of the owner. */
+/* Begins a join, or a detachment: `done`, for which um_join_free() was true, becomes `next`. False: the
+ * fiber has ended meanwhile. */
+UM_INLINE bool um_join_begin(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
+                             uint64_t next)
+{
+    if (!um_done_change(&fiber->node.done, um_join_sides(core, fiber), done, next))
+        return false;
+    if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
+        um_claimed_drop((struct um_claimed *)um_done_node(done));
+    return true;
+}
+
+/* The same with a request's node. */
+UM_INLINE bool um_join_begin_asked(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
+                                   struct um_node *node)
+{
+    fiber->asked = um_wait_of(node)->claimed.ticket;
+    /* relaxed: before `done` has the node, whose readers acquire */
+    um_atomic_store(&fiber->owner, core, relaxed);
+    return um_join_begin(core, fiber, done, (uintptr_t)node | UM_DONE_ASKED);
+}
+
+/* A request for a fiber that has ended and is the owner's. */
+UM_LINKONCE void um_join_give(struct umbra_core *core, struct um_fiber *fiber, struct um_node *node)
+{
+    if (um_join_claim(node))
+        um_join_reply(core, node, 0, um_join_collect(core, fiber));
+}
+
+/* Carries a request out, as far as it can be at this moment. False: look again. */
+UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
+                               struct um_node *node)
+{
+    bool detach = um_wait_of(node)->join.detach;
+
+    if (um_join_free(fiber, done)) {
+        if (!detach)
+            return um_join_begin_asked(core, fiber, done, node);
+        if (!um_join_begin(core, fiber, done, (uintptr_t)core | UM_DONE_DETACHED))
+            return false;
+        um_join_say(core, node, 0);
+    } else if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING ||
+               ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber)) {
+        um_core_post(core,
+                     node); /* it is just leaving its stack, or being answered: again, later */
+    } else if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
+        um_join_give(core, fiber, node);
+    } else if (um_atomic_load(&fiber->node.done, acquire) != done) { /* as in um_join_receive() */
+        return false;
+    } else {
+        um_join_say(core, node, -EINVAL);
+    }
+    return true;
+}
+
+/* A request, from a fiber or thread that is not of the owner. */
 UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
 {
-    struct um_join_request *request = node->arg;
-    struct um_fiber *fiber = request->fiber.block;
-    bool detach = request->detach; /* once the node is in `done` the request may be answered */
+    struct umbra_fiber handle = um_wait_of(node)->join.fiber;
     uint64_t done;
 
-    done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_fiber_retire() */
-    if (um_fiber_generation(fiber) != request->fiber.generation) {
-        um_join_reply(core, node, -ESRCH, NULL);
-        return;
-    }
-    if ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber) {
-        um_core_post(core, node); /* it is just leaving its stack: ask again after that */
-    } else if (done == ((uintptr_t)core | UM_DONE_RUNNING) &&
-               um_done_change(core, fiber,
-                              detach ? (uintptr_t)core | UM_DONE_DETACHED
-                                     : (uintptr_t)node | UM_DONE_ASKED)) {
-        if (detach)
-            um_join_reply(core, node, 0, NULL);
-    } else if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED) {
-        um_join_reply(core, node, 0, um_join_collect(core, fiber));
-    } else {
-        um_join_reply(core, node, -EINVAL, NULL);
-    }
+    do {
+        done = um_atomic_load(&handle.block->node.done, acquire); /* pairs with um_done_tell() */
+        if (um_fiber_generation(handle.block) != handle.generation) {
+            um_join_say(core, node, -ESRCH);
+            return;
+        }
+    } while (!um_join_serve(core, handle.block, done, node));
 }
 
 /* Waits in place while the core has nothing else to do. Whether the fiber has ended. */
@@ -173,105 +221,363 @@ UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
     um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
 }
 
-/* A fiber of the owner joins one that has not ended, or of another home. */
-UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, const void *at)
+/* A fiber of the owner joins one that has not ended: without a deadline. */
+UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
+                             const void *at)
 {
     struct um_fiber *self = um_core_current(core);
 
-    if (!um_fiber_on_stack(self))
-        return -EPERM;
-    if (um_ready_empty(core) && um_join_look(core, fiber))
-        return 0;
     self->node.kind = UM_NODE_WAKE;
-    if (um_done_change(core, fiber, (uintptr_t)&self->node | UM_DONE_JOINED)) {
-        um_fiber_block(self, "join", um_waits_on_fiber(fiber), at);
-        um_fiber_leave(core, self);
-    }
+    if (!um_join_begin(core, fiber, done, (uintptr_t)&self->node | UM_DONE_JOINED))
+        return 0;
+    um_fiber_block(self, "join", um_waits_on_fiber(fiber), at);
+    um_fiber_leave(core, self);
+    return um_fiber_woken(self);
+}
+
+/* ---- a request ---- */
+
+/* What joins, and how. */
+struct um_join {
+    struct umbra_fiber fiber;
+    uint64_t deadline;
+    bool detach;
+    void *result;          /* found */
+    const void *at;        /* for reports: where it was called from */
+    struct um_fiber *self; /* the caller; NULL: a thread */
+    struct umbra_core *core;
+    struct um_sleeper *sleeper;
+};
+
+/* A node for a request of the caller's. 0 or -ENOMEM. */
+UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **result)
+{
+    struct um_wait *wait = um_wait_take();
+
+    if (!wait)
+        return -ENOMEM;
+    um_wait_prepare(wait, wait, 0);
+    wait->fiber = join->self;
+    wait->sleeper = join->sleeper;
+    wait->join = (struct um_join_request){.fiber = join->fiber, .detach = join->detach};
+    wait->claimed.node.kind = UM_NODE_JOIN;
+    wait->claimed.node.accept = NULL;
+    /* relaxed: before any other has the node */
+    um_atomic_store(&wait->claimed.node.home, (uintptr_t)join->core, relaxed);
+    *result = wait;
     return 0;
 }
 
-/* ---- anybody ---- */
-
-/* Asks the owner, and waits for the answer. */
-UM_LINKONCE int um_join_ask(struct um_join_request *request, struct umbra_core *owner,
-                            const void *at)
+/* After the wait: the answer, or why there is none; the node is not the caller's any more. */
+UM_LINKONCE int um_join_answered(struct um_join *join, struct um_wait *wait, int error)
 {
-    struct umbra_core *core = um_core_self;
-    struct um_fiber *self = core ? um_core_current(core) : NULL;
-    struct um_sleeper *sleeper = NULL;
-    struct um_node *node;
-    int error = self ? 0 : um_sleeper_get(&sleeper);
+    if (error != 0) {
+        um_claimed_drop(&wait->claimed);
+        return error;
+    }
+    join->result = wait->join.result;
+    error = wait->join.status;
+    um_claimed_free(&wait->claimed);
+    return error;
+}
+
+/* A fiber of the owner, with a deadline. *begun: false if the fiber has ended meanwhile. */
+UM_LINKONCE int um_join_wait_deadline(struct um_join *join, uint64_t done, bool *begun)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct um_wait *wait;
+    int error = um_join_prepare(join, &wait);
 
     if (error != 0)
         return error;
-    if (self && !um_fiber_on_stack(self))
-        return -EPERM;
-    node = self ? &self->node : &sleeper->node;
-    node->kind = UM_NODE_JOIN;
-    node->flags = 0;
-    node->arg = request;
-    if (self)
-        um_fiber_block(self, "join",
-                       owner->runtime == core->runtime ? um_waits_on_fiber(request->fiber.block)
-                                                       : (const void *)request->fiber.block,
-                       at); /* another runtime may go before this core hears of it */
-    um_core_post(owner, node);
-    if (self)
-        um_fiber_leave(core, self);
-    else
-        um_sleeper_wait(sleeper, UMBRA_NEVER);
-    return request->status;
-}
-
-UM_LINKONCE int um_join_slowly(struct um_join_request *request, const void *at)
-{
-    struct umbra_core *core = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
-    struct um_fiber *fiber = request->fiber.block;
-    struct umbra_core *owner;
-    uint64_t done;
-    int error = 0;
-
-    if (!fiber)
-        return -ESRCH;
-    /* acquire: pairs with um_fiber_retire(); the generation comes after it, see um_fiber_is() */
-    done = um_atomic_load(&fiber->node.done, acquire);
-    if (um_fiber_generation(fiber) != request->fiber.generation)
-        return -ESRCH;
-    if (core && um_core_current(core) == fiber && !request->detach)
-        return -EDEADLK;
-    if ((done & UM_DONE_TAG) > UM_DONE_FINISHED)
-        return -EINVAL;
-    owner = (struct umbra_core *)(uintptr_t)(done & ~(uint64_t)UM_DONE_TAG);
-    if (owner != core)
-        return um_join_ask(request, owner, at);
-    if (request->detach) {
-        if ((done & UM_DONE_TAG) == UM_DONE_FINISHED ||
-            !um_done_change(core, fiber, (uintptr_t)core | UM_DONE_DETACHED))
-            um_join_collect(core, fiber);
+    *begun = um_join_begin_asked(join->core, fiber, done, &wait->claimed.node);
+    if (!*begun) {
+        um_claimed_free(&wait->claimed);
         return 0;
     }
-    if ((done & UM_DONE_TAG) == UM_DONE_RUNNING)
-        error = um_join_wait(core, fiber, at);
+    um_fiber_block(join->self, "join", um_waits_on_fiber(fiber), join->at);
+    error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
+    return um_join_answered(join, wait, error);
+}
+
+/* A fiber that is not of the owner asks it. */
+UM_LINKONCE int um_join_ask_fiber(struct um_join *join, struct umbra_core *owner)
+{
+    struct um_wait *wait;
+    int error = um_join_prepare(join, &wait);
+
+    if (error != 0)
+        return error;
+    um_fiber_block(join->self, "join",
+                   owner->runtime == join->core->runtime
+                       ? um_waits_on_fiber(join->fiber.block)
+                       : (const void *)join->fiber.block, /* that runtime may go before */
+                   join->at);
+    um_core_post(owner, &wait->claimed.node);
+    error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
+    return um_join_answered(join, wait, error);
+}
+
+/* ---- threads that join ---- */
+
+/* One that waits: in its own frame, and in the runtime's list. */
+struct um_join_thread {
+    struct um_join_thread *next, **link; /* in runtime->joins; under the runtime's lock */
+    struct um_wait *wait;
+};
+
+/* Enters the list and asks the owner; in one, so that the end of the runtime finds the request. 0, or
+ * -ECANCELED: the runtime is ending. */
+UM_LINKONCE UM_COLD int um_join_thread_begin(struct um_join_thread *thread,
+                                             struct umbra_core *owner)
+{
+    struct umbra_runtime *runtime = owner->runtime;
+    int error = 0;
+
+    pthread_mutex_lock(&runtime->lock);
+    if (um_atomic_load(&runtime->stopping, relaxed)) { /* set under the lock */
+        error = -ECANCELED;
+    } else {
+        thread->next = runtime->joins;
+        thread->link = &runtime->joins;
+        if (thread->next)
+            thread->next->link = &thread->next;
+        runtime->joins = thread;
+        um_core_post(owner, &thread->wait->claimed.node);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_join_thread_end(struct um_join_thread *thread,
+                                            struct umbra_runtime *runtime)
+{
+    pthread_mutex_lock(&runtime->lock);
+    *thread->link = thread->next;
+    if (thread->next)
+        thread->next->link = thread->link;
+    pthread_cond_broadcast(&runtime->changed); /* umbra_runtime_destroy() may wait for it */
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* Ends all these waits with an error. Under the runtime's lock. */
+UM_LINKONCE UM_COLD void um_joins_end(struct umbra_runtime *runtime, int error)
+{
+    for (struct um_join_thread *thread = runtime->joins; thread; thread = thread->next) {
+        struct um_wait *wait = thread->wait;
+
+        if (um_claim_give_up(&wait->claimed, wait->claimed.ticket) == UM_GAVE_UP) {
+            wait->join.status = error;
+            um_node_wake_thread(&wait->claimed.node);
+        }
+    }
+}
+
+/* detail/start.h: the creator of a runtime is itself waiting in a join; is that for ever? */
+UM_LINKONCE void um_join_judge(struct umbra_runtime *runtime);
+
+#define UM_JOIN_LOOK_NS 100000000 /* how often */
+
+/* The runtime's creator holds it, so that no core can tell a deadlock: it looks by itself. */
+UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,
+                                             struct umbra_runtime *runtime, uint64_t deadline)
+{
+    while (um_sleeper_wait(thread->wait->sleeper,
+                           um_min_u64(deadline, umbra_deadline(UM_JOIN_LOOK_NS))) < 0 &&
+           umbra_cycles() < deadline)
+        um_join_judge(runtime);
+}
+
+UM_LINKONCE UM_COLD int um_join_ask_thread(struct um_join *join, struct umbra_core *owner)
+{
+    struct umbra_runtime *runtime = owner->runtime;
+    struct um_join_thread thread;
+    int error = um_sleeper_get(&join->sleeper);
+
     if (error == 0)
-        request->result = um_join_collect(core, fiber);
+        error = um_join_prepare(join, &thread.wait);
+    if (error != 0)
+        return error;
+    error = um_join_thread_begin(&thread, owner);
+    if (error != 0) {
+        um_claimed_free(&thread.wait->claimed);
+        return error;
+    }
+    if (pthread_equal(runtime->creator, pthread_self()))
+        um_join_thread_look(&thread, runtime, join->deadline);
+    error = um_claimed_wait_thread(thread.wait, join->deadline);
+    um_join_thread_end(&thread, runtime);
+    if (error == -EDEADLK)
+        error = thread.wait->join.status; /* um_joins_end() */
+    return um_join_answered(join, thread.wait, error);
+}
+
+/* ---- any caller ---- */
+
+UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
+{
+    int error;
+
+    if (!join->self)
+        return um_join_ask_thread(join, owner);
+    if (!um_fiber_on_stack(join->self))
+        return -EPERM;
+    if (join->detach)
+        umbra_shield();
+    error = um_fiber_barred(join->self) ? -ECANCELED : um_join_ask_fiber(join, owner);
+    if (join->detach)
+        umbra_unshield();
+    return error;
+}
+
+/* -EAGAIN: look at `done` again. */
+UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct umbra_core *core = join->core;
+    bool begun;
+    int error;
+
+    if (join->detach)
+        return um_join_begin(core, fiber, done, (uintptr_t)core | UM_DONE_DETACHED) ? 0 : -EAGAIN;
+    if (!um_fiber_on_stack(join->self))
+        return -EPERM;
+    if (um_fiber_barred(join->self))
+        return -ECANCELED;
+    if (um_ready_empty(core) && um_join_look(core, fiber))
+        return -EAGAIN;
+    if (join->deadline == UMBRA_NEVER) {
+        error = um_join_wait(core, fiber, done, join->at);
+        if (error == 0)
+            join->result = um_join_collect(core, fiber);
+        return error;
+    }
+    if (umbra_cycles() >= join->deadline)
+        return -ETIMEDOUT;
+    error = um_join_wait_deadline(join, done, &begun);
+    return error == 0 && !begun ? -EAGAIN : error;
+}
+
+/* The caller's core is the owner. -EAGAIN: look again. */
+UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
+{
+    struct um_fiber *fiber = join->fiber.block;
+
+    if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
+        join->result = um_join_collect(join->core, fiber);
+        return 0;
+    }
+    if (um_join_free(fiber, done))
+        return um_join_own_running(join, done);
+    if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* for some instructions of another core */
+        if (!um_fiber_on_stack(join->self))
+            return -EPERM;
+        um_yield_attending(join->core);
+        return -EAGAIN;
+    }
+    return um_atomic_load(&fiber->node.done, acquire) == done ? -EINVAL : -EAGAIN; /* as below */
+}
+
+UM_INLINE struct umbra_core *um_join_owner(const struct um_fiber *fiber, uint64_t done)
+{
+    if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED)
+        return (struct umbra_core *)(uintptr_t)(done & ~UM_DONE_TAG);
+    return um_atomic_load(&fiber->owner, relaxed); /* ordered by the load of `done` */
+}
+
+UM_LINKONCE int um_join_slowly(struct um_join *join)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct umbra_core *owner;
+    uint64_t done, tag;
+    int error;
+
+    join->core = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
+    join->self = join->core ? um_core_current(join->core) : NULL;
+    if (!fiber)
+        return -ESRCH;
+    do {
+        /* acquire: pairs with um_done_tell(), um_done_change(); the generation comes after it, see
+         * um_fiber_is() */
+        done = um_atomic_load(&fiber->node.done, acquire);
+        tag = done & UM_DONE_TAG;
+        owner = um_join_owner(fiber, done);
+        if (um_fiber_generation(fiber) != join->fiber.generation)
+            return -ESRCH;
+        if (fiber == join->self && !join->detach)
+            return -EDEADLK;
+        if (tag == UM_DONE_DETACHED || tag == UM_DONE_JOINED || tag == UM_DONE_TOLD)
+            return -EINVAL;
+        error = owner == join->core ? um_join_own(join, done) : um_join_ask(join, owner);
+    } while (error == -EAGAIN);
+    return error;
+}
+
+UM_LINKONCE int um_join_until(struct um_join *join, void **result)
+{
+    int error = um_join_slowly(join);
+
+    if (error == 0 && result)
+        *result = join->result;
     return error;
 }
 
 UM_LINKONCE int um_join_outline(struct umbra_fiber fiber, void **result)
 {
-    struct um_join_request request = {.fiber = fiber};
-    int error = um_join_slowly(&request, __builtin_return_address(0));
+    struct um_join join = {
+        .fiber = fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
 
-    if (error == 0 && result)
-        *result = request.result;
-    return error;
+    return um_join_until(&join, result);
+}
+
+UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uint64_t deadline)
+{
+    struct um_join join = {.fiber = fiber, .deadline = deadline, .at = __builtin_return_address(0)};
+
+    return um_join_until(&join, result);
 }
 
 UM_LINKONCE int umbra_detach(struct umbra_fiber fiber)
 {
-    struct um_join_request request = {.fiber = fiber, .detach = true};
+    struct um_join join = {
+        .fiber = fiber, .deadline = UMBRA_NEVER, .detach = true, .at = __builtin_return_address(0)};
 
-    return um_join_slowly(&request, __builtin_return_address(0));
+    return um_join_slowly(&join);
+}
+
+/* ---- the end of a runtime: its cores have stopped ---- */
+
+/* A request that no core will answer any more. */
+UM_LINKONCE UM_COLD void um_join_cancel(const struct umbra_runtime *runtime, struct um_node *node)
+{
+    /* relaxed: fixed while the asker waits */
+    const struct umbra_core *home = (const struct umbra_core *)um_atomic_load(&node->home, relaxed);
+
+    if (!home || home->runtime != runtime)
+        um_join_say(NULL, node, -ECANCELED);
+}
+
+UM_LINKONCE UM_COLD void um_joins_cancel_inbox(struct umbra_core *core)
+{
+    struct um_node *node = um_inbox_take(&core->inbox);
+
+    while (node) {
+        struct um_node *next = um_inbox_next(node);
+
+        if (node->kind == UM_NODE_JOIN)
+            um_join_cancel(core->runtime, node);
+        else if (node->kind == UM_NODE_CANCEL)
+            um_claimed_free((struct um_claimed *)node);
+        node = next;
+    }
+}
+
+UM_LINKONCE UM_COLD void um_joins_cancel_fiber(struct um_fiber *fiber)
+{
+    uint64_t done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_done_change() */
+
+    if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
+        um_join_cancel(fiber->runtime, um_done_node(done));
 }
 
 /*
@@ -293,9 +599,11 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
     if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
                     um_fiber_generation(fiber) != handle.generation))
         return um_join_outline(handle, result);
-    if (done == ((uintptr_t)core | UM_DONE_RUNNING)) {
+    if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING) && !um_fiber_barred(self))) {
         um_join_block(self, fiber);
         um_fiber_leave(core, self);
+        if (um_fiber_woken(self) != 0)
+            return -ECANCELED;
     } else if (UM_UNLIKELY(done != ((uintptr_t)core | UM_DONE_FINISHED))) {
         return um_join_outline(handle, result);
     }

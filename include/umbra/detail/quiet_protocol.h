@@ -86,15 +86,17 @@ UM_INLINE bool um_quiet_call_ends(struct um_quiet_outside *outside)
            um_atomic_exchange(&outside->judging, 0, seq_cst) != 0;
 }
 
-/* Q2 and Q3. empty(context) looks at every inbox with seq_cst. Whether nothing can happen. */
+/* Q2 and Q3. empty(context) looks at every inbox with seq_cst. True if nothing can happen. holds: how
+ * often the caller itself holds the runtime, which does nothing meanwhile. */
 typedef bool um_quiet_empty(void *context);
 
-UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, struct um_quiet_outside *outside,
-                              um_quiet_empty *empty, void *context)
+UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, uint64_t holds,
+                              struct um_quiet_outside *outside, um_quiet_empty *empty,
+                              void *context)
 {
     uint64_t before = um_atomic_load(activity, seq_cst); /* against Q1 and Q4 */
 
-    if ((before & UM_QUIET_ACTIVE) != 0)
+    if ((before & UM_QUIET_ACTIVE) != holds)
         return false;
     um_atomic_store(&outside->judging, 1, seq_cst);                       /* Q5 */
     if (um_atomic_load(&outside->calls, seq_cst) != 0 || !empty(context)) /* Q6 */

@@ -48,11 +48,12 @@ struct umbra_runtime {
     struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
     struct um_fiber *unplaced_last;
 
-    pthread_mutex_t lock;    /* for the rest up to `started` */
-    pthread_cond_t changed;  /* verdict, waiting, started */
-    enum um_verdict verdict; /* of the cores, for who waits for the runtime */
-    unsigned waiting;        /* threads in umbra_runtime_wait */
-    unsigned started;        /* cores whose thread is up, or has failed */
+    pthread_mutex_t lock;         /* for the rest up to `started` */
+    pthread_cond_t changed;       /* verdict, waiting, started */
+    enum um_verdict verdict;      /* of the cores, for who waits for the runtime */
+    unsigned waiting;             /* threads in umbra_runtime_wait */
+    unsigned started;             /* cores whose thread is up, or has failed */
+    struct um_join_thread *joins; /* threads that join its fibers */
 
     um_atomic_u32 stopping;   /* cores end when they have nothing to do */
     um_atomic_u32 tasking;    /* some core has shared tasks, once */
@@ -65,6 +66,7 @@ struct umbra_runtime {
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores and waiting threads */
+    pthread_t creator;               /* the thread that holds it but in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
     int dump_signal;                      /* 0: none */

@@ -42,10 +42,26 @@ UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
         um_node_wake_thread(node);
 }
 
+/* Wakes what a call on an event released. core: the caller's, or NULL. */
+UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
+{
+    struct um_node *node = out->first;
+
+    while (node) {
+        struct um_node *next = node == out->last ? NULL : node->next;
+
+        um_node_wake(node, core);
+        node = next;
+    }
+}
+
 /* ---- messages ---- */
 
 /* detail/join.h: a request to join or detach a fiber of this core. */
 UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node);
+
+/* detail/cancel.h: a fiber of this core is canceled. */
+UM_LINKONCE void um_cancel_receive(struct umbra_core *core, struct um_node *node);
 
 UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
 {
@@ -55,8 +71,8 @@ UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bo
     } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
         um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
     } else {
-        if (UM_UNLIKELY(stopped))
-            um_fiber_set_flags(fiber, 0); /* continued before it has come here */
+        if (UM_UNLIKELY(stopped)) /* continued before it has come here */
+            um_fiber_set_flags(fiber, um_fiber_flags(fiber) & UM_FIBER_KEPT);
         um_fiber_make_ready(core, fiber);
     }
 }
@@ -76,7 +92,7 @@ UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fib
         um_fiber_make_ready(core, fiber);
     else /* relaxed: it is for the core itself. If that life has ended, and another one elsewhere
             has changed the flags meanwhile, the permit is for nobody, and is not written */
-        um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_LOCAL) | um_fiber_permit(generation),
+        um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_KEPT) | um_fiber_permit(generation),
                       relaxed, relaxed);
 }
 
@@ -112,6 +128,9 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
             break;
         case UM_NODE_CONTINUE:
             um_mail_receive(core, node);
+            break;
+        case UM_NODE_CANCEL:
+            um_cancel_receive(core, node);
             break;
         default:
             um_join_receive(core, node);
@@ -162,7 +181,8 @@ UM_LINKONCE void um_core_ring(struct umbra_core *core)
 
 /* ---- work without a place ---- */
 
-UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime)
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
+                                              struct umbra_core *core)
 {
     struct um_fiber *fiber;
 
@@ -170,6 +190,8 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime)
     fiber = runtime->unplaced_first;
     if (fiber) {
         runtime->unplaced_first = fiber->in_pool;
+        /* relaxed: no wait has begun with it; under the lock, for umbra_cancel() */
+        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
         /* release: who sees none left sees that this core is active (quiet_protocol.h, Q4) */
         um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
     }
@@ -179,12 +201,10 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime)
 
 UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 {
-    struct um_fiber *fiber = um_unplaced_take(core->runtime);
+    struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
 
-    if (!fiber)
-        return;
-    um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed); /* nobody waits with it yet */
-    um_core_begin(core, fiber, false);
+    if (fiber)
+        um_core_begin(core, fiber, false);
 }
 
 /* detail/tasks.h: shares tasks, which others have asked for. */
@@ -266,7 +286,7 @@ UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber t
         um_ready_push(core, from);
     else
         um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
-    um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_LOCAL);
+    um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_KEPT);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_fiber_switch(core, from, to.block);
     return 0;
@@ -382,6 +402,9 @@ UM_LINKONCE bool um_runtime_empty(void *context)
     return true;
 }
 
+/* detail/join.h: threads that join fibers of the runtime get an error. Under its lock. */
+UM_LINKONCE void um_joins_end(struct umbra_runtime *runtime, int error);
+
 /* Nobody seems to be active: find out. Under the runtime's lock. Whether there is a verdict now, which
  * those who wait for it (runtime->changed) must be told. */
 UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
@@ -389,9 +412,11 @@ UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
     struct um_census census = {.runtime = runtime};
 
     if (runtime->waiting == 0 || runtime->verdict != UM_VERDICT_NONE ||
-        !um_quiet_judge(&runtime->activity, &um_outside, um_runtime_empty, &census))
+        !um_quiet_judge(&runtime->activity, 0, &um_outside, um_runtime_empty, &census))
         return false;
     runtime->verdict = census.live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
+    if (runtime->verdict == UM_VERDICT_DEADLOCK)
+        um_joins_end(runtime, -EDEADLK);
     return true;
 }
 
@@ -550,6 +575,53 @@ UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
     return error;
 }
 
+/*
+ * Waits until the claim of `wait` is taken or dead, or the deadline has passed. self, core: the calling
+ * fiber and its core; NULL: a thread, with the sleeper in `wait`. 0: it was taken, and the waiter woken;
+ * -ETIMEDOUT, -ECANCELED: the waiter has given up; -EDEADLK: the claim was ended for a thread
+ * (um_joins_end()). What a fiber is said to wait for is set by the caller (um_fiber_block()).
+ */
+UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *self,
+                                      struct um_wait *wait, uint64_t deadline)
+{
+    struct um_claimed *claimed = &wait->claimed;
+    int error;
+
+    self->claimed = claimed;
+    self->ticket = claimed->ticket;
+    self->timer.deadline = deadline;
+    if (deadline != UMBRA_NEVER)
+        um_timers_add(&core->timers, &self->timer);
+    um_fiber_leave(core, self);
+    error = um_fiber_woken(self);
+    if (um_timers_has(&core->timers, &self->timer))
+        um_timers_remove(&core->timers, &self->timer);
+    self->timer.deadline = 0;
+    self->claimed = NULL;
+    /* acquire: pairs with um_claimed_offer() */
+    if ((um_atomic_load(&claimed->claim, acquire) & UM_CLAIM_STATE) == UM_CLAIM_TAKEN)
+        return 0;
+    return error != 0 ? error : -ETIMEDOUT;
+}
+
+UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
+{
+    struct um_claimed *claimed = &wait->claimed;
+    unsigned looks = 0;
+    enum um_give_up outcome;
+
+    if (um_sleeper_wait(wait->sleeper, deadline) < 0) {
+        while ((outcome = um_claim_give_up(claimed, claimed->ticket)) == UM_GIVE_UP_LATER)
+            um_thread_look_again(looks++, UMBRA_NEVER);
+        if (outcome == UM_GAVE_UP)
+            return -ETIMEDOUT;
+        um_sleeper_wait(wait->sleeper, UMBRA_NEVER);
+    }
+    /* acquire: as above */
+    return (um_atomic_load(&claimed->claim, acquire) & UM_CLAIM_STATE) == UM_CLAIM_TAKEN ? 0
+                                                                                         : -EDEADLK;
+}
+
 /* As umbra_sleep_until(); what a fiber is said to do meanwhile, to what and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const char *what, const void *on, const void *at)
 {
@@ -560,11 +632,13 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const char *what, const void *on,
         return um_thread_sleep(deadline);
     if (!um_fiber_on_stack(self))
         return -EPERM;
+    if (um_fiber_barred(self))
+        return -ECANCELED;
     um_fiber_block(self, what, on, at);
     self->timer.deadline = deadline;
     um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
-    return 0;
+    return um_fiber_woken(self);
 }
 
 UM_LINKONCE int umbra_sleep_until(uint64_t deadline)

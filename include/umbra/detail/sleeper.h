@@ -24,9 +24,26 @@ struct um_sleeper {
     struct um_sleeper *next;                          /* in um_sleepers.idle; under its lock */
 };
 
+/* What a joiner asks of a fiber's owner, and the answer. */
+struct um_join_request {
+    struct umbra_fiber fiber;
+    bool detach; /* only detach it */
+    int status;  /* of the answer, as the result; the one that takes the claim */
+    void *result;
+};
+
+/* For a core: a fiber of its own is canceled. */
+struct um_cancel_request {
+    struct umbra_fiber fiber;
+};
+
 /* A claimed node, and who waits with it. */
 struct um_wait {
     struct um_claimed claimed;
+    union {
+        struct um_join_request join;     /* UM_NODE_JOIN */
+        struct um_cancel_request cancel; /* UM_NODE_CANCEL: a message, in which none waits */
+    };
     struct um_fiber *fiber;     /* the one that waits, or NULL */
     struct um_sleeper *sleeper; /* the thread that waits, or NULL */
     unsigned rings; /* how often its deadline came while it was offered a signal; its core */

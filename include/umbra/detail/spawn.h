@@ -13,11 +13,6 @@
 /* detail/local.h: calls the destructors of the fiber's local values. */
 UM_LINKONCE void um_local_destroy(struct um_fiber *fiber);
 
-UM_INLINE struct um_node *um_done_node(uint64_t done)
-{
-    return (struct um_node *)(uintptr_t)(done & ~(uint64_t)UM_DONE_TAG);
-}
-
 /*
  * The function of a fiber has returned; the fiber leaves its core. When this returns it has been
  * given another function. If only fibers of its own core can know of its end yet, no atomic

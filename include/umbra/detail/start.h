@@ -257,7 +257,9 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
 /* Tells `threads` cores to stop and waits for their threads. */
 UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned threads)
 {
+    pthread_mutex_lock(&runtime->lock);              /* for um_join_thread_begin() */
     um_atomic_store(&runtime->stopping, 1, release); /* pairs with um_core_loop() */
+    pthread_mutex_unlock(&runtime->lock);
     for (unsigned i = 0; i < threads; i++)
         um_core_poke(runtime->core[i]);
     for (unsigned i = 0; i < threads; i++)
@@ -328,6 +330,7 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
     if (!runtime)
         return -ENOMEM;
     memset(runtime, 0, sizeof(*runtime));
+    runtime->creator = pthread_self();
     error = um_runtime_set_up(runtime, options);
     if (error != 0) {
         free(runtime);
@@ -351,6 +354,23 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
     }
     *result = runtime;
     return 0;
+}
+
+/* The creator of the runtime waits in a join: are all others waiting, too? Then none of them can end it,
+ * and the creator's own hold is for nothing. */
+UM_LINKONCE UM_COLD void um_join_judge(struct umbra_runtime *runtime)
+{
+    struct um_census census = {.runtime = runtime};
+
+    pthread_mutex_lock(&runtime->lock);
+    if (runtime->waiting == 0 &&
+        um_quiet_judge(&runtime->activity, 1, &um_outside, um_runtime_empty, &census) &&
+        census.live > 0) {
+        if (runtime->report)
+            um_report_deadlock(runtime);
+        um_joins_end(runtime, -EDEADLK);
+    }
+    pthread_mutex_unlock(&runtime->lock);
 }
 
 UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
@@ -398,6 +418,18 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
 }
 
+/* The cores have stopped: joins that are under way elsewhere end, and leave the runtime. */
+UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
+{
+    for (unsigned i = 0; i < runtime->cores; i++)
+        um_joins_cancel_inbox(runtime->core[i]);
+    um_pool_each(runtime, um_joins_cancel_fiber);
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->joins)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
 {
     if (um_core_self)
@@ -405,6 +437,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     if (!runtime)
         return 0;
     um_runtime_stop(runtime, runtime->cores);
+    um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
     um_runtime_free(runtime);
     return 0;
@@ -468,10 +501,13 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
     while ((error = umbra_shadow_join_until(shadow, 0)) == -ETIMEDOUT) { /* only looks */
         uint64_t waited = umbra_cycles() - start;
 
-        if (waited < core->look_cycles)
+        if (waited < core->look_cycles) {
             umbra_yield();
-        else
-            umbra_sleep_until(umbra_cycles() + waited / 8);
+            continue;
+        }
+        error = umbra_sleep_until(umbra_cycles() + waited / 8);
+        if (error != 0)
+            break;
     }
     return error;
 }

@@ -253,6 +253,7 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
     if (um_ready_empty(core) && um_task_look(core, task))
         return;
     self->node.kind = UM_NODE_WAKE;
+    self->waits_in = NULL; /* a task's memory is its joiner's: canceled or not, it waits */
     if (um_task_await(&task->state, (uintptr_t)&self->node)) {
         um_fiber_block(self, "task", task, at);
         um_fiber_leave(core, self);

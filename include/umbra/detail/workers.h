@@ -314,7 +314,7 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
     if (worker->shares_cpu == 0)
         um_waiter_stay_awake(&um_core_self->waiter, begun,
                              um_min_u64(worked, dispatch->turn_cycles));
-    umbra_event_wait(&worker->woken);
+    um_event_wait_firm(&worker->woken, NULL, NULL);
     worker->since = umbra_cycles();
     worker->idle = um_worker_idle();
     if (worker->since - begun > dispatch->rest_cycles)
@@ -453,8 +453,10 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
     um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
     for (unsigned i = 0; i < workers; i++)
         umbra_event_signal(&dispatch->worker[i].woken);
+    umbra_shield();
     for (unsigned i = 0; i < workers; i++)
         umbra_join(dispatch->worker[i].fiber, NULL);
+    umbra_unshield();
 }
 
 UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *options,
@@ -554,7 +556,7 @@ UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
         return error;
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch, NULL);
-    umbra_event_wait(&dispatch->over);
+    um_event_wait_firm(&dispatch->over, NULL, NULL);
     pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* umbra_cancel: each kind of wait returns -ECANCELED, before it begins and while it lasts. */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* ---- one wait of each kind, for what never comes ---- */
+
+static struct umbra_event never = UMBRA_EVENT_INIT, nor_this = UMBRA_EVENT_INIT_MANUAL;
+static struct umbra_mutex mutex = UMBRA_MUTEX_INIT, other_mutex = UMBRA_MUTEX_INIT;
+static struct umbra_condition condition = UMBRA_CONDITION_INIT;
+static struct umbra_semaphore semaphore = UMBRA_SEMAPHORE_INIT(0);
+static struct umbra_rwlock rwlock = UMBRA_RWLOCK_INIT;
+static struct umbra_latch latch = UMBRA_LATCH_INIT(1);
+static struct umbra_port port;
+static struct umbra_fiber endless[2];
+
+static bool no(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static int waits_event(void)
+{
+    return umbra_event_wait(&never);
+}
+
+static int waits_event_deadline(void)
+{
+    return umbra_event_wait_deadline(&never, umbra_deadline(10 * SECOND));
+}
+
+static int waits_until(void)
+{
+    return umbra_event_wait_until(&never, no, NULL, UMBRA_NEVER);
+}
+
+static int waits_any(void)
+{
+    struct umbra_event *both[] = {&never, &nor_this};
+
+    return umbra_event_wait_any(both, 2, UMBRA_NEVER, NULL);
+}
+
+static int sleeps(void)
+{
+    return umbra_sleep_ns(10 * SECOND);
+}
+
+static int locks(void)
+{
+    return umbra_mutex_lock(&mutex);
+}
+
+static int waits_condition(void)
+{
+    int error = umbra_mutex_lock(&other_mutex);
+
+    if (error == 0)
+        error = umbra_condition_wait(&condition, &other_mutex);
+    cr_expect_eq(umbra_mutex_unlock(&other_mutex), 0, "it is locked again");
+    return error;
+}
+
+static int waits_semaphore(void)
+{
+    return umbra_semaphore_wait(&semaphore);
+}
+
+static int reads(void)
+{
+    return umbra_rwlock_read(&rwlock);
+}
+
+static int writes(void)
+{
+    return umbra_rwlock_write(&rwlock);
+}
+
+static int waits_latch(void)
+{
+    return umbra_latch_wait(&latch, UMBRA_NEVER);
+}
+
+static int receives(void)
+{
+    struct umbra_message *message;
+
+    return umbra_port_receive(&port, &message, UMBRA_NEVER);
+}
+
+static int joins_here(void)
+{
+    return umbra_join(endless[0], NULL);
+}
+
+static int joins_elsewhere(void)
+{
+    return umbra_join(endless[1], NULL);
+}
+
+static int joins_deadline(void)
+{
+    return umbra_join_deadline(endless[0], NULL, umbra_deadline(10 * SECOND));
+}
+
+static const struct {
+    const char *name;
+    int (*wait)(void);
+} waits[] = {
+    {"event", waits_event},
+    {"event, deadline", waits_event_deadline},
+    {"condition of an event", waits_until},
+    {"any of two events", waits_any},
+    {"sleep", sleeps},
+    {"mutex", locks},
+    {"condition", waits_condition},
+    {"semaphore", waits_semaphore},
+    {"read", reads},
+    {"write", writes},
+    {"latch", waits_latch},
+    {"port", receives},
+    {"join here", joins_here},
+    {"join elsewhere", joins_elsewhere},
+    {"join, deadline", joins_deadline},
+};
+
+#define WAITS (sizeof(waits) / sizeof(waits[0]))
+
+/* What a fiber found: when it was canceled while it waited, and then again. */
+struct found {
+    size_t which;
+    int first, again;
+};
+
+static void *waits_twice(void *arg)
+{
+    struct found *found = arg;
+
+    found->first = waits[found->which].wait();
+    found->again = waits[found->which].wait();
+    return arg;
+}
+
+static void *ends_when_canceled(void *arg)
+{
+    (void)arg;
+    return (void *)(intptr_t)umbra_event_wait(&never);
+}
+
+static void expect_canceled(struct umbra_fiber fiber, const struct found *found)
+{
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(found->first, -ECANCELED, "%s: %d", waits[found->which].name, found->first);
+    cr_expect_eq(found->again, -ECANCELED, "%s again: %d", waits[found->which].name, found->again);
+}
+
+/* From this core and from another: `blocked` at first, or canceled before it begins. */
+static void cancel_one(size_t which, bool blocked)
+{
+    struct found found = {which, 1, 1};
+    struct umbra_fiber fiber;
+
+    cr_expect_eq(umbra_spawn(waits_twice, &found, &fiber), 0);
+    while (blocked && umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+        umbra_yield();
+    cr_expect_eq(umbra_cancel(fiber), 0);
+    expect_canceled(fiber, &found);
+}
+
+static void set_up(void)
+{
+    struct umbra_spawn_options there = on_core(1);
+
+    umbra_port_init(&port, 0);
+    umbra_mutex_lock(&mutex);
+    umbra_rwlock_write(&rwlock);
+    umbra_spawn(ends_when_canceled, NULL, &endless[0]);
+    umbra_spawn_with(NULL, &there, ends_when_canceled, NULL, &endless[1]);
+}
+
+static void take_down(void)
+{
+    void *error;
+
+    umbra_mutex_unlock(&mutex);
+    umbra_rwlock_unlock(&rwlock);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(umbra_cancel(endless[i]), 0);
+        cr_expect_eq(umbra_join(endless[i], &error), 0);
+        cr_expect_eq((intptr_t)error, -ECANCELED);
+        cr_expect_eq(umbra_cancel(endless[i]), -ESRCH);
+    }
+}
+
+static void *cancels_each_wait(void *arg)
+{
+    set_up();
+    for (size_t which = 0; which < WAITS; which++) {
+        cancel_one(which, true);
+        cancel_one(which, false);
+    }
+    take_down();
+    return arg;
+}
+
+Test(cancel, ends_each_wait)
+{
+    cr_assert_eq(run_cores(2, cancels_each_wait, NULL), 0);
+}
+
+/* ---- from another core, and from a thread ---- */
+
+static struct umbra_fiber far;
+
+static void *cancels_from_afar(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct found found[WAITS];
+
+    set_up();
+    for (size_t which = 0; which < WAITS; which++) {
+        found[which] = (struct found){which, 1, 1};
+        cr_expect_eq(umbra_spawn_with(NULL, &there, waits_twice, &found[which], &far), 0);
+        while (which % 2 && umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+            umbra_yield();
+        cr_expect_eq(umbra_cancel(far), 0);
+        expect_canceled(far, &found[which]);
+    }
+    take_down();
+    return arg;
+}
+
+Test(cancel, comes_from_other_cores)
+{
+    cr_assert_eq(run_cores(2, cancels_from_afar, NULL), 0);
+}
+
+Test(cancel, comes_from_threads)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    void *error;
+
+    cr_assert_eq(umbra_cancel((struct umbra_fiber){NULL, 0}), -ESRCH);
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (int i = 0; i < 200; i++) {
+        cr_assert_eq(umbra_spawn_with(runtime, NULL, ends_when_canceled, NULL, &far), 0);
+        while (i % 2 && umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+            umbra_yield();
+        cr_assert_eq(umbra_cancel(far), 0); /* perhaps before a core has taken it */
+        cr_assert_eq(umbra_join(far, &error), 0);
+        cr_assert_eq((intptr_t)error, -ECANCELED);
+    }
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+/* ---- what it does not do ---- */
+
+static void *succeeds_without_waiting(void *arg)
+{
+    struct umbra_event ready = UMBRA_EVENT_INIT;
+
+    cr_expect(umbra_canceled());
+    umbra_event_signal(&ready);
+    cr_expect_eq(umbra_event_wait(&ready), 0);
+    cr_expect_eq(umbra_event_wait(&ready), -ECANCELED);
+    cr_expect_eq(umbra_mutex_lock(&mutex), 0);
+    cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
+    return arg;
+}
+
+static void *only_naps(void *arg)
+{
+    return (void *)(intptr_t)(umbra_canceled() ? 1 : umbra_sleep_ns((uintptr_t)arg));
+}
+
+static void *shields(void *arg)
+{
+    umbra_unshield();
+    cr_expect_eq(umbra_sleep_ns(MS), -ECANCELED);
+    umbra_shield();
+    umbra_shield();
+    cr_expect(!umbra_canceled());
+    cr_expect_eq(umbra_sleep_ns(MS), 0);
+    umbra_unshield();
+    cr_expect_eq(umbra_sleep_ns(MS), 0);
+    umbra_unshield();
+    cr_expect(umbra_canceled());
+    cr_expect_eq(umbra_sleep_ns(MS), -ECANCELED);
+    umbra_shield(); /* and ends with it */
+    return arg;
+}
+
+static void *shielded_wait(void *arg)
+{
+    umbra_shield();
+    cr_expect_eq(umbra_event_wait(&never), 0);
+    umbra_unshield();
+    cr_expect_eq(umbra_event_wait(&never), -ECANCELED);
+    return arg;
+}
+
+static void *looks_at_the_rest(void *arg)
+{
+    struct umbra_spawn_options stopped = {.stopped = true};
+    struct umbra_fiber fiber;
+    void *result;
+
+    umbra_spawn(succeeds_without_waiting, arg, &fiber);
+    umbra_cancel(fiber);
+    umbra_join(fiber, NULL);
+    umbra_spawn(shields, arg, &fiber);
+    umbra_cancel(fiber);
+    umbra_join(fiber, NULL);
+    umbra_spawn(only_naps, (void *)1, &fiber); /* in the same memory */
+    umbra_join(fiber, &result);
+    cr_expect_null(result, "the next life is not canceled");
+    umbra_spawn(shielded_wait, arg, &fiber);
+    while (umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+        umbra_yield();
+    umbra_cancel(fiber);
+    umbra_yield();
+    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_BLOCKED);
+    umbra_event_signal(&never);
+    umbra_join(fiber, NULL);
+    cr_expect_eq(umbra_spawn_with(NULL, &stopped, only_naps, NULL, &fiber), 0);
+    umbra_cancel(fiber);
+    umbra_yield();
+    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_STOPPED);
+    umbra_continue(fiber);
+    umbra_join(fiber, &result);
+    cr_expect_eq((intptr_t)result, 1);
+    cr_expect_eq(umbra_cancel(umbra_self()), 0);
+    cr_expect(umbra_canceled());
+    return arg;
+}
+
+Test(cancel, leaves_the_rest_as_it_is)
+{
+    cr_assert(!umbra_canceled());
+    cr_assert_eq(run_cores(1, looks_at_the_rest, NULL), 0);
+}
+
+/* ---- at the very moment of a signal ---- */
+
+#define ROUNDS 4000
+
+static struct umbra_semaphore tokens = UMBRA_SEMAPHORE_INIT(0);
+static _Atomic uint64_t taken, gone;
+
+static void *takes_tokens(void *arg)
+{
+    while (umbra_semaphore_wait(&tokens) == 0)
+        taken++;
+    gone++;
+    return arg;
+}
+
+static void *posts_and_cancels(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct umbra_fiber fiber[2];
+
+        umbra_spawn_with(NULL, &there, takes_tokens, NULL, &fiber[0]);
+        umbra_spawn_with(NULL, i % 2 ? &there : NULL, takes_tokens, NULL, &fiber[1]);
+        if (i % 3)
+            umbra_yield();
+        umbra_semaphore_post(&tokens, 1);
+        umbra_cancel(fiber[i / 2 % 2]);
+        umbra_semaphore_post(&tokens, 1);
+        umbra_cancel(fiber[1 - i / 2 % 2]);
+        umbra_join(fiber[0], NULL);
+        umbra_join(fiber[1], NULL);
+    }
+    while (umbra_semaphore_try(&tokens))
+        taken++;
+    return arg;
+}
+
+Test(cancel, loses_no_signal)
+{
+    cr_assert_eq(run_cores(2, posts_and_cancels, NULL), 0);
+    cr_assert_eq(taken, 2 * ROUNDS);
+    cr_assert_eq(gone, 2 * ROUNDS);
+}
