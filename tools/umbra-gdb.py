@@ -62,6 +62,12 @@ def number(value):
     return int(value.cast(value.type.unqualified().strip_typedefs()))
 
 
+def words(value):
+    """The text in an array of words."""
+    memory = gdb.selected_inferior().read_memory(address(value.address), value.type.sizeof)
+    return memory.tobytes().split(b"\0")[0].decode(errors="replace")
+
+
 def pointer(value, to):
     return value.cast(gdb.lookup_type(to).pointer())
 
@@ -95,7 +101,7 @@ class Fiber:
         self.state = number(block["state"])
         if self.home and self.state == READY and address(self.core()["current"]) == self.address:
             self.state = EXECUTING
-        self.name = block["name"].string()
+        self.name = words(block["name"])
 
     def core(self):
         return gdb.Value(self.home).cast(gdb.lookup_type("struct umbra_core").pointer()).dereference()

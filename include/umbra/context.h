@@ -226,11 +226,16 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
     c->stack_low = NULL;
 }
 
-/* Where a context that does not run goes on: an address in the code, or NULL where the layout of
- * Boost's frames is not known. */
-UM_INLINE const void *um_context_pc(const struct um_context *c)
+/*
+ * Where a context that does not run goes on: an address in the code, or NULL where the layout of
+ * Boost's frames is not known. Of one that runs meanwhile, some word of its stack. Any thread, handlers
+ * too. Not instrumented: a report reads what another core may be writing, and only shows it. Not
+ * atomic either, since clang instruments atomic operations always.
+ */
+UM_LINKONCE __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) const void *
+um_context_pc(const struct um_context *c)
 {
-    void *const *frame = (void *const *)c->sp;
+    void *const *frame = *(void *const *const volatile *)&c->sp;
 
     if (!frame)
         return NULL;

@@ -42,6 +42,8 @@
 #ifndef UMBRA_FIBER_H
 #define UMBRA_FIBER_H
 
+#include <string.h>
+
 #include <umbra/context.h>
 #include <umbra/cpu.h>
 #include <umbra/detail/atomic.h>
@@ -261,7 +263,7 @@ struct UM_ALIGNED(64) um_fiber {
     struct um_slab *slab;          /* its stack's; fixed */
     struct umbra_runtime *runtime; /* fixed */
     uint32_t slot;                 /* in the slab; fixed */
-    char name[UMBRA_FIBER_NAME_BYTES];
+    um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* its bytes; spawner; reports read */
 };
 
 _Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
@@ -388,6 +390,27 @@ UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->state, acquire) == UMBRA_FIBER_TERMINATED ||
            um_done_is_told(um_atomic_load(&fiber->node.done, acquire));
+}
+
+/* relaxed, both: a report may see part of a name that is just being written, and no harm is done */
+UM_INLINE void um_fiber_write_name(struct um_fiber *fiber, const char bytes[UMBRA_FIBER_NAME_BYTES])
+{
+    for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++) {
+        uint64_t word;
+
+        memcpy(&word, bytes + i * 8, 8);
+        um_atomic_store(&fiber->name[i], word, relaxed);
+    }
+}
+
+UM_INLINE void um_fiber_read_name(const struct um_fiber *fiber, char bytes[UMBRA_FIBER_NAME_BYTES])
+{
+    for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++) {
+        uint64_t word = um_atomic_load(&fiber->name[i], relaxed);
+
+        memcpy(bytes + i * 8, &word, 8);
+    }
+    bytes[UMBRA_FIBER_NAME_BYTES - 1] = 0;
 }
 
 UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)

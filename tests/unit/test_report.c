@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "fibers.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -203,6 +205,75 @@ Test(report, the_signal_is_given_back)
     cr_assert_eq(signal(SIGUSR2, SIG_DFL), own_handler);
 }
 
+/* ---- while all goes on ---- */
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+#define DUMPS 30
+#define ROUNDS 30
+
+static um_atomic_u32 dumped, rounds;
+
+static void *transfers_back(void *to)
+{
+    umbra_transfer(*(struct umbra_fiber *)to);
+    return NULL;
+}
+
+/* Spawns, stops, continues and joins named fibers until all dumps have been written. */
+static void *spawns_and_switches(void *arg)
+{
+    struct umbra_spawn_options options = {.name = "a name of two words, or 3"};
+    struct umbra_spawn_options late = {.name = "a name more", .delay_ns = 1};
+    struct umbra_fiber self = umbra_self(), other;
+
+    while (um_atomic_load(&dumped, acquire) < DUMPS || um_atomic_load(&rounds, relaxed) < ROUNDS) {
+        umbra_spawn_with(NULL, &options, transfers_back, &self, &other);
+        umbra_transfer(other);
+        umbra_continue(other);
+        umbra_join(other, NULL);
+        umbra_spawn_with(NULL, &late, nothing, NULL, &other);
+        umbra_join(other, NULL);
+        um_atomic_fetch_add(&rounds, 1, relaxed);
+    }
+    return arg;
+}
+
+static void *dumps_meanwhile(void *file)
+{
+    struct umbra_spawn_options options = on_core(1);
+    struct umbra_fiber busy;
+
+    umbra_spawn_with(NULL, &options, spawns_and_switches, NULL, &busy);
+    while (um_atomic_load(&dumped, relaxed) < DUMPS || um_atomic_load(&rounds, relaxed) < ROUNDS) {
+        umbra_dump(umbra_runtime_self(), fileno(file));
+        um_atomic_fetch_add(&dumped, 1, release);
+        sched_yield(); /* where both cores share a processor */
+    }
+    umbra_join(busy, NULL);
+    return NULL;
+}
+
+/* What ThreadSanitizer says of it counts. */
+Test(report, a_dump_may_be_written_while_fibers_are_spawned_and_switch)
+{
+    static char line[1024];
+    FILE *file = tmpfile();
+    bool named = true;
+
+    cr_assert(file);
+    cr_assert_eq(run_cores(2, dumps_meanwhile, file), 0);
+    rewind(file);
+    while (fgets(line, sizeof(line), file)) /* a name in the making has at most its end missing */
+        named =
+            named && (!strchr(line, '"') || strstr(line, "\"main\"") || strstr(line, "\"a name "));
+    fclose(file);
+    cr_assert(named);
+}
+
 /* ---- stack overflow ---- */
 
 static int deeper(int depth)
@@ -284,11 +355,6 @@ Test(report, other_faults_go_to_the_programs_own_handler)
     child = in_child(fault_elsewhere);
     cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 42);
     cr_assert_str_eq(child.said, "");
-}
-
-static void *nothing(void *arg)
-{
-    return arg;
 }
 
 Test(report, the_fault_handler_is_given_back)

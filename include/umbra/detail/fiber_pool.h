@@ -20,8 +20,6 @@
 #ifndef UMBRA_DETAIL_FIBER_POOL_H
 #define UMBRA_DETAIL_FIBER_POOL_H
 
-#include <string.h>
-
 #include <umbra/detail/runtime.h>
 
 #define UM_SLAB_SLOTS_FIRST 16
@@ -211,11 +209,12 @@ UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
  */
 UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber)
 {
+    static const char no_name[UMBRA_FIBER_NAME_BYTES] = "";
     uint32_t traits = fiber->traits;
     struct umbra_core *home;
 
     if (traits & UM_FIBER_NAMED)
-        memset(fiber->name, 0, sizeof(fiber->name));
+        um_fiber_write_name(fiber, no_name);
     um_pool_reset(fiber);
     if (traits & UM_FIBER_ANYWHERE) /* release: after the generation; pairs with um_fiber_is() */
         um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, release);

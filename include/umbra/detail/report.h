@@ -28,7 +28,7 @@ UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER
 {
     if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
         return -ESRCH;
-    memcpy(name, fiber.block->name, UMBRA_FIBER_NAME_BYTES);
+    um_fiber_read_name(fiber.block, name);
     return 0;
 }
 
@@ -115,8 +115,7 @@ UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fib
 {
     char name[UMBRA_FIBER_NAME_BYTES];
 
-    memcpy(name, fiber->name, sizeof(name));
-    name[sizeof(name) - 1] = 0;
+    um_fiber_read_name(fiber, name);
     if (name[0]) {
         um_text_add(text, "\"");
         um_text_add(text, name);
@@ -171,6 +170,13 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool name
     um_text_write(&text, fd);
 }
 
+/* True if the fiber has a delay. Not instrumented: its core may be writing it. */
+UM_LINKONCE __attribute__((noinline, no_sanitize("thread"))) bool
+um_report_delayed(const struct um_fiber *fiber)
+{
+    return *(const volatile uint64_t *)&fiber->timer.deadline != 0;
+}
+
 /* Whether the fiber has been spawned and has not ended. In a message on its way, it does not show.
  */
 UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
@@ -178,7 +184,7 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
     uint32_t state = um_fiber_get_state(fiber);
 
     if (state == UMBRA_FIBER_CREATED)
-        return !um_fiber_home(fiber) || fiber->timer.deadline != 0;
+        return !um_fiber_home(fiber) || um_report_delayed(fiber);
     return state != UMBRA_FIBER_TERMINATED;
 }
 

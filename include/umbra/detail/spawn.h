@@ -158,9 +158,12 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
 
 UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
 {
+    char bytes[UMBRA_FIBER_NAME_BYTES] = "";
+
     if (!name)
         return;
-    strncpy(fiber->name, name, UMBRA_FIBER_NAME_BYTES - 1);
+    strncpy(bytes, name, UMBRA_FIBER_NAME_BYTES - 1);
+    um_fiber_write_name(fiber, bytes);
     fiber->traits |= UM_FIBER_NAMED;
 }
 
