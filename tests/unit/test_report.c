@@ -102,6 +102,7 @@ Test(report, a_deadlock_names_every_fiber_in_it)
 
     cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
     cr_assert(says(&child, "umbra: deadlock"));
+    cr_assert(says(&child, "nothing can end these waits (or a thread outside forgot umbra_hold):"));
     cr_assert(says(&child, "fiber \"waiter\""));
     cr_assert(says(&child, "core 1, blocked, waits for event 0x"));
     cr_assert(says(&child, "fiber \"joiner\""));

@@ -248,7 +248,8 @@ UM_LINKONCE UM_COLD void um_report_deadlock(struct umbra_runtime *runtime)
 {
     struct um_text text = {.used = 0};
 
-    um_text_add(&text, "umbra: deadlock: all cores are idle, and nothing can end these waits:\n");
+    um_text_add(&text, "umbra: deadlock: all cores are idle, and nothing can end these waits "
+                       "(or a thread outside forgot umbra_hold):\n");
     um_text_write(&text, 2);
     um_report_fibers(runtime, 2, true);
 }
