@@ -254,7 +254,6 @@ struct UM_ALIGNED(64) um_fiber {
     void **local;               /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */
     struct um_claimed *claimed; /* blocked: the claim of a wait that may time out, or NULL */
     uint64_t ticket;            /* of claimed */
-    uint64_t asked;             /* ticket of the node in `done`, if that is ASKED; owner */
     _Atomic(struct umbra_core *) owner; /* set before `done` becomes ASKED; owner; all read */
     uint32_t shields;              /* umbra_shield less umbra_unshield, if SHIELDED; the fiber */
     struct um_node mail;           /* UM_NODE_CONTINUE */

@@ -227,6 +227,35 @@ template <class P> struct waits : world {
         recycle(&places[index]);
     }
 
+    /* The same, interrupted, as um_interrupt_event() does it: whether it was too late for that. */
+    bool wait_interrupted(int i, int index)
+    {
+        released_type out = {NULL, NULL};
+        node_type *node = &places[index].claimed->node;
+        enum P::um_withdraw end = P::UM_WITHDRAW_LATER;
+
+        places[index].lives++;
+        node->accept = NULL;
+        node->arg = &places[index];
+        um_plain_write(node->flags, 0);
+        if (!P::um_event_join(event[i], node, &out)) {
+            wake(&out);
+            while (end == P::UM_WITHDRAW_LATER) {
+                out = released_type{NULL, NULL};
+                end = P::um_event_withdraw_plain(event[i], node, &out);
+                wake(&out);
+                if (end == P::UM_WITHDRAW_LATER)
+                    rl::yield(1, $);
+            }
+            if (end == P::UM_WITHDRAWN)
+                RL_ASSERT(places[index].woken == 0);
+            else
+                sleep(index);
+        }
+        recycle(&places[index]);
+        return end != P::UM_WITHDRAWN;
+    }
+
     /* Whether the event is signaled at the end, with nobody left in its queue. */
     bool signaled(int i)
     {
@@ -280,6 +309,28 @@ template <class P, int Cancels, bool Claims> struct relay : waits<P> {
                 this->wait(index, 1, 0, NONE, false);
             else
                 this->wait_plainly(0, index);
+        }
+        this->signal(0);
+    }
+
+    void check()
+    {
+        RL_ASSERT(this->signaled(0));
+    }
+};
+
+/* The same; those that give up have no claim, and are interrupted. */
+template <class P, int Interrupted, bool Claims> struct relay_interrupted : waits<P> {
+    void thread(int index)
+    {
+        if (index < Interrupted) {
+            if (!this->wait_interrupted(0, index))
+                return;
+        } else if (index < um_scenario_now->threads - 1) {
+            if (!Claims)
+                this->wait_plainly(0, index);
+            else if (this->wait(index, 1, 0, NONE, true) < 0)
+                return;
         }
         this->signal(0);
     }
@@ -465,6 +516,13 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"cancel, claimed wait, signal", make_world<relay<P, 1, true>>, 3, 0, false, 3, 50000},
         {"cancel, wait, signal", make_world<relay<P, 1, false>>, 3, 0, false, 3, 50000},
         {"two cancel, signal", make_world<relay<P, 2, false>>, 3, 0, false, 3, 50000},
+        {"interrupted, signal", make_world<relay_interrupted<P, 1, false>>, 2, 0, false, 5, 20000},
+        {"interrupted, wait, signal", make_world<relay_interrupted<P, 1, false>>, 3, 0, false, 3,
+         50000},
+        {"interrupted, cancel, signal", make_world<relay_interrupted<P, 1, true>>, 3, 0, false, 3,
+         50000},
+        {"two interrupted, signal", make_world<relay_interrupted<P, 2, false>>, 3, 0, false, 3,
+         50000},
         {"any of two", make_world<any<P, false>>, 3, 0, false, 3, 50000},
         {"any of two, cancel", make_world<any<P, true>>, 3, 0, false, 3, 50000},
         {"any of two, then the other", make_world<any_then_other<P>>, 3, 0, false, 3, 100000},

@@ -116,9 +116,9 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
 /* ---- the owner ---- */
 
 /* True if a join may begin where `done` has this value. */
-UM_INLINE bool um_join_free(const struct um_fiber *fiber, uint64_t done)
+UM_INLINE bool um_join_free(uint64_t done)
 {
-    return (done & UM_DONE_TAG) == UM_DONE_RUNNING || um_done_given_up(done, fiber->asked);
+    return (done & UM_DONE_TAG) == UM_DONE_RUNNING || um_done_given_up(done);
 }
 
 /* Begins a join, or a detachment: `done`, for which um_join_free() was true, becomes `next`. False: the
@@ -137,7 +137,6 @@ UM_INLINE bool um_join_begin(struct umbra_core *core, struct um_fiber *fiber, ui
 UM_INLINE bool um_join_begin_asked(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                                    struct um_node *node)
 {
-    fiber->asked = um_wait_of(node)->claimed.ticket;
     /* relaxed: before `done` has the node, whose readers acquire */
     um_atomic_store(&fiber->owner, core, relaxed);
     return um_join_begin(core, fiber, done, (uintptr_t)node | UM_DONE_ASKED);
@@ -156,7 +155,7 @@ UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, 
 {
     bool detach = um_wait_of(node)->join.detach;
 
-    if (um_join_free(fiber, done)) {
+    if (um_join_free(done)) {
         if (!detach)
             return um_join_begin_asked(core, fiber, done, node);
         if (!um_join_begin(core, fiber, done, (uintptr_t)core | UM_DONE_DETACHED))
@@ -467,7 +466,7 @@ UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
         join->result = um_join_collect(join->core, fiber);
         return 0;
     }
-    if (um_join_free(fiber, done))
+    if (um_join_free(done))
         return um_join_own_running(join, done);
     if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* for some instructions of another core */
         if (!um_fiber_on_stack(join->self))

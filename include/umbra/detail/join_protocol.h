@@ -23,10 +23,9 @@
  * Where owner and home are the same core these are plain stores (UM_DONE_SAME), else compare-and-swap.
  *
  * An asker with a deadline, or one that is interrupted, leaves its node behind: the node has a claim
- * (claim_protocol.h), and a node in `done` whose claim is dead counts for nothing. The owner may not
- * read the node itself, which the home core may have taken and freed: it keeps the ticket, and compares
- * the claim, an atomic word that always stays one. If the claim is dead and `done` still has the node,
- * the node is the owner's to drop.
+ * (claim_protocol.h), and a node in `done` whose claim is dead counts for nothing. The owner looks at
+ * nothing but the claim, an atomic word that stays one, since the home core may have taken the node, and
+ * freed it: only if `done` still has the node is it the owner's to drop.
  */
 #ifndef UMBRA_DETAIL_JOIN_PROTOCOL_H
 #define UMBRA_DETAIL_JOIN_PROTOCOL_H
@@ -115,19 +114,16 @@ UM_INLINE bool um_done_change(um_atomic_u64 *done, enum um_done_sides sides, uin
     return um_atomic_cas(done, &from, to, acq_rel, acquire);
 }
 
-/* True if the asker that left this value has given up; ticket: its wait's. What is true stays true, as
- * long as `done` has the value. */
-UM_INLINE bool um_done_given_up(uint64_t done, uint64_t ticket)
+/* True if the asker that left this value has given up. What is true stays true as long as `done` has the
+ * value; if it has changed meanwhile, the answer means nothing, and um_done_change() fails. */
+UM_INLINE bool um_done_given_up(uint64_t done)
 {
-    struct um_claimed *claimed;
-    uint64_t claim;
+    struct um_claimed *claimed = (struct um_claimed *)um_done_node(done);
 
     if ((done & UM_DONE_TAG) != UM_DONE_ASKED)
         return false;
-    claimed = (struct um_claimed *)um_done_node(done);
-    claim = um_atomic_load(&claimed->claim, acquire); /* pairs with um_claim_give_up() */
-    return claim >> UM_CLAIM_SHIFT == ticket >> UM_CLAIM_SHIFT &&
-           (claim & UM_CLAIM_STATE) == UM_CLAIM_DEAD;
+    /* acquire: what the asker did before; pairs with um_claim_give_up() */
+    return (um_atomic_load(&claimed->claim, acquire) & UM_CLAIM_STATE) == UM_CLAIM_DEAD;
 }
 
 #endif
