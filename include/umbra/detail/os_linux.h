@@ -2,9 +2,9 @@
 /*
  * The Linux form of os.h. Private; included by os.h only.
  *
- * Strict C11 hides syscall() and clock_gettime(). They are declared here by their fixed ABI, as
- * glibc and musl both have it on 64-bit processors; the declarations agree with the libraries' own
- * where the user's feature macros show those.
+ * Strict C11 hides syscall() and clock_gettime(), and _GNU_SOURCE shows dladdr(). They are declared
+ * here by their fixed ABI, as glibc and musl both have it on 64-bit processors, and under names of our
+ * own: a declaration by the name that the library uses would have to agree with the library's.
  */
 #ifndef UMBRA_DETAIL_OS_LINUX_H
 #define UMBRA_DETAIL_OS_LINUX_H
@@ -17,12 +17,11 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wredundant-decls"
-extern long syscall(long number, ...);
-extern int clock_gettime(int clock, struct timespec *now);
-extern int dladdr(const void *address, void *info) __attribute__((weak)); /* libdl before 2.34 */
-#pragma GCC diagnostic pop
+extern long um_linux_syscall(long number, ...) __asm__("syscall");
+extern int um_linux_clock_gettime(int clock, struct timespec *now) __asm__("clock_gettime");
+/* weak: it is in libdl before glibc 2.34 */
+extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
+    __attribute__((__weak__));
 
 #define UM_LINUX_CLOCK_MONOTONIC 1
 #define UM_LINUX_FUTEX_WAKE_PRIVATE (1 | 128)
@@ -36,7 +35,7 @@ UM_INLINE uint64_t um_os_now_ns(void)
 {
     struct timespec now;
 
-    clock_gettime(UM_LINUX_CLOCK_MONOTONIC, &now);
+    um_linux_clock_gettime(UM_LINUX_CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -48,8 +47,9 @@ UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
     int saved = errno;
     int result = 0;
 
-    if (syscall(SYS_futex, word, UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE, expected,
-                deadline_ns == UMBRA_NEVER ? NULL : &deadline, NULL, UM_LINUX_FUTEX_ANY) != 0)
+    if (um_linux_syscall(SYS_futex, word, UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE, expected,
+                         deadline_ns == UMBRA_NEVER ? NULL : &deadline, NULL,
+                         UM_LINUX_FUTEX_ANY) != 0)
         result = errno == EAGAIN ? 0 : -errno;
     errno = saved;
     return result;
@@ -59,7 +59,7 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
 {
     int saved = errno;
 
-    syscall(SYS_futex, word, UM_LINUX_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    um_linux_syscall(SYS_futex, word, UM_LINUX_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = saved;
 }
 
@@ -79,7 +79,7 @@ UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
         uint64_t value;
     } pair = {key, 0};
     int saved = errno;
-    long result = syscall(UM_LINUX_SYS_RISCV_HWPROBE, &pair, 1, 0, NULL, 0);
+    long result = um_linux_syscall(UM_LINUX_SYS_RISCV_HWPROBE, &pair, 1, 0, NULL, 0);
 
     errno = saved;
     return result == 0 && pair.key == key ? pair.value : 0;
@@ -93,22 +93,22 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
 {
     int saved = errno;
     int status = 0;
-    long child = syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    long child = um_linux_syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
     long ended;
 
     if (child < 0) /* qemu-user knows only the form that sends a signal */
-        child = syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+        child = um_linux_syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
     if (child == 0) {
-        syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
+        um_linux_syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
         fn(arg);
-        syscall(SYS_exit_group, 0);
+        um_linux_syscall(SYS_exit_group, 0);
     }
     if (child < 0) {
         errno = saved;
         return -ENOSYS;
     }
     do {
-        ended = syscall(SYS_wait4, child, &status, UM_LINUX_WAIT_ANY_CHILD, NULL);
+        ended = um_linux_syscall(SYS_wait4, child, &status, UM_LINUX_WAIT_ANY_CHILD, NULL);
     } while (ended < 0 && errno == EINTR);
     errno = saved;
     if (ended != child)
@@ -126,12 +126,12 @@ UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
     int saved = errno;
     int result = -ENODEV;
 
-    syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
+    um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
     for (unsigned cpu = 0; cpu < UM_LINUX_MASK_WORDS * bits && result == -ENODEV; cpu++) {
         if ((usable[cpu / bits] >> cpu % bits & 1) == 0 || n-- > 0)
             continue;
         one[cpu / bits] = 1ul << cpu % bits;
-        result = syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
+        result = um_linux_syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
     }
     errno = saved;
     return result;
@@ -149,7 +149,7 @@ UM_INLINE uint64_t um_linux_set_signals(uint64_t mask)
     uint64_t before = 0;
     int saved = errno;
 
-    syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
+    um_linux_syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
     errno = saved;
     return before;
 }
@@ -187,11 +187,11 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
     int saved = errno;
-    long at = syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE,
-                      UM_LINUX_MAP_PRIVATE_ANONYMOUS | UM_LINUX_MAP_NORESERVE, -1, 0L);
+    long at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE,
+                               UM_LINUX_MAP_PRIVATE_ANONYMOUS | UM_LINUX_MAP_NORESERVE, -1, 0L);
 
     if (at != -1)
-        syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_NOHUGEPAGE);
+        um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_NOHUGEPAGE);
     errno = saved;
     return at == -1 ? NULL : (void *)at;
 }
@@ -200,7 +200,7 @@ UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
 {
     int saved = errno;
 
-    syscall(SYS_munmap, at, bytes);
+    um_linux_syscall(SYS_munmap, at, bytes);
     errno = saved;
 }
 
@@ -210,9 +210,10 @@ UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
     int error = 0;
 
     if (how == UM_GUARD_ADVICE)
-        error = syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
+        error =
+            um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
     else if (how == UM_GUARD_PROTECTION)
-        error = syscall(SYS_mprotect, at, bytes, UM_LINUX_PROT_NONE) == 0 ? 0 : -errno;
+        error = um_linux_syscall(SYS_mprotect, at, bytes, UM_LINUX_PROT_NONE) == 0 ? 0 : -errno;
     errno = saved;
     return error;
 }
@@ -227,13 +228,13 @@ UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
     int fd[2];
     bool faults;
 
-    if (syscall(SYS_pipe2, fd, 0) != 0) {
+    if (um_linux_syscall(SYS_pipe2, fd, 0) != 0) {
         errno = saved;
         return false;
     }
-    faults = syscall(SYS_write, fd[1], at, 1L) == -1 && errno == EFAULT;
-    syscall(SYS_close, fd[0]);
-    syscall(SYS_close, fd[1]);
+    faults = um_linux_syscall(SYS_write, fd[1], at, 1L) == -1 && errno == EFAULT;
+    um_linux_syscall(SYS_close, fd[0]);
+    um_linux_syscall(SYS_close, fd[1]);
     errno = saved;
     return faults;
 }
@@ -242,7 +243,7 @@ UM_LINKONCE UM_COLD bool um_os_resident(const void *page)
 {
     unsigned char in_memory = 0;
     int saved = errno;
-    bool known = syscall(SYS_mincore, page, 1L, &in_memory) == 0;
+    bool known = um_linux_syscall(SYS_mincore, page, 1L, &in_memory) == 0;
 
     errno = saved;
     return known && (in_memory & 1);
@@ -254,7 +255,7 @@ UM_LINKONCE UM_COLD uint64_t um_os_preempted(void)
     long usage[UM_LINUX_RUSAGE_WORDS] = {0};
     int saved = errno;
 
-    syscall(SYS_getrusage, (long)UM_LINUX_RUSAGE_THREAD, usage);
+    um_linux_syscall(SYS_getrusage, (long)UM_LINUX_RUSAGE_THREAD, usage);
     errno = saved;
     return (uint64_t)usage[UM_LINUX_RUSAGE_NIVCSW];
 }
@@ -276,7 +277,7 @@ UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
     int saved = errno;
 
     while (bytes > 0) {
-        long written = syscall(SYS_write, fd, at, bytes);
+        long written = um_linux_syscall(SYS_write, fd, at, bytes);
 
         if (written < 0 && errno == EINTR)
             continue;
@@ -297,7 +298,7 @@ UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbo
         void *address;
     } info;
 
-    if (!dladdr || dladdr(at, &info) == 0 || !info.file)
+    if (!um_linux_dladdr || um_linux_dladdr(at, &info) == 0 || !info.file)
         return false;
     *symbol = (struct um_os_symbol){info.file, info.base, info.name, info.address};
     return true;
