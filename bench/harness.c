@@ -484,8 +484,7 @@ static int measure(struct bench *bench)
     if (error == 0) {
         status = run_rounds(bench);
     } else {
-        fprintf(stderr, "%s: cannot bind to processor %d: %s\n", bench->kernel->name,
-                bench->cpus[0], strerror(-error));
+        fprintf(stderr, "%s: %s\n", bench->kernel->name, umbra_last_error_text());
         status = BENCH_FAILED;
     }
     close_rows(bench);

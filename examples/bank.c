@@ -235,6 +235,6 @@ int main(int argc, char **argv)
         bank.account[i] = EACH;
     error = umbra_run(NULL, run, &bank);
     if (error)
-        fprintf(stderr, "bank: %s\n", strerror(-error));
+        fprintf(stderr, "bank: %s\n", umbra_last_error_text());
     return error ? 1 : bank.status;
 }

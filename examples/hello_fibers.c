@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* Fibers: a greeting from each core of this machine, and one that was asked for its result. */
 #include <stdio.h>
-#include <string.h>
 
 #include <umbra/core.h>
 
@@ -34,6 +33,6 @@ int main(void)
     int error = umbra_run(NULL, first, NULL);
 
     if (error)
-        fprintf(stderr, "hello_fibers: %s\n", strerror(-error));
+        fprintf(stderr, "hello_fibers: %s\n", umbra_last_error_text());
     return error ? 1 : 0;
 }

@@ -287,7 +287,7 @@ static int refuse(int error)
 
     if (forced && (error == -EINVAL || error == -EOPNOTSUPP))
         return usage("UMBRA_WAIT cannot be used here", forced);
-    fprintf(stderr, "memcpy: no shadow: %s\n", strerror(-error));
+    fprintf(stderr, "memcpy: no shadow: %s\n", umbra_last_error_text());
     return error == -ENODEV ? 77 : 1;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* The null fork: hands a function to a helper thread and gets it back done; prints the cost. */
 #include <stdio.h>
-#include <string.h>
 
 #include <umbra/shadow.h>
 
@@ -17,7 +16,7 @@ int main(void)
     int error = shadow_create(&shadow, NULL);
 
     if (error) {
-        fprintf(stderr, "null_fork: no shadow: %s\n", strerror(-error));
+        fprintf(stderr, "null_fork: no shadow: %s\n", umbra_last_error_text());
         return error == -ENODEV ? 77 : 1; /* 77: this process has one hardware thread only */
     }
     uint64_t start = umbra_now_ns();

@@ -88,6 +88,6 @@ int main(int argc, char **argv)
     if (error == -EDEADLK)
         return 3;
     if (error)
-        fprintf(stderr, "philosophers: %s\n", strerror(-error));
+        fprintf(stderr, "philosophers: %s\n", umbra_last_error_text());
     return error ? 1 : status;
 }

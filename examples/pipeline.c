@@ -146,6 +146,6 @@ int main(int argc, char **argv)
     error = umbra_run(NULL, run, &job);
     free(job.queue);
     if (error)
-        fprintf(stderr, "pipeline: %s\n", strerror(-error));
+        fprintf(stderr, "pipeline: %s\n", umbra_last_error_text());
     return error ? 1 : job.status;
 }

@@ -325,7 +325,7 @@ static int refuse(int error)
 
     if (forced && (error == -EINVAL || error == -EOPNOTSUPP))
         return usage("UMBRA_WAIT cannot be used here", forced);
-    fprintf(stderr, "%s: no shadow: %s\n", subject->name, strerror(-error));
+    fprintf(stderr, "%s: no shadow: %s\n", subject->name, umbra_last_error_text());
     return error == -ENODEV ? 77 : 1;
 }
 

@@ -177,12 +177,14 @@ int main(int argc, char **argv)
     }
     memset(session, 0, sessions * sizeof(*session));
     error = umbra_runtime_create(NULL, &runtime);
-    if (error == 0) {
+    if (error) {
+        fprintf(stderr, "sessions: %s\n", umbra_last_error_text());
+    } else {
         error = run(runtime, sessions, requests);
         umbra_runtime_destroy(runtime);
+        if (error)
+            fprintf(stderr, "sessions: %s\n", strerror(-error));
     }
     free(session);
-    if (error)
-        fprintf(stderr, "sessions: %s\n", strerror(-error));
     return error || atomic_load(&wrong) ? 1 : 0;
 }

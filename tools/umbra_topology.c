@@ -327,7 +327,7 @@ static int refuse(const struct umbra_topology_options *source, int error)
         fprintf(stderr, "umbra-topology: cannot read the machine in '%s': %s\n", source->xml,
                 strerror(-error));
     else
-        fprintf(stderr, "umbra-topology: cannot read this machine: %s\n", strerror(-error));
+        fprintf(stderr, "umbra-topology: cannot read this machine: %s\n", umbra_last_error_text());
     return source->synthetic != NULL || source->xml != NULL ? EXIT_USAGE : EXIT_FAILURE;
 }
 

@@ -332,7 +332,7 @@ static int get_processors(struct options *options)
     int error = umbra_topology_create(NULL, &topology);
 
     if (error) {
-        fprintf(stderr, "apsp: the processors: %s\n", strerror(-error));
+        fprintf(stderr, "apsp: the processors: %s\n", umbra_last_error_text());
         return 1;
     }
     while (options->cpus < PROCESSORS_MOST && options->cpus < umbra_topology_cpus(topology)) {
@@ -489,7 +489,7 @@ static int start_runtime(struct setting *setting)
     int error = umbra_runtime_create(&options, &setting->runtime);
 
     if (error)
-        fprintf(stderr, "apsp: %zu cores: %s\n", setting->processors, strerror(-error));
+        fprintf(stderr, "apsp: %s\n", umbra_last_error_text());
     return error ? 1 : 0;
 }
 

@@ -118,7 +118,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 /*
  * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
  * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread but a core; blocks until all
- * cores are there (some ms). Returns 0, or with nothing left behind:
+ * cores are there (some ms). Returns 0, or with nothing left behind an error, of which
+ * umbra_last_error_text() names the option, processor or limit:
  *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
  *                cannot be read, both a list and another number of cores, unknown wait mode or back
  *                end, a signal that cannot be had

@@ -50,6 +50,7 @@
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
 #include <umbra/detail/slot_protocol.h>
+#include <umbra/detail/why.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
@@ -109,7 +110,8 @@ _Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and ha
  * placement; options->place_shadow names any other hardware thread.
  *
  * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
- * 0, or, with nothing kept and the struct as if destroyed (a misaligned one: not touched):
+ * 0, or, with nothing kept and the struct as if destroyed (a misaligned one: not touched), an error,
+ * of which umbra_last_error_text() names the processor or option:
  *   -EINVAL      misaligned struct, unknown wait mode or back end (UMBRA_WAIT), owner_cpu ==
  *                shadow_cpu
  *   -EOPNOTSUPP  forced wait back end cannot execute here
@@ -351,7 +353,10 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
     int place;
 
     if (umbra_topology_nearest(topology, owner_cpu, NULL, 0) < 0)
-        return -ENODEV;
+        return um_why(-ENODEV,
+                      "a shadow needs a second hardware thread, and this process may use "
+                      "processor %d only",
+                      owner_cpu);
     taken.count = 0;
     taken.full = false;
     for (unsigned i = 0; i < options->avoid_count; i++)
@@ -362,10 +367,11 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
     }
     place = umbra_topology_nearest(topology, owner_cpu, taken.cpu, taken.count);
     if (place < 0 || taken.full)
-        return -ENOSPC;
+        return um_why(-ENOSPC, "no hardware thread is left for a shadow of processor %d",
+                      owner_cpu);
     if (umbra_topology_shadows(topology, owner_cpu) > 0 &&
         umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
-        return -ENOSPC;
+        return um_why(-ENOSPC, "no sibling of processor %d is left for a shadow", owner_cpu);
     return place;
 }
 
@@ -373,12 +379,12 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
 UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow, int place)
 {
     if (place == shadow->info.owner_cpu)
-        return -EINVAL;
+        return um_why(-EINVAL, "shadow_cpu = %d: the owner's own processor", place);
     if (umbra_topology_shared(shadow->topology, shadow->info.owner_cpu, place) < 0)
-        return -ENODEV;
+        return um_why(-ENODEV, "shadow_cpu = %d: may not be used by this process", place);
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
         if (s->info.shadow_cpu == place)
-            return -EBUSY;
+            return um_why(-EBUSY, "shadow_cpu = %d: holds a shadow already", place);
     return place;
 }
 
@@ -386,13 +392,16 @@ UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow,
 UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
                                         const struct umbra_shadow_options *options)
 {
-    int place = -EBUSY;
+    int place;
 
     pthread_once(&um_shadows.fork_once, um_shadows_watch_forks);
     if (um_shadows.fork_error)
         return um_shadows.fork_error;
     pthread_mutex_lock(&um_shadows.lock);
-    if (!um_shadow_owner_moved(shadow))
+    if (um_shadow_owner_moved(shadow))
+        place = um_why(-EBUSY, "owner_cpu = %d: the caller owns a shadow that is bound elsewhere",
+                       shadow->info.owner_cpu);
+    else
         place = options->place_shadow ? um_shadow_check_place(shadow, options->shadow_cpu)
                                       : um_shadow_find_place(shadow, options);
     if (place >= 0) {
@@ -535,7 +544,7 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
     um_os_unmask_signals(signals);
     if (error)
-        return -error;
+        return um_why(-error, "the shadow's thread cannot be started: %s", strerror(error));
     shadow_fork(shadow, um_shadow_bind, shadow);
     shadow_join(shadow);
     if (!shadow->bind_error && measure)
@@ -543,9 +552,11 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     shadow_fork(shadow, um_shadow_settle_helper, shadow);
     shadow_join(shadow);
     shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
-    if (shadow->bind_error)
+    if (shadow->bind_error) {
+        um_why(shadow->bind_error, "binding the shadow to processor %d: %s",
+               shadow->info.shadow_cpu, strerror(-shadow->bind_error));
         um_shadow_end_thread(shadow);
-    else
+    } else
         um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* the owner's */
     return shadow->bind_error;
 }
@@ -558,7 +569,11 @@ UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topolog
 
     if (!options->place_owner)
         cpu = umbra_topology_current_cpu(topology);
-    return umbra_topology_shared(topology, cpu, cpu) < 0 ? -ENODEV : cpu;
+    if (umbra_topology_shared(topology, cpu, cpu) >= 0)
+        return cpu;
+    if (options->place_owner)
+        return um_why(-ENODEV, "owner_cpu = %d: may not be used by this process", cpu);
+    return um_why(-ENODEV, "the caller runs on a processor that is not in the topology");
 }
 
 /* The part of shadow_create that has a topology. */
@@ -603,8 +618,10 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
     static const struct umbra_shadow_options defaults = {0};
     int error;
 
+    um_why_begin();
     if ((uintptr_t)shadow % UMBRA_CACHE_LINE != 0)
-        return -EINVAL;
+        return um_why(-EINVAL, "the struct umbra_shadow is not aligned to %d bytes",
+                      (int)UMBRA_CACHE_LINE);
     options = options ? options : &defaults;
     *shadow = (struct umbra_shadow){.topology = options->topology};
     if (!shadow->topology) {
@@ -616,7 +633,7 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
     error = um_shadow_settle(shadow, options);
     if (error)
         um_shadow_clear(shadow);
-    return error;
+    return um_why_returned(error);
 }
 
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)

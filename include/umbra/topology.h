@@ -43,6 +43,7 @@
 
 #include <umbra/detail/base.h>
 #include <umbra/detail/cpu_table.h>
+#include <umbra/detail/why.h>
 
 #include <hwloc.h>
 
@@ -68,7 +69,7 @@ struct umbra_topology_options {
 /*
  * Reads the topology. options may be NULL. Any thread. Returns 0; -EINVAL: both options, or a
  * description that cannot be read; -ENOENT, -EACCES ...: no such file; -ENODEV: nothing is left
- * that may be used; -ENOMEM.
+ * that may be used; -ENOMEM. umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *options,
                                       struct umbra_topology **topology);
@@ -151,6 +152,7 @@ UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int 
 UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
                                    enum umbra_placement placement, unsigned count, int *cpus)
 {
+    um_why_begin();
     return um_cpu_table_place(&topology->table, placement, count, cpus);
 }
 
@@ -162,7 +164,8 @@ UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
 UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
                                         int *cpus, unsigned max)
 {
-    return um_cpu_table_place_list(&topology->table, list, cpus, max);
+    um_why_begin();
+    return um_why_returned(um_cpu_table_place_list(&topology->table, list, cpus, max));
 }
 
 /* Whether binding is real: not for a described machine, nor where the system cannot bind. */
@@ -217,6 +220,16 @@ UM_LINKONCE UM_COLD int um_hwloc_error(void)
     return errno > 0 ? -errno : -EINVAL;
 }
 
+/* Says that the source cannot be read. Returns the error. */
+UM_LINKONCE UM_COLD int um_topology_why(const struct umbra_topology_options *options, int error)
+{
+    if (options != NULL && options->synthetic != NULL)
+        return um_why(error, "synthetic = \"%.100s\": %s", options->synthetic, strerror(-error));
+    if (options != NULL && options->xml != NULL)
+        return um_why(error, "xml = \"%.100s\": %s", options->xml, strerror(-error));
+    return um_why(error, "hwloc cannot read the topology: %s", strerror(-error));
+}
+
 /* Names the source and reads it. */
 UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
                                          const struct umbra_topology_options *options)
@@ -229,8 +242,6 @@ UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
     flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
 #endif
     errno = 0;
-    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
-        return -EINVAL;
     if (options != NULL && options->synthetic != NULL)
         result = hwloc_topology_set_synthetic(hw, options->synthetic);
     if (options != NULL && options->xml != NULL)
@@ -239,7 +250,7 @@ UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
         result = hwloc_topology_set_flags(hw, flags);
     if (result == 0)
         result = hwloc_topology_load(hw);
-    return result == 0 ? 0 : um_hwloc_error();
+    return result == 0 ? 0 : um_topology_why(options, um_hwloc_error());
 }
 
 /* Takes from `usable` what the process is not bound to. */
@@ -323,7 +334,9 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_
         table->cpus++;
     }
     um_cpu_table_group(table);
-    return table->cpus > 0 ? 0 : -ENODEV;
+    if (table->cpus == 0)
+        return um_why(-ENODEV, "no processor is left that this process may use (cpuset, binding)");
+    return 0;
 }
 
 /* Reads the machine into a topology whose hw has been initialised. */
@@ -351,19 +364,23 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
 UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
                                               struct umbra_topology **topology)
 {
-    struct umbra_topology *t = calloc(1, sizeof *t);
+    struct umbra_topology *t;
     int result;
 
+    um_why_begin();
+    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
+        return um_why(-EINVAL, "both synthetic and xml are given");
+    t = calloc(1, sizeof *t);
     if (t == NULL || hwloc_topology_init(&t->hw) != 0) {
         free(t);
-        return -ENOMEM;
+        return um_why_returned(-ENOMEM);
     }
     result = um_topology_read(t, options);
     if (result != 0)
         umbra_topology_destroy(t);
     else
         *topology = t;
-    return result;
+    return um_why_returned(result);
 }
 
 UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
@@ -432,15 +449,17 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     struct umbra_affinity *note = NULL;
     int result = um_cpu_table_find(&topology->table, cpu);
 
+    um_why_begin();
     if (result < 0)
-        return result;
+        return um_why(result, "processor %d may not be used by this process", cpu);
     if (topology->binds) {
         result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
         if (result == 0)
             result = um_topology_bind_thread(topology->hw, cpu);
         if (result != 0) {
             um_affinity_free(note);
-            return result;
+            return um_why(result, "binding to processor %d: %s", cpu,
+                          result == -ENODEV ? "it has gone" : strerror(-result));
         }
     }
     if (note != NULL)

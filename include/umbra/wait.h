@@ -49,6 +49,7 @@
 #include <umbra/detail/block.h>
 #include <umbra/detail/os.h>
 #include <umbra/detail/park_protocol.h>
+#include <umbra/detail/why.h>
 
 /* Default length of the spin phase, ns: the bound that folly uses as well. */
 #ifndef UMBRA_SPIN_NS
@@ -131,7 +132,7 @@ _Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
  * measured once per process with two short-lived threads (about 1 ms); give a value to avoid that.
  * Bound to a single processor it cannot be measured, and is 40 us. options may be NULL. Any thread;
  * blocks for those times. Returns 0, -EINVAL (no such back end or mode), -EOPNOTSUPP (forced
- * back end cannot execute here), policy untouched on failure.
+ * back end cannot execute here), policy untouched on failure; umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
                                        const struct umbra_wait_options *options);
@@ -602,9 +603,10 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     struct umbra_wait_policy made = {0};
     int error;
 
+    um_why_begin();
     options = options ? options : &defaults;
     if ((unsigned)options->mode > UMBRA_WAIT_PARK)
-        return -EINVAL;
+        return um_why(-EINVAL, "wait.mode = %d: there is no such mode", (int)options->mode);
     error = um_backend_choose(options->backend, &made.backend);
     if (error)
         return error;

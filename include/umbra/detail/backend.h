@@ -23,6 +23,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
+#include <umbra/detail/why.h>
 
 enum umbra_backend_verdict {
     UMBRA_BACKEND_USABLE,
@@ -241,10 +242,23 @@ UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void)
     return &um_backends.report;
 }
 
+/* Says that a name, the environment's or the options', is none of a back end. */
+UM_LINKONCE UM_COLD int um_backend_unknown(const char *from, const char *name)
+{
+    char names[UMBRA_BACKEND_COUNT * 16] = "auto";
+
+    for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {
+        strcat(names, ", ");
+        strcat(names, um_backend_name((enum umbra_wait_backend)i));
+    }
+    return um_why(-EINVAL, "%s%.60s: unknown; there are %s", from, name, names);
+}
+
 /* The back end of a name: the environment's, else the given one; see umbra_wait_policy_init. */
 UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
 {
     const char *forced = getenv("UMBRA_WAIT");
+    const char *from = forced && *forced ? "UMBRA_WAIT=" : "wait.backend = ";
 
     name = forced && *forced ? forced : name;
     if (!name || strcmp(name, "auto") == 0) {
@@ -256,11 +270,11 @@ UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
         if (strcmp(name, um_backend_name((enum umbra_wait_backend)i)) != 0)
             continue;
         if (um_backend_try((enum umbra_wait_backend)i) != 0)
-            return -EOPNOTSUPP;
+            return um_why(-EOPNOTSUPP, "%s%s: cannot execute here", from, name);
         *out = i;
         return 0;
     }
-    return -EINVAL;
+    return um_backend_unknown(from, name);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #define UMBRA_DETAIL_CPU_TABLE_H
 
 #include <umbra/detail/base.h>
+#include <umbra/detail/why.h>
 
 #include <limits.h>
 #include <stdlib.h>
@@ -270,9 +271,10 @@ UM_LINKONCE UM_COLD int um_cpu_table_place(const struct um_cpu_table *table,
     unsigned found = 0;
 
     if ((unsigned)placement > UMBRA_PLACE_ONE_PER_NODE)
-        return -EINVAL;
+        return um_why(-EINVAL, "placement = %d: there is no such policy", (int)placement);
     if (count > um_cpu_table_places(table, placement))
-        return -ENOSPC;
+        return um_why(-ENOSPC, "%u cores, but the placement (policy %d) has %u places", count,
+                      (int)placement, um_cpu_table_places(table, placement));
     for (unsigned i = 0; i < table->cores; i++) {
         unsigned place = placement == UMBRA_PLACE_SCATTER ? table->core[i].spread : found;
 
@@ -335,11 +337,13 @@ UM_LINKONCE UM_COLD int um_list_range(const char **text, struct um_list_range *r
     return 0;
 }
 
-/* Adds a range to cpus[*count ...], which has room for every hardware thread of the table. */
-UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table,
-                                    const struct um_list_range *range, int *cpus, unsigned *count)
+/* Adds a range to cpus[*count ...], which has room for every hardware thread of the table. After an
+ * error the range begins with the hardware thread that is wrong. */
+UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table, struct um_list_range *range,
+                                    int *cpus, unsigned *count)
 {
     for (long long cpu = range->first; cpu <= range->last; cpu += range->step) {
+        range->first = (int)cpu;
         if (um_cpu_table_find(table, (int)cpu) < 0)
             return -ENODEV;
         if (um_cpu_taken((int)cpu, cpus, *count))
@@ -352,16 +356,19 @@ UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table,
 /* The whole list into cpus, which has room for every hardware thread. Returns how many, or < 0. */
 UM_LINKONCE UM_COLD int um_list_read(const struct um_cpu_table *table, const char *list, int *cpus)
 {
+    const char *whole = list;
     unsigned count = 0;
 
     do {
         struct um_list_range range;
         int result = um_list_range(&list, &range);
 
-        if (result == 0)
-            result = um_list_add(table, &range, cpus, &count);
         if (result != 0)
-            return result;
+            return um_why(result, "cpus = \"%.100s\": not a list such as \"0,2-5,8-14:2\"", whole);
+        result = um_list_add(table, &range, cpus, &count);
+        if (result != 0)
+            return um_why(result, "cpus = \"%.100s\": processor %d %s", whole, range.first,
+                          result == -EINVAL ? "is named twice" : "may not be used by this process");
     } while (*list != '\0');
     return (int)count;
 }
@@ -376,7 +383,8 @@ UM_LINKONCE UM_COLD int um_cpu_table_place_list(const struct um_cpu_table *table
         return -ENOMEM;
     count = um_list_read(table, list, named);
     if (count > 0 && (unsigned)count > max)
-        count = -ENOSPC;
+        count = um_why(-ENOSPC, "cpus = \"%.100s\": %d processors, but there is room for %u", list,
+                       count, max);
     if (count > 0)
         memcpy(cpus, named, (unsigned)count * sizeof *cpus);
     free(named);

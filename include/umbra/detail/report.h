@@ -306,13 +306,13 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
     void (*before)(int) = SIG_DFL;
 
     if (number < 0 || number >= UM_SIGNALS_MOST)
-        return -EINVAL;
+        return um_why(-EINVAL, "dump_signal = %d: there is no such signal", number);
     pthread_mutex_lock(&um_runtimes.lock);
     if (number != 0 && um_report_signals.users[number] == 0)
         before = signal(number, um_report_on_signal);
     if (before == SIG_ERR) {
         pthread_mutex_unlock(&um_runtimes.lock);
-        return -EINVAL;
+        return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
     }
     if (number != 0 && um_report_signals.users[number]++ == 0)
         um_report_signals.before[number] = before;

@@ -34,6 +34,7 @@ struct um_core_more {
     bool has_shadow;
     int sibling;     /* the hardware thread that is kept for its shadow, -1: none; set once */
     int start_error; /* its thread writes before it is counted as started */
+    char why[UM_WHY_BYTES]; /* likewise: the reason of that */
 };
 
 enum um_verdict { UM_VERDICT_NONE, UM_VERDICT_ENDED, UM_VERDICT_DEADLOCK };

@@ -13,6 +13,7 @@
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
 #include <umbra/detail/tasks.h>
+#include <umbra/detail/why.h>
 
 #define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
 
@@ -79,7 +80,8 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
     error = um_core_open(core);
-    core->more->start_error = error;
+    core->more->start_error = um_why_returned(error);
+    memcpy(core->more->why, um_why_text, sizeof(core->more->why));
     um_core_set_state(core, error == 0 ? UMBRA_CORE_INITIALIZED : UMBRA_CORE_TERMINATED);
     pthread_mutex_lock(&runtime->lock);
     runtime->started++;
@@ -183,12 +185,17 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
 
     if (options->cpus) {
         count = umbra_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
-        return count >= 0 && wanted != 0 && wanted != (unsigned)count ? -EINVAL : count;
+        if (count >= 0 && wanted != 0 && wanted != (unsigned)count)
+            return um_why(-EINVAL, "cores = %u, but cpus = \"%.100s\" names %d", wanted,
+                          options->cpus, count);
+        return count;
     }
     if (wanted == 0)
         wanted = options->shadows ? um_places_beside_shadows(runtime, places) : places;
-    if (wanted > UM_CORES_MOST || (wanted > places && !options->oversubscribe))
-        return -ENOSPC;
+    if (wanted > UM_CORES_MOST)
+        return um_why(-ENOSPC, "cores = %u: the most is %d", wanted, UM_CORES_MOST);
+    if (wanted > places && !options->oversubscribe)
+        return um_why(-ENOSPC, "cores = %u, but this process may use %u", wanted, places);
     if (places > wanted)
         places = wanted;
     count = um_places_find(runtime, options, cpus, places);
@@ -225,7 +232,8 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     int error;
 
     if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
-        return -EINVAL;
+        return um_why(-EINVAL, "stack_bytes = %zu: the least is %zu, the most %zu", bytes,
+                      umbra_stack_least_bytes(), UM_STACK_MOST_BYTES);
     runtime->stack_bytes = um_stack_round(bytes);
     runtime->report = !options->quiet;
     runtime->shadows = options->shadows;
@@ -278,13 +286,18 @@ UM_LINKONCE UM_COLD int um_runtime_start(struct umbra_runtime *runtime)
         error = -pthread_create(&core->more->thread, NULL, um_core_thread, core);
         if (error == 0)
             threads++;
+        else
+            um_why(error, "the thread of core %u cannot be started: %s", threads, strerror(-error));
     }
     pthread_mutex_lock(&runtime->lock);
     while (runtime->started < threads)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
     pthread_mutex_unlock(&runtime->lock);
-    for (unsigned i = 0; i < threads && error == 0; i++)
+    for (unsigned i = 0; i < threads && error == 0; i++) {
         error = runtime->core[i]->more->start_error;
+        if (error != 0)
+            um_why(error, "core %u: %s", i, runtime->core[i]->more->why);
+    }
     if (error != 0)
         um_runtime_stop(runtime, threads);
     return error;
@@ -312,20 +325,18 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
     return error;
 }
 
-UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
-                                     struct umbra_runtime **result)
+/* umbra_runtime_create with options, and without words for an error that has none yet. */
+UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
+                                          struct umbra_runtime **result)
 {
-    static const struct umbra_options defaults = {.cores = 0};
     struct umbra_runtime *runtime;
     int error;
 
     if (um_core_self)
-        return -EPERM;
+        return um_why(-EPERM, "a fiber cannot start a runtime");
     error = um_runtimes_know_forks();
     if (error != 0)
         return error;
-    if (!options)
-        options = &defaults;
     runtime = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*runtime));
     if (!runtime)
         return -ENOMEM;
@@ -354,6 +365,15 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
     }
     *result = runtime;
     return 0;
+}
+
+UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
+                                     struct umbra_runtime **runtime)
+{
+    static const struct umbra_options defaults = {.cores = 0};
+
+    um_why_begin();
+    return um_why_returned(um_runtime_create(options ? options : &defaults, runtime));
 }
 
 /* The creator of the runtime waits in a join: are all others waiting, too? Then none of them can end it,
@@ -448,10 +468,15 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
     struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .core = 0, .name = "main"};
     int error;
 
+    um_why_begin();
     if (um_core_self)
-        return -EPERM;
+        return um_why(-EPERM, "a fiber cannot wait for a runtime");
     error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
-    return error == 0 ? umbra_runtime_wait(runtime) : error;
+    if (error == 0)
+        error = umbra_runtime_wait(runtime);
+    if (error == -EDEADLK)
+        um_why(error, "deadlock: fibers are left that nothing can wake");
+    return um_why_returned(error);
 }
 
 UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg)

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* umbra_last_error_text: which processor, which variable, which limit a start-up call failed by. */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Words that the text of the last error must have, in this order, separated by '|'. */
+static void check_text(int error, int expected, const char *words)
+{
+    char each[200], *rest = NULL;
+    const char *text = umbra_last_error_text();
+    const char *at = text;
+
+    cr_assert_eq(error, expected, "%d, \"%s\"", error, text);
+    cr_assert_null(strchr(text, '\n'));
+    snprintf(each, sizeof(each), "%s", words);
+    for (char *word = strtok_r(each, "|", &rest); word; word = strtok_r(NULL, "|", &rest)) {
+        at = strstr(at, word);
+        cr_assert_not_null(at, "no '%s' in \"%s\"", word, text);
+        at += strlen(word);
+    }
+}
+
+static struct umbra_topology *described(const char *synthetic)
+{
+    struct umbra_topology_options options = {.synthetic = synthetic};
+    struct umbra_topology *topology = NULL;
+
+    cr_assert_eq(umbra_topology_create(&options, &topology), 0);
+    return topology;
+}
+
+static int create(struct umbra_options options)
+{
+    struct umbra_runtime *runtime;
+    int error = umbra_runtime_create(&options, &runtime);
+
+    if (error == 0)
+        umbra_runtime_destroy(runtime);
+    return error;
+}
+
+Test(why, is_empty_before_the_first_error_and_after_a_success)
+{
+    struct umbra_topology *topology;
+
+    cr_assert_str_eq(umbra_last_error_text(), "");
+    cr_assert_eq(create((struct umbra_options){.stack_bytes = 1}), -EINVAL);
+    cr_assert_str_neq(umbra_last_error_text(), "");
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    cr_assert_str_eq(umbra_last_error_text(), "");
+    umbra_topology_destroy(topology);
+}
+
+Test(why, names_the_option_of_a_runtime_and_its_limit)
+{
+    struct umbra_topology *two = described("core:2 pu:1");
+    char least[60];
+
+    snprintf(least, sizeof(least), "stack_bytes = 1|the least is %zu", umbra_stack_least_bytes());
+    check_text(create((struct umbra_options){.stack_bytes = 1}), -EINVAL, least);
+    check_text(create((struct umbra_options){.topology = two, .cores = 3}), -ENOSPC,
+               "cores = 3|this process may use 2");
+    check_text(
+        create((struct umbra_options){.topology = two, .cores = 9999, .oversubscribe = true}),
+        -ENOSPC, "cores = 9999|the most is 1024");
+    check_text(create((struct umbra_options){
+                   .topology = two, .cores = 2, .placement = UMBRA_PLACE_ONE_PER_NODE}),
+               -ENOSPC, "2 cores|policy 3|1 place");
+    check_text(
+        create((struct umbra_options){.topology = two, .placement = (enum umbra_placement)9}),
+        -EINVAL, "placement = 9");
+    check_text(create((struct umbra_options){.topology = two, .cores = 1, .cpus = "0,1"}), -EINVAL,
+               "cores = 1|cpus = \"0,1\"|2");
+    check_text(create((struct umbra_options){.topology = two, .dump_signal = 1000}), -EINVAL,
+               "dump_signal = 1000");
+    umbra_topology_destroy(two);
+}
+
+Test(why, names_the_processor_of_a_list)
+{
+    struct umbra_topology *two = described("core:2 pu:1");
+    int cpus[2];
+
+    check_text(create((struct umbra_options){.topology = two, .cpus = "0-9"}), -ENODEV,
+               "cpus = \"0-9\"|processor 2 may not be used by this process");
+    check_text(umbra_topology_place_list(two, "0,1,0", cpus, 2), -EINVAL,
+               "\"0,1,0\"|processor 0 is named twice");
+    check_text(umbra_topology_place_list(two, "0-", cpus, 2), -EINVAL, "\"0-\"|not a list");
+    check_text(umbra_topology_place_list(two, "0-1", cpus, 1), -ENOSPC, "2 processors|room for 1");
+    check_text(umbra_topology_bind(two, 7, NULL), -ENODEV, "processor 7 may not be used");
+    cr_assert_eq(umbra_topology_place_list(two, "0-1", cpus, 2), 2);
+    cr_assert_str_eq(umbra_last_error_text(), "");
+    umbra_topology_destroy(two);
+}
+
+Test(why, names_the_description_that_cannot_be_read)
+{
+    struct umbra_topology_options nonsense = {.synthetic = "nonsense:2"};
+    struct umbra_topology_options missing = {.xml = "/nowhere/machine.xml"};
+    struct umbra_topology_options both = {.synthetic = "core:2 pu:1", .xml = "machine.xml"};
+    struct umbra_topology *topology;
+
+    check_text(umbra_topology_create(&nonsense, &topology), -EINVAL, "synthetic = \"nonsense:2\"");
+    check_text(umbra_topology_create(&missing, &topology), -ENOENT,
+               "xml = \"/nowhere/machine.xml\": No such file");
+    check_text(umbra_topology_create(&both, &topology), -EINVAL, "both|synthetic|xml");
+}
+
+Test(why, names_the_way_to_wait_and_those_that_there_are)
+{
+    struct umbra_wait_options options = {.backend = "hlt"};
+    struct umbra_wait_policy policy;
+
+    unsetenv("UMBRA_WAIT");
+    check_text(umbra_wait_policy_init(&policy, &options), -EINVAL,
+               "wait.backend = hlt: unknown; there are auto, pause|mwait|power-wait");
+    check_text(create((struct umbra_options){.wait = options}), -EINVAL, "wait.backend = hlt");
+    options = (struct umbra_wait_options){.mode = (enum umbra_wait_mode)9};
+    check_text(umbra_wait_policy_init(&policy, &options), -EINVAL, "wait.mode = 9");
+    setenv("UMBRA_WAIT", "foo", 1);
+    check_text(umbra_wait_policy_init(&policy, NULL), -EINVAL,
+               "UMBRA_WAIT=foo: unknown; there are");
+#ifdef __x86_64__
+    setenv("UMBRA_WAIT", "power-wait", 1);
+    check_text(umbra_wait_policy_init(&policy, NULL), -EOPNOTSUPP,
+               "UMBRA_WAIT=power-wait: cannot execute here");
+#endif
+}
+
+Test(why, names_the_processor_that_a_shadow_cannot_have)
+{
+    struct umbra_topology *topology = described("core:2 pu:2");
+    struct umbra_topology *lonely = described("core:1 pu:1");
+    struct umbra_shadow_options at = {.topology = topology, .place_owner = true, .owner_cpu = 2};
+    struct umbra_shadow first, second;
+
+    cr_assert_eq(shadow_create(&first, &at), 0);
+    cr_assert_str_eq(umbra_last_error_text(), "");
+    check_text(shadow_create(&second, &at), -ENOSPC, "no sibling of processor 2 is left");
+    at.owner_cpu = 0;
+    check_text(shadow_create(&second, &at), -EBUSY, "owner_cpu = 0|owns a shadow");
+    at = (struct umbra_shadow_options){.topology = topology, .place_owner = true, .owner_cpu = 99};
+    check_text(shadow_create(&second, &at), -ENODEV, "owner_cpu = 99|may not be used");
+    at.owner_cpu = at.shadow_cpu = 2;
+    at.place_shadow = true;
+    check_text(shadow_create(&second, &at), -EINVAL, "shadow_cpu = 2|the owner's own");
+    at.shadow_cpu = 17;
+    check_text(shadow_create(&second, &at), -ENODEV, "shadow_cpu = 17|may not be used");
+    at.shadow_cpu = 3;
+    check_text(shadow_create(&second, &at), -EBUSY, "shadow_cpu = 3|holds a shadow");
+    shadow_destroy(&first);
+    at = (struct umbra_shadow_options){.topology = lonely};
+    check_text(shadow_create(&second, &at), -ENODEV, "second hardware thread|processor 0 only");
+    umbra_topology_destroy(topology);
+    umbra_topology_destroy(lonely);
+}
+
+Test(why, tells_of_a_core_what_its_own_thread_found)
+{
+    struct umbra_topology *lonely = described("core:1 pu:1");
+
+    check_text(create((struct umbra_options){.topology = lonely, .shadows = true}), -ENODEV,
+               "core 0: |second hardware thread");
+    umbra_topology_destroy(lonely);
+}
+
+static void *start_another(void *arg)
+{
+    (void)arg;
+    return umbra_run(NULL, start_another, NULL) == -EPERM &&
+                   strstr(umbra_last_error_text(), "a fiber cannot")
+               ? arg
+               : NULL;
+}
+
+static void *wait_for_ever(void *arg)
+{
+    struct umbra_event never = UMBRA_EVENT_INIT;
+
+    umbra_event_wait(&never);
+    return arg;
+}
+
+static void *run_within(void *arg)
+{
+    struct umbra_fiber fiber;
+    void *result = NULL;
+
+    umbra_spawn(start_another, arg, &fiber);
+    umbra_join(fiber, &result);
+    *(bool *)arg = result == arg;
+    return NULL;
+}
+
+Test(why, is_there_for_whatever_ends_a_run)
+{
+    bool told = false;
+
+    cr_assert_eq(run_cores(1, run_within, &told), 0);
+    cr_assert(told);
+    check_text(run_cores(1, wait_for_ever, NULL), -EDEADLK, "deadlock");
+}
+
+static void *fail_elsewhere(void *arg)
+{
+    int error = create((struct umbra_options){.stack_bytes = 1});
+
+    return error == -EINVAL && strstr(umbra_last_error_text(), "stack_bytes") ? arg : NULL;
+}
+
+Test(why, is_each_threads_own)
+{
+    pthread_t thread;
+    void *result = NULL;
+
+    cr_assert_eq(pthread_create(&thread, NULL, fail_elsewhere, &result), 0);
+    pthread_join(thread, &result);
+    cr_assert(result == &result);
+    cr_assert_str_eq(umbra_last_error_text(), "");
+}
+
+Test(why, is_cut_off_where_an_option_is_very_long)
+{
+    struct umbra_topology_options options;
+    struct umbra_topology *topology;
+    char name[2000];
+
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = 0;
+    options = (struct umbra_topology_options){.synthetic = name};
+    check_text(umbra_topology_create(&options, &topology), -EINVAL, "synthetic = \"xxx");
+    setenv("UMBRA_WAIT", name, 1);
+    check_text(create((struct umbra_options){.cores = 1}), -EINVAL, "UMBRA_WAIT=xxx|power-wait");
+}
