@@ -160,8 +160,7 @@ struct um_context_birth {
  * The first function on a new stack. It is not instrumented: ThreadSanitizer does not know yet that
  * the stack has changed when it begins.
  */
-UM_LINKONCE __attribute__((no_sanitize("address"), no_sanitize("thread"))) void
-um_context_begin(struct um_arrival arrival)
+UM_LINKONCE UM_UNCHECKED void um_context_begin(struct um_arrival arrival)
 {
     struct um_context_birth birth = *(const struct um_context_birth *)arrival.data;
     struct um_context *left;
@@ -180,8 +179,8 @@ um_context_begin(struct um_arrival arrival)
  * Makes a context that will run entry(c) on the stack between low and high. high: 16-byte aligned.
  * Any thread. Must not be on a stack that is in use.
  */
-UM_LINKONCE __attribute__((no_sanitize("address"), no_sanitize("thread"))) void
-um_context_make(struct um_context *c, void *low, void *high, um_context_entry *entry)
+UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
+                                              um_context_entry *entry)
 {
     struct um_context_birth birth = {c, entry};
     size_t bytes = (size_t)((char *)high - (char *)low);

@@ -173,14 +173,14 @@ UM_INLINE int umbra_core_index(void);
 
 /*
  * Fiber-local values: one pointer a key and fiber, NULL at first. A key is valid in all fibers;
- * its destructor, if not NULL, is called with each value that is not NULL when the fiber returns,
+ * destroy, if not NULL, is called with each value that is not NULL when the fiber returns,
  * in that fiber, and again while destructors set new values, four times at most. There are
  * UMBRA_LOCAL_KEYS keys a process, and none is given back. None switches or blocks. Create: anybody;
  * -ENOSPC. Get: a fiber, else NULL. Set: a fiber; the first in a fiber allocates; -EPERM, -EINVAL (no
  * such key), -ENOMEM.
  */
 #define UMBRA_LOCAL_KEYS 32
-UM_LINKONCE int umbra_local_create(void (*destructor)(void *value), unsigned *key);
+UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key);
 UM_LINKONCE int umbra_local_set(unsigned key, void *value);
 UM_INLINE void *umbra_local_get(unsigned key);
 

@@ -226,9 +226,8 @@ UM_INLINE bool um_copy_judged(struct um_copy *copy, struct umbra_shadow *shadow,
 }
 
 /* The part of shadow_memcpy for sizes at which the shadow may help. */
-UM_LINKONCE __attribute__((noinline)) bool um_copy_by_two(struct umbra_shadow *shadow, void *to,
-                                                          const void *from, size_t n,
-                                                          const struct umbra_memcpy_limits *limits)
+UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *to, const void *from,
+                                            size_t n, const struct umbra_memcpy_limits *limits)
 {
     struct um_copy copy = {.to = to, .from = from, .bytes = n};
 

@@ -240,7 +240,7 @@ UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
     ((void)sizeof(struct {                                                                         \
         _Static_assert(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),         \
                        "a message of another type than the port's");                               \
-        int unused;                                                                                \
+        int member;                                                                                \
     }))
 #define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
 

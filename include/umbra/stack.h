@@ -220,8 +220,7 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
  * 0. Pages that are not in memory are not touched now; below them others may be, where a function
  * has left out a part of its frame. A fiber that runs may be using more already.
  */
-UM_LINKONCE UM_COLD __attribute__((no_sanitize("address"), no_sanitize("thread"))) long
-um_stack_used_bytes(const void *low, const void *high)
+UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const void *high)
 {
     const volatile char *at = low;
     const volatile char *end = high;

@@ -392,8 +392,8 @@ UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *co
 }
 
 /* A wait that its first batch of polls did not end: the rest of phase 1, phases 2 and 3. */
-UM_LINKONCE __attribute__((noinline)) int um_wait_long(struct umbra_waiter *waiter,
-                                                       struct um_wait_cond cond, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_wait_cond cond,
+                                         uint64_t deadline)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
     struct um_wait_clock clock = {.deadline = deadline};

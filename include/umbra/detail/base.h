@@ -23,13 +23,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UM_INLINE static inline __attribute__((unused))
+/*
+ * Attributes are spelled with underscores, here and elsewhere: a user may have a macro named `unused`
+ * or `aligned`. UM_UNCHECKED is for what reads a stack as bytes, or runs before a sanitizer knows it.
+ */
+#define UM_INLINE static inline
 /* For functions that switch fibers: a return after a switch is mispredicted (detail/join.h). */
-#define UM_ALWAYS_INLINE static inline __attribute__((unused, always_inline))
-#define UM_HIDDEN __attribute__((visibility("hidden")))
-#define UM_LINKONCE __attribute__((weak)) UM_HIDDEN
-#define UM_COLD __attribute__((cold, noinline))
-#define UM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define UM_ALWAYS_INLINE static inline __attribute__((__always_inline__))
+#define UM_HIDDEN __attribute__((__visibility__("hidden")))
+#define UM_LINKONCE __attribute__((__weak__)) UM_HIDDEN
+#define UM_NOINLINE __attribute__((__noinline__))
+#define UM_COLD __attribute__((__cold__)) UM_NOINLINE
+#define UM_UNCHECKED __attribute__((__no_sanitize__("address"), __no_sanitize__("thread")))
+#define UM_ALIGNED(bytes) __attribute__((__aligned__(bytes)))
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

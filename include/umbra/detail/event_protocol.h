@@ -91,7 +91,7 @@ enum umbra_event_state {
 
 /* Which state may follow which: bit t of entry s. Self-loops are requests added to the log. */
 #define UM_EVENT_TO(state) (1u << UMBRA_EVENT_##state)
-static const unsigned char um_event_transition[8] __attribute__((unused)) = {
+static const unsigned char um_event_transition[8] __attribute__((__unused__)) = {
     /* Reset */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(JOINING) | UM_EVENT_TO(SIGNALED) |
         UM_EVENT_TO(RESET),
     /* Signaled */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(RESET) | UM_EVENT_TO(SIGNALED),

@@ -13,12 +13,12 @@
 
 struct um_local_keys {
     um_atomic_u32 count;
-    _Atomic(uintptr_t) destructor[UMBRA_LOCAL_KEYS]; /* 0: none */
+    _Atomic(uintptr_t) destroy[UMBRA_LOCAL_KEYS]; /* 0: none */
 };
 
 UM_LINKONCE struct um_local_keys um_local_keys = {0};
 
-UM_LINKONCE int umbra_local_create(void (*destructor)(void *value), unsigned *key)
+UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key)
 {
     uint32_t taken = um_atomic_load(&um_local_keys.count, relaxed); /* only compared */
 
@@ -27,7 +27,7 @@ UM_LINKONCE int umbra_local_create(void (*destructor)(void *value), unsigned *ke
             return -ENOSPC;
     } while (!um_atomic_cas(&um_local_keys.count, &taken, taken + 1, relaxed, relaxed));
     /* release: pairs with um_local_destroy(); before anybody has the key */
-    um_atomic_store(&um_local_keys.destructor[taken], (uintptr_t)destructor, release);
+    um_atomic_store(&um_local_keys.destroy[taken], (uintptr_t)destroy, release);
     *key = taken;
     return 0;
 }
@@ -57,12 +57,12 @@ UM_LINKONCE bool um_local_round(struct um_fiber *fiber)
     for (unsigned key = 0; key < UMBRA_LOCAL_KEYS; key++) {
         void *value = fiber->local[key];
         /* acquire: pairs with umbra_local_create() */
-        uintptr_t destructor = um_atomic_load(&um_local_keys.destructor[key], acquire);
+        uintptr_t destroy = um_atomic_load(&um_local_keys.destroy[key], acquire);
 
         fiber->local[key] = NULL;
-        if (value && destructor) {
+        if (value && destroy) {
             any = true;
-            ((void (*)(void *))destructor)(value);
+            ((void (*)(void *))destroy)(value);
         }
     }
     return any;

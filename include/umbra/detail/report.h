@@ -34,32 +34,32 @@ UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER
 
 UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
 {
-    long used;
+    long bytes;
 
     if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
         return -ESRCH;
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_DISABLE_ERROR_REPORTING; /* it reads where nothing is now */
 #endif
-    used = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block->context.stack_high);
+    bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block->context.stack_high);
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_ENABLE_ERROR_REPORTING;
 #endif
-    return used;
+    return bytes;
 }
 
 /* ---- text ---- */
 
 /* A line in the making. What does not fit is left out. */
 struct um_text {
-    size_t used;
+    size_t length;
     char line[480];
 };
 
 UM_LINKONCE void um_text_add(struct um_text *text, const char *more)
 {
-    while (*more && text->used < sizeof(text->line))
-        text->line[text->used++] = *more++;
+    while (*more && text->length < sizeof(text->line))
+        text->line[text->length++] = *more++;
 }
 
 UM_LINKONCE void um_text_add_number(struct um_text *text, uint64_t value, unsigned base)
@@ -83,7 +83,7 @@ UM_LINKONCE void um_text_add_address(struct um_text *text, const void *address)
 
 UM_LINKONCE void um_text_write(const struct um_text *text, int fd)
 {
-    um_os_write(fd, text->line, text->used);
+    um_os_write(fd, text->line, text->length);
 }
 
 /* ---- one fiber ---- */
@@ -150,7 +150,7 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool name
 {
     const struct umbra_core *home = um_fiber_home(fiber);
     enum umbra_fiber_state state = (enum umbra_fiber_state)um_fiber_get_state(fiber);
-    struct um_text text = {.used = 0};
+    struct um_text text = {.length = 0};
 
     if (home && um_core_current(home) == fiber && state == UMBRA_FIBER_READY)
         state = UMBRA_FIBER_EXECUTING;
@@ -233,7 +233,7 @@ UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, b
 
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
 {
-    struct um_text text = {.used = 0};
+    struct um_text text = {.length = 0};
 
     um_text_add(&text, "umbra: runtime ");
     um_text_add_address(&text, runtime);
@@ -246,7 +246,7 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
 
 UM_LINKONCE UM_COLD void um_report_deadlock(struct umbra_runtime *runtime)
 {
-    struct um_text text = {.used = 0};
+    struct um_text text = {.length = 0};
 
     um_text_add(&text, "umbra: deadlock: all cores are idle, and nothing can end these waits "
                        "(or a thread outside forgot umbra_hold):\n");
@@ -260,7 +260,7 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
 {
     const struct um_fiber *fiber = um_slab_fiber(slab, slot);
     const struct umbra_core *home = um_fiber_home(fiber);
-    struct um_text text = {.used = 0};
+    struct um_text text = {.length = 0};
 
     um_text_add(&text, "fiber ");
     um_report_name(&text, fiber);
@@ -268,10 +268,10 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
         um_text_add(&text, " on core ");
         um_text_add_number(&text, home->index, 10);
     }
-    if (text.used > bytes - 1)
-        text.used = bytes - 1;
-    memcpy(line, text.line, text.used);
-    line[text.used] = 0;
+    if (text.length > bytes - 1)
+        text.length = bytes - 1;
+    memcpy(line, text.line, text.length);
+    line[text.length] = 0;
 }
 
 /* ---- on a signal ---- */

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSL-1.0
+# attribute_words.sh COMPILER INCLUDE_DIR HEADER ...
+# Projects define macros named after attributes (`#define unused __attribute__((unused))`). Each HEADER
+# compiles where every such word is a macro, with and without arguments; those that are functions or
+# common names of the C library excepted (access, malloc).
+set -eu
+compiler=$1 include=$2
+shift 2
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+words='aligned always_inline artificial cold common constructor deprecated destructor
+    externally_visible fallthrough flatten gnu_inline hidden hot internal interrupt may_alias naked
+    no_instrument_function no_sanitize_address no_sanitize_thread no_sanitize_undefined
+    no_split_stack no_stack_protector noclone nocommon noinit noinline noipa nonnull nonstring noplt
+    noreturn nothrow packed protected pure retain returns_nonnull returns_twice stack_protect
+    transparent_union unavailable uninitialized unused used visibility warn_unused_result weak
+    weakref'
+functions='alias alloc_align alloc_size assume_aligned cleanup copy error fd_arg format format_arg
+    ifunc mode no_sanitize optimize patchable_function_entry scalar_storage_order section sentinel
+    simd symver target target_clones tls_model vector_size warn_if_not_aligned warning
+    zero_call_used_regs'
+
+failed=0
+for header; do
+    {
+        printf '#define %s\n' $words
+        printf '#define %s(...)\n' $functions
+        echo "#include <$header>"
+    } >"$work/without.c"
+    {
+        printf '#define %s(...)\n' $words $functions
+        echo "#include <$header>"
+    } >"$work/with.c"
+    for form in without with; do
+        for option in '' -DUMBRA_ARCH_GENERIC -DUMBRA_POSIX_ONLY; do
+            "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" && continue
+            echo "FAIL $header $form arguments $option"
+            failed=1
+        done
+    done
+done
+exit $failed
