@@ -26,10 +26,13 @@
  *                                 | '-- continue, woken         |  '--> stopped  (transfer)
  *                                 '-- transferred to ---------->'-----> blocked  (wait, join, sleep)
  *
- * A started fiber never leaves its core, so thread-local variables and errno work in it, and the
- * ready queue has one owner and no atomics. It is first in, first out: a yield lets every other
- * ready fiber run once. A transfer passes the queue by: a fiber that was ready loses its place, and
- * two that only transfer to each other keep the core to themselves.
+ * A started fiber never leaves its core, so the address of a thread-local variable, errno among them,
+ * stays valid in it. The variable is the core's thread's, though, and not the fiber's: a call that may
+ * switch may change errno, as any call may, so use errno before the next such call; what is to be a
+ * fiber's own is a fiber-local value (umbra_local_set). The ready queue has one owner and no atomics.
+ * It is first in, first out: a yield lets every other ready fiber run once. A transfer passes the queue
+ * by: a fiber that was ready loses its place, and two that only transfer to each other keep the core to
+ * themselves.
  *
  * Handles are a pointer and a generation. A handle whose fiber was joined, or ended detached, is
  * told from that of the next fiber in the same memory; it stays a valid argument until the runtime

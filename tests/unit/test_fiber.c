@@ -704,6 +704,34 @@ Test(fiber, never_leaves_its_core)
     cr_assert_eq(run_cores(2, spawns_keepers, NULL), 0);
 }
 
+static void *fails_to_find(void *arg)
+{
+    errno = ENOENT;
+    return arg;
+}
+
+static void *is_interrupted(void *arg)
+{
+    int *address = &errno;
+    struct umbra_fiber other;
+    int kept;
+
+    cr_expect_eq(umbra_spawn(fails_to_find, NULL, &other), 0);
+    errno = EINTR;
+    kept = errno;
+    umbra_yield();
+    cr_expect_eq(errno, ENOENT, "the other fiber's");
+    cr_expect_eq(address, &errno);
+    cr_expect_eq(kept, EINTR);
+    umbra_join(other, NULL);
+    return arg;
+}
+
+Test(fiber, errno_is_the_threads_and_a_switch_may_change_it)
+{
+    cr_assert_eq(run_cores(1, is_interrupted, NULL), 0);
+}
+
 /* ---- alternate signal stacks ---- */
 
 static int said[5];
