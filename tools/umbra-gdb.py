@@ -15,6 +15,9 @@ A fiber that does not run has its registers on its stack, in the frame that Boos
 `umbra fiber` does not touch the process: while a fiber is selected, an unwinder shows the thread's
 newest frame as called by the fiber's, so frame 0 stays the thread's, and the fiber's begin at 1.
 """
+import os
+import re
+
 import gdb
 from gdb.unwinder import Unwinder, register_unwinder
 
@@ -112,18 +115,37 @@ class Fiber:
         return self.state != TERMINATED
 
     def waits(self):
+        """What it waits for, what is known of that, and where it called."""
+        if self.state == STOPPED:
+            return "at " + self.place()
         if self.state != BLOCKED:
             return ""
-        what = address(self.block["waits_for"])
         on = address(self.block["waits_on"]) & ~1  # marked where it is a fiber
-        text = pointer(self.block["waits_for"], "char").string() if what else "?"
+        text = "?"
+        if address(self.block["waits_for"]):
+            text = pointer(self.block["waits_for"], "struct um_kind")["name"].string()
+        known = KNOWN.get(text)
         if on:
             text += " " + symbol(on)
-        at = address(self.block["waits_at"])
-        inline = address(gdb.parse_and_eval("&um_waits_for_join"))
-        if what == inline:
-            at = self.registers()[1]
-        return text + (" at " + symbol(at) if at else "")
+        if known:
+            text += known(on)
+        return text + " at " + self.place()
+
+    def place(self):
+        """The newest of its frames that is the program's: function, file, line."""
+        before = UNWINDER.saved, UNWINDER.newest
+        UNWINDER.select(self)
+        try:
+            frame = gdb.newest_frame().older()
+            while frame is not None and of_library(frame):
+                frame = frame.older()
+            if frame is not None:
+                sal = frame.find_sal()
+                return "%s (%s:%d)" % (frame.name(), os.path.basename(sal.symtab.filename), sal.line)
+        finally:
+            UNWINDER.saved, UNWINDER.newest = before
+            gdb.invalidate_cached_frames()
+        return symbol(address(self.block["waits_at"]) or self.registers()[1])
 
     def label(self):
         return '"%s"' % self.name if self.name else "-"
@@ -157,6 +179,41 @@ def symbol(at):
         return name
     text = gdb.execute("info symbol %d" % at, to_string=True)
     return "%#x" % at if text.startswith("No symbol") else "<%s>" % text.split(" in section")[0]
+
+
+def of_library(frame):
+    """True for a frame of Umbra's own headers, and of what has no debug information."""
+    symtab = frame.find_sal().symtab
+    if symtab is None:
+        return True
+    return re.search(r"/umbra/((detail|arch)/)?\w+\.h$", symtab.fullname()) is not None
+
+
+# ---- what is known of what fibers wait for, by kind ----
+
+
+def thing(on, kind):
+    return gdb.Value(on).cast(gdb.lookup_type("struct " + kind).pointer()).dereference()
+
+
+def event_list(on):
+    group = thing(on, "um_group")
+    events = [symbol(address(group["event"][i])) for i in range(int(group["count"]))]
+    return " (%s)" % " ".join(events[:8] + ["..."] * (len(events) > 8))
+
+
+def lock_holders(on):
+    held = number(thing(on, "umbra_rwlock")["state"]) & 0xFFFFFFFF
+    return " held by a writer" if held == 0xFFFFFFFF else " held by readers: %d" % held
+
+
+KNOWN = {
+    "any of some events": event_list,
+    "semaphore": lambda on: " with count %d" % number(thing(on, "umbra_semaphore")["count"]),
+    "latch": lambda on: " with count %d" % number(thing(on, "umbra_latch")["count"]),
+    "read lock": lock_holders,
+    "write lock": lock_holders,
+}
 
 
 def slab_fibers(slab, used):

@@ -231,8 +231,7 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
  * too. Not instrumented: a report reads what another core may be writing, and only shows it. Not
  * atomic either, since clang instruments atomic operations always.
  */
-UM_LINKONCE __attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) const void *
-um_context_pc(const struct um_context *c)
+UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c)
 {
     void *const *frame = *(void *const *const volatile *)&c->sp;
 

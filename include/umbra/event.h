@@ -92,7 +92,7 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event);
  *                         execute here (umbra/wait.h)
  */
 UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
-UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
 
 /*
  * Waits until holds(arg), which is asked at once, and then for each signal: it takes the signal if
@@ -173,8 +173,8 @@ struct um_await {
     um_accept_fn *accept;
     void *arg;
     uint64_t deadline;
-    bool firm;        /* without a deadline: goes on though the fiber is canceled */
-    const char *what; /* for reports: what kind of thing, its address, and the caller's */
+    bool firm;                  /* without a deadline: goes on though the fiber is canceled */
+    const struct um_kind *kind; /* for reports: the kind of thing, its address, and the caller's */
     const void *on;
     const void *at;
 };
@@ -253,7 +253,7 @@ UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *
     self->node.accept = await->accept;
     self->node.arg = await->arg;
     self->waits_in = await->firm ? NULL : await->event;
-    um_fiber_block(self, await->what, await->on, await->at);
+    um_fiber_block(self, await->kind, await->on, await->at);
     if (!um_event_join(await->event, &self->node, &out) &&
         !(out.first && um_await_released(&out, &self->node, core)))
         return UM_AWAIT_LEAVE;
@@ -327,7 +327,7 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
                                      unsigned looks)
 {
     if (group->self && looks >= UM_LOOKS_AWAKE)
-        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->what,
+        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->kind,
                     await->on, await->at);
     else
         um_thread_look_again(looks, await->deadline);
@@ -423,7 +423,7 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
     int error;
 
     if (group->self) {
-        um_fiber_block(group->self, await->what, await->on, await->at);
+        um_fiber_block(group->self, await->kind, await->on, await->at);
         error = um_claimed_wait_fiber(group->core, group->self, group->wait[0], await->deadline);
     } else {
         error = um_claimed_wait_thread(group->wait[0], await->deadline);
@@ -570,11 +570,13 @@ UM_INLINE int um_await(const struct um_await *await)
     return um_await_end(um_await_begin(await));
 }
 
-UM_LINKONCE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
+UM_LINKONCE const struct um_kind um_kind_event = {"event", NULL};
+
+UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
 {
     struct um_await await = {.event = &event->event,
                              .deadline = deadline,
-                             .what = "event",
+                             .kind = &um_kind_event,
                              .on = event,
                              .at = __builtin_return_address(0)};
 
@@ -586,35 +588,37 @@ UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
     return um_await_end(um_event_wait_outline(event, UMBRA_NEVER));
 }
 
-UM_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
 {
     return um_await_end(um_event_wait_outline(event, deadline));
 }
 
 /* For waits of the library's own that must not fail, in a caller that may wait (um_may_wait()): until
- * the event is signaled, and accept, if not NULL, takes the signal. */
-UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg)
+ * the event is signaled, and accept, if not NULL, takes the signal. kind, on, at: for reports. */
+UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg,
+                                    const struct um_kind *kind, const void *on, const void *at)
 {
     struct um_await await = {.event = &event->event,
                              .accept = accept,
                              .arg = arg,
                              .deadline = UMBRA_NEVER,
                              .firm = true,
-                             .what = "event",
-                             .on = event,
-                             .at = __builtin_return_address(0)};
+                             .kind = kind,
+                             .on = on,
+                             .at = at};
 
     um_await(&await);
 }
 
-UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
-                                       void *arg, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
+                                                   bool (*holds)(void *arg), void *arg,
+                                                   uint64_t deadline)
 {
     struct um_await await = {.event = &event->event,
                              .accept = holds,
                              .arg = arg,
                              .deadline = deadline,
-                             .what = "event",
+                             .kind = &um_kind_event,
                              .on = event,
                              .at = __builtin_return_address(0)};
 
@@ -625,17 +629,36 @@ UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(
 
 #define UM_ANY_IN_FRAME 8
 #define UM_ANY_MOST 1000
+#define UM_ANY_SHOWN 8 /* of them in a report */
 
-UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
-                                     uint64_t deadline, unsigned *which)
+UM_LINKONCE void um_any_describe(struct um_text *text, const void *on)
+{
+    const struct um_group *group = on;
+
+    for (unsigned i = 0; i < group->count && i < UM_ANY_SHOWN; i++) {
+        um_text_add(text, i == 0 ? " (" : " ");
+        um_text_add_address(text, group->event[i]);
+    }
+    if (group->count > UM_ANY_SHOWN) {
+        um_text_add(text, " and ");
+        um_text_add_number(text, group->count - UM_ANY_SHOWN, 10);
+        um_text_add(text, " more");
+    }
+    um_text_add(text, ")");
+}
+
+UM_LINKONCE const struct um_kind um_kind_any = {"any of some events", um_any_describe};
+
+UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
+                                                 uint64_t deadline, unsigned *which)
 {
     struct um_wait *wait[UM_ANY_IN_FRAME];
     struct um_event *event[UM_ANY_IN_FRAME];
-    struct um_await await = {.deadline = deadline,
-                             .what = "any of some events",
-                             .on = events,
-                             .at = __builtin_return_address(0)};
     struct um_group group = {.wait = wait, .event = event, .count = count};
+    struct um_await await = {.deadline = deadline,
+                             .kind = &um_kind_any,
+                             .on = &group,
+                             .at = __builtin_return_address(0)};
     void *memory = NULL;
     int winner;
 

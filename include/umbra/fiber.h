@@ -243,15 +243,16 @@ struct UM_ALIGNED(64) um_fiber {
                             function and argument, at its end arg the result */
 
     /* whoever spawns and joins it; and the home core while it is blocked */
-    um_atomic_u64 generation;        /* one more for each life; whoever collects writes */
-    struct um_fiber *in_pool;        /* next in a list of idle fibers; the list's owner */
-    uint32_t traits;                 /* how it was spawned; spawner */
-    uint32_t size_class;             /* of its stack; fixed */
-    _Atomic(const char *) waits_for; /* blocked: what kind of thing; home core; reports read */
-    _Atomic(const void *) waits_on;  /* blocked: its address; see um_waits_on_fiber() */
-    _Atomic(const void *) waits_at;  /* blocked: where it was called from */
-    struct um_event *waits_in;       /* blocked, with its own node: the event that has it, or NULL:
-                                        the wait cannot be interrupted; home core */
+    um_atomic_u64 generation;                  /* one more for each life; whoever collects writes */
+    struct um_fiber *in_pool;                  /* next in a list of idle fibers; the list's owner */
+    uint32_t traits;                           /* how it was spawned; spawner */
+    uint32_t size_class;                       /* of its stack; fixed */
+    _Atomic(const struct um_kind *) waits_for; /* blocked: what kind of thing; home core; reports
+                                                  read, as the next two */
+    _Atomic(const void *) waits_on;            /* blocked: its address; see um_waits_on_fiber() */
+    _Atomic(const void *) waits_at; /* blocked: where in the program it was called from */
+    struct um_event *waits_in;      /* blocked, with its own node: the event that has it, or NULL:
+                                       the wait cannot be interrupted; home core */
 
     /* rarely used */
     void **local;               /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */

@@ -104,7 +104,7 @@ UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity);
  *   -EPERM      full, and on an alternate signal stack
  *   -ENOMEM     full, and a thread's first wait, or one with a deadline
  */
-UM_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message);
+UM_ALWAYS_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message);
 UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
                                          uint64_t deadline);
 UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message);
@@ -272,13 +272,15 @@ UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
     }
 }
 
+UM_LINKONCE const struct um_kind um_kind_port = {"port", NULL};
+
 /* Waits for a bell. on: the port, for reports. Inlined, with what calls it, for the reason given at
  * umbra_join(). */
 UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
                                    const void *at)
 {
     struct um_await await = {
-        .event = &bell->event, .deadline = deadline, .what = "port", .on = on, .at = at};
+        .event = &bell->event, .deadline = deadline, .kind = &um_kind_port, .on = on, .at = at};
 
     return um_await(&await);
 }
@@ -311,13 +313,13 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
     if (error != 0) {
         if (um_poster_give_up(port, &poster))
             return error;
-        um_event_wait_firm(&bell, NULL, NULL);
+        um_event_wait_firm(&bell, NULL, NULL, &um_kind_port, port, at);
     }
     return poster.result;
 }
 
-UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
-                                         uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int
+umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message, uint64_t deadline)
 {
     int result = umbra_port_try_post(port, message);
 
@@ -326,7 +328,7 @@ UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_m
                : result;
 }
 
-UM_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message)
+UM_ALWAYS_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message)
 {
     return umbra_port_post_deadline(port, message, UMBRA_NEVER);
 }
@@ -399,7 +401,7 @@ UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline,
     if (error != 0) {
         if (um_choice_claim(choice))
             return error;
-        um_event_wait_firm(choice->waiter.bell, NULL, NULL);
+        um_event_wait_firm(choice->waiter.bell, NULL, NULL, &um_kind_port, on, at);
     }
     return choice->result;
 }
@@ -425,8 +427,9 @@ UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t dea
     return result;
 }
 
-UM_LINKONCE int umbra_choose(struct umbra_branch *branches, unsigned count, uint64_t deadline,
-                             unsigned *which, struct umbra_message **messages)
+UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned count,
+                                         uint64_t deadline, unsigned *which,
+                                         struct umbra_message **messages)
 {
     struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
@@ -452,8 +455,9 @@ UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_mes
     return result;
 }
 
-UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
-                                   uint64_t deadline)
+/* at: for reports */
+UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **message,
+                                uint64_t deadline, const void *at)
 {
     struct umbra_branch branch = {UMBRA_RECEIVE(port)};
     struct umbra_event bell = UMBRA_EVENT_INIT;
@@ -463,10 +467,16 @@ UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message
     if (result != -EAGAIN)
         return result;
     um_choice_init(&choice, &branch, 1, &bell);
-    result = um_choose(&choice, 0, deadline, __builtin_return_address(0));
+    result = um_choose(&choice, 0, deadline, at);
     if (result == 0)
         *message = choice.messages;
     return result;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_port_receive(struct umbra_port *port,
+                                               struct umbra_message **message, uint64_t deadline)
+{
+    return um_port_receive(port, message, deadline, __builtin_return_address(0));
 }
 
 /* What a typed call received, if it did. out: a pointer to a pointer to some struct. */
@@ -480,11 +490,11 @@ UM_INLINE int um_port_store(int result, struct umbra_message *message, size_t of
     return result;
 }
 
-UM_LINKONCE int um_port_receive_holder(struct umbra_port *port, void *out, size_t offset,
-                                       uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
+                                                   size_t offset, uint64_t deadline)
 {
     struct umbra_message *message = NULL;
-    int result = umbra_port_receive(port, &message, deadline);
+    int result = um_port_receive(port, &message, deadline, __builtin_return_address(0));
 
     return um_port_store(result, message, offset, out);
 }

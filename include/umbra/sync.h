@@ -57,8 +57,8 @@ struct umbra_mutex {
     }
 
 /* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. */
-UM_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
-UM_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
+UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 
 /* Locks if it is free: whether it was. */
 UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex);
@@ -112,8 +112,9 @@ struct umbra_semaphore {
  * signal handler: it is a umbra_event_signal_async for each waiter that it lets go on, with its limit
  * of 65,535. There must be fewer than 2^64 at any time.
  */
-UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
-UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
+UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
+                                                   uint64_t deadline);
 UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
 UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more);
@@ -133,13 +134,13 @@ struct umbra_rwlock {
     }
 
 /* For reading. Who reads already must not ask again: a writer that waits would keep him out. */
-UM_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
-UM_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock);
 
 /* For writing. Who has the lock, either way, must not ask: he would wait for himself. */
-UM_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
-UM_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock);
 
 /* Ends a read or a write. Whose it is, is not known: the caller's, or another's. -EPERM: nobody has
@@ -195,21 +196,25 @@ struct umbra_once {
  * Calls fn(arg) the first time; returns when it has returned, whoever called it, or an error of the
  * wait for that. fn may wait, but not call the same once.
  */
-UM_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
+UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 /* ---- waiting, common ---- */
 
-/* Waits for the event with a function that tries to take what `on` guards. */
+/*
+ * Waits for the event with a function that tries to take what `on` guards. kind, on, at: for reports.
+ * at is where the program called: the return address of the outermost function that is not inlined.
+ */
 UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void *arg,
-                             uint64_t deadline, const char *what, const void *on)
+                             uint64_t deadline, const struct um_kind *kind, const void *on,
+                             const void *at)
 {
     struct um_await await = {.event = &event->event,
                              .accept = take,
                              .arg = arg,
                              .deadline = deadline,
-                             .what = what,
+                             .kind = kind,
                              .on = on,
-                             .at = __builtin_return_address(0)};
+                             .at = at};
 
     return um_await(&await);
 }
@@ -259,7 +264,9 @@ UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
     return um_mutex_take(&request);
 }
 
-UM_LINKONCE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
+UM_LINKONCE const struct um_kind um_kind_mutex = {"mutex", NULL};
+
+UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
     struct um_mutex_request request = {mutex, um_sync_self()};
     int error;
@@ -267,17 +274,23 @@ UM_LINKONCE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
     if (um_atomic_load(&mutex->owner, relaxed) == request.self) /* nobody else writes that */
         return -EDEADLK;
     um_sync_announce(&mutex->waiters, 1);
-    error = um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, "mutex", mutex);
+    error =
+        um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, &um_kind_mutex, mutex, at);
     um_sync_announce(&mutex->waiters, UINT32_MAX);
     return error;
 }
 
-UM_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
+{
+    return um_mutex_wait_at(mutex, deadline, __builtin_return_address(0));
+}
+
+UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
 {
     return UM_LIKELY(umbra_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
 }
 
-UM_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
+UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
 {
     return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
 }
@@ -349,8 +362,11 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
     return listed;
 }
 
-UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
-                                              struct umbra_mutex *mutex, uint64_t deadline)
+UM_LINKONCE const struct um_kind um_kind_condition = {"condition", NULL};
+
+/* at: for reports */
+UM_LINKONCE int um_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex,
+                                  uint64_t deadline, const void *at)
 {
     struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
     int error = um_may_wait(); /* then what waits without a deadline below does not fail */
@@ -361,18 +377,28 @@ UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
         return -EPERM;
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
-    error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, "condition", condition);
+    error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, &um_kind_condition, condition, at);
     umbra_shield();
     if (error != 0 && !um_condition_give_up(condition, &waiter))
-        error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, "condition", condition);
-    umbra_mutex_lock(mutex);
+        error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, &um_kind_condition,
+                             condition, at);
+    if (!umbra_mutex_try(mutex))
+        um_mutex_wait_at(mutex, UMBRA_NEVER, at);
     umbra_unshield();
     return error;
 }
 
-UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex)
+UM_LINKONCE UM_NOINLINE int umbra_condition_wait_deadline(struct umbra_condition *condition,
+                                                          struct umbra_mutex *mutex,
+                                                          uint64_t deadline)
 {
-    return umbra_condition_wait_deadline(condition, mutex, UMBRA_NEVER);
+    return um_condition_wait(condition, mutex, deadline, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
+                                                 struct umbra_mutex *mutex)
+{
+    return um_condition_wait(condition, mutex, UMBRA_NEVER, __builtin_return_address(0));
 }
 
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
@@ -423,23 +449,36 @@ UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore)
     return um_semaphore_take(semaphore);
 }
 
-UM_LINKONCE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
+UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_semaphore *semaphore = on;
+
+    um_text_add(text, " with count ");
+    /* relaxed, here and in what describes the others: only looked at */
+    um_text_add_number(text, um_atomic_load(&semaphore->count, relaxed), 10);
+    um_text_add(text, ",");
+}
+
+UM_LINKONCE const struct um_kind um_kind_semaphore = {"semaphore", um_semaphore_describe};
+
+UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
     int error;
 
     um_sync_announce(&semaphore->waiters, 1);
-    error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline, "semaphore",
-                         semaphore);
+    error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline,
+                         &um_kind_semaphore, semaphore, __builtin_return_address(0));
     um_sync_announce(&semaphore->waiters, UINT32_MAX);
     return error;
 }
 
-UM_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
+                                                   uint64_t deadline)
 {
     return um_semaphore_take(semaphore) ? 0 : um_semaphore_wait(semaphore, deadline);
 }
 
-UM_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
+UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
 {
     return umbra_semaphore_wait_deadline(semaphore, UMBRA_NEVER);
 }
@@ -508,26 +547,45 @@ UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock)
     return um_atomic_cas(&lock->state, &nobody, UM_RWLOCK_WRITER, seq_cst, relaxed);
 }
 
+UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_rwlock *lock = on;
+    uint64_t state = um_atomic_load(&lock->state, relaxed);
+
+    if ((state & UM_RWLOCK_HELD) == UM_RWLOCK_WRITER) {
+        um_text_add(text, " held by a writer,");
+        return;
+    }
+    um_text_add(text, " held by ");
+    um_text_add_number(text, state & UM_RWLOCK_HELD, 10);
+    um_text_add(text, (state & UM_RWLOCK_HELD) == 1 ? " reader," : " readers,");
+}
+
+UM_LINKONCE const struct um_kind um_kind_read_lock = {"read lock", um_rwlock_describe};
+UM_LINKONCE const struct um_kind um_kind_write_lock = {"write lock", um_rwlock_describe};
+
 /* One signal releases one reader: each that was released lets the next one ask. */
-UM_LINKONCE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
 {
     int error;
 
     um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, "read lock", lock);
+    error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, &um_kind_read_lock,
+                         lock, __builtin_return_address(0));
     um_sync_announce(&lock->waiters, UINT32_MAX);
     um_sync_given(&lock->waiters, &lock->event);
     return error;
 }
 
 /* A writer that gives up lets the readers in that it kept out. */
-UM_LINKONCE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
 {
     int error;
 
     um_atomic_fetch_add(&lock->state, UM_RWLOCK_WRITER_WAITS, seq_cst);
     um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, "write lock", lock);
+    error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, &um_kind_write_lock,
+                         lock, __builtin_return_address(0));
     if (error != 0)
         um_atomic_fetch_add(&lock->state, 0 - UM_RWLOCK_WRITER_WAITS, seq_cst); /* G1 */
     um_sync_announce(&lock->waiters, UINT32_MAX);
@@ -536,22 +594,22 @@ UM_LINKONCE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadlin
     return error;
 }
 
-UM_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
 {
     return um_rwlock_take_read(lock) ? 0 : um_rwlock_wait_read(lock, deadline);
 }
 
-UM_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock)
+UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock)
 {
     return umbra_rwlock_read_deadline(lock, UMBRA_NEVER);
 }
 
-UM_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline)
 {
     return umbra_rwlock_try_write(lock) ? 0 : um_rwlock_wait_write(lock, deadline);
 }
 
-UM_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock)
+UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock)
 {
     return umbra_rwlock_write_deadline(lock, UMBRA_NEVER);
 }
@@ -589,14 +647,39 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch)
     return 0;
 }
 
-UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
+UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
 {
-    return um_sync_wait(&latch->event, NULL, NULL, deadline, "latch", latch);
+    const struct umbra_latch *latch = on;
+
+    um_text_add(text, " with count ");
+    um_text_add_number(text, um_atomic_load(&latch->count, relaxed), 10);
+    um_text_add(text, ",");
+}
+
+UM_LINKONCE const struct um_kind um_kind_latch = {"latch", um_latch_describe};
+
+UM_LINKONCE UM_NOINLINE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
+{
+    return um_sync_wait(&latch->event, NULL, NULL, deadline, &um_kind_latch, latch,
+                        __builtin_return_address(0));
 }
 
 /* ---- barrier ---- */
 
-UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
+UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_barrier *barrier = on;
+
+    um_text_add(text, " where ");
+    um_text_add_number(text, (uint32_t)um_atomic_load(&barrier->state, relaxed), 10);
+    um_text_add(text, " of ");
+    um_text_add_number(text, barrier->parties, 10);
+    um_text_add(text, " have come,");
+}
+
+UM_LINKONCE const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
+
+UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
 {
     struct umbra_event *mine;
     uint64_t state, opened;
@@ -609,7 +692,8 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
     opened = state >> 32;
     mine = &barrier->event[opened & 1];
     if ((uint32_t)state + 1 < barrier->parties) {
-        um_event_wait_firm(mine, NULL, NULL);
+        um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier,
+                           __builtin_return_address(0));
         return 0;
     }
     /* the other event's waiters have all come here since; nobody comes before the signal */
@@ -624,19 +708,23 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier)
 #define UM_ONCE_RUNNING 1u
 #define UM_ONCE_DONE 2u
 
-UM_LINKONCE int um_once_slowly(struct umbra_once *once, void (*fn)(void *arg), void *arg)
+UM_LINKONCE const struct um_kind um_kind_once = {"once", NULL};
+
+UM_LINKONCE UM_NOINLINE int um_once_slowly(struct umbra_once *once, void (*fn)(void *arg),
+                                           void *arg)
 {
     uint32_t state = 0;
 
     if (!um_atomic_cas(&once->state, &state, UM_ONCE_RUNNING, relaxed, relaxed))
-        return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, "once", once);
+        return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, &um_kind_once, once,
+                            __builtin_return_address(0));
     fn(arg);
     umbra_event_signal(&once->event);
     um_atomic_store(&once->state, UM_ONCE_DONE, release); /* pairs with umbra_once() */
     return 0;
 }
 
-UM_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
+UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
     /* acquire: what fn did; pairs with um_once_slowly() */
     if (UM_LIKELY(um_atomic_load(&once->state, acquire) == UM_ONCE_DONE))

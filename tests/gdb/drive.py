@@ -68,9 +68,9 @@ def check(text):
     expect(text, r"^ +0 +\d+ +task .* 0x", r"^ +1 +\d+ +idle ")
     row = r"^ +\d+ +0x[0-9a-f]+ +%d +%s +%s"
     expect(text, row % (0, "executing", '"main"'))
-    expect(text, row % (1, "blocked", '"deep one" +event <never> at innermost'))
-    expect(text, row % (0, "stopped", '"stopped one"'))
-    expect(text, row % (0, "blocked", '"joiner" +join .* at joins'))
+    expect(text, row % (1, "blocked", '"deep one" +event <never> at innermost \(blocked.c:16\)'))
+    expect(text, row % (0, "stopped", '"stopped one" +at stops \(blocked.c:37\)'))
+    expect(text, row % (0, "blocked", '"joiner" +join .* at joins \(blocked.c:43\)'))
     frames = (r"innermost \(depth=42", r" middle \(depth=", r" outermost \(depth=", "goes_deep")
     for _ in range(3):  # umbra bt, umbra bt all, and bt of the selected one
         expect(text, *frames)

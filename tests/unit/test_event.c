@@ -431,7 +431,7 @@ static void *counts_sleeps(void *sleeps)
     struct umbra_fiber fiber[8];
     struct rusage before, after;
     const void *waits_on;
-    const char *waits_for;
+    const struct um_kind *waits_for;
     bool in_time;
 
     getrusage(RUSAGE_THREAD, &before);
@@ -442,7 +442,7 @@ static void *counts_sleeps(void *sleeps)
     waits_on = um_atomic_load(&fiber[0].block->waits_on, relaxed);
     in_time = umbra_cycles() < deadline;
     if (in_time) {
-        cr_expect_str_eq(waits_for, "event");
+        cr_expect_str_eq(waits_for->name, "event");
         cr_expect_eq(waits_on, &shared);
     }
     for (int i = 0; i < 8; i++)

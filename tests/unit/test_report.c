@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "fibers.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,6 +115,102 @@ Test(report, a_deadlock_names_every_fiber_in_it)
     cr_assert(says(&child, "+0x"), "by name of what is loaded there");
 #endif
     cr_assert(!strstr(child.said, "\"main\""), "it has ended");
+}
+
+/* Waits for all that a report can tell something of. */
+static struct umbra_semaphore semaphore = UMBRA_SEMAPHORE_INIT(0);
+static struct umbra_rwlock read_by_two = UMBRA_RWLOCK_INIT, written = UMBRA_RWLOCK_INIT;
+static struct umbra_latch latch = UMBRA_LATCH_INIT(3);
+static struct umbra_barrier barrier = UMBRA_BARRIER_INIT(4);
+static struct umbra_event many[10];
+
+static void *waits_for_semaphore(void *arg)
+{
+    umbra_semaphore_wait(&semaphore);
+    return arg;
+}
+
+static void *writes(void *lock)
+{
+    umbra_rwlock_write(lock);
+    return NULL;
+}
+
+static void *reads(void *lock)
+{
+    umbra_rwlock_read(lock);
+    return NULL;
+}
+
+static void *waits_for_latch(void *arg)
+{
+    umbra_latch_wait(&latch, UMBRA_NEVER);
+    return arg;
+}
+
+static void *waits_for_barrier(void *arg)
+{
+    umbra_barrier_wait(&barrier);
+    return arg;
+}
+
+static void *waits_for_any(void *count)
+{
+    struct umbra_event *events[10];
+
+    for (int i = 0; i < 10; i++)
+        events[i] = &many[i];
+    umbra_event_wait_any(events, (unsigned)(uintptr_t)count, UMBRA_NEVER, NULL);
+    return NULL;
+}
+
+static void *waits_for_all_kinds(void *arg)
+{
+    umbra_rwlock_read(&read_by_two);
+    umbra_rwlock_read(&read_by_two);
+    umbra_rwlock_write(&written);
+    umbra_spawn(waits_for_semaphore, NULL, NULL);
+    umbra_spawn(writes, &read_by_two, NULL);
+    umbra_spawn(reads, &written, NULL);
+    umbra_spawn(waits_for_latch, NULL, NULL);
+    umbra_spawn(waits_for_barrier, NULL, NULL);
+    umbra_spawn(waits_for_any, (void *)2, NULL);
+    umbra_spawn(waits_for_any, (void *)10, NULL);
+    return arg;
+}
+
+static int deadlock_of_all_kinds(void)
+{
+    struct umbra_options options = {.cores = 1};
+
+    return umbra_run(&options, waits_for_all_kinds, NULL) == -EDEADLK ? 3 : 1;
+}
+
+/* Whether it says "waits for WHAT 0x..., KNOWN,", WHAT being of that address. */
+static bool says_of(const struct child *child, const char *what, const void *of, const char *known)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "waits for %s %#" PRIxPTR "%s", what, (uintptr_t)of, known);
+    return says(child, text);
+}
+
+Test(report, a_deadlock_tells_what_is_known_of_what_is_waited_for)
+{
+    struct child child = in_child(deadlock_of_all_kinds);
+    char two[100];
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_assert(says_of(&child, "semaphore", &semaphore, " with count 0, at "));
+    cr_assert(says_of(&child, "write lock", &read_by_two, " held by 2 readers, at "));
+    cr_assert(says_of(&child, "read lock", &written, " held by a writer, at "));
+    cr_assert(says_of(&child, "latch", &latch, " with count 3, at "));
+    cr_assert(says_of(&child, "barrier", &barrier, " where 1 of 4 have come, at "));
+    cr_assert(says(&child, "waits for any of some events 0x"));
+    snprintf(two, sizeof(two), " (%#" PRIxPTR " %#" PRIxPTR ") at ", (uintptr_t)&many[0],
+             (uintptr_t)&many[1]);
+    cr_assert(says(&child, two));
+    cr_assert(says(&child, " and 2 more) at "));
 }
 
 static int quiet_deadlock(void)

@@ -22,11 +22,20 @@ UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
     return um_atomic_fetch_add(&arbiter->running, UINT64_MAX, acq_rel) == 1;
 }
 
+UM_LINKONCE const struct um_kind um_kind_handlers = {"handlers of arbiter", NULL};
+
+/* Where an arbiter's fiber is said to wait: in the program's code there is only its first handler. */
+UM_INLINE const void *um_arbiter_at(const struct umbra_arbiter *arbiter)
+{
+    return (const void *)(uintptr_t)arbiter->choice.branch->handler;
+}
+
 /* The arbiter's fiber: until no handler runs. */
 UM_LINKONCE void um_arbiter_drain(struct umbra_arbiter *arbiter)
 {
     if (!um_arbiter_leave(arbiter))
-        um_event_wait_firm(&arbiter->idle, NULL, NULL);
+        um_event_wait_firm(&arbiter->idle, NULL, NULL, &um_kind_handlers, arbiter,
+                           um_arbiter_at(arbiter));
     um_atomic_store(&arbiter->running, 1, relaxed); /* nobody else counts now */
 }
 
@@ -62,7 +71,8 @@ UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_br
 {
     messages->branch = branch;
     if (arbiter->limited) {
-        um_event_wait_firm(&arbiter->place, um_arbiter_has_place, arbiter);
+        um_event_wait_firm(&arbiter->place, um_arbiter_has_place, arbiter, &um_kind_handlers,
+                           arbiter, um_arbiter_at(arbiter));
         um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* as above */
     }
     um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* before the handler can end */
@@ -89,12 +99,11 @@ UM_LINKONCE void *um_arbiter_main(void *arg)
 {
     struct umbra_arbiter *arbiter = arg;
     struct um_choice *choice = &arbiter->choice;
-    const void *handler = (const void *)(uintptr_t)choice->branch->handler; /* for reports */
     unsigned first = 0;
     int result;
 
     for (;;) {
-        result = um_choose(choice, first, UMBRA_NEVER, handler);
+        result = um_choose(choice, first, UMBRA_NEVER, um_arbiter_at(arbiter));
         if (result < 0)
             break;
         first = (unsigned)result + 1;
@@ -163,12 +172,13 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
     um_port_ring(&out);
 }
 
-UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
 {
-    void *result;
-    int error = umbra_join(arbiter->fiber, &result);
+    struct um_join join = {
+        .fiber = arbiter->fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
+    int error = um_join_slowly(&join);
 
-    return error == 0 ? (int)(intptr_t)result : error;
+    return error == 0 ? (int)(intptr_t)join.result : error;
 }
 
 #endif

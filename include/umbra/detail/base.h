@@ -32,6 +32,7 @@
 #define UM_ALWAYS_INLINE static inline __attribute__((__always_inline__))
 #define UM_HIDDEN __attribute__((__visibility__("hidden")))
 #define UM_LINKONCE __attribute__((__weak__)) UM_HIDDEN
+/* Functions that ask for their caller, for reports, have it, too, against link-time optimization. */
 #define UM_NOINLINE __attribute__((__noinline__))
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
 #define UM_UNCHECKED __attribute__((__no_sanitize__("address"), __no_sanitize__("thread")))

@@ -213,7 +213,7 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 /* A fiber of the owner is about to wait for one of the same home. */
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
 {
-    um_atomic_store(&self->waits_for, um_waits_for_join, relaxed); /* only looked at, both */
+    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* only looked at, both */
     um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
     um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
     /* relaxed: only this core looks */
@@ -229,7 +229,7 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, ui
     self->node.kind = UM_NODE_WAKE;
     if (!um_join_begin(core, fiber, done, (uintptr_t)&self->node | UM_DONE_JOINED))
         return 0;
-    um_fiber_block(self, "join", um_waits_on_fiber(fiber), at);
+    um_fiber_block(self, &um_kind_join, um_waits_on_fiber(fiber), at);
     um_fiber_leave(core, self);
     return um_fiber_woken(self);
 }
@@ -294,7 +294,7 @@ UM_LINKONCE int um_join_wait_deadline(struct um_join *join, uint64_t done, bool 
         um_claimed_free(&wait->claimed);
         return 0;
     }
-    um_fiber_block(join->self, "join", um_waits_on_fiber(fiber), join->at);
+    um_fiber_block(join->self, &um_kind_join, um_waits_on_fiber(fiber), join->at);
     error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
     return um_join_answered(join, wait, error);
 }
@@ -307,7 +307,7 @@ UM_LINKONCE int um_join_ask_fiber(struct um_join *join, struct umbra_core *owner
 
     if (error != 0)
         return error;
-    um_fiber_block(join->self, "join",
+    um_fiber_block(join->self, &um_kind_join,
                    owner->runtime == join->core->runtime
                        ? um_waits_on_fiber(join->fiber.block)
                        : (const void *)join->fiber.block, /* that runtime may go before */
@@ -521,7 +521,7 @@ UM_LINKONCE int um_join_until(struct um_join *join, void **result)
     return error;
 }
 
-UM_LINKONCE int um_join_outline(struct umbra_fiber fiber, void **result)
+UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result)
 {
     struct um_join join = {
         .fiber = fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
@@ -529,14 +529,15 @@ UM_LINKONCE int um_join_outline(struct umbra_fiber fiber, void **result)
     return um_join_until(&join, result);
 }
 
-UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void **result,
+                                                uint64_t deadline)
 {
     struct um_join join = {.fiber = fiber, .deadline = deadline, .at = __builtin_return_address(0)};
 
     return um_join_until(&join, result);
 }
 
-UM_LINKONCE int umbra_detach(struct umbra_fiber fiber)
+UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)
 {
     struct um_join join = {
         .fiber = fiber, .deadline = UMBRA_NEVER, .detach = true, .at = __builtin_return_address(0)};

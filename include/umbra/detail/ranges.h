@@ -53,6 +53,13 @@ UM_INLINE bool um_range_wanted(struct umbra_core *core)
     return core && um_tasks_asked(&core->tasks) && !um_tasks_shared(&core->tasks);
 }
 
+/* Where a wait for the other half is said to be: the function that the program gave. */
+UM_INLINE const void *um_range_at(const struct um_range_work *work)
+{
+    return work->fn ? (const void *)(uintptr_t)work->fn
+                    : (const void *)(uintptr_t)work->reduction->range;
+}
+
 UM_LINKONCE void um_range_run(void *arg);
 
 /* Does the left half, and the right half if nobody takes it. */
@@ -72,7 +79,10 @@ UM_LINKONCE void um_range_halve(struct um_range *range)
     }
     umbra_task_fork(&right.task, um_range_run, &right);
     um_range_run(range);
-    umbra_task_join(&right.task);
+    if (um_tasks_pop(um_tasks_self, &right.task))
+        um_range_run(&right);
+    else
+        um_task_join_at(&right.task, um_range_at(work));
     if (work->reduction)
         work->reduction->join(range->value, value, work->arg);
 }

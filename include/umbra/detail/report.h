@@ -124,15 +124,25 @@ UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fib
     um_text_add_address(text, fiber);
 }
 
-/* What a blocked fiber waits for. relaxed, here and below: it is only looked at. */
-UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fiber, bool names)
+/* Where in the program a blocked fiber called its wait, or a stopped one its transfer; NULL: not known.
+ * relaxed, here and below: it is only looked at. */
+UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber)
 {
-    const char *what = um_atomic_load(&fiber->waits_for, relaxed);
+    const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
+    bool in_line = um_fiber_get_state(fiber) == UMBRA_FIBER_STOPPED ? kind != &um_kind_transfer
+                                                                    : kind == &um_kind_join_inline;
+
+    return in_line ? um_context_pc(&fiber->context) : um_atomic_load(&fiber->waits_at, relaxed);
+}
+
+/* What a blocked fiber waits for. idle: see um_report_fibers(). */
+UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fiber, bool idle)
+{
+    const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
     uintptr_t on = (uintptr_t)um_atomic_load(&fiber->waits_on, relaxed);
-    const void *at = um_atomic_load(&fiber->waits_at, relaxed);
 
     um_text_add(text, ", waits for ");
-    um_text_add(text, what ? what : "?");
+    um_text_add(text, kind ? kind->name : "?");
     if (on & 1) { /* um_waits_on_fiber() */
         um_text_add(text, " of fiber ");
         um_report_name(text, (const struct um_fiber *)(on - 1));
@@ -140,13 +150,11 @@ UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fib
         um_text_add(text, " ");
         um_text_add_address(text, (const void *)on);
     }
-    if (what == um_waits_for_join)
-        at = um_context_pc(&fiber->context);
-    if (at)
-        um_report_place(text, at, names);
+    if (idle && kind && kind->describe)
+        kind->describe(text, (const void *)on);
 }
 
-UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool names)
+UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle)
 {
     const struct umbra_core *home = um_fiber_home(fiber);
     enum umbra_fiber_state state = (enum umbra_fiber_state)um_fiber_get_state(fiber);
@@ -163,16 +171,15 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool name
     um_text_add(&text, ", ");
     um_text_add(&text, umbra_fiber_state_name(state));
     if (state == UMBRA_FIBER_BLOCKED)
-        um_report_wait(&text, fiber, names);
-    else if (state == UMBRA_FIBER_STOPPED)
-        um_report_place(&text, um_context_pc(&fiber->context), names);
+        um_report_wait(&text, fiber, idle);
+    if ((state == UMBRA_FIBER_BLOCKED || state == UMBRA_FIBER_STOPPED) && um_report_at(fiber))
+        um_report_place(&text, um_report_at(fiber), idle);
     um_text_add(&text, "\n");
     um_text_write(&text, fd);
 }
 
 /* True if the fiber has a delay. Not instrumented: its core may be writing it. */
-UM_LINKONCE __attribute__((noinline, no_sanitize("thread"))) bool
-um_report_delayed(const struct um_fiber *fiber)
+UM_LINKONCE UM_NOINLINE UM_UNCHECKED bool um_report_delayed(const struct um_fiber *fiber)
 {
     return *(const volatile uint64_t *)&fiber->timer.deadline != 0;
 }
@@ -191,7 +198,7 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
 /* ---- all fibers ---- */
 
 UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_class, int fd,
-                                 bool names)
+                                 bool idle)
 {
     /* acquire, both: pairs with um_depot_grow() and um_depot_make() */
     const struct um_slab *slab = um_atomic_load(&depot->slab[size_class], acquire);
@@ -200,7 +207,7 @@ UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_cla
     while (slab) {
         for (unsigned slot = 0; slot < slots && slot < slab->slots; slot++)
             if (um_report_shows(um_slab_fiber(slab, slot)))
-                um_report_fiber(um_slab_fiber(slab, slot), fd, names);
+                um_report_fiber(um_slab_fiber(slab, slot), fd, idle);
         slab = slab->next;
         slots = slab ? slab->slots : 0;
     }
@@ -224,11 +231,13 @@ UM_LINKONCE UM_COLD void um_reports_wait(void)
         um_thread_look_again(looks, UMBRA_NEVER);
 }
 
-UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool names)
+/* idle: all cores are, so that what fibers wait for can be read, and symbols be looked up, which may
+ * lock. */
+UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool idle)
 {
     for (unsigned i = 0; i < runtime->cores; i++)
         for (unsigned k = 0; k < UM_SIZE_CLASSES; k++)
-            um_report_slabs(&runtime->core[i]->more->depot, k, fd, names);
+            um_report_slabs(&runtime->core[i]->more->depot, k, fd, idle);
 }
 
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)

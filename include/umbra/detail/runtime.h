@@ -145,8 +145,21 @@ UM_INLINE void um_core_count(struct umbra_core *core, int more)
                     release); /* pairs with um_runtime_empty() */
 }
 
-/* What a fiber waits for that was blocked in line: waits_at does not count, its context tells. */
-UM_LINKONCE const char um_waits_for_join[] = "join";
+struct um_text;
+
+/* A kind of thing that fibers wait for, for reports. */
+struct um_kind {
+    const char *name;
+    /* adds what a report says of one besides its address, or NULL: then nothing. It reads the thing,
+       which must not go meanwhile: only while all cores are idle */
+    void (*describe)(struct um_text *text, const void *on);
+};
+
+/* A join that was blocked in line: waits_at does not count, its context tells. */
+UM_LINKONCE const struct um_kind um_kind_join_inline = {"join", NULL};
+UM_LINKONCE const struct um_kind um_kind_join = {"join", NULL};
+/* A transfer not in line: as long as it lasts waits_at counts, else the context of what is stopped. */
+UM_LINKONCE const struct um_kind um_kind_transfer = {"transfer", NULL};
 
 /* For waits_on: marked, so that a report knows by this one word that it may read the fiber's name,
  * whatever else the fiber that waits writes meanwhile. */

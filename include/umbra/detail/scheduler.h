@@ -224,10 +224,14 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
 
 /* ---- fibers that leave ---- */
 
-UM_LINKONCE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_fiber *to;
 
+    if (um_atomic_load(&from->waits_for, relaxed) == &um_kind_join_inline) { /* its own */
+        um_atomic_store(&from->waits_for, &um_kind_join, relaxed); /* only looked at, both */
+        um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
+    }
     um_core_attend(core);
     if (um_ready_empty(core)) {
         um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
@@ -256,7 +260,7 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     um_fiber_switch(core, from, um_ready_pop(core));
 }
 
-UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
+UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
     struct umbra_core *home;
@@ -288,7 +292,10 @@ UM_LINKONCE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber t
         um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_KEPT);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
+    um_atomic_store(&from->waits_for, &um_kind_transfer, relaxed); /* only looked at, all three */
+    um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
     um_fiber_switch(core, from, to.block);
+    um_atomic_store(&from->waits_for, NULL, relaxed);
     return 0;
 }
 
@@ -556,10 +563,10 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
 /* ---- sleeping ---- */
 
 /* What a blocked fiber waits for, for reports. at: where its wait was called from. */
-UM_INLINE void um_fiber_block(struct um_fiber *fiber, const char *what, const void *on,
+UM_INLINE void um_fiber_block(struct um_fiber *fiber, const struct um_kind *kind, const void *on,
                               const void *at)
 {
-    um_atomic_store(&fiber->waits_for, what, relaxed); /* only looked at by others, all four */
+    um_atomic_store(&fiber->waits_for, kind, relaxed); /* only looked at by others, all four */
     um_atomic_store(&fiber->waits_on, on, relaxed);
     um_atomic_store(&fiber->waits_at, at, relaxed);
     um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
@@ -622,8 +629,11 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
                                                                                          : -EDEADLK;
 }
 
+UM_LINKONCE const struct um_kind um_kind_sleep = {"sleep", NULL};
+
 /* As umbra_sleep_until(); what a fiber is said to do meanwhile, to what and where. */
-UM_LINKONCE int um_sleep_at(uint64_t deadline, const char *what, const void *on, const void *at)
+UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
+                            const void *at)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -634,21 +644,21 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const char *what, const void *on,
         return -EPERM;
     if (um_fiber_barred(self))
         return -ECANCELED;
-    um_fiber_block(self, what, on, at);
+    um_fiber_block(self, kind, on, at);
     self->timer.deadline = deadline;
     um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
     return um_fiber_woken(self);
 }
 
-UM_LINKONCE int umbra_sleep_until(uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_sleep_until(uint64_t deadline)
 {
-    return um_sleep_at(deadline, "sleep", NULL, __builtin_return_address(0));
+    return um_sleep_at(deadline, &um_kind_sleep, NULL, __builtin_return_address(0));
 }
 
-UM_LINKONCE int umbra_sleep_ns(uint64_t ns)
+UM_LINKONCE UM_NOINLINE int umbra_sleep_ns(uint64_t ns)
 {
-    return um_sleep_at(umbra_deadline(ns), "sleep", NULL, __builtin_return_address(0));
+    return um_sleep_at(umbra_deadline(ns), &um_kind_sleep, NULL, __builtin_return_address(0));
 }
 
 #endif

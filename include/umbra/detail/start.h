@@ -514,7 +514,9 @@ UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime 
                                  : (struct umbra_wait_stats){.timeouts = 0};
 }
 
-UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
+UM_LINKONCE const struct um_kind um_kind_shadow = {"shadow", NULL};
+
+UM_LINKONCE UM_NOINLINE int umbra_core_shadow_join(struct umbra_shadow *shadow)
 {
     struct umbra_core *core = um_core_self;
     uint64_t start;
@@ -530,7 +532,8 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow)
             umbra_yield();
             continue;
         }
-        error = umbra_sleep_until(umbra_cycles() + waited / 8);
+        error = um_sleep_at(umbra_cycles() + waited / 8, &um_kind_shadow, shadow,
+                            __builtin_return_address(0));
         if (error != 0)
             break;
     }

@@ -239,6 +239,8 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
         um_sleeper_wait(sleeper, UMBRA_NEVER);
 }
 
+UM_LINKONCE const struct um_kind um_kind_task = {"task", NULL};
+
 /* Waits for the end of a task that somebody else runs. */
 UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
 {
@@ -255,7 +257,7 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
     self->node.kind = UM_NODE_WAKE;
     self->waits_in = NULL; /* a task's memory is its joiner's: canceled or not, it waits */
     if (um_task_await(&task->state, (uintptr_t)&self->node)) {
-        um_fiber_block(self, "task", task, at);
+        um_fiber_block(self, &um_kind_task, task, at);
         um_fiber_leave(core, self);
     }
 }
@@ -276,15 +278,20 @@ UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task)
     um_core_share(core);
 }
 
-/* A join of a task that is not the newest. */
-UM_LINKONCE void um_task_join_slowly(struct umbra_task *task)
+/* A join of a task that is not the newest. at: for reports */
+UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
 {
     struct umbra_core *core = um_core_self;
 
     if (core && um_tasks_take_back(&core->tasks, task))
         task->fn(task->arg);
     else
-        um_task_wait(core, task, __builtin_return_address(0));
+        um_task_wait(core, task, at);
+}
+
+UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task)
+{
+    um_task_join_at(task, __builtin_return_address(0));
 }
 
 #endif

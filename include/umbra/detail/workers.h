@@ -300,6 +300,8 @@ UM_INLINE uint64_t um_worker_idle(void)
     return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* its own */
 }
 
+UM_LINKONCE const struct um_kind um_kind_work = {"work of dispatcher", NULL};
+
 /*
  * Waits for the answer. Its core stays awake for as long as it was busy since the last wait, a turn at
  * most: the step may soon be over, and the next one begin. But not where others want the processor.
@@ -314,7 +316,8 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
     if (worker->shares_cpu == 0)
         um_waiter_stay_awake(&um_core_self->waiter, begun,
                              um_min_u64(worked, dispatch->turn_cycles));
-    um_event_wait_firm(&worker->woken, NULL, NULL);
+    um_event_wait_firm(&worker->woken, NULL, NULL, &um_kind_work, dispatch,
+                       (const void *)(uintptr_t)worker->fn);
     worker->since = umbra_cycles();
     worker->idle = um_worker_idle();
     if (worker->since - begun > dispatch->rest_cycles)
@@ -448,14 +451,20 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     return 0;
 }
 
-UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch, unsigned workers)
+/* at: for reports */
+UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch, unsigned workers,
+                                                 const void *at)
 {
     um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
     for (unsigned i = 0; i < workers; i++)
         umbra_event_signal(&dispatch->worker[i].woken);
     umbra_shield();
-    for (unsigned i = 0; i < workers; i++)
-        umbra_join(dispatch->worker[i].fiber, NULL);
+    for (unsigned i = 0; i < workers; i++) {
+        struct um_join join = {
+            .fiber = dispatch->worker[i].fiber, .deadline = UMBRA_NEVER, .at = at};
+
+        um_join_slowly(&join);
+    }
     umbra_unshield();
 }
 
@@ -468,9 +477,27 @@ UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *op
     return options->fns || options->fn;
 }
 
-UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
-                                      const struct umbra_dispatch_options *options,
-                                      struct umbra_dispatch **result)
+UM_LINKONCE const struct um_kind um_kind_step = {"step of dispatcher", NULL};
+
+/* at: for reports */
+UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, const void *at)
+{
+    int error = um_may_wait();
+
+    if (error != 0)
+        return error;
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch, NULL);
+    um_event_wait_firm(&dispatch->over, NULL, NULL, &um_kind_step, dispatch, at);
+    pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
+    pthread_mutex_unlock(&dispatch->lock);
+    /* relaxed: ordered by the end of the step */
+    return (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
+                                                  const struct umbra_dispatch_options *options,
+                                                  struct umbra_dispatch **result)
 {
     struct umbra_dispatch *dispatch;
     unsigned workers = options->workers;
@@ -507,9 +534,9 @@ UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
             um_step_leave(&dispatch->step); /* the caller is a source still */
     }
     if (error == 0)
-        error = umbra_dispatch_end(dispatch);
+        error = um_dispatch_end_step(dispatch, __builtin_return_address(0));
     if (error != 0) {
-        um_dispatch_end_workers(dispatch, begun);
+        um_dispatch_end_workers(dispatch, begun, __builtin_return_address(0));
         um_dispatch_free(dispatch);
         return error;
     }
@@ -517,13 +544,13 @@ UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
     return 0;
 }
 
-UM_LINKONCE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
 {
     int error = dispatch ? um_may_wait() : 0; /* workers use its memory until they are joined */
 
     if (!dispatch || error != 0)
         return error;
-    um_dispatch_end_workers(dispatch, dispatch->workers);
+    um_dispatch_end_workers(dispatch, dispatch->workers, __builtin_return_address(0));
     um_dispatch_free(dispatch);
     return 0;
 }
@@ -548,22 +575,13 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     um_dispatch_open_step(dispatch);
 }
 
-UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
 {
-    int error = um_may_wait();
-
-    if (error != 0)
-        return error;
-    if (um_step_leave(&dispatch->step))
-        um_dispatch_judge(dispatch, NULL);
-    um_event_wait_firm(&dispatch->over, NULL, NULL);
-    pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
-    pthread_mutex_unlock(&dispatch->lock);
-    /* relaxed: ordered by the end of the step */
-    return (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+    return um_dispatch_end_step(dispatch, __builtin_return_address(0));
 }
 
-UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg)
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,
+                                                 void *arg)
 {
     int error = um_may_wait();
 
@@ -573,7 +591,7 @@ UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step
     dispatch->begin_step = fn;
     dispatch->step_arg = arg;
     dispatch->step_number = 0;
-    return umbra_dispatch_end(dispatch);
+    return um_dispatch_end_step(dispatch, __builtin_return_address(0));
 }
 
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
