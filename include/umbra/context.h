@@ -85,10 +85,10 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 
 /* A context. Whoever runs on it, and whoever switches to it, on one core. */
 struct um_context {
-    void *sp;         /* where it stands while it does not run; the side that runs next writes */
-    void *stack_low;  /* its stack; the context of a thread: NULL until it is known */
-    void *stack_high; /* one past its end */
-    void *sanitizer;  /* ThreadSanitizer's fiber, AddressSanitizer's fake stack, Valgrind's id */
+    void *sp;           /* where it stands while it does not run; the side that runs next writes */
+    void *stack_low;    /* its stack; the context of a thread: NULL until it is known */
+    size_t stack_bytes; /* from there on */
+    void *sanitizer;    /* ThreadSanitizer's fiber, AddressSanitizer's fake stack, Valgrind's id */
 };
 
 /* What a context runs. It must not return. */
@@ -100,8 +100,7 @@ typedef void um_context_entry(struct um_context *self);
 UM_ALWAYS_INLINE void um_context_leaving(struct um_context *from, const struct um_context *to)
 {
 #if defined(UM_CONTEXT_ASAN)
-    __sanitizer_start_switch_fiber(&from->sanitizer, to->stack_low,
-                                   (size_t)((char *)to->stack_high - (char *)to->stack_low));
+    __sanitizer_start_switch_fiber(&from->sanitizer, to->stack_low, to->stack_bytes);
 #elif defined(UM_CONTEXT_TSAN)
     __tsan_switch_to_fiber(to->sanitizer, 0);
     (void)from;
@@ -121,7 +120,7 @@ UM_ALWAYS_INLINE void um_context_arrived(struct um_context *self, struct um_cont
     __sanitizer_finish_switch_fiber(self->sanitizer, &low, &bytes);
     if (!from->stack_low) { /* a thread's stack: known from now on */
         from->stack_low = (void *)(uintptr_t)low;
-        from->stack_high = (char *)from->stack_low + bytes;
+        from->stack_bytes = bytes;
     }
 #else
     (void)self;
@@ -186,7 +185,7 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
     size_t bytes = (size_t)((char *)high - (char *)low);
 
     c->stack_low = low;
-    c->stack_high = high;
+    c->stack_bytes = bytes;
     c->sanitizer = NULL;
 #if defined(UM_CONTEXT_TSAN)
     c->sanitizer = __tsan_create_fiber(0);
@@ -199,7 +198,8 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
 /* The calling thread's own stack as a context, to be switched away from. */
 UM_LINKONCE void um_context_adopt(struct um_context *c)
 {
-    c->sp = c->stack_low = c->stack_high = c->sanitizer = NULL;
+    c->sp = c->stack_low = c->sanitizer = NULL;
+    c->stack_bytes = 0;
 #ifdef UM_CONTEXT_TSAN
     c->sanitizer = __tsan_get_current_fiber();
 #endif
@@ -212,12 +212,12 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
     if (c->stack_low)
         __tsan_destroy_fiber(c->sanitizer);
 #elif defined(UM_CONTEXT_ASAN)
-    uintptr_t low = (uintptr_t)c->stack_low, high = (uintptr_t)c->stack_high;
+    uintptr_t low = (uintptr_t)c->stack_low;
 
     /* frames that never returned leave marks, which whoever gets the memory next must not find; a
      * thread's own stack is in use */
-    if (low && (uintptr_t)__builtin_frame_address(0) - low >= high - low)
-        __asan_unpoison_memory_region(c->stack_low, high - low);
+    if (low && (uintptr_t)__builtin_frame_address(0) - low >= c->stack_bytes)
+        __asan_unpoison_memory_region(c->stack_low, c->stack_bytes);
 #elif defined(UM_CONTEXT_VALGRIND)
     if (c->stack_low)
         VALGRIND_STACK_DEREGISTER((uintptr_t)c->sanitizer);

@@ -34,6 +34,10 @@
  * by: a fiber that was ready loses its place, and two that only transfer to each other keep the core to
  * themselves.
  *
+ * C++ functions that run in a fiber may leave it inside a catch block, or in a destructor during an
+ * exception: what the C++ runtime knows of a thread's exceptions stays with the fiber. An exception may
+ * not leave the fiber's function.
+ *
  * Handles are a pointer and a generation. A handle whose fiber was joined, or ended detached, is
  * told from that of the next fiber in the same memory; it stays a valid argument until the runtime
  * is destroyed.
@@ -51,6 +55,7 @@
 #include <umbra/cpu.h>
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
+#include <umbra/detail/exceptions.h>
 #include <umbra/detail/inbox_protocol.h>
 #include <umbra/detail/join_protocol.h>
 #include <umbra/detail/task_protocol.h>
@@ -312,6 +317,7 @@ struct umbra_core {
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
     struct um_fiber **elsewhere; /* idle fibers of other cores that fibers here joined, by core */
     struct um_core_more *more;   /* what is seldom needed: core.h */
+    struct um_exceptions *exceptions; /* its thread's; set before it runs fibers */
 };
 
 /* The core whose thread this is; NULL: none. One for each executable or shared object. */
@@ -362,13 +368,17 @@ UM_INLINE void um_ready_remove(struct um_fiber *fiber)
     um_link_join(um_atomic_load(&fiber->ready.prev, relaxed), um_link_next(&fiber->ready));
 }
 
+/* Takes the first, which the caller has read. */
+UM_ALWAYS_INLINE struct um_fiber *um_ready_take(struct umbra_core *core, struct um_link *first)
+{
+    um_link_join(&core->ready, um_link_next(first));
+    return um_fiber_of_link(first);
+}
+
 /* The oldest; the queue must not be empty. */
 UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
 {
-    struct um_link *first = um_link_next(&core->ready);
-
-    um_link_join(&core->ready, um_link_next(first));
-    return um_fiber_of_link(first);
+    return um_ready_take(core, um_link_next(&core->ready));
 }
 
 /* relaxed, all of these: what a fiber does is written by its core and only looked at by others */
@@ -489,9 +499,8 @@ UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fib
  * stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
-    uintptr_t low = (uintptr_t)fiber->context.stack_low;
-
-    return um_arch_stack_pointer() - low < (uintptr_t)fiber - low;
+    return um_arch_stack_pointer() - (uintptr_t)fiber->context.stack_low <
+           fiber->context.stack_bytes;
 }
 
 /* ---- switching ---- */
@@ -514,7 +523,8 @@ UM_ALWAYS_INLINE void um_fiber_switch(struct umbra_core *core, struct um_fiber *
     um_context_switch(&from->context, &to->context);
 }
 
-/* Nothing is ready, or somebody wants something: look, then run what is next. */
+/* Nothing is ready, or somebody wants something, or the fiber handles exceptions: look, then run what
+ * is next. */
 UM_LINKONCE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from);
 
 /*
@@ -523,10 +533,13 @@ UM_LINKONCE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber 
  */
 UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *from)
 {
-    if (UM_UNLIKELY(um_ready_empty(core) || um_core_attention(core)))
+    struct um_link *first = um_link_next(&core->ready);
+
+    if (UM_UNLIKELY(first == &core->ready || um_core_attention(core) ||
+                    um_exceptions_some(core->exceptions)))
         um_fiber_leave_slowly(core, from);
     else
-        um_fiber_switch(core, from, um_ready_pop(core));
+        um_fiber_switch(core, from, um_ready_take(core, first));
 }
 
 /* The calls that yield and transfer make when they are not simple. */
@@ -537,16 +550,22 @@ UM_ALWAYS_INLINE void umbra_yield(void)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *from;
+    struct um_link *first;
 
     if (UM_UNLIKELY(!core || um_core_attention(core))) {
         um_yield_attending(core);
         return;
     }
     from = um_core_current(core);
-    if (um_ready_empty(core) || UM_UNLIKELY(!um_fiber_on_stack(from)))
+    first = um_link_next(&core->ready);
+    if (first == &core->ready || UM_UNLIKELY(!um_fiber_on_stack(from)))
         return;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        um_yield_attending(core);
+        return;
+    }
     um_ready_push(core, from);
-    um_fiber_switch(core, from, um_ready_pop(core));
+    um_fiber_switch(core, from, um_ready_take(core, first));
 }
 
 UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
@@ -555,7 +574,9 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
     if (UM_UNLIKELY(!from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
-                    (um_fiber_flags(from) & UM_FIBER_PERMIT) || !um_fiber_on_stack(from)))
+                    ((um_fiber_flags(from) & UM_FIBER_PERMIT) |
+                     um_exceptions_some(core->exceptions)) != 0 ||
+                    !um_fiber_on_stack(from)))
         return um_transfer_slowly(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);

@@ -65,7 +65,8 @@ static void looks_around(struct um_context *self)
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
     cr_expect_eq(self, &inside);
-    cr_expect(frame > (uintptr_t)self->stack_low && frame < (uintptr_t)self->stack_high);
+    cr_expect(frame > (uintptr_t)self->stack_low &&
+              frame < (uintptr_t)self->stack_low + self->stack_bytes);
     cr_expect_eq(frame % 16, 0, "as the calling convention has it");
     um_context_switch(self, &outside);
 }

@@ -41,7 +41,7 @@ UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_DISABLE_ERROR_REPORTING; /* it reads where nothing is now */
 #endif
-    bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block->context.stack_high);
+    bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block);
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_ENABLE_ERROR_REPORTING;
 #endif

@@ -224,23 +224,47 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
 
 /* ---- fibers that leave ---- */
 
+/* ..._handling: of a fiber that handles C++ exceptions, which it takes along. */
+
+UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+
+    um_fiber_leave_slowly(core, from);
+    *core->exceptions = taken;
+}
+
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
 {
+    struct um_link *first;
     struct um_fiber *to;
 
     if (um_atomic_load(&from->waits_for, relaxed) == &um_kind_join_inline) { /* its own */
         um_atomic_store(&from->waits_for, &um_kind_join, relaxed); /* only looked at, both */
         um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
     }
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        um_fiber_leave_handling(core, from);
+        return;
+    }
     um_core_attend(core);
-    if (um_ready_empty(core)) {
+    first = um_link_next(&core->ready);
+    if (first == &core->ready) {
         um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
         um_context_switch(&from->context, &core->scheduler);
         return;
     }
-    to = um_ready_pop(core);
+    to = um_ready_take(core, first);
     if (to != from)
         um_fiber_switch(core, from, to);
+}
+
+UM_LINKONCE UM_COLD void um_yield_handling(struct umbra_core *core)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+
+    um_yield_attending(core);
+    *core->exceptions = taken;
 }
 
 UM_LINKONCE void um_yield_attending(struct umbra_core *core)
@@ -253,11 +277,24 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     }
     if (!um_fiber_on_stack(from))
         return;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        um_yield_handling(core);
+        return;
+    }
     um_core_attend(core);
     if (um_ready_empty(core))
         return;
     um_ready_push(core, from);
     um_fiber_switch(core, from, um_ready_pop(core));
+}
+
+UM_LINKONCE UM_COLD int um_transfer_handling(struct umbra_core *core, struct umbra_fiber to)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+    int error = um_transfer_slowly(core, to);
+
+    *core->exceptions = taken;
+    return error;
 }
 
 UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
@@ -269,6 +306,8 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct u
 
     if (!from || !um_fiber_on_stack(from))
         return -EPERM;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
+        return um_transfer_handling(core, to);
     if (!to.block)
         return -ESRCH;
     state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */

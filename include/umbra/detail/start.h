@@ -79,6 +79,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
     int error;
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
+    core->exceptions = um_exceptions_here();
     error = um_core_open(core);
     core->more->start_error = um_why_returned(error);
     memcpy(core->more->why, um_why_text, sizeof(core->more->why));
