@@ -127,7 +127,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *                fewer hardware threads than the cores and a shadow for each, or a core that has
  *                siblings and none of them free
  *   -ENODEV      a processor that may not be used; shadows where there is no second one
- *   -EOPNOTSUPP  forced wait back end cannot execute here
+ *   -EOPNOTSUPP  forced wait back end cannot execute here; some file of the program is compiled with
+ *                -fsplit-stack
  *   -EPERM       called by a core
  *   -ENOMEM, -EAGAIN and other negative errno from memory, threads and binding
  */

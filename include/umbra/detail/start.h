@@ -326,6 +326,13 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
     return error;
 }
 
+/*
+ * libgcc's, part of a program only if some of its files are compiled with -fsplit-stack, for which
+ * compilers have no macro. Functions in them compare the stack pointer with the end of the thread's
+ * stack also where a fiber executes.
+ */
+extern void um_morestack(void) __asm__("__morestack") __attribute__((__weak__));
+
 /* umbra_runtime_create with options, and without words for an error that has none yet. */
 UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
                                           struct umbra_runtime **result)
@@ -335,6 +342,8 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
 
     if (um_core_self)
         return um_why(-EPERM, "a fiber cannot start a runtime");
+    if (um_morestack)
+        return um_why(-EOPNOTSUPP, "compiled with -fsplit-stack, which fibers cannot execute");
     error = um_runtimes_know_forks();
     if (error != 0)
         return error;
