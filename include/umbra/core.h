@@ -45,6 +45,9 @@
  * handlers that signal, on whatever thread, or on a shadow that a fiber has created itself, and
  * fibers of another runtime that share events with this one, or that fibers of this one join.
  * Threads that only wait need not.
+ *
+ * fork(2). The child has none of its parent's cores. It may exec, or start runtimes of its own; its
+ * parent's runtimes and their fibers are refused to it (-EPERM). Their memory stays with it.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H
@@ -138,7 +141,8 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
 /*
  * Waits until all fibers have ended and nothing can start any. Gives up the creator's hold while it
  * waits, and takes it back. Any thread but a core. Returns 0; -EDEADLK: the rest can never end, was
- * printed (unless options->quiet), and stays as it is; -EPERM: called by a core.
+ * printed (unless options->quiet), and stays as it is; -EPERM: called by a core, or in a child of the
+ * process that made the runtime (fork(2)).
  */
 UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime);
 
@@ -154,7 +158,7 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * stopped or delayed go as they are, without their functions returning. What has woken one of its
  * fibers (a signal, an unlock and so on, see umbra_hold) must have returned, not only done so. Any
  * thread but a core; blocks, also until no signal is being answered by a dump. NULL is allowed. Returns
- * 0; -EPERM: called by a core.
+ * 0; -EPERM: as umbra_runtime_wait.
  */
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 
@@ -191,7 +195,8 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
 /*
  * The same with a place, a name, a stack size, a delay. Anybody; runtime NULL: the caller's. Never
  * blocks for another fiber. -EINVAL: no such core, too small a stack, a delay or `stopped` without
- * a place, or both; -ENOMEM; -EPERM: runtime NULL and the caller is no fiber.
+ * a place, or both; -ENOMEM; -EPERM: runtime NULL and the caller is no fiber, or the parent process's
+ * runtime.
  */
 UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
@@ -218,7 +223,7 @@ UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
  *             that created the runtime is the one that joins, which then prints the report)
  *   -ECANCELED the caller is a fiber that was canceled (umbra_cancel); or the fiber's runtime is being
  *             destroyed
- *   -EPERM    on an alternate signal stack
+ *   -EPERM    on an alternate signal stack; or the fiber is the parent process's
  *   -ENOMEM   a join that needs an answer of another core
  * or an error of a thread's first wait (umbra_event_wait).
  */

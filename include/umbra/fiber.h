@@ -144,7 +144,7 @@ UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
  * it, may not go before the call that waits has returned, even if it was signaled before.
  *
  * Any thread or fiber, but no signal handler; neither switches nor blocks. Returns 0; -ESRCH: it has
- * ended; -ENOMEM.
+ * ended; -EPERM: it is the parent process's (fork(2)); -ENOMEM.
  */
 UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber);
 

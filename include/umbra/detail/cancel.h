@@ -168,6 +168,8 @@ UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber)
     home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
     if (um_fiber_has_ended(fiber.block) || um_fiber_generation(fiber.block) != fiber.generation)
         return -ESRCH;
+    if (fiber.block->runtime->inherited)
+        return -EPERM;
     if (!home)
         home = um_cancel_unplaced(fiber);
     if (!home)

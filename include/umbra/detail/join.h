@@ -417,6 +417,8 @@ UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
 {
     int error;
 
+    if (owner->runtime != umbra_runtime_self() && owner->runtime->inherited)
+        return -EPERM;
     if (!join->self)
         return um_join_ask_thread(join, owner);
     if (!um_fiber_on_stack(join->self))

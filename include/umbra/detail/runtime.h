@@ -63,6 +63,8 @@ struct umbra_runtime {
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;
+    bool
+        inherited; /* made by a process that this one was forked from; um_runtimes_in_child() writes */
     size_t stack_bytes;              /* of size class 0 */
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
@@ -99,10 +101,21 @@ UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
+/* Nothing runs them in the child. Those of its own come into an empty list. */
+UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
+{
+    struct umbra_runtime *runtime =
+        um_atomic_load(&um_runtimes.first, relaxed); /* the only thread */
+
+    for (; runtime; runtime = um_atomic_load(&runtime->next, relaxed)) /* as above */
+        runtime->inherited = true;
+    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* as above */
+}
+
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
-    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* the only thread, all */
-    um_atomic_store(&um_runtimes.reports, 0, relaxed);
+    um_runtimes_inherit();
+    um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_slabs.looking, 0, relaxed);
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);

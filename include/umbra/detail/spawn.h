@@ -132,6 +132,8 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
         runtime = here->runtime;
     if (here && here->runtime != runtime)
         here = NULL;
+    if (!here && runtime->inherited)
+        return -EPERM;
     size_class = um_pool_size_class(runtime, options->stack_bytes);
     if (size_class < 0)
         return size_class;

@@ -410,7 +410,7 @@ UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
 
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
 {
-    if (um_quiet_leave_others(&runtime->activity))
+    if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
         return;
     /* No verdict, and so no end of the runtime, before the lock is free again. */
     pthread_mutex_lock(&runtime->lock);
@@ -424,7 +424,7 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     enum um_verdict verdict;
     bool first;
 
-    if (um_core_self)
+    if (um_core_self || runtime->inherited)
         return -EPERM;
     pthread_mutex_lock(&runtime->lock);
     while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
@@ -466,6 +466,8 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
         return -EPERM;
     if (!runtime)
         return 0;
+    if (runtime->inherited)
+        return -EPERM;
     um_runtime_stop(runtime, runtime->cores);
     um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
@@ -481,6 +483,8 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
     um_why_begin();
     if (um_core_self)
         return um_why(-EPERM, "a fiber cannot wait for a runtime");
+    if (runtime->inherited)
+        return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
     error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
     if (error == 0)
         error = umbra_runtime_wait(runtime);
