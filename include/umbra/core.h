@@ -47,7 +47,11 @@
  * Threads that only wait need not.
  *
  * fork(2). The child has none of its parent's cores. It may exec, or start runtimes of its own; its
- * parent's runtimes and their fibers are refused to it (-EPERM). Their memory stays with it.
+ * parent's runtimes and their fibers are refused to it (-EPERM), and their memory stays with it. A child
+ * that a fiber has forked goes on in the fiber's function, as a thread that is no core, on the
+ * processors that the runtime's creator had; it must not wait for what fibers or tasks of its parent
+ * would do. When the function returns the process exits with status 0. In the function of a task, a
+ * range or a dispatcher it must exec or exit before that returns.
  */
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H

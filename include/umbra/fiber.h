@@ -215,7 +215,7 @@ enum um_node_kind {
 };
 
 #define UM_FIBER_PERMIT 1u       /* flags: umbra_continue came before the transfer */
-#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values */
+#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values, or is in a child process */
 #define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel, in this life */
 #define UM_FIBER_SHIELDED 8u     /* flags: `shields` counts; else there are none */
 #define UM_FIBER_BARRED 16u      /* flags: canceled and not shielded: it does not begin to wait */

@@ -34,7 +34,8 @@
  *
  * The helper blocks signals, but those that its own instructions raise, that profilers send, and that
  * the C library keeps for itself (with UMBRA_POSIX_ONLY: none). fork(2): the child has no
- * helper threads. Its parent's shadows are as if destroyed (-ESRCH); it may create its own.
+ * helper threads. Its parent's shadows are as if destroyed (-ESRCH), and a thread that owned some has
+ * its old binding back; it may create its own.
  *
  * Invariants
  *   - The slot is one cache line, used in both directions (detail/slot_protocol.h).
@@ -300,11 +301,15 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
     pthread_mutex_unlock(&um_shadows.lock);
 }
 
-/* The child has none of its parent's threads: their places are free, and their structs are dead. */
+/* The child has none of its parent's threads: their places are free, and their structs are dead. Its
+ * own thread is no owner any more. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
-    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
+        if (um_shadow_owner(s) == um_arch_thread_id())
+            umbra_topology_unbind(s->topology, s->saved);
         um_atomic_store(&s->owner, 0, relaxed);
+    }
     um_shadows.first = NULL;
     pthread_mutex_unlock(&um_shadows.lock);
 }

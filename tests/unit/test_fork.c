@@ -2,8 +2,11 @@
 /*
  * fork(2) in a program that has runtimes: what the child may do, and what it is refused.
  */
+#define _GNU_SOURCE /* for sched_getaffinity() */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,4 +133,194 @@ Test(fork, fibers_of_the_child_are_refused_it_too)
     start_parent(&parent);
     cr_expect_eq(status_of_child(is_refused_to_own_fibers, &parent), 0);
     end_parent(&parent);
+}
+
+/* ---- in a fiber ---- */
+
+struct in_fiber {
+    bool (*fn)(void *arg); /* what the child does */
+    void *arg;
+    int status;
+};
+
+static void *forks(void *arg)
+{
+    struct in_fiber *in = arg;
+
+    umbra_yield();
+    in->status = status_of_child(in->fn, in->arg);
+    umbra_yield();
+    return NULL;
+}
+
+/* The status of a child that a fiber forks, beside others. */
+static int status_in_fiber(struct umbra_options options, bool (*fn)(void *arg), void *arg)
+{
+    struct in_fiber in = {.fn = fn, .arg = arg, .status = -1};
+
+    options.oversubscribe = true;
+    cr_expect_eq(umbra_run(&options, forks, &in), 0, "the parent's fiber goes on");
+    return in.status;
+}
+
+static void signals(void *event)
+{
+    umbra_event_signal(event);
+}
+
+static bool is_a_plain_thread(void *arg)
+{
+    struct umbra_event event;
+    struct umbra_task task;
+    struct umbra_fiber fiber;
+    unsigned key;
+
+    umbra_event_init(&event, false);
+    umbra_yield();
+    umbra_task_fork(&task, signals, &event);
+    umbra_task_join(&task);
+    return umbra_core_index() == -1 && umbra_self().block == NULL && !umbra_runtime_self() &&
+           !umbra_core_shadow() && umbra_spawn(nothing, NULL, &fiber) == -EPERM &&
+           umbra_local_create(NULL, &key) == 0 && umbra_local_set(key, arg) == -EPERM &&
+           umbra_event_wait(&event) == 0 &&
+           umbra_event_wait_deadline(&event, umbra_deadline(MS)) == -ETIMEDOUT;
+}
+
+Test(fork, child_of_a_fiber_goes_on_as_a_plain_thread)
+{
+    struct umbra_options options = {.cores = 2};
+
+    cr_assert_eq(status_in_fiber(options, is_a_plain_thread, NULL), 0);
+}
+
+static void *counts(void *arg)
+{
+    struct umbra_fiber fiber;
+
+    ++*(unsigned *)arg;
+    return (void *)(uintptr_t)(umbra_spawn(nothing, NULL, &fiber) == 0 &&
+                               umbra_join(fiber, NULL) == 0);
+}
+
+static bool runs_its_own(void *arg)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    unsigned count = 0;
+
+    (void)arg;
+    return umbra_run(&options, counts, &count) == 0 && umbra_run(NULL, counts, &count) == 0 &&
+           count == 2;
+}
+
+Test(fork, child_of_a_fiber_may_start_a_runtime_of_its_own)
+{
+    struct umbra_options options = {.cores = 2, .stack_bytes = 262144};
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    cr_assert_eq(status_in_fiber(options, runs_its_own, NULL), 0);
+}
+
+static bool has_affinity(void *arg)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_EQUAL(&set, (cpu_set_t *)arg);
+}
+
+Test(fork, child_of_a_fiber_may_use_the_processors_that_the_runtime_began_with)
+{
+    struct umbra_options options = {.cores = 1};
+    cpu_set_t set;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+    if (CPU_COUNT(&set) < 2)
+        cr_skip_test("needs two processors");
+    cr_assert_eq(status_in_fiber(options, has_affinity, &set), 0);
+    options.shadows = true;
+    cr_assert_eq(status_in_fiber(options, has_affinity, &set), 0, "with a shadow");
+    cr_assert(has_affinity(&set), "and the creator of the runtime still may");
+}
+
+static bool makes_a_shadow(void *arg)
+{
+    struct umbra_shadow shadow;
+
+    return shadow_create(&shadow, NULL) == 0 && shadow_fork(&shadow, arg, NULL) == 0 &&
+           shadow_join(&shadow) == 0 && shadow_destroy(&shadow) == 0;
+}
+
+static void no_errand(void *arg)
+{
+    (void)arg;
+}
+
+Test(fork, child_of_a_fiber_may_create_a_shadow)
+{
+    struct umbra_options options = {.cores = 1, .shadows = true, .stack_bytes = 262144};
+    cpu_set_t set;
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+    if (CPU_COUNT(&set) < 2)
+        cr_skip_test("needs two processors");
+    cr_assert_eq(status_in_fiber(options, makes_a_shadow, (void *)no_errand), 0);
+}
+
+/* ---- the end of the child ---- */
+
+enum { AT_EXIT = 40, AT_EXIT_AND_FREED };
+
+static bool freed;
+
+static void at_exit(void)
+{
+    _exit(freed ? AT_EXIT_AND_FREED : AT_EXIT);
+}
+
+static void frees(void *value)
+{
+    (void)value;
+    freed = true;
+}
+
+static void *returns_in_child(void *arg)
+{
+    unsigned key;
+    pid_t child;
+
+    umbra_local_create(frees, &key);
+    if (arg)
+        umbra_local_set(key, &freed);
+    child = fork();
+    if (child == 0) {
+        atexit(at_exit); /* called before those of the test */
+        alarm(20);
+    }
+    return (void *)(intptr_t)child;
+}
+
+static void *joins_forking(void *arg)
+{
+    for (int i = 0; i < 2; i++) {
+        struct umbra_fiber fiber;
+        void *child = NULL;
+        int status = -1;
+
+        cr_expect_eq(umbra_spawn(returns_in_child, i > 0 ? arg : NULL, &fiber), 0);
+        cr_expect_eq(umbra_join(fiber, &child), 0);
+        cr_expect_neq(child, NULL, "the child has come back to the joiner");
+        cr_expect_eq(waitpid((pid_t)(intptr_t)child, &status, 0), (pid_t)(intptr_t)child);
+        cr_expect(WIFEXITED(status), "status %#x", (unsigned)status);
+        cr_expect_eq(WEXITSTATUS(status), i > 0 ? AT_EXIT_AND_FREED : AT_EXIT);
+    }
+    return NULL;
+}
+
+Test(fork, child_exits_when_the_fibers_function_returns)
+{
+    cr_assert_eq(run_cores(1, joins_forking, &freed), 0);
 }

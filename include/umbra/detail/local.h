@@ -26,7 +26,7 @@ UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key)
         if (taken >= UMBRA_LOCAL_KEYS)
             return -ENOSPC;
     } while (!um_atomic_cas(&um_local_keys.count, &taken, taken + 1, relaxed, relaxed));
-    /* release: pairs with um_local_destroy(); before anybody has the key */
+    /* release: pairs with um_local_round(); before anybody has the key */
     um_atomic_store(&um_local_keys.destroy[taken], (uintptr_t)destroy, release);
     *key = taken;
     return 0;
@@ -68,12 +68,17 @@ UM_LINKONCE bool um_local_round(struct um_fiber *fiber)
     return any;
 }
 
-UM_LINKONCE void um_local_destroy(struct um_fiber *fiber)
+/* In a child process (um_core_in_child()) there is no core to go on: the process ends, as one does with
+ * its only thread. */
+UM_LINKONCE void um_fiber_end(struct um_fiber *fiber)
 {
-    for (unsigned round = 0; round < UM_LOCAL_ROUNDS && um_local_round(fiber); round++)
+    for (unsigned round = 0; fiber->local && round < UM_LOCAL_ROUNDS && um_local_round(fiber);
+         round++)
         ;
     free(fiber->local);
     fiber->local = NULL;
+    if (!um_core_self)
+        exit(0);
 }
 
 #endif

@@ -30,6 +30,7 @@ struct um_depot {
 struct um_core_more {
     struct um_depot depot;
     pthread_t thread;
+    struct umbra_affinity *before; /* what undoes its thread's binding; the thread */
     struct umbra_shadow shadow;
     bool has_shadow;
     int sibling;     /* the hardware thread that is kept for its shadow, -1: none; set once */
@@ -63,8 +64,7 @@ struct umbra_runtime {
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;
-    bool
-        inherited; /* made by a process that this one was forked from; um_runtimes_in_child() writes */
+    bool inherited;                  /* the parent process's; um_runtimes_in_child() writes */
     size_t stack_bytes;              /* of size class 0 */
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
@@ -112,8 +112,25 @@ UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
     um_atomic_store(&um_runtimes.first, NULL, relaxed); /* as above */
 }
 
+/*
+ * The child's only thread has been a core: it goes on in the fiber that forked, as a thread that is none,
+ * on the processors that it began with. At the end of the fiber's function, um_fiber_end() looks.
+ */
+UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
+{
+    struct um_fiber *fiber = um_core_current(core);
+
+    if (fiber)
+        um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_LOCAL);
+    um_core_self = NULL;
+    um_tasks_self = &um_tasks_of_none;
+    umbra_topology_unbind(core->runtime->topology, core->more->before);
+}
+
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
+    if (um_core_self)
+        um_core_in_child(um_core_self);
     um_runtimes_inherit();
     um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_slabs.looking, 0, relaxed);

@@ -10,8 +10,8 @@
 #include <umbra/detail/fiber_pool.h>
 #include <umbra/detail/scheduler.h>
 
-/* detail/local.h: calls the destructors of the fiber's local values. */
-UM_LINKONCE void um_local_destroy(struct um_fiber *fiber);
+/* detail/local.h: calls the destructors of the fiber's local values, and in a child process exits. */
+UM_LINKONCE void um_fiber_end(struct um_fiber *fiber);
 
 /*
  * The function of a fiber has returned; the fiber leaves its core. When this returns it has been
@@ -70,7 +70,7 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         result = fn(fiber->node.arg);
 
         if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
-            um_local_destroy(fiber);
+            um_fiber_end(fiber);
         um_fiber_finish(fiber, result);
     }
 }

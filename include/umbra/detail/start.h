@@ -53,15 +53,19 @@ UM_LINKONCE UM_COLD int um_core_open_shadow(struct umbra_core *core)
 
 UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
 {
-    int error = umbra_topology_bind(core->runtime->topology, core->cpu, NULL);
+    const struct umbra_topology *topology = core->runtime->topology;
+    int error = umbra_topology_bind(topology, core->cpu, &core->more->before);
 
-    if (error == 0)
-        error = um_overflow_thread_start();
+    if (error != 0)
+        return error;
+    error = um_overflow_thread_start();
     if (error == 0 && core->runtime->shadows) {
         error = um_core_open_shadow(core);
         if (error != 0)
             um_overflow_thread_stop();
     }
+    if (error != 0)
+        umbra_topology_unbind(topology, core->more->before);
     return error;
 }
 
@@ -70,6 +74,7 @@ UM_LINKONCE UM_COLD void um_core_close(struct umbra_core *core)
     if (core->more->has_shadow)
         shadow_destroy(&core->more->shadow);
     um_overflow_thread_stop();
+    umbra_topology_unbind(core->runtime->topology, core->more->before);
 }
 
 UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
