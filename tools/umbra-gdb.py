@@ -184,7 +184,7 @@ def symbol(at):
 def of_library(frame):
     """True for a frame of Umbra's own headers, and of what has no debug information."""
     symtab = frame.find_sal().symtab
-    if symtab is None:
+    if symtab is None or frame.name().startswith(("umbra_", "um_")):  # inlined: lines of its caller's
         return True
     return re.search(r"/umbra/((detail|arch)/)?\w+\.h$", symtab.fullname()) is not None
 
@@ -202,12 +202,28 @@ def event_list(on):
     return " (%s)" % " ".join(events[:8] + ["..."] * (len(events) > 8))
 
 
+def mutex_holder(on):
+    """What um_fiber_self() in umbra/fiber.h makes: a thread is odd; of a fiber block and generation."""
+    owner = number(thing(on, "umbra_mutex")["owner"])
+    if owner == 0:
+        return " that is free"
+    if owner & 1:
+        return " held by thread %#x" % (owner - 1)
+    at = (owner & ((1 << 43) - 1)) << 5
+    for fiber in fibers(ended=True):
+        if fiber.address == at and number(fiber.block["generation"]) & ((1 << 21) - 1) == owner >> 43:
+            ended = "" if fiber.lives() else ", which has ended"
+            return " held by fiber %s %#x%s" % (fiber.label(), at, ended)
+    return " held by a fiber that has ended"
+
+
 def lock_holders(on):
     held = number(thing(on, "umbra_rwlock")["state"]) & 0xFFFFFFFF
     return " held by a writer" if held == 0xFFFFFFFF else " held by readers: %d" % held
 
 
 KNOWN = {
+    "mutex": mutex_holder,
     "any of some events": event_list,
     "semaphore": lambda on: " with count %d" % number(thing(on, "umbra_semaphore")["count"]),
     "latch": lambda on: " with count %d" % number(thing(on, "umbra_latch")["count"]),
@@ -230,14 +246,14 @@ def slab_fibers(slab, used):
         used = 1 << 62
 
 
-def fibers():
-    """All that live, each core's in the order of their memory."""
+def fibers(ended=False):
+    """All that live, or have ended, too; each core's in the order of their memory."""
     for core in cores():
         depot = core["more"]["depot"]
         for k in range(depot["slab"].type.range()[1] + 1):
             slab = pointer(depot["slab"][k], "struct um_slab")
             for fiber in slab_fibers(slab, number(depot["next_slot"][k])):
-                if fiber.lives():
+                if ended or fiber.lives():
                     yield fiber
 
 

@@ -271,6 +271,7 @@ struct UM_ALIGNED(64) um_fiber {
     struct um_slab *slab;          /* its stack's; fixed */
     struct umbra_runtime *runtime; /* fixed */
     uint32_t slot;                 /* in the slab; fixed */
+    uint32_t mutexes;              /* held, if UMBRA_ASSERT; the fiber */
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* its bytes; spawner; reports read */
 };
 
@@ -429,6 +430,26 @@ UM_INLINE void um_fiber_read_name(const struct um_fiber *fiber, char bytes[UMBRA
 UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->generation, relaxed);
+}
+
+/*
+ * A fiber in one life, or a thread, in one word that is never 0: what has a mutex. Of a fiber the
+ * address of its control block, below 2^48 and a multiple of 64, and 21 bits of the generation above it;
+ * so fibers that live at a time differ, and a life from 2,097,151 later ones. Threads are odd.
+ */
+#define UM_SELF_LIFE_SHIFT 43
+#define UM_SELF_LIFE ((uintptr_t)1 << UM_SELF_LIFE_SHIFT)
+#define UM_SELF_THREAD ((uintptr_t)1)
+
+UM_INLINE uintptr_t um_fiber_self(const struct um_fiber *fiber, uint64_t generation)
+{
+    return (uintptr_t)generation << UM_SELF_LIFE_SHIFT | (uintptr_t)fiber >> 5;
+}
+
+/* Where the control block is. */
+UM_INLINE uintptr_t um_self_block(uintptr_t self)
+{
+    return (self & (UM_SELF_LIFE - 1)) << 5;
 }
 
 /*

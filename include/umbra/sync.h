@@ -47,7 +47,7 @@
 
 struct umbra_mutex {
     struct umbra_event event;
-    um_atomic_uptr owner;  /* who holds it: fiber or thread; 0: nobody */
+    um_atomic_uptr owner;  /* the fiber or thread that holds it: um_fiber_self(); 0: none */
     um_atomic_u32 waiters; /* who waits for it, or is about to */
 };
 
@@ -56,7 +56,8 @@ struct umbra_mutex {
         .event = UMBRA_EVENT_INIT                                                                  \
     }
 
-/* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. */
+/* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. A fiber that ends
+ * holding it leaves it locked for ever, for which see UMBRA_ASSERT (detail/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 
@@ -232,13 +233,14 @@ UM_INLINE void um_sync_given(um_atomic_u32 *waiters, struct umbra_event *event)
         umbra_event_signal(event);
 }
 
-/* Who calls: its fiber, or its thread; never 0. A fiber of a runtime in another shared object
- * counts as its thread. */
+/* The calling fiber in this life, or thread: see um_fiber_self(). A fiber of a runtime in another
+ * shared object counts as its thread. */
 UM_INLINE uintptr_t um_sync_self(void)
 {
     struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
 
-    return fiber ? (uintptr_t)fiber : um_arch_thread_id();
+    return fiber ? um_fiber_self(fiber, um_fiber_generation(fiber))
+                 : um_arch_thread_id() | UM_SELF_THREAD;
 }
 
 /* ---- mutex ---- */
@@ -257,14 +259,33 @@ UM_LINKONCE bool um_mutex_take(void *arg)
     return um_atomic_cas(&request->mutex->owner, &nobody, request->self, seq_cst, relaxed);
 }
 
+/* The calling fiber has one more, or one less. */
+UM_INLINE void um_mutex_count(uint32_t change)
+{
+    struct um_fiber *fiber = UMBRA_ASSERT && um_core_self ? um_core_current(um_core_self) : NULL;
+
+    if (fiber)
+        fiber->mutexes += change;
+}
+
 UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
 {
     struct um_mutex_request request = {mutex, um_sync_self()};
+    bool taken = um_mutex_take(&request);
 
-    return um_mutex_take(&request);
+    if (taken)
+        um_mutex_count(1);
+    return taken;
 }
 
-UM_LINKONCE const struct um_kind um_kind_mutex = {"mutex", NULL};
+UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_mutex *mutex = on;
+
+    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* only looked at */
+}
+
+UM_LINKONCE const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
 
 UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
@@ -277,6 +298,8 @@ UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, c
     error =
         um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, &um_kind_mutex, mutex, at);
     um_sync_announce(&mutex->waiters, UINT32_MAX);
+    if (error == 0)
+        um_mutex_count(1);
     return error;
 }
 
@@ -299,6 +322,7 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 {
     if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self())) /* as above */
         return -EPERM;
+    um_mutex_count(UINT32_MAX);
     um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the owner wrote */
     um_sync_given(&mutex->waiters, &mutex->event);
     return 0;

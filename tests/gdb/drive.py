@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """
-drive.py live|core SCRIPT PROGRAM: the commands of umbra-gdb.py under the real gdb, on a process
+drive.py live|core|holders SCRIPT PROGRAM: the commands of umbra-gdb.py under the real gdb, on a process
 that stands at a breakpoint, or on the core dump that the kernel wrote of one. Exit status 77: not
 possible here.
 """
@@ -78,8 +78,34 @@ def check(text):
     expect(text, r"^\$1 = 42$", r"^\$2 = 84$")
 
 
+def check_holders(text):
+    """What is known of what fibers wait for."""
+    at = r" at %s \(locked.c:\d+\)$"
+    for name, waits in (
+        ("holder", r"any of some events 0x[0-9a-f]+ \(<one> <two>\)" + at % "holds"),
+        ("taker", r'mutex <held> held by fiber "holder" 0x[0-9a-f]+' + at % "takes_held"),
+        ("late", r"mutex <left> held by a fiber that has ended" + at % "takes_left"),
+        ("locked out", r"mutex <outside> held by thread 0x[0-9a-f]+" + at % "takes_outside"),
+        ("poor", r"semaphore <semaphore> with count 0" + at % "takes_semaphore"),
+        ("writer", r"write lock <rwlock> held by readers: 1" + at % "writes"),
+    ):
+        expect(text, r'^ +\d+ +0x[0-9a-f]+ +0 +blocked +"%s" +%s' % (name, waits))
+
+
+def holders(script, program):
+    if shutil.which("gdb") is None:
+        skip("gdb is not installed")
+    text, errors = gdb(script, [program], ["break um_report_deadlock", "run", "umbra fibers"])
+    if "ptrace" in errors and "not permitted" in errors:
+        skip("processes may not be traced here")
+    check_holders(text)
+
+
 def main():
     kind, script, program = sys.argv[1:]
+    if kind == "holders":
+        holders(script, program)
+        return
     if shutil.which("gdb") is None:
         skip("gdb is not installed")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* What the library prints: each test reads it from a child process. */
 #define _GNU_SOURCE
+#include "child.h"
 #include "fibers.h"
 
 #include <inttypes.h>
@@ -12,44 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child said on standard error, and how it ended. */
-struct child {
-    char said[16384];
-    int status;
-};
-
-static struct child in_child(int (*fn)(void))
-{
-    struct child child = {.said = ""};
-    size_t used = 0;
-    ssize_t more;
-    int ends[2];
-    pid_t pid;
-
-    cr_assert_eq(pipe(ends), 0);
-    pid = fork();
-    cr_assert_geq(pid, 0);
-    if (pid == 0) {
-        dup2(ends[1], 2);
-        close(ends[0]);
-        _exit(fn());
-    }
-    close(ends[1]);
-    while ((more = read(ends[0], child.said + used, sizeof(child.said) - 1 - used)) > 0)
-        used += (size_t)more;
-    close(ends[0]);
-    cr_assert_eq(waitpid(pid, &child.status, 0), pid);
-    return child;
-}
-
-static bool says(const struct child *child, const char *what)
-{
-    if (strstr(child->said, what))
-        return true;
-    fprintf(stderr, "no '%s' in:\n%s", what, child->said);
-    return false;
-}
-
 /* ---- deadlock ---- */
 
 static struct umbra_event never = UMBRA_EVENT_INIT;
@@ -58,6 +21,11 @@ static struct umbra_fiber waiter;
 static void *waits_for_ever(void *arg)
 {
     umbra_event_wait(&never);
+    return arg;
+}
+
+static void *nothing(void *arg)
+{
     return arg;
 }
 
@@ -213,6 +181,63 @@ Test(report, a_deadlock_tells_what_is_known_of_what_is_waited_for)
     cr_assert(says(&child, " and 2 more) at "));
 }
 
+/* What holds a mutex. */
+static struct umbra_mutex of_fiber = UMBRA_MUTEX_INIT, of_ended = UMBRA_MUTEX_INIT,
+                          of_unjoined = UMBRA_MUTEX_INIT, of_thread = UMBRA_MUTEX_INIT;
+
+static void *locks(void *mutex)
+{
+    umbra_mutex_lock(mutex);
+    return NULL;
+}
+
+static void *holds_for_ever(void *mutex)
+{
+    umbra_mutex_lock(mutex);
+    umbra_event_wait(&never);
+    return NULL;
+}
+
+static void *waits_for_mutexes(void *arg)
+{
+    struct umbra_spawn_options options = {.name = "holder"};
+    struct umbra_fiber fiber;
+
+    umbra_spawn_with(NULL, &options, holds_for_ever, &of_fiber, NULL);
+    umbra_spawn(locks, &of_ended, &fiber);
+    umbra_join(fiber, NULL);
+    umbra_spawn(nothing, NULL, NULL); /* the same memory */
+    options.name = "not joined";
+    umbra_spawn_with(NULL, &options, locks, &of_unjoined, &fiber);
+    umbra_yield();
+    umbra_spawn(locks, &of_fiber, NULL);
+    umbra_spawn(locks, &of_ended, NULL);
+    umbra_spawn(locks, &of_unjoined, NULL);
+    umbra_spawn(locks, &of_thread, NULL);
+    return arg;
+}
+
+static int deadlock_of_mutexes(void)
+{
+    struct umbra_options options = {.cores = 1};
+
+    umbra_mutex_lock(&of_thread);
+    return umbra_run(&options, waits_for_mutexes, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_deadlock_names_what_holds_a_mutex)
+{
+    struct child child = in_child(deadlock_of_mutexes);
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_assert(says_of(&child, "mutex", &of_fiber, " held by fiber \"holder\" 0x"));
+    cr_assert(says(&child, ", core 0, at "));
+    cr_assert(says_of(&child, "mutex", &of_ended, " held by a fiber that has ended, at "));
+    cr_assert(says_of(&child, "mutex", &of_unjoined, " held by fiber \"not joined\" 0x"));
+    cr_assert(says(&child, ", core 0, which has ended, at "));
+    cr_assert(says_of(&child, "mutex", &of_thread, " held by thread 0x"));
+}
+
 static int quiet_deadlock(void)
 {
     return run_cores(2, locks_up, NULL) == -EDEADLK ? 3 : 1;
@@ -304,11 +329,6 @@ Test(report, the_signal_is_given_back)
 }
 
 /* ---- while all goes on ---- */
-
-static void *nothing(void *arg)
-{
-    return arg;
-}
 
 #define DUMPS 30
 #define ROUNDS 30

@@ -101,6 +101,56 @@ Test(sync, a_mutex_tells_misuse)
     cr_assert_eq(run_cores(1, mutex_errors, NULL), 0);
 }
 
+static struct umbra_mutex inherited = UMBRA_MUTEX_INIT;
+
+static void *ends_holding(void *arg)
+{
+    umbra_mutex_lock(&inherited);
+    return arg;
+}
+
+static void *may_not_unlock(void *arg)
+{
+    cr_expect_eq(umbra_mutex_unlock(&inherited), -EPERM);
+    cr_expect_not(umbra_mutex_try(&inherited));
+    cr_expect_eq(umbra_mutex_lock_deadline(&inherited, in_ms(1)), -ETIMEDOUT, "not -EDEADLK");
+    return arg;
+}
+
+static void *in_the_same_memory(void *arg)
+{
+    struct umbra_fiber first, second;
+
+    umbra_spawn(ends_holding, NULL, &first);
+    umbra_join(first, NULL);
+    for (int i = 0; i < 100; i++) {
+        umbra_spawn(may_not_unlock, NULL, &second);
+        umbra_join(second, NULL);
+        cr_expect_eq(second.block, first.block);
+    }
+    return arg;
+}
+
+Test(sync, a_mutex_of_a_fiber_that_has_ended_is_not_the_next_ones)
+{
+    cr_assert_eq(run_cores(1, in_the_same_memory, NULL), 0);
+}
+
+/* Owners that would be one, if anything but their distance in lives told them apart. */
+Test(sync, owners_of_a_mutex_differ)
+{
+    const struct um_fiber *block = (const struct um_fiber *)UINT64_C(0x7ffff6800e40);
+    uintptr_t self = um_fiber_self(block, 1);
+
+    cr_assert_eq(um_self_block(self), (uintptr_t)block);
+    cr_assert_neq(self, um_fiber_self(block, 2));
+    cr_assert_eq(self + UM_SELF_LIFE, um_fiber_self(block, 2));
+    cr_assert_neq(self, um_fiber_self(block + 1, 1));
+    cr_assert_eq(um_fiber_self(block, UINT64_C(1) << 21), um_fiber_self(block, 0), "it goes round");
+    cr_assert_eq(self & UM_SELF_THREAD, 0);
+    cr_assert_eq(um_sync_self() & UM_SELF_THREAD, UM_SELF_THREAD);
+}
+
 /* ---- condition ---- */
 
 static struct umbra_condition filled = UMBRA_CONDITION_INIT, emptied = UMBRA_CONDITION_INIT;

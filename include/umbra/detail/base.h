@@ -43,6 +43,25 @@
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/*
+ * UMBRA_ASSERT, if defined as 1, and in all files of a program: misuse that would cost too much to look
+ * for otherwise is printed, and aborts. It finds fibers that end holding a mutex. No struct depends
+ * on it.
+ */
+#ifndef UMBRA_ASSERT
+#define UMBRA_ASSERT 0
+#endif
+
+#if UMBRA_ASSERT
+#define UM_CHOSEN_ASSERT um_chosen_assert
+#else
+#define UM_CHOSEN_ASSERT um_chosen_no_assert
+#endif
+
+UM_LINKONCE void UM_CHOSEN_ASSERT(void)
+{
+}
+
 /* A deadline or threshold that is never reached, in any unit. */
 #define UMBRA_NEVER UINT64_MAX
 

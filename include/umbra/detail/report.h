@@ -9,6 +9,7 @@
 #define UMBRA_DETAIL_REPORT_H
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <umbra/detail/fiber_pool.h>
@@ -193,6 +194,81 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
     if (state == UMBRA_FIBER_CREATED)
         return !um_fiber_home(fiber) || um_report_delayed(fiber);
     return state != UMBRA_FIBER_TERMINATED;
+}
+
+UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: misuse: fiber ");
+    um_report_name(&text, fiber);
+    um_text_add(&text, ", core ");
+    um_text_add_number(&text, um_fiber_home(fiber)->index, 10);
+    um_text_add(&text, ", has ended and still holds mutexes: ");
+    um_text_add_number(&text, fiber->mutexes, 10);
+    um_text_add(&text, "\n");
+    um_text_write(&text, 2);
+    abort();
+}
+
+/* ---- what holds a mutex ---- */
+
+/* The fiber that has this address, if there is a control block. While um_slabs.looking counts. */
+UM_LINKONCE const struct um_fiber *um_report_find(uintptr_t block)
+{
+    /* seq_cst, acquire: as in um_slab_find() */
+    const struct um_slab *slab = um_atomic_load(&um_slabs.first, seq_cst);
+
+    for (; slab; slab = um_atomic_load(&slab->listed, acquire)) {
+        uintptr_t offset = block - (uintptr_t)slab->base;
+        const struct um_fiber *fiber;
+
+        if (offset >= slab->slots * slab->slot_bytes)
+            continue;
+        fiber = um_slab_fiber(slab, (unsigned)(offset / slab->slot_bytes));
+        return (uintptr_t)fiber == block ? fiber : NULL;
+    }
+    return NULL;
+}
+
+/* A fiber of any runtime, in the life that holds something, or after it. */
+UM_LINKONCE void um_report_holding_fiber(struct um_text *text, uintptr_t holder)
+{
+    const struct um_fiber *fiber = um_report_find(um_self_block(holder));
+    const struct umbra_core *home;
+
+    if (!fiber || um_fiber_self(fiber, um_fiber_generation(fiber)) != holder) {
+        um_text_add(text, "a fiber that has ended");
+        return;
+    }
+    um_text_add(text, "fiber ");
+    um_report_name(text, fiber);
+    home = um_fiber_home(fiber);
+    if (home) {
+        um_text_add(text, ", core ");
+        um_text_add_number(text, home->index, 10);
+    }
+    if (um_fiber_has_ended(fiber))
+        um_text_add(text, ", which has ended");
+}
+
+/* holder: see um_fiber_self() */
+UM_LINKONCE void um_report_holder(struct um_text *text, uintptr_t holder)
+{
+    if (holder == 0) {
+        um_text_add(text, " that is free,");
+        return;
+    }
+    um_text_add(text, " held by ");
+    if (holder & UM_SELF_THREAD) {
+        um_text_add(text, "thread ");
+        um_text_add_number(text, holder - UM_SELF_THREAD, 16);
+    } else {
+        um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* against um_slab_destroy() */
+        um_report_holding_fiber(text, holder);
+        um_atomic_fetch_add(&um_slabs.looking, UINT32_MAX, seq_cst);
+    }
+    um_text_add(text, ",");
 }
 
 /* ---- all fibers ---- */

@@ -13,6 +13,9 @@
 /* detail/local.h: calls the destructors of the fiber's local values, and in a child process exits. */
 UM_LINKONCE void um_fiber_end(struct um_fiber *fiber);
 
+/* detail/report.h: tells that a fiber ends holding mutexes, and aborts. */
+UM_LINKONCE void um_fiber_ends_holding(const struct um_fiber *fiber);
+
 /*
  * The function of a fiber has returned; the fiber leaves its core. When this returns it has been
  * given another function. If only fibers of its own core can know of its end yet, no atomic
@@ -71,6 +74,8 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
 
         if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
             um_fiber_end(fiber);
+        if (UMBRA_ASSERT && fiber->mutexes > 0)
+            um_fiber_ends_holding(fiber);
         um_fiber_finish(fiber, result);
     }
 }

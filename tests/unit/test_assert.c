@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* What is found with UMBRA_ASSERT only, which is defined for this file. */
+#define _GNU_SOURCE
+#include "child.h"
+#include "fibers.h"
+
+#include <signal.h>
+
+static struct umbra_mutex mutex = UMBRA_MUTEX_INIT;
+static struct umbra_condition condition = UMBRA_CONDITION_INIT;
+
+static void *keeps(void *arg)
+{
+    umbra_mutex_lock(&mutex);
+    return arg;
+}
+
+static void *spawns_keeper(void *arg)
+{
+    struct umbra_spawn_options options = {.name = "keeper"};
+    struct umbra_fiber fiber;
+
+    umbra_spawn_with(NULL, &options, keeps, NULL, &fiber);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+static int keeps_a_mutex(void)
+{
+    return run_cores(1, spawns_keeper, NULL);
+}
+
+Test(assert, a_fiber_that_ends_holding_a_mutex_is_reported)
+{
+    struct child child = in_child(keeps_a_mutex);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: fiber \"keeper\" 0x"));
+    cr_assert(says(&child, "has ended and still holds mutexes: 1\n"));
+}
+
+/* Each way to get a mutex, and to give it up. */
+static void *locks_and_unlocks(void *arg)
+{
+    umbra_mutex_lock(&mutex);
+    umbra_yield();
+    umbra_mutex_unlock(&mutex);
+    while (!umbra_mutex_try(&mutex))
+        umbra_yield();
+    umbra_condition_notify(&condition);
+    umbra_condition_wait_deadline(&condition, &mutex, umbra_deadline(MS));
+    umbra_mutex_unlock(&mutex);
+    return arg;
+}
+
+static void *spawns_two(void *arg)
+{
+    struct umbra_fiber fiber[2];
+
+    for (int i = 0; i < 2; i++)
+        umbra_spawn(locks_and_unlocks, NULL, &fiber[i]);
+    for (int i = 0; i < 2; i++)
+        umbra_join(fiber[i], NULL);
+    return arg;
+}
+
+Test(assert, a_fiber_that_has_unlocked_all_ends)
+{
+    cr_assert_eq(run_cores(1, spawns_two, NULL), 0);
+}
