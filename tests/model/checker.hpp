@@ -67,6 +67,7 @@ struct random_generator {
 #define UM_INLINE static inline
 #define UM_LINKONCE static
 #define UM_COLD
+#define UM_NOINLINE
 #define UM_LIKELY(x) (x)
 #define UM_UNLIKELY(x) (x)
 #define UM_ALIGNED(bytes) /* um_place() sees to it */
