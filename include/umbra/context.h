@@ -22,6 +22,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #define UM_CONTEXT_ASAN 1
 #elif defined(__SANITIZE_THREAD__)

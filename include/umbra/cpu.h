@@ -33,6 +33,10 @@
 #include <umbra/arch/generic.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #ifdef UMBRA_ARCH_GENERIC_H
 #define UM_CHOSEN_CPU um_chosen_generic_cpu
 #else

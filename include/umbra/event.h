@@ -44,6 +44,10 @@
 #include <umbra/detail/event_protocol.h>
 #include <umbra/detail/scheduler.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* An event. One line; all zero but for `manual` is a reset one. */
 struct umbra_event {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_event event;

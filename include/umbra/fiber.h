@@ -62,6 +62,10 @@
 #include <umbra/detail/timers.h>
 #include <umbra/wait.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct umbra_core;
 struct umbra_runtime;
 

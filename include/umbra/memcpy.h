@@ -54,6 +54,10 @@
 #include <umbra/detail/share_protocol.h>
 #include <umbra/shadow.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /*
  * The defaults, which other values may be given for at compile time: twice and four times
  * what umbra_memcpy_calibrate found on two virtual processors of a Xeon (Sapphire Rapids) with an

@@ -83,6 +83,10 @@
 #include <umbra/detail/port_protocol.h>
 #include <umbra/event.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* ---- ports ---- */
 
 /* An open port without messages, in memory that nobody uses yet. capacity: how many messages it holds;

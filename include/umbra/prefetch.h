@@ -61,6 +61,10 @@
 #include <umbra/detail/ahead_protocol.h>
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Items from one of the leader's publications to the next; a power of two. */
 #ifndef UMBRA_PREFETCH_EVERY
 #define UMBRA_PREFETCH_EVERY 16

@@ -55,6 +55,10 @@
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* What a shadow runs. */
 typedef void umbra_shadow_fn(void *arg);
 

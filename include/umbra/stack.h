@@ -24,6 +24,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/topology.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_slab {
     char *base;        /* fixed, as all but next */
     size_t page_bytes; /* of the system */

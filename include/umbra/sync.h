@@ -33,6 +33,10 @@
 #include <umbra/detail/lock_protocol.h>
 #include <umbra/event.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /*
  * Who may call: a fiber, or any other thread; no signal handler, but umbra_semaphore_post_async.
  *

@@ -47,6 +47,10 @@
 
 #include <hwloc.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #if HWLOC_API_VERSION < 0x00020000
 #error "Umbra needs hwloc 2.0 or later"
 #endif
@@ -282,7 +286,7 @@ UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
 
     for (unsigned i = 0; i < nodes; i++) {
         hwloc_obj_t node = hwloc_get_obj_by_type(hw, HWLOC_OBJ_NUMANODE, i);
-        int weight = hwloc_bitmap_weight(node->cpuset);
+        int weight = node != NULL ? hwloc_bitmap_weight(node->cpuset) : INT_MAX;
 
         if (weight < fewest && hwloc_bitmap_isset(node->cpuset, pu->os_index)) {
             nearest = (int)node->os_index;
@@ -322,12 +326,13 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_
         return -ENOMEM;
     for (unsigned i = 0; i < most; i++) {
         hwloc_obj_t pu = hwloc_get_obj_by_type(topology->hw, HWLOC_OBJ_PU, i);
-        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
+        hwloc_obj_t core;
         struct umbra_topology_cpu *cpu = &table->cpu[table->cpus];
 
-        if (!hwloc_bitmap_isset(usable, pu->os_index))
+        if (pu == NULL || !hwloc_bitmap_isset(usable, pu->os_index))
             continue;
         um_topology_describe(topology->hw, pu, cpu);
+        core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
         core = core != NULL ? core : pu;
         cpu->core = table->cpus == 0 ? 0 : cpu[-1].core + (core != previous);
         previous = core;

@@ -51,6 +51,10 @@
 #include <umbra/detail/park_protocol.h>
 #include <umbra/detail/why.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Default length of the spin phase, ns: the bound that folly uses as well. */
 #ifndef UMBRA_SPIN_NS
 #define UMBRA_SPIN_NS 2000

@@ -37,7 +37,7 @@ END
 # strictly ARGUMENT ...
 strictly()
 {
-    "$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$include" "$@"
+    "$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror -DUMBRA_SHOW_WARNINGS -I"$include" "$@"
 }
 
 # compile FILE OPTION ...

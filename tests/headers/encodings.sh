@@ -58,7 +58,7 @@ void pass_on(const void *p)
 END
 compile()
 {
-    "$compiler" -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -I"$include" "$@" \
+    "$compiler" -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -DUMBRA_SHOW_WARNINGS -I"$include" "$@" \
         -c "$work/code.c" -o "$work/code.o"
 }
 

@@ -38,7 +38,8 @@ both_orders()
     printf '#include "system.h"\n#include <%s>\n' "$header" >"$work/after.c"
     printf '#include <%s>\n#include "system.h"\n' "$header" >"$work/before.c"
     for order in after before; do
-        "$compiler" -fsyntax-only -Wall -Wextra -Werror -I"$include" "$@" "$work/$order.c" && continue
+        "$compiler" -fsyntax-only -Wall -Wextra -Werror -DUMBRA_SHOW_WARNINGS \
+            -I"$include" "$@" "$work/$order.c" && continue
         echo "FAIL $header $order the system's, $*"
         failed=1
     done

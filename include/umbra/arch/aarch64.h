@@ -22,6 +22,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/wait_backends.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UMBRA_CACHE_LINE 128 /* lines of 64 are fetched in pairs, and some cores have 128 */
 
 /* Entries of the auxiliary vector and their bits. */

@@ -15,6 +15,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/wait_backends.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Distance, in bytes, at which two words no longer disturb each other. */
 #define UMBRA_CACHE_LINE 64
 

@@ -23,6 +23,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/wait_backends.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UMBRA_CACHE_LINE 128
 
 /* AT_HWCAP2 and its bit for ISA 3.1. Older processors read the encoding of wait otherwise. */

@@ -21,6 +21,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/wait_backends.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UMBRA_CACHE_LINE 64
 
 /* Keys of the kernel's hardware probe, and the bit of Zawrs. */

@@ -23,6 +23,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/wait_backends.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UMBRA_CACHE_LINE 64
 
 /* AT_HWCAP2 and its bit 0, "MONITOR/MWAIT enabled in ring 3" (bit 1 is FSGSBASE). */

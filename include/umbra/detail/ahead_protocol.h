@@ -28,6 +28,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_AHEAD_END UINT64_MAX /* no item has this number */
 
 enum um_ahead { UM_AHEAD_GO, UM_AHEAD_WAIT, UM_AHEAD_ENDED };

@@ -15,6 +15,10 @@
 
 #include <umbra/port.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* One less. Whether that was the last. acq_rel: what the handlers did comes before what the arbiter
  * does when they have ended; pairs with itself */
 UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)

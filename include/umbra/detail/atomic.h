@@ -14,6 +14,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 typedef _Atomic uint32_t um_atomic_u32;
 typedef _Atomic uint64_t um_atomic_u64;
 typedef _Atomic uintptr_t um_atomic_uptr;

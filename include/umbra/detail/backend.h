@@ -25,6 +25,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/detail/why.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 enum umbra_backend_verdict {
     UMBRA_BACKEND_USABLE,
     UMBRA_BACKEND_NOT_COMPILED,  /* another processor architecture's */

@@ -10,6 +10,11 @@
  * All files of a program must be compiled with the same choices of the headers. A header that chooses
  * defines a function that does nothing and is named after its choice. Where cold functions are compiled
  * once, each file refers to it (tools/split/declare), and the linker refuses files that chose otherwise.
+ *
+ * Warnings. A user's set of warnings, under -I too, is for the user's own text: each header that defines
+ * functions is a system header to the compiler from the end of its includes on. (Not before: what a
+ * system header includes is missing in the dependency files of -MMD.) UMBRA_SHOW_WARNINGS shows the
+ * warnings; Umbra's own builds define it.
  */
 #ifndef UMBRA_DETAIL_BASE_H
 #define UMBRA_DETAIL_BASE_H
@@ -25,6 +30,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
 
 /*
  * Attributes are spelled with underscores, here and elsewhere: a user may have a macro named `unused`

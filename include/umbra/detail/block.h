@@ -21,6 +21,10 @@
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_BLOCK_TRIALS 9
 #define UM_BLOCK_LEAST_NS 5000
 #define UM_BLOCK_MOST_NS 200000

@@ -23,6 +23,10 @@
 #include <umbra/detail/join.h>
 #include <umbra/detail/scheduler.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* ---- the fiber's flags: the fiber, or its home core ---- */
 
 /* After CANCELED or the shields have changed. */

@@ -24,6 +24,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /*
  * One who waits. 64-byte aligned, and at an address below 2^48. A node without claim is its
  * waiter's again as soon as it is released. One with a claim is a struct um_claimed: its waiter may

@@ -18,6 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* The nearest thing that two hardware threads share; smaller is nearer. Level-1 caches count as
  * part of the core: they are never shared beyond one. */
 enum umbra_shared {

@@ -35,6 +35,10 @@
 #include <umbra/detail/idle_protocol.h>
 #include <umbra/detail/quiet_protocol.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #ifndef UM_MODEL_CHECK
 #define UM_STEP_WORKERS 1024 /* at most */
 #endif

@@ -68,6 +68,10 @@
 #include <umbra/detail/claim_protocol.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 enum umbra_event_state {
     UMBRA_EVENT_RESET,
     UMBRA_EVENT_SIGNALED,

@@ -22,6 +22,10 @@
 
 #include <umbra/detail/runtime.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_SLAB_SLOTS_FIRST 16
 #define UM_SLAB_SLOTS_MOST 4096
 #define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* but for a single slot */

@@ -24,6 +24,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_IDLE_BITS 64
 
 /* The core: I1. */

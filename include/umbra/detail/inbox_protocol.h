@@ -24,6 +24,10 @@
 #include <umbra/cpu.h>
 #include <umbra/detail/claim_protocol.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_INBOX_POKE UINT64_C(1)
 #define UM_INBOX_NODE (~UINT64_C(63))
 

@@ -18,6 +18,10 @@
 #include <umbra/detail/scheduler.h>
 #include <umbra/detail/spawn.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_GAPS 8 /* a look with its gap takes as long as so many without */
 
 /* True if owner and home are one. The owner. */

@@ -36,6 +36,10 @@
 #include <umbra/detail/claim_protocol.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* What `done` holds besides a pointer. */
 #define UM_DONE_RUNNING UINT64_C(0)   /* with the owner; no join has begun */
 #define UM_DONE_FINISHED UINT64_C(1)  /* with the owner; the result is there */

@@ -21,6 +21,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_JUDGE_EVERY 61  /* the worse way has its turn after so many pieces; at first sooner */
 #define UM_JUDGE_WEIGHT 8  /* one over the weight of the newest pace */
 #define UM_JUDGE_ENOUGH 3u /* paces of each way before there is a verdict */

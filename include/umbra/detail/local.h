@@ -9,6 +9,10 @@
 
 #include <umbra/fiber.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_LOCAL_ROUNDS 4 /* how often destructors may set new values, as of POSIX threads */
 
 struct um_local_keys {

@@ -25,6 +25,10 @@
 #include <umbra/detail/os.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_lock {
     um_atomic_u32 word; /* all zero: free */
 };

@@ -63,11 +63,13 @@ struct um_os_symbol {
 };
 
 #if defined(__linux__) && !defined(UMBRA_POSIX_ONLY)
-#define UM_CHOSEN_OS um_chosen_linux
 #include <umbra/detail/os_linux.h>
 #else
-#define UM_CHOSEN_OS um_chosen_posix
 #include <umbra/detail/os_posix.h>
+#endif
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
 #endif
 
 UM_LINKONCE void UM_CHOSEN_OS(void)

@@ -17,6 +17,12 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_CHOSEN_OS um_chosen_linux
+
 extern long um_linux_syscall(long number, ...) __asm__("syscall");
 extern int um_linux_clock_gettime(int clock, struct timespec *now) __asm__("clock_gettime");
 /* weak: it is in libdl before glibc 2.34 */

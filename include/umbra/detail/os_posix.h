@@ -20,6 +20,12 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_CHOSEN_OS um_chosen_posix
+
 #define UM_POSIX_BEDS 16
 #define UM_POSIX_NAP_NS 10000000
 

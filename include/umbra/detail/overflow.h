@@ -18,6 +18,10 @@
 #include <umbra/detail/os.h>
 #include <umbra/stack.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #if defined(SA_SIGINFO) && defined(SA_ONSTACK) && !defined(UMBRA_POSIX_ONLY)
 
 #define UM_OVERFLOW_STACK_BYTES 32768

@@ -30,6 +30,10 @@
 #include <umbra/detail/os.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_park {
     um_atomic_u32 parked; /* 1: the waiter sleeps or is about to. Waiter sets, signallers clear */
 };

@@ -10,6 +10,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Indices in the next part, after one of `part` took so many cycles and should have taken `wanted`. It
  * grows step by step, and becomes as short as it must at once. */
 UM_INLINE size_t um_part_after(size_t part, uint64_t took, uint64_t wanted)

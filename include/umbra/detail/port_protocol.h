@@ -46,6 +46,10 @@
 #include <umbra/detail/lock_protocol.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct umbra_arbiter;
 struct umbra_branch;
 struct umbra_port;

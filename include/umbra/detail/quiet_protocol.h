@@ -36,6 +36,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_QUIET_ACTIVE UINT64_C(0xffffffff)
 #define UM_QUIET_EPOCH (UINT64_C(1) << 32)
 

@@ -10,6 +10,10 @@
 #include <umbra/detail/parts.h>
 #include <umbra/detail/tasks.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_PART_NS 1000 /* what a part should take: so long somebody hungry may have to wait */
 
 /* What is the same for all parts of a range. */

@@ -15,6 +15,10 @@
 #include <umbra/detail/fiber_pool.h>
 #include <umbra/detail/runtime.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* ---- names ---- */
 
 UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state)

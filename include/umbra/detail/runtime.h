@@ -14,6 +14,10 @@
 #include <umbra/stack.h>
 #include <umbra/topology.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_CORES_MOST 1024
 #define UM_SIZE_CLASSES 40 /* of stacks: 0 the runtime's size, k > 0 a page times 2^(k - 1) */
 

@@ -21,6 +21,10 @@
 #include <umbra/detail/sleeper.h>
 #include <umbra/detail/watch_protocol.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
 #define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
 #define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */

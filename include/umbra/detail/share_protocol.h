@@ -18,6 +18,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_share {
     um_atomic_u64 taken; /* from either end, and up to two vain tries; both add */
     uint64_t blocks;     /* how many there are; set before there are two */

@@ -17,6 +17,10 @@
 #include <umbra/fiber.h>
 #include <umbra/wait.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_sleeper {
     struct um_node node;                              /* home 0 */
     struct umbra_waiter waiter;                       /* set up once */

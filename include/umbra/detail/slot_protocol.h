@@ -24,6 +24,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_SLOT_IDLE 0u
 #define UM_SLOT_RUN 1u
 #define UM_SLOT_QUIT 2u

@@ -10,6 +10,10 @@
 #include <umbra/detail/fiber_pool.h>
 #include <umbra/detail/scheduler.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* detail/local.h: calls the destructors of the fiber's local values, and in a child process exits. */
 UM_LINKONCE void um_fiber_end(struct um_fiber *fiber);
 

@@ -15,6 +15,10 @@
 #include <umbra/detail/tasks.h>
 #include <umbra/detail/why.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
 
 /* ---- a core's thread ---- */

@@ -34,6 +34,10 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
 #define UM_STEAL_MOST 16     /* items taken at once from another's queue */
 #define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */

@@ -54,6 +54,10 @@
 #define UM_TASKS_SHARED 128 /* at once, by a core */
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_TASK_WAITED ((uintptr_t)0) /* states, besides nodes */
 #define UM_TASK_DONE ((uintptr_t)1)
 

@@ -17,6 +17,10 @@
 #include <umbra/detail/sleeper.h>
 #include <umbra/detail/spawn.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Whether a core has tasks that nobody has started. The core. */
 UM_INLINE bool um_core_has_tasks(struct umbra_core *core)
 {

@@ -12,6 +12,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 struct um_timer {
     uint64_t deadline;        /* time stamp of umbra_cycles() */
     struct um_timer *child;   /* first of those below; none earlier than this one */

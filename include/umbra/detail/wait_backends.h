@@ -6,6 +6,10 @@
 #ifndef UMBRA_DETAIL_WAIT_BACKENDS_H
 #define UMBRA_DETAIL_WAIT_BACKENDS_H
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* Which instructions watch a cache line. The value is also a bit number in um_arch_backends(). */
 enum umbra_wait_backend {
     UMBRA_BACKEND_PAUSE,      /* none: pause and look again; everywhere */

@@ -26,6 +26,10 @@
 #include <umbra/detail/base.h>
 #endif
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_WATCH_NONE UINT64_C(0) /* as a node in no inbox has it */
 /* Neither is a value of an inbox (inbox_protocol.h). */
 #define UM_WATCH_WATCHED UINT64_C(2)

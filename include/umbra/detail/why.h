@@ -16,6 +16,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /*
  * Why the caller's latest start-up call failed, in one line, such as "cores = 3, but this process may
  * use 2"; "" if it succeeded, or if there was none. Start-up calls are umbra_topology_create, _place,

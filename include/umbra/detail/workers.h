@@ -15,6 +15,10 @@
 #include <umbra/detail/stock_protocol.h>
 #include <umbra/dispatch.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 #define UM_TAKEN_NS 20000   /* what should be taken at once: far longer than the taking */
 #define UM_TURN_NS 1000000  /* processing between two rests: less than a time slice */
 #define UM_REST_NS 20000    /* a rest that was longer: somebody did have the processor */

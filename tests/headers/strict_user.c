@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* A user's file, free of warnings itself: it expands our macros and has our hot functions inlined. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <umbra.h>
+
+struct note {
+    struct umbra_message message;
+    uint32_t number;
+};
+
+struct job {
+    struct umbra_task task;
+    uint32_t in;
+    uint32_t out;
+};
+
+static struct umbra_event ready = UMBRA_EVENT_INIT;
+static struct umbra_event gate = UMBRA_EVENT_INIT_MANUAL;
+static struct umbra_mutex lock = UMBRA_MUTEX_INIT;
+static struct umbra_condition changed = UMBRA_CONDITION_INIT;
+static struct umbra_semaphore places = UMBRA_SEMAPHORE_INIT(2);
+static struct umbra_rwlock table = UMBRA_RWLOCK_INIT;
+static struct umbra_latch latch = UMBRA_LATCH_INIT(1);
+static struct umbra_port raw = UMBRA_PORT_INIT_BOUNDED(3);
+static UMBRA_PORT(struct note) notes = {UMBRA_PORT_INIT};
+
+static void halve(void *arg)
+{
+    struct job *job = arg;
+
+    job->out = job->in / 2;
+}
+
+static bool take(uint32_t *sum)
+{
+    struct umbra_branch branches[] = {{UMBRA_RECEIVE(&raw)},
+                                      {UMBRA_JOIN(UMBRA_FROM(&raw), UMBRA_FROM(&notes.port))}};
+    struct umbra_message *message = NULL;
+    struct note *note = NULL;
+    unsigned which = 0;
+
+    if (UMBRA_PORT_TRY_RECEIVE(&notes, &note) == 0)
+        *sum += note->number;
+    if (UMBRA_PORT_RECEIVE(&notes, &note, umbra_deadline(1000)) == 0)
+        *sum += note->number;
+    if (umbra_choose(branches, 2, 0, &which, &message) == 0 && which == 0)
+        *sum += UMBRA_MESSAGE_AS(struct note, message)->number +
+                UMBRA_MESSAGE_OF(&notes, message)->number;
+    return *sum > 0;
+}
+
+static void *child(void *arg)
+{
+    struct note one = {.number = 7}, two = {.number = 8}, three = {.number = 9};
+    struct job job = {.in = 14};
+    uint32_t *sum = arg;
+
+    umbra_task_fork(&job.task, halve, &job);
+    umbra_task_join(&job.task);
+    UMBRA_PORT_POST(&notes, &one);
+    UMBRA_PORT_TRY_POST(&notes, &two);
+    umbra_port_post(&raw, &three.message);
+    if (umbra_mutex_lock(&lock) == 0 && take(sum)) {
+        umbra_condition_notify(&changed);
+        umbra_mutex_unlock(&lock);
+    }
+    umbra_semaphore_wait(&places);
+    umbra_semaphore_post(&places, 1);
+    umbra_rwlock_read(&table);
+    umbra_rwlock_unlock(&table);
+    umbra_latch_count_down(&latch);
+    umbra_yield();
+    umbra_event_signal(&ready);
+    umbra_event_signal(&gate);
+    return NULL;
+}
+
+static void *first(void *arg)
+{
+    struct umbra_fiber fiber;
+
+    if (umbra_spawn(child, arg, &fiber) == 0) {
+        umbra_event_wait(&ready);
+        umbra_event_wait(&gate);
+        umbra_join(fiber, NULL);
+    }
+    umbra_prefetch_read(arg);
+    umbra_sleep_ns(umbra_cycles_to_ns(umbra_cycles() & 1));
+    return NULL;
+}
+
+int main(void)
+{
+    uint32_t sum = 0;
+    struct umbra_shadow shadow;
+    struct job job = {.in = 2};
+
+    if (shadow_create(&shadow, NULL) == 0) {
+        if (shadow_fork(&shadow, halve, &job) == 0)
+            shadow_join(&shadow);
+        shadow_destroy(&shadow);
+    }
+    return umbra_run(NULL, first, &sum) == 0 && sum > 0 ? 0 : 1;
+}

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSL-1.0
+# strict_user.sh COMPILER INCLUDE_DIR SOURCE HEADER ...
+# No warning of what users turn on comes from our headers, with -I and -Werror: SOURCE under each
+# language mode and level, each HEADER by itself. clang: all it has, but those on layout, older
+# languages and a compiler's own choices, which no text is free of. And what a user's Makefile learns
+# from -MMD has our headers, though they are system headers from their includes on.
+set -eu
+compiler=$1 include=$2 source=$3
+shift 3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if "$compiler" --version | grep -q clang; then
+    set -- "$@" -Weverything -Wno-padded -Wno-declaration-after-statement -Wno-unsafe-buffer-usage \
+        -Wno-switch-default -Wno-pre-c11-compat -Wno-unknown-warning-option
+else
+    set -- "$@" -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wcast-qual \
+        -Wcast-align=strict -Wstrict-prototypes -Wmissing-prototypes -Wmissing-declarations \
+        -Wold-style-definition -Wredundant-decls -Wundef -Wdouble-promotion -Wformat=2 \
+        -Wwrite-strings -Wpointer-arith -Wswitch-default -Wswitch-enum -Wnull-dereference \
+        -Wbad-function-cast -Wfloat-equal -Wnested-externs -Wlogical-op -Wjump-misses-init \
+        -Wduplicated-cond -Wduplicated-branches -Wunused-macros -Wvla -Walloca \
+        -Winit-self -Wstrict-overflow=2 -Wstack-protector -Wunsuffixed-float-constants
+fi
+headers=
+while [ "${1#-}" = "$1" ]; do
+    headers="$headers $1"
+    shift
+done
+
+failed=0
+# accepts FILE OPTION ...
+accepts()
+{
+    file=$1
+    shift
+    "$compiler" -Werror -I"$include" -c "$file" -o "$work/object.o" "$@" && return
+    echo "FAIL $file $*"
+    failed=1
+}
+
+for level in -O0 -O2 -O3; do
+    accepts "$source" -std=c11 $level "$@"
+done
+accepts "$source" -std=gnu17 -D_GNU_SOURCE -O2 "$@"
+for header in $headers; do
+    echo "#include <$header>" >"$work/alone.c"
+    accepts "$work/alone.c" -std=c11 -O0 "$@"
+done
+
+echo '#include <umbra.h>' >"$work/all.c"
+for option in -M -MM; do
+    "$compiler" $option -I"$include" "$work/all.c" | tr ' ' '\n' | grep "^$include" |
+        sort >"$work/all$option"
+done
+# what port.h includes at its end, where it is a system header
+if ! grep -v detail/arbiter.h "$work/all-M" | diff - "$work/all-MM"; then
+    echo "FAIL headers that -MM leaves out"
+    failed=1
+fi
+exit $failed
