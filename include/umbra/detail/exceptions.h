@@ -22,6 +22,10 @@
 
 #include <umbra/detail/base.h>
 
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 /* What begins as __cxa_eh_globals. Its thread only. */
 struct um_exceptions {
     void *caught;      /* the newest, which names the next */
@@ -30,7 +34,7 @@ struct um_exceptions {
 
 /* The calling thread's, at an address that stays. NULL: the program has no C++ runtime. */
 struct um_exceptions *um_exceptions_of_thread(void) __asm__("__cxa_get_globals")
-    __attribute__((weak, visibility("default")));
+    __attribute__((__weak__, __visibility__("default")));
 
 /* What stands for them then: never anything. */
 UM_LINKONCE _Thread_local struct um_exceptions um_exceptions_none = {NULL, 0};
