@@ -296,6 +296,34 @@ Test(report, all_fibers_are_listed_on_demand)
     check_dump(&child);
 }
 
+static void *dumps_who_waits_for_a_mutex(void *arg)
+{
+    struct umbra_fiber fiber;
+
+    umbra_mutex_lock(&of_fiber);
+    umbra_spawn(locks, &of_fiber, &fiber);
+    umbra_yield();
+    umbra_dump(umbra_runtime_self(), 2);
+    umbra_mutex_unlock(&of_fiber);
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+static int dump_of_a_mutex(void)
+{
+    return run_cores(1, dumps_who_waits_for_a_mutex, NULL);
+}
+
+/* It may be gone by then. */
+Test(report, a_dump_does_not_read_what_is_waited_for)
+{
+    struct child child = in_child(dump_of_a_mutex);
+
+    cr_assert_eq(child.status, 0);
+    cr_assert(says_of(&child, "mutex", &of_fiber, " at "));
+    cr_assert(!strstr(child.said, "held by"));
+}
+
 static int dump_on_signal(void)
 {
     struct umbra_options options = {.cores = 2, .oversubscribe = true, .dump_signal = SIGUSR2};
