@@ -118,7 +118,7 @@ static void *scatter_steps(void *arg)
 {
     struct run *run = arg;
     struct umbra_branch each = {UMBRA_RECEIVE(&scattered), .handler = fill_fresh, .arg = run};
-    struct umbra_arbiter arbiter;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;
     uint64_t begin;
 
     scattered = (struct umbra_port)UMBRA_PORT_INIT;

@@ -29,7 +29,7 @@ struct idle {
     uint64_t length_ns;
     uint64_t turns; /* batches since the row's turn began */
     struct umbra_runtime *runtime;
-    struct umbra_event order;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event order;
     pthread_t thread;
     _Atomic uint32_t word;             /* futex: 1: signaled */
     bool quit;                         /* written before the signal */

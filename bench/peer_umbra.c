@@ -336,7 +336,7 @@ const struct bench_ops umbra_two_cores_ops = {.open = two_cores_open,
 
 struct blocked {
     struct umbra_runtime *runtime;
-    struct umbra_event gate; /* signaled to let all end */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event gate; /* signaled to let all end */
 };
 
 static void *blocks(void *arg)

@@ -354,7 +354,7 @@ static void with_arbiter(struct trips *trips, struct umbra_branch *branches, uns
     struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = trips->what->cores - 1};
     struct umbra_arbiter_options options = {.home = &there};
     struct side side = answering(trips);
-    struct umbra_arbiter arbiter;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;
 
     for (unsigned i = 0; i < count; i++) {
         branches[i].handler = handles;

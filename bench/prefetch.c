@@ -53,7 +53,7 @@ static unsigned n_points;
 
 struct turn {
     struct visit visit;
-    struct umbra_shadow shadow;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
 };
 
 /* The data are made for the first row that wants them. */

@@ -26,7 +26,7 @@ struct visit {
     unsigned work;  /* rounds of arithmetic an item */
     enum way way;
     struct umbra_shadow *shadow; /* of WAY_SHADOW; idle before and after */
-    struct umbra_prefetch ahead; /* likewise, prepared */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_prefetch ahead; /* likewise, prepared */
 };
 
 struct workload {

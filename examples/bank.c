@@ -169,7 +169,7 @@ static bool serve(struct bank *bank, struct customer *customer, struct report *s
         {UMBRA_RECEIVE(&bank->close.port), .handler = close_bank, .arg = bank,
          .group = UMBRA_TEARDOWN}};
     struct request closing = {.amount = 0};
-    struct umbra_arbiter arbiter;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;
     unsigned customers;
     bool good;
 

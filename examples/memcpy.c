@@ -295,7 +295,7 @@ int main(int argc, char **argv)
 {
     struct options options = {.kib = 1024};
     struct umbra_shadow_options place = {0};
-    struct umbra_shadow shadow;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     int status = parse(argc, argv, &options);
     int error;
 

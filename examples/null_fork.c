@@ -11,7 +11,7 @@ static void count(void *calls)
 
 int main(void)
 {
-    struct umbra_shadow shadow;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     unsigned forks = 100000, calls = 0;
     int error = shadow_create(&shadow, NULL);
 

@@ -20,8 +20,8 @@
 #define PATIENCE_NS UINT64_C(20000000000)
 #define PATIENCE_OF_THE_POLITE_NS UINT64_C(20000000)
 
-static struct umbra_latch raised; /* until all forks are */
-static struct umbra_event fork_at[SEATS_MOST];
+static _Alignas(UMBRA_CACHE_LINE) struct umbra_latch raised; /* until all forks are */
+static _Alignas(UMBRA_CACHE_LINE) struct umbra_event fork_at[SEATS_MOST];
 static unsigned long seats = 5;
 static bool polite;
 

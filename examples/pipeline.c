@@ -20,7 +20,7 @@
 struct queue {
     _Alignas(UMBRA_CACHE_LINE) _Atomic unsigned long put; /* by the producer */
     _Alignas(UMBRA_CACHE_LINE) _Atomic unsigned long got; /* by the consumer */
-    struct umbra_event changed_put, changed_got;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_event changed_put, changed_got;
     unsigned long slot[SLOTS];
     unsigned long items; /* to go through */
 };

@@ -334,7 +334,7 @@ int prefetch_main(const struct subject *of, int argc, char **argv)
     struct options options = {
         .works = {0, 4, 8, 16, 32, 64}, .n_works = 6, .distance = 32, .passes = 2};
     struct umbra_shadow_options place = {0};
-    struct umbra_shadow shadow;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     int status, error;
 
     subject = of;

@@ -20,7 +20,7 @@ struct stretch {
     unsigned long rounds;        /* of work on each */
     uint64_t sum;                /* of the work's results: the visit adds */
     struct umbra_shadow *shadow; /* or NULL: alone */
-    struct umbra_prefetch ahead; /* the two's; prepared */
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_prefetch ahead; /* the two's; prepared */
 };
 
 /* A program. */

@@ -19,13 +19,14 @@
 #define IN_FLIGHT 64 /* requests that the network has sent and not yet seen answered, at most */
 
 struct session {
-    struct umbra_event request;   /* signaled by the network */
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_event request; /* signaled by the network */
     unsigned long asked;          /* the network's, before it signals; 0: the session ends */
     _Atomic unsigned long served; /* the session's */
 };
 
 static struct session *session;
-static struct umbra_event answered = UMBRA_EVENT_INIT; /* after each answer */
+/* After each answer. */
+static _Alignas(UMBRA_CACHE_LINE) struct umbra_event answered = UMBRA_EVENT_INIT;
 static _Atomic unsigned long answers;
 static _Atomic unsigned long wrong;
 

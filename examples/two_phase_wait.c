@@ -30,8 +30,8 @@ struct mailbox {
     _Alignas(UMBRA_CACHE_LINE) _Atomic uint32_t state; /* both threads */
     uint64_t number; /* the producer's while EMPTY, the consumer's while FULL */
 
-    struct umbra_waiter producer; /* waits for EMPTY */
-    struct umbra_waiter consumer; /* waits for FULL */
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_waiter producer; /* waits for EMPTY */
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_waiter consumer; /* waits for FULL */
 };
 
 struct options {

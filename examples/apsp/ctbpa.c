@@ -443,8 +443,8 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
     struct job job = {.blocks = blocks, .arithmetic = blocks->arithmetic, .places = places};
     int error = 0;
 
-    job.known = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.known));
-    job.applied = aligned_alloc(_Alignof(struct umbra_event), side * sizeof(*job.applied));
+    job.known = aligned_alloc(UMBRA_CACHE_LINE, side * sizeof(*job.known));
+    job.applied = aligned_alloc(UMBRA_CACHE_LINE, side * sizeof(*job.applied));
     job.lacking = calloc(side, sizeof(*job.lacking));
     job.side = aligned_alloc(_Alignof(struct side), side * sizeof(*job.side));
     job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));

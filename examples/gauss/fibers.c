@@ -354,7 +354,7 @@ static int eliminate(const struct system *system, const struct setting *setting,
     struct job job = {.system = system, .setting = setting, .body = body, .places = places};
     int error = shares_create(&job.share, setting->sides, system->n, setting->group_rows);
 
-    job.pivot = aligned_alloc(_Alignof(struct umbra_event), system->n * sizeof(*job.pivot));
+    job.pivot = aligned_alloc(UMBRA_CACHE_LINE, system->n * sizeof(*job.pivot));
     job.side = aligned_alloc(_Alignof(struct side), setting->sides * sizeof(*job.side));
     job.place = aligned_alloc(_Alignof(struct place), places * sizeof(*job.place));
     if (!error && job.pivot && job.side && job.place) {

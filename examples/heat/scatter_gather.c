@@ -49,7 +49,7 @@ static void *all_steps(void *arg)
 {
     struct job *job = arg;
     struct umbra_branch each = {UMBRA_RECEIVE(&job->scattered), .handler = sweep_block, .arg = job};
-    struct umbra_arbiter arbiter;
+    _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;
 
     job->error = umbra_arbiter_start(&arbiter, &each, 1, NULL);
     if (job->error)

@@ -80,6 +80,10 @@ UM_INLINE void umbra_prefetch_write(const void *p);
  */
 UM_INLINE void umbra_demote(const void *p);
 
+/* How many bytes are missing to the next line after so many: at least one. For a member of that length
+ * in a type whose alignment is less than a line, so that what follows begins a line if the object does. */
+#define UM_LINE_REST(bytes) (UMBRA_CACHE_LINE - (bytes) % UMBRA_CACHE_LINE)
+
 /* ---- calibration ---- */
 
 #define UM_CALIBRATE_NS 200000 /* between the two readings: 50 ns amiss make 0.03 % */

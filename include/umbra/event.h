@@ -35,6 +35,12 @@
  * sleeps. Who waits may destroy the event as soon as it is released, if nobody else uses it: but
  * umbra_event_wait_until also returns when its condition holds before the signal that was to tell
  * so, which then comes to an event that must still be there.
+ *
+ * An event may be in any memory, malloc's too. Where several cores use it, it is faster if it begins a
+ * cache line, of which it then has all: in static storage, in a frame and in a struct with
+ * _Alignas(UMBRA_CACHE_LINE), allocated (it, or a struct that has it so) with
+ * aligned_alloc(UMBRA_CACHE_LINE, bytes). One that lies across two lines costs a transfer of both, and
+ * shares them with what is beside it.
  */
 #ifndef UMBRA_EVENT_H
 #define UMBRA_EVENT_H
@@ -48,10 +54,14 @@
 #pragma GCC system_header
 #endif
 
-/* An event. One line; all zero but for `manual` is a reset one. */
+/* An event. As long as a line; all zero but for `manual` is a reset one. */
 struct umbra_event {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_event event;
+    UM_ALIGNED(UM_ANY_MEMORY) struct um_event event;
+    unsigned char apart[UM_LINE_REST(sizeof(struct um_event))];
 };
+
+_Static_assert(_Alignof(struct umbra_event) <= UM_ANY_MEMORY, "malloc's memory will do");
+_Static_assert(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
 
 #define UMBRA_EVENT_INIT                                                                           \
     {                                                                                              \

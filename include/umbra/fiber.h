@@ -292,7 +292,7 @@ _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins"
 struct umbra_core {
     /* other threads write this line */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 inbox;
-    struct umbra_waiter waiter; /* what the core waits on its inbox with */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* to wait on its inbox with */
 
     /* the core's own */
     UM_ALIGNED(UMBRA_CACHE_LINE)

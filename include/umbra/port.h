@@ -203,18 +203,24 @@ struct umbra_arbiter_options {
 
 /* An arbiter at work. In the caller's memory, from its start until it was joined. */
 struct umbra_arbiter {
+    struct umbra_event bell;  /* rung for the choice */
+    struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits for it */
+    struct umbra_event place; /* by each handler that ends, if limited */
+    um_atomic_u64 running;    /* handlers, and the arbiter while it does not wait for them */
+    um_atomic_u64 places;     /* how many more may begin, if limited */
+    unsigned char apart[UM_LINE_REST(16)];
     struct um_choice choice;             /* what it waits for */
     bool once;                           /* as the options */
     bool limited;                        /* there is a `most` */
     struct umbra_spawn_options handlers; /* where they begin */
     char name[UMBRA_FIBER_NAME_BYTES];   /* handlers.name, if there is one */
     struct umbra_fiber fiber;            /* its own */
-    struct umbra_event bell;             /* rung for the choice */
-    struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits for it */
-    struct umbra_event place; /* by each handler that ends, if limited */
-    um_atomic_u64 running;    /* handlers, and the arbiter while it does not wait for them */
-    um_atomic_u64 places;     /* how many more may begin, if limited */
 };
+
+_Static_assert(_Alignof(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
+_Static_assert(_Alignof(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
+_Static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
+               "what handlers write is apart");
 
 /*
  * Starts an arbiter. Anybody; does not switch or block. Returns 0, or with nothing started: -EINVAL
@@ -302,7 +308,7 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
                                      uint64_t deadline, const void *at)
 {
     struct um_port_woken out = {NULL, NULL};
-    struct umbra_event bell = UMBRA_EVENT_INIT;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_poster poster = {.waiter = {.bell = &bell}};
     int error = um_may_wait();
     int result;
@@ -435,7 +441,7 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
                                          uint64_t deadline, unsigned *which,
                                          struct umbra_message **messages)
 {
-    struct umbra_event bell = UMBRA_EVENT_INIT;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
     int result = um_choice_init(&choice, branches, count, &bell);
 
@@ -464,7 +470,7 @@ UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **
                                 uint64_t deadline, const void *at)
 {
     struct umbra_branch branch = {UMBRA_RECEIVE(port)};
-    struct umbra_event bell = UMBRA_EVENT_INIT;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
     int result = umbra_port_try_receive(port, message);
 

@@ -99,20 +99,25 @@ struct umbra_prefetch_stats {
     uint64_t skipped; /* items left out so */
 };
 
-/* Leader and helper. In the caller's memory; not to be moved while a helper runs. */
+/* Leader and helper. In the caller's memory, which may be malloc's, but is better a line of its own
+ * (_Alignas(UMBRA_CACHE_LINE), aligned_alloc); not to be moved while a helper runs. */
 struct umbra_prefetch {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_ahead_leader leader; /* leader writes, helper reads */
+    UM_ALIGNED(UM_ANY_MEMORY) struct um_ahead_leader leader; /* leader writes, helper reads */
+    unsigned char apart[UM_LINE_REST(sizeof(struct um_ahead_leader))];
 
     /* the helper's lines */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_ahead_helper helper;
-    struct umbra_prefetch_stats stats; /* helper; anybody after it has ended */
-    bool demote;                       /* set by init */
-    const void *first;                 /* place of item 0; set by begin */
-    unsigned lines;                    /* fetched, as far as it fits */
-    const void *line[UM_PREFETCH_LAG]; /* the last of them */
+    struct um_ahead_helper helper;
+    struct umbra_prefetch_stats stats;          /* helper; anybody after it has ended */
+    bool demote;                                /* set by init */
+    const void *first;                          /* place of item 0; set by begin */
+    unsigned lines;                             /* fetched, as far as it fits */
+    const void *line[UM_PREFETCH_LAG];          /* the last of them */
+    unsigned char apart_too[UM_LINE_REST(152)]; /* asserted below */
 };
 
-_Static_assert(offsetof(struct umbra_prefetch, helper) >= UMBRA_CACHE_LINE, "lines of their own");
+_Static_assert(_Alignof(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
+_Static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
+_Static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 /* Prepares it. 0, or -EINVAL: window or lead out of range. */
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,

@@ -37,9 +37,12 @@
  * helper threads. Its parent's shadows are as if destroyed (-ESRCH), and a thread that owned some has
  * its old binding back; it may create its own.
  *
+ * A shadow may be in any memory, malloc's too. It is faster if it begins a cache line:
+ * _Alignas(UMBRA_CACHE_LINE), or aligned_alloc(UMBRA_CACHE_LINE, sizeof(struct umbra_shadow)).
+ *
  * Invariants
- *   - The slot is one cache line, used in both directions (detail/slot_protocol.h).
- *   - Words written by the owner and words written by the helper share no other line.
+ *   - The slot is one cache line, used in both directions (detail/slot_protocol.h), and words written
+ *     by the owner and words written by the helper share no other line, if the shadow begins a line.
  *   - A hardware thread holds at most one shadow of this process.
  *   - Fork and join allocate nothing and make no system call unless the other side has parked.
  */
@@ -84,10 +87,10 @@ struct umbra_shadow_info {
 
 /* A shadow and its owner's end of it. In the caller's memory; not to be moved while in use. */
 struct umbra_shadow {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_slot slot; /* see detail/slot_protocol.h */
+    UM_ALIGNED(UM_ANY_MEMORY) struct um_slot slot; /* see detail/slot_protocol.h */
+    unsigned char apart[UM_LINE_REST(sizeof(struct um_slot))];
 
     /* the owner's line */
-    UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
     bool forked;                     /* owner: forked and not joined */
     uint32_t resting;                /* joins that are still to rest; owner only */
@@ -99,14 +102,21 @@ struct umbra_shadow {
     struct umbra_shadow *next;       /* in um_shadows; under its lock */
     struct umbra_shadow_info info;   /* set once */
     int bind_error;                  /* helper writes before the first join, owner reads after */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_wait_policy policy; /* set once; both read */
+    unsigned char apart_too[UM_LINE_REST(84)]; /* asserted below */
+
+    struct umbra_wait_policy policy; /* set once; both read */
+    unsigned char apart_as_well[UM_LINE_REST(sizeof(struct umbra_wait_policy))];
 
     struct umbra_waiter owner_waiter;  /* for IDLE; owner waits, helper wakes */
     struct umbra_waiter helper_waiter; /* for RUN or QUIT; helper waits, owner wakes */
 };
 
 _Static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
-_Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and has it to itself");
+_Static_assert(offsetof(struct umbra_shadow, owner) == UMBRA_CACHE_LINE, "and has it to itself");
+_Static_assert(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
+_Static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0,
+               "nor does this");
+_Static_assert(_Alignof(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /*
  * Binds the caller to its hardware thread (options->owner_cpu or where it runs now), starts a
@@ -115,10 +125,9 @@ _Static_assert(offsetof(struct umbra_shadow, owner) >= UMBRA_CACHE_LINE, "and ha
  * placement; options->place_shadow names any other hardware thread.
  *
  * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
- * 0, or, with nothing kept and the struct as if destroyed (a misaligned one: not touched), an error,
- * of which umbra_last_error_text() names the processor or option:
- *   -EINVAL      misaligned struct, unknown wait mode or back end (UMBRA_WAIT), owner_cpu ==
- *                shadow_cpu
+ * 0, or, with nothing kept and the struct as if destroyed, an error, of which umbra_last_error_text()
+ * names the processor or option:
+ *   -EINVAL      unknown wait mode or back end (UMBRA_WAIT), owner_cpu == shadow_cpu
  *   -EOPNOTSUPP  forced wait back end cannot execute here
  *   -ENODEV      no such or not an allowed processor; no second hardware thread at all
  *   -ENOSPC      all siblings (without siblings: all other hardware threads) already hold a shadow
@@ -628,9 +637,6 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
     int error;
 
     um_why_begin();
-    if ((uintptr_t)shadow % UMBRA_CACHE_LINE != 0)
-        return um_why(-EINVAL, "the struct umbra_shadow is not aligned to %d bytes",
-                      (int)UMBRA_CACHE_LINE);
     options = options ? options : &defaults;
     *shadow = (struct umbra_shadow){.topology = options->topology};
     if (!shadow->topology) {

@@ -24,7 +24,10 @@
  *
  * Objects are in the caller's memory, all zero is a good initial state where the initializer says
  * so, and none owns anything: there is nothing to destroy. An object must outlive the call that
- * gives it up, not only the one that it wakes; so who frees a mutex joins its last user first.
+ * gives it up, not only the one that it wakes; so who frees a mutex joins its last user first. Any
+ * memory will do, malloc's too. Where several cores use an object, it is faster if it begins a cache
+ * line, as an event is (umbra/event.h); all but conditions end one, too, so that neighbours in an array
+ * are apart.
  */
 #ifndef UMBRA_SYNC_H
 #define UMBRA_SYNC_H
@@ -53,6 +56,7 @@ struct umbra_mutex {
     struct umbra_event event;
     um_atomic_uptr owner;  /* the fiber or thread that holds it: um_fiber_self(); 0: none */
     um_atomic_u32 waiters; /* who waits for it, or is about to */
+    unsigned char apart[UM_LINE_REST(12)];
 };
 
 #define UMBRA_MUTEX_INIT                                                                           \
@@ -105,6 +109,7 @@ struct umbra_semaphore {
     struct umbra_event event;
     um_atomic_u64 count;
     um_atomic_u32 waiters;
+    unsigned char apart[UM_LINE_REST(12)];
 };
 
 #define UMBRA_SEMAPHORE_INIT(initial)                                                              \
@@ -131,6 +136,7 @@ struct umbra_rwlock {
     struct umbra_event event;
     um_atomic_u64 state;   /* readers, or UM_RWLOCK_WRITER; and writers that wait, times 2^32 */
     um_atomic_u32 waiters; /* both kinds */
+    unsigned char apart[UM_LINE_REST(12)];
 };
 
 #define UMBRA_RWLOCK_INIT                                                                          \
@@ -158,6 +164,7 @@ UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
 struct umbra_latch {
     struct umbra_event event;
     um_atomic_u64 count;
+    unsigned char apart[UM_LINE_REST(8)];
 };
 
 #define UMBRA_LATCH_INIT(initial)                                                                  \
@@ -176,6 +183,7 @@ struct umbra_barrier {
     struct umbra_event event[2]; /* manual-reset, taking turns */
     um_atomic_u64 state;         /* how often it has opened, times 2^32, and who has come since */
     uint32_t parties;            /* fixed */
+    unsigned char apart[UM_LINE_REST(12)];
 };
 
 #define UMBRA_BARRIER_INIT(number)                                                                 \
@@ -190,6 +198,7 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
 struct umbra_once {
     struct umbra_event event;
     um_atomic_u32 state; /* 0: not yet, 1: at it, 2: done */
+    unsigned char apart[UM_LINE_REST(4)];
 };
 
 #define UMBRA_ONCE_INIT                                                                            \
@@ -202,6 +211,18 @@ struct umbra_once {
  * wait for that. fn may wait, but not call the same once.
  */
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
+
+#define UM_SYNC_PLACE(type)                                                                        \
+    _Static_assert(_Alignof(type) <= UM_ANY_MEMORY, "malloc's memory will do");                    \
+    _Static_assert(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
+
+UM_SYNC_PLACE(struct umbra_mutex);
+UM_SYNC_PLACE(struct umbra_semaphore);
+UM_SYNC_PLACE(struct umbra_rwlock);
+UM_SYNC_PLACE(struct umbra_latch);
+UM_SYNC_PLACE(struct umbra_barrier);
+UM_SYNC_PLACE(struct umbra_once);
+_Static_assert(_Alignof(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* ---- waiting, common ---- */
 
@@ -340,7 +361,7 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
  * older round, however many they are.
  */
 struct um_condition_waiter {
-    struct umbra_event notified;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event notified;
     struct um_condition_waiter *next, *prev; /* under the list's lock, as what follows */
     bool listed;                             /* until it is taken from the list alone */
     uint64_t round;                          /* in which it came */

@@ -27,7 +27,9 @@
  * What the signaller wrote before the signal is visible after the wait. The signaller looks at the
  * waiter after it stored the word, so the waiter must outlive that call, not only the wait. A plain
  * store to the word ends phases 1 and 2 as well, but wakes nobody who has parked. The word should
- * have a cache line of its own: any store to its line wakes a monitor.
+ * have a cache line of its own: any store to its line wakes a monitor. So should the waiter, which may
+ * be in any memory, but saves the signaller a transfer if nothing that others write is on its first
+ * line: _Alignas(UMBRA_CACHE_LINE), or aligned_alloc(UMBRA_CACHE_LINE, bytes).
  *
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in detail/park_protocol.h. Loads in phases 1 and 2 are acquire.
@@ -115,19 +117,24 @@ struct um_wait_counters {
     um_atomic_u64 polls;  /* polls of phase 1 whose cycles nobody clocked */
 };
 
-/* A thread's means to wait. Two lines, because signallers read the first on every signal. */
+/* A thread's means to wait. The counters are a line further on, because signallers read the first line
+ * on every signal; so far that they are on another line wherever the waiter is. */
 struct umbra_waiter {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_park park;           /* waiter and signallers */
-    const struct umbra_wait_policy *policy;                     /* fixed at init */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_wait_counters count; /* waiter; anybody reads */
+    UM_ALIGNED(UM_ANY_MEMORY) struct um_park park; /* waiter and signallers */
+    const struct umbra_wait_policy *policy;        /* fixed at init */
+    unsigned char apart[UM_LINE_REST(2 * sizeof(void *))];
+    struct um_wait_counters count; /* waiter; any thread reads */
     /* waiter: phase 3 not before so many cycles after a time stamp; a length, since a clock may be set
      * back */
     uint64_t awake_since, awake_cycles;
     uint64_t robbed; /* waiter: when somebody kept the processor that it had lent; cycles */
+    unsigned char apart_too[UM_LINE_REST(sizeof(struct um_wait_counters) + 3 * sizeof(uint64_t))];
 };
 
-_Static_assert(offsetof(struct umbra_waiter, count) >= UMBRA_CACHE_LINE,
+_Static_assert(_Alignof(struct umbra_waiter) <= UM_ANY_MEMORY, "malloc's memory will do");
+_Static_assert(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
                "counters off the line that signallers read");
+_Static_assert(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 /*
  * Makes a policy. Chooses the back end: forced by UMBRA_WAIT or options->backend, else the best

@@ -17,7 +17,7 @@
 
 _Static_assert(UMBRA_PREFETCH_EVERY == 16, "numbers below are for this");
 
-static struct umbra_prefetch ahead;
+static _Alignas(UMBRA_CACHE_LINE) struct umbra_prefetch ahead;
 
 static void begin_window(const struct umbra_prefetch_options *options)
 {

@@ -311,13 +311,6 @@ Test(shadow, destroy_waits_for_what_runs)
     umbra_topology_destroy(topology);
 }
 
-Test(shadow, misaligned_memory_is_refused)
-{
-    static UM_ALIGNED(UMBRA_CACHE_LINE) char memory[sizeof(struct umbra_shadow) + 64];
-
-    cr_assert_eq(shadow_create((struct umbra_shadow *)(void *)(memory + 16), NULL), -EINVAL);
-}
-
 /* ---- places ---- */
 
 Test(shadow, sits_on_the_sibling_and_spins_politely_there)

@@ -49,6 +49,8 @@
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
 #define UM_UNCHECKED __attribute__((__no_sanitize__("address"), __no_sanitize__("thread")))
 #define UM_ALIGNED(bytes) __attribute__((__aligned__(bytes)))
+/* The alignment of objects that users place: any memory of malloc's will do. */
+#define UM_ANY_MEMORY 16
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

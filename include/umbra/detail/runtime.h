@@ -35,7 +35,7 @@ struct um_core_more {
     struct um_depot depot;
     pthread_t thread;
     struct umbra_affinity *before; /* what undoes its thread's binding; the thread */
-    struct umbra_shadow shadow;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     bool has_shadow;
     int sibling;     /* the hardware thread that is kept for its shadow, -1: none; set once */
     int start_error; /* its thread writes before it is counted as started */

@@ -22,10 +22,10 @@
 #endif
 
 struct um_sleeper {
-    struct um_node node;                              /* home 0 */
-    struct umbra_waiter waiter;                       /* set up once */
-    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken; /* 1: the wait is over; wakers set */
-    struct um_sleeper *next;                          /* in um_sleepers.idle; under its lock */
+    struct um_node node;                                     /* home 0 */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* set up once */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken;        /* 1: the wait is over; wakers set */
+    struct um_sleeper *next; /* in um_sleepers.idle; under its lock */
 };
 
 /* What a joiner asks of a fiber's owner, and the answer. */

@@ -55,8 +55,8 @@ struct umbra_dispatch {
     um_atomic_u32 ending;                            /* workers are to end */
     pthread_mutex_t lock;                            /* for running */
     bool running;                                    /* a step is under way */
-    struct umbra_event over;                         /* the step is, or the last of several */
-    umbra_step_fn *begin_step;                       /* what begins the next step, or NULL */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step is, or the last of several */
+    umbra_step_fn *begin_step;                            /* what begins the next step, or NULL */
     void *step_arg;
     size_t step_number;          /* its number */
     struct umbra_worker *worker; /* this and what follows is fixed */
