@@ -308,7 +308,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
             return;
         }
         source();
-        error = P::umbra_dispatch_end(&dispatch);
+        error = P::um_dispatch_end_step(&dispatch, NULL);
         over = true;
         for (int i = 0; i < POINTERS; i++)
             check_done(&pointer[i]);

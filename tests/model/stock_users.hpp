@@ -21,10 +21,12 @@ static int umbra_event_wait(struct umbra_event *event)
     return 0;
 }
 
-static void um_event_wait_firm(struct umbra_event *event, void *accept, void *arg)
+/* What reports read. */
+static const int um_kind_step = 0;
+
+static void um_event_wait_firm(struct umbra_event *event, void *, void *, const void *,
+                               const void *, const void *)
 {
-    (void)accept;
-    (void)arg;
     umbra_event_wait(event);
 }
 
