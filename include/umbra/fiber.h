@@ -140,7 +140,7 @@ UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
  * it waits. Nothing else happens to it: it returns from its function by itself. What need not wait
  * succeeds as ever (a signaled event, a free mutex, a fiber that has ended), and a fiber that computes,
  * that is stopped by a transfer, or that is delayed goes on being so (umbra_canceled, umbra_continue).
- * The joins of tasks, umbra_parallel_for, umbra_barrier_wait, umbra_dispatch_end and what frees things
+ * The joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end and what frees things
  * (umbra_detach, umbra_dispatch_destroy) wait all the same; umbra_condition_wait returns with its mutex
  * locked, as ever.
  *

@@ -243,6 +243,9 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
  */
 UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
 
+/* The same until a time stamp at the latest. -ETIMEDOUT: the arbiter goes on, and is to be joined again. */
+UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint64_t deadline);
+
 /* ---- types ---- */
 
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)

@@ -64,6 +64,10 @@ struct umbra_mutex {
         .event = UMBRA_EVENT_INIT                                                                  \
     }
 
+/* As the macro, which is for initializers; no caller may use it meanwhile. Neither switches nor blocks, as
+ * those of the other types. */
+UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
+
 /* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. A fiber that ends
  * holding it leaves it locked for ever, for which see UMBRA_ASSERT (detail/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
@@ -87,6 +91,8 @@ struct umbra_condition {
     {                                                                                              \
         .first = NULL                                                                              \
     }
+
+UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
 
 /*
  * Unlocks the mutex, waits to be notified, and locks it again, also after an error. It does not
@@ -117,6 +123,8 @@ struct umbra_semaphore {
         .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
     }
 
+UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
+
 /*
  * Takes one, waiting until there is one; takes one if there is one; adds some, the last also in a
  * signal handler: it is a umbra_event_signal_async for each waiter that it lets go on, with its limit
@@ -143,6 +151,8 @@ struct umbra_rwlock {
     {                                                                                              \
         .event = UMBRA_EVENT_INIT                                                                  \
     }
+
+UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
 
 /* For reading. Who reads already must not ask again: a writer that waits would keep him out. */
 UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
@@ -174,8 +184,27 @@ struct umbra_latch {
         .count = (initial)                                                                         \
     }
 
-/* Counts down by one; -EINVAL: it is open already. Waits until it is open. */
+UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
+
+/*
+ * Counts down by one; -EINVAL: it is open already. Adds to a latch that is not open; -EINVAL: it is;
+ * -EOVERFLOW: the sum would be 2^64 or more, and nothing is added. Waits until it is open.
+ *
+ * With add a latch waits for fibers whose number is not known before. The 1 is the waiter's own, which
+ * keeps the latch from opening while it spawns; a fiber that spawns others adds in the same way, before
+ * it counts itself down.
+ *
+ *     umbra_latch_init(&all, 1);
+ *     while (more()) {
+ *         umbra_latch_add(&all, 1);                  before the fiber can end
+ *         if (umbra_spawn(fn, &all, NULL) != 0)      fn ends with umbra_latch_count_down(&all)
+ *             umbra_latch_count_down(&all);
+ *     }
+ *     umbra_latch_count_down(&all);
+ *     umbra_latch_wait(&all, UMBRA_NEVER);
+ */
 UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
+UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more);
 UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
 
 /* Lets `parties` go on when so many have come, again and again. */
@@ -191,9 +220,16 @@ struct umbra_barrier {
         .event = {UMBRA_EVENT_INIT_MANUAL, UMBRA_EVENT_INIT_MANUAL}, .parties = (number)           \
     }
 
-/* Waits until all parties have come. 1 in the last to come, 0 in the others. After an error the
- * caller has not come. More callers at a time than parties: undefined. */
+UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);
+
+/*
+ * Waits until all parties have come. 1 in the last to come, 0 in the others. After an error, -ETIMEDOUT
+ * among them, the caller has not come: the others wait for as many as if it had never called. If the
+ * last party comes just when the deadline passes, the barrier opens, and the call returns 0. More
+ * callers at a time than parties: undefined.
+ */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
+UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier, uint64_t deadline);
 
 struct umbra_once {
     struct umbra_event event;
@@ -205,6 +241,8 @@ struct umbra_once {
     {                                                                                              \
         .event = UMBRA_EVENT_INIT_MANUAL                                                           \
     }
+
+UM_INLINE void umbra_once_init(struct umbra_once *once);
 
 /*
  * Calls fn(arg) the first time; returns when it has returned, whoever called it, or an error of the
@@ -223,6 +261,43 @@ UM_SYNC_PLACE(struct umbra_latch);
 UM_SYNC_PLACE(struct umbra_barrier);
 UM_SYNC_PLACE(struct umbra_once);
 _Static_assert(_Alignof(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
+
+/* ---- initial values ---- */
+
+UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex)
+{
+    *mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+}
+
+UM_INLINE void umbra_condition_init(struct umbra_condition *condition)
+{
+    *condition = (struct umbra_condition)UMBRA_CONDITION_INIT;
+}
+
+UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial)
+{
+    *semaphore = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(initial);
+}
+
+UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock)
+{
+    *lock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
+}
+
+UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial)
+{
+    *latch = (struct umbra_latch)UMBRA_LATCH_INIT(initial);
+}
+
+UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties)
+{
+    *barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(parties);
+}
+
+UM_INLINE void umbra_once_init(struct umbra_once *once)
+{
+    *once = (struct umbra_once)UMBRA_ONCE_INIT;
+}
 
 /* ---- waiting, common ---- */
 
@@ -696,6 +771,20 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch)
     return 0;
 }
 
+UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
+{
+    uint64_t count = um_atomic_load(&latch->count, relaxed); /* only compared */
+
+    do {
+        if (count == 0)
+            return -EINVAL;
+        if (more > UINT64_MAX - count)
+            return -EOVERFLOW;
+        /* relaxed: a number; those that count down go on with each other's writes across it */
+    } while (!um_atomic_cas(&latch->count, &count, count + more, relaxed, relaxed));
+    return 0;
+}
+
 UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
 {
     const struct umbra_latch *latch = on;
@@ -728,11 +817,31 @@ UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
 
 UM_LINKONCE const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
 
-UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
+/*
+ * Takes an arrival back: true if all have not come yet, and then they cannot before there is another. If
+ * they have, the barrier has opened, or the last to come is about to.
+ */
+UM_LINKONCE bool um_barrier_leave(struct umbra_barrier *barrier, uint64_t opened)
+{
+    uint64_t state = um_atomic_load(&barrier->state, relaxed); /* only compared */
+
+    do {
+        if (state >> 32 != opened || (uint32_t)state == barrier->parties)
+            return false;
+        /* relaxed: a number; the others go on with each other's writes across it */
+    } while (!um_atomic_cas(&barrier->state, &state, state - 1, relaxed, relaxed));
+    return true;
+}
+
+/*
+ * A caller that gives up and comes again finds the event it has left: none opens, and so none resets the
+ * other event, before all who wait for that have returned, since they are among the parties.
+ */
+UM_LINKONCE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
 {
     struct umbra_event *mine;
     uint64_t state, opened;
-    int error = um_may_wait();
+    int error = um_may_wait(); /* then the firm wait below does not fail */
 
     if (error != 0)
         return error;
@@ -741,8 +850,11 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
     opened = state >> 32;
     mine = &barrier->event[opened & 1];
     if ((uint32_t)state + 1 < barrier->parties) {
-        um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier,
-                           __builtin_return_address(0));
+        error = um_sync_wait(mine, NULL, NULL, deadline, &um_kind_barrier, barrier, at);
+        if (error != 0 && um_barrier_leave(barrier, opened))
+            return error;
+        if (error != 0)
+            um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier, at);
         return 0;
     }
     /* the other event's waiters have all come here since; nobody comes before the signal */
@@ -750,6 +862,17 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
     um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next to come */
     umbra_event_signal(mine);
     return 1;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
+{
+    return um_barrier_wait(barrier, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
+                                                        uint64_t deadline)
+{
+    return um_barrier_wait(barrier, deadline, __builtin_return_address(0));
 }
 
 /* ---- once ---- */

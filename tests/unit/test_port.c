@@ -573,6 +573,25 @@ static void handles(struct umbra_message *messages, void *arg)
     handled++;
 }
 
+static void *joins_in_time(void *arg)
+{
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles}};
+    struct umbra_arbiter_options options = {.once = true};
+
+    cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
+    post(&a, 0, 1);
+    cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(SECOND)), 0);
+    cr_expect_eq(handled, 1);
+    return arg;
+}
+
+Test(port, an_arbiter_that_was_not_joined_in_time_goes_on)
+{
+    cr_assert_eq(run_cores(1, joins_in_time, NULL), 0);
+}
+
 static void *once(void *arg)
 {
     struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles},

@@ -493,6 +493,181 @@ Test(sync, latch_and_once)
     cr_assert_eq(umbra_latch_wait(&shut, 0), 0);
 }
 
+/* ---- barriers that are left ---- */
+
+static void *leaves_and_comes_again(void *arg)
+{
+    struct umbra_barrier alone, two;
+
+    umbra_barrier_init(&alone, 1);
+    umbra_barrier_init(&two, 2);
+    cr_expect_eq(umbra_barrier_wait_deadline(&alone, 0), 1, "the last to come does not wait");
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_barrier_wait_deadline(&two, in_ms(1)), -ETIMEDOUT);
+    cr_expect_eq((uint32_t)two.state, 0, "nor has it come");
+    return arg;
+}
+
+Test(sync, a_barrier_forgets_one_whose_time_is_up)
+{
+    leaves_and_comes_again(NULL);
+    cr_assert_eq(run_cores(1, leaves_and_comes_again, NULL), 0);
+}
+
+static void *waits_canceled(void *arg)
+{
+    cr_expect_eq(umbra_barrier_wait(arg), -ECANCELED);
+    return NULL;
+}
+
+static void *cancels_one_at_a_barrier(void *arg)
+{
+    struct umbra_barrier two = UMBRA_BARRIER_INIT(2);
+    struct umbra_fiber fiber;
+
+    umbra_spawn(waits_canceled, &two, &fiber);
+    umbra_yield();
+    cr_expect_eq((uint32_t)two.state, 1);
+    cr_expect_eq(umbra_cancel(fiber), 0);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq((uint32_t)two.state, 0);
+    return arg;
+}
+
+Test(sync, a_barrier_forgets_one_that_is_canceled)
+{
+    cr_assert_eq(run_cores(1, cancels_one_at_a_barrier, NULL), 0);
+}
+
+#define MEETINGS 200
+
+static struct umbra_barrier impatient;
+static _Atomic int came_to[MEETINGS], opened_by[MEETINGS];
+static _Atomic unsigned seeds, gave_up;
+
+/* All who come to a meeting come to the next only after it, however often they give up. */
+static void *meets_impatiently(void *arg)
+{
+    unsigned random = ++seeds * 2654435761u;
+
+    for (int i = 0; i < MEETINGS; i++) {
+        int result;
+
+        came_to[i]++;
+        do {
+            random = random * 1664525u + 1013904223u;
+            result = umbra_barrier_wait_deadline(&impatient, umbra_deadline(random >> 14));
+            gave_up += result == -ETIMEDOUT;
+        } while (result == -ETIMEDOUT);
+        cr_expect_eq(came_to[i], ALL, "meeting %d was with %d", i, came_to[i]);
+        opened_by[i] += result;
+    }
+    return arg;
+}
+
+Test(sync, a_barrier_opens_once_for_all_however_many_give_up)
+{
+    umbra_barrier_init(&impatient, ALL);
+    everywhere(meets_impatiently, NULL);
+    for (int i = 0; i < MEETINGS; i++)
+        cr_assert_eq(opened_by[i], 1);
+    cr_log_info("%u gave up", gave_up);
+}
+
+/* ---- latches that are added to ---- */
+
+struct crowd {
+    struct umbra_latch all;
+    _Atomic int ended;
+};
+
+static void *brings_others(void *arg)
+{
+    struct crowd *crowd = arg;
+    static _Atomic int spawned;
+
+    for (int i = 0; i < 2 && ++spawned < 50; i++) {
+        cr_expect_eq(umbra_latch_add(&crowd->all, 1), 0);
+        cr_expect_eq(umbra_spawn(brings_others, crowd, NULL), 0);
+    }
+    umbra_yield();
+    crowd->ended++;
+    cr_expect_eq(umbra_latch_count_down(&crowd->all), 0);
+    return NULL;
+}
+
+static void *waits_for_a_crowd(void *arg)
+{
+    static struct crowd crowd;
+
+    umbra_latch_init(&crowd.all, 1);
+    brings_others(&crowd);
+    cr_expect_eq(umbra_latch_wait(&crowd.all, in_ms(10000)), 0);
+    cr_expect_eq(crowd.ended, 50);
+    return arg;
+}
+
+Test(sync, a_latch_waits_for_fibers_that_are_spawned_meanwhile)
+{
+    cr_assert_eq(run_cores(2, waits_for_a_crowd, NULL), 0);
+}
+
+Test(sync, a_latch_says_what_cannot_be_added)
+{
+    struct umbra_latch counted;
+
+    umbra_latch_init(&counted, 2);
+    cr_assert_eq(umbra_latch_add(&counted, UINT64_MAX - 1), -EOVERFLOW);
+    cr_assert_eq(umbra_latch_add(&counted, UINT64_MAX - 2), 0);
+    cr_assert_eq(umbra_latch_add(&counted, 1), -EOVERFLOW);
+    umbra_latch_init(&counted, 1);
+    cr_assert_eq(umbra_latch_count_down(&counted), 0);
+    cr_assert_eq(umbra_latch_add(&counted, 1), -EINVAL);
+    cr_assert_eq(umbra_latch_wait(&counted, 0), 0, "it stays open");
+}
+
+/* ---- objects on the heap, initialised by functions ---- */
+
+struct kit {
+    struct umbra_mutex mutex;
+    struct umbra_condition condition;
+    struct umbra_semaphore semaphore;
+    struct umbra_rwlock rwlock;
+    struct umbra_once once;
+    int count;
+};
+
+static void counts_one(void *arg)
+{
+    ++*(int *)arg;
+}
+
+Test(sync, functions_initialise_as_the_macros_do)
+{
+    struct kit *kit = malloc(sizeof(*kit));
+
+    memset(kit, 0xa5, sizeof(*kit));
+    umbra_mutex_init(&kit->mutex);
+    umbra_condition_init(&kit->condition);
+    umbra_semaphore_init(&kit->semaphore, 2);
+    umbra_rwlock_init(&kit->rwlock);
+    umbra_once_init(&kit->once);
+    kit->count = 0;
+    cr_assert_eq(umbra_mutex_lock(&kit->mutex), 0);
+    cr_assert_eq(umbra_condition_wait_deadline(&kit->condition, &kit->mutex, in_ms(1)), -ETIMEDOUT);
+    cr_assert_eq(umbra_mutex_unlock(&kit->mutex), 0);
+    for (int i = 0; i < 2; i++)
+        cr_assert(umbra_semaphore_try(&kit->semaphore));
+    cr_assert_not(umbra_semaphore_try(&kit->semaphore));
+    cr_assert(umbra_rwlock_try_write(&kit->rwlock));
+    cr_assert_not(umbra_rwlock_try_read(&kit->rwlock));
+    cr_assert_eq(umbra_rwlock_unlock(&kit->rwlock), 0);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(umbra_once(&kit->once, counts_one, &kit->count), 0);
+    cr_assert_eq(kit->count, 1);
+    free(kit);
+}
+
 /* ---- where nobody may wait ---- */
 
 static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);

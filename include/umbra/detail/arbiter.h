@@ -176,13 +176,24 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
     um_port_ring(&out);
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
+UM_LINKONCE int um_arbiter_join(const struct umbra_arbiter *arbiter, uint64_t deadline,
+                                const void *at)
 {
-    struct um_join join = {
-        .fiber = arbiter->fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
+    struct um_join join = {.fiber = arbiter->fiber, .deadline = deadline, .at = at};
     int error = um_join_slowly(&join);
 
     return error == 0 ? (int)(intptr_t)join.result : error;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
+{
+    return um_arbiter_join(arbiter, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter,
+                                                        uint64_t deadline)
+{
+    return um_arbiter_join(arbiter, deadline, __builtin_return_address(0));
 }
 
 #endif
