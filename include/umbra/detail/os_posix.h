@@ -158,19 +158,25 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 
 /* ---- memory: from the heap, without guards ---- */
 
+/* By calloc, which need not touch much memory in order to clear it; what it gave stands below. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
-    void *at = aligned_alloc(UM_OS_PAGE, bytes);
+    void *all = bytes < SIZE_MAX - UM_OS_PAGE ? calloc(1, bytes + UM_OS_PAGE) : NULL;
+    char *at = (char *)all + UM_OS_PAGE - (uintptr_t)all % UM_OS_PAGE;
 
-    if (at)
-        memset(at, 0, bytes);
+    if (!all)
+        return NULL;
+    memcpy(at - sizeof(all), &all, sizeof(all));
     return at;
 }
 
 UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
 {
+    void *all;
+
     (void)bytes;
-    free(at);
+    memcpy(&all, (char *)at - sizeof(all), sizeof(all));
+    free(all);
 }
 
 UM_INLINE int um_os_guard(void *at, size_t bytes, int how)
