@@ -128,8 +128,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * cores are there (some ms). Returns 0, or with nothing left behind an error, of which
  * umbra_last_error_text() names the option, processor or limit:
  *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
- *                cannot be read, both a list and another number of cores, unknown wait mode or back
- *                end, a signal that cannot be had
+ *                cannot be read, both a list and another number of cores, unknown wait mode, back end
+ *                or kind of guard (UMBRA_GUARD), a signal that cannot be had
  *   -ENOSPC      more cores than there are, without oversubscribe, or than 1024; with shadows,
  *                fewer hardware threads than the cores and a shadow for each, or a core that has
  *                siblings and none of them free

@@ -22,6 +22,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
+#include <umbra/detail/why.h>
 #include <umbra/topology.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -97,7 +98,7 @@ UM_LINKONCE UM_COLD bool um_guard_advice_works(void)
 
 UM_LINKONCE UM_COLD enum um_guard um_guard_find(void)
 {
-    const char *forced = getenv("UMBRA_GUARD");
+    const char *forced = getenv("UMBRA_GUARD"); /* see um_guard_check() */
     void *trial;
     bool protects;
 
@@ -110,6 +111,18 @@ UM_LINKONCE UM_COLD enum um_guard um_guard_find(void)
     if (trial)
         um_os_unmap(trial, um_os_page_bytes());
     return protects ? UM_GUARD_PROTECTION : UM_GUARD_NONE;
+}
+
+/* -EINVAL: the environment names a kind of guard that there is not. */
+UM_LINKONCE UM_COLD int um_guard_check(void)
+{
+    const char *forced = getenv("UMBRA_GUARD");
+
+    if (!forced || !*forced || strcmp(forced, "advice") == 0 || strcmp(forced, "protection") == 0 ||
+        strcmp(forced, "none") == 0)
+        return 0;
+    return um_why(-EINVAL, "UMBRA_GUARD=%.60s: unknown; there are advice, protection, none",
+                  forced);
 }
 
 /* How guards are made in this process. */

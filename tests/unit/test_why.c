@@ -131,6 +131,18 @@ Test(why, names_the_way_to_wait_and_those_that_there_are)
 #endif
 }
 
+Test(why, names_the_kind_of_guard_and_those_that_there_are)
+{
+    struct umbra_runtime *runtime;
+
+    setenv("UMBRA_GUARD", "nonsense", 1);
+    check_text(create((struct umbra_options){.cores = 1}), -EINVAL,
+               "UMBRA_GUARD=nonsense: unknown; there are advice, protection, none");
+    setenv("UMBRA_GUARD", "", 1);
+    cr_assert_eq(umbra_runtime_create(NULL, &runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
 Test(why, names_the_processor_that_a_shadow_cannot_have)
 {
     struct umbra_topology *topology = described("core:2 pu:2");

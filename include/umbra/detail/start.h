@@ -248,7 +248,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->report = !options->quiet;
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
-    error = umbra_wait_policy_init(&runtime->policy, &options->wait);
+    error = um_guard_check();
+    if (error == 0)
+        error = umbra_wait_policy_init(&runtime->policy, &options->wait);
     if (error != 0)
         return error;
     runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
