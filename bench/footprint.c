@@ -359,6 +359,7 @@ static int declare(struct bench *bench)
     n_rows = 0;
     add(bench, NAMES("boost-context"), &context_population, COUNT);
     add(bench, NAMES("umbra-blocked"), &umbra_population, COUNT);
+    add(bench, NAMES("umbra-blocked-small"), &umbra_small_population, COUNT);
     add_one(bench, "umbra-blocked-million", &umbra_population, MILLION, false);
     add(bench, NAMES("boost-fiber"), &boost_fiber_population, COUNT);
     add(bench, NAMES("pthread"), &thread_population, COUNT_THREADS);

@@ -334,6 +334,8 @@ const struct bench_ops umbra_two_cores_ops = {.open = two_cores_open,
 
 /* ---- footprint ---- */
 
+#define BLOCKED_SMALL_BYTES 16384 /* of a stack */
+
 struct blocked {
     struct umbra_runtime *runtime;
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event gate; /* signaled to let all end */
@@ -352,9 +354,9 @@ static void *blocks(void *arg)
     return NULL;
 }
 
-static int blocked_open(struct population *population)
+static int blocked_open_of(struct population *population, size_t stack_bytes)
 {
-    struct umbra_options options = {.cores = 1, .stack_bytes = BENCH_STACK_BYTES, .quiet = true};
+    struct umbra_options options = {.cores = 1, .stack_bytes = stack_bytes, .quiet = true};
     struct blocked *blocked = aligned_alloc(UMBRA_CACHE_LINE, sizeof *blocked);
 
     if (blocked == NULL)
@@ -362,6 +364,16 @@ static int blocked_open(struct population *population)
     umbra_event_init(&blocked->gate, true);
     population->state = blocked;
     return umbra_runtime_create(&options, &blocked->runtime);
+}
+
+static int blocked_open(struct population *population)
+{
+    return blocked_open_of(population, UMBRA_STACK_BYTES);
+}
+
+static int blocked_open_small(struct population *population)
+{
+    return blocked_open_of(population, BLOCKED_SMALL_BYTES);
 }
 
 struct growth {
@@ -404,8 +416,14 @@ static int blocked_release(struct population *population)
     return error;
 }
 
-const struct population_way umbra_population = {.stack_bytes = BENCH_STACK_BYTES,
+const struct population_way umbra_population = {.stack_bytes = UMBRA_STACK_BYTES,
                                                 .guarded = true,
                                                 .open = blocked_open,
                                                 .grow = blocked_grow,
                                                 .release = blocked_release};
+
+const struct population_way umbra_small_population = {.stack_bytes = BLOCKED_SMALL_BYTES,
+                                                      .guarded = true,
+                                                      .open = blocked_open_small,
+                                                      .grow = blocked_grow,
+                                                      .release = blocked_release};

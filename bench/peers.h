@@ -58,7 +58,7 @@ extern const void *const umbra_event_left;
 extern const void *const umbra_event_in_place;
 extern const void *const umbra_event_busy;
 extern const void *const umbra_event_thread;
-extern const struct population_way umbra_population;
+extern const struct population_way umbra_population, umbra_small_population;
 
 /* Boost.Fiber: launch::post where many are spawned, launch::dispatch where one is. */
 extern const struct switch_way boost_fiber_switch BENCH_WEAK;

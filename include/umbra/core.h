@@ -65,9 +65,10 @@
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
-/* Default size of a fiber's stack, guard not included. */
+/* Default size of a fiber's stack, guard not included: address space, of which the pages that were
+ * used become memory. A guard of 64 KiB or a page more is below it. */
 #ifndef UMBRA_STACK_BYTES
-#define UMBRA_STACK_BYTES 65536
+#define UMBRA_STACK_BYTES 196608
 #endif
 
 enum umbra_core_state {

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stacks: slices of large mappings, each above a guard page that faults. Private to the library.
+ * Stacks: slices of large mappings, each above a guard that faults. Private to the library.
  *
  *     slab:  | guard | stack ........ | guard | stack ........ | ...     low addresses to high
  *
  * A slab is one mapping, so that a million stacks do not need a million of them. Guards are made
  * when a slot is first used, by an advice that lives in the page tables (Linux 6.13), where the
- * kernel can be shown to heed it; else by protecting the page, which splits the mapping, so that
- * vm.max_map_count (65,530) allows some 32,000 stacks. UMBRA_GUARD in the environment forces
- * "advice", "protection" or "none".
+ * kernel can be shown to heed it; else by protecting the pages, which splits the mapping, so that
+ * vm.max_map_count (65,530) allows some 32,000 stacks. UMBRA_GUARD in the environment prefers
+ * "advice", or forces "protection" or "none".
+ *
+ * A guard is 64 KiB or more: a function whose frame is not larger cannot step over it. A larger frame
+ * can, unless its function touches every page on the way (-fstack-clash-protection).
+ *
+ * Guards and unused stack are address space, not memory, but for a page-table entry of eight bytes a
+ * page. A slot is an odd number of pages: tops of stacks that were a multiple of many pages apart would
+ * share a few sets of the TLB.
  *
  * Pages are touched when they are used, and lie on the slab's NUMA node.
  */
@@ -30,8 +37,8 @@
 #endif
 
 struct um_slab {
-    char *base;        /* fixed, as all but next */
-    size_t page_bytes; /* of the system */
+    char *base; /* fixed, as all but next */
+    size_t guard_bytes;
     size_t slot_bytes; /* guard and stack */
     unsigned slots;
     void *owner;          /* its maker's */
@@ -70,6 +77,17 @@ UM_INLINE size_t um_stack_round(size_t bytes)
 UM_LINKONCE UM_COLD size_t umbra_stack_least_bytes(void)
 {
     return um_stack_round(UM_STACK_LEAST_BYTES + um_os_least_stack());
+}
+
+#define UM_GUARD_LEAST_BYTES 65536
+
+/* A guard below a stack of so many bytes, which are whole pages. */
+UM_INLINE size_t um_guard_bytes(size_t stack_bytes)
+{
+    size_t page = um_os_page_bytes();
+    size_t guard = um_stack_round(UM_GUARD_LEAST_BYTES);
+
+    return (stack_bytes + guard) / page % 2 == 1 ? guard : guard + page;
 }
 
 #define UM_STACK_COLOURS 16 /* distances of a stack's top from its slot's: within 1 KiB */
@@ -142,7 +160,7 @@ UM_INLINE enum um_guard um_guard_kind(void)
 
 UM_INLINE char *um_slab_low(const struct um_slab *slab, unsigned slot)
 {
-    return slab->base + slot * slab->slot_bytes + slab->page_bytes;
+    return slab->base + slot * slab->slot_bytes + slab->guard_bytes;
 }
 
 UM_INLINE char *um_slab_high(const struct um_slab *slab, unsigned slot)
@@ -161,8 +179,9 @@ UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, in
 
     if (!slab)
         return -ENOMEM;
-    slab->page_bytes = um_os_page_bytes();
-    slab->slot_bytes = um_stack_round(stack_bytes) + slab->page_bytes;
+    stack_bytes = um_stack_round(stack_bytes);
+    slab->guard_bytes = um_guard_bytes(stack_bytes);
+    slab->slot_bytes = slab->guard_bytes + stack_bytes;
     slab->slots = slots;
     if (slots <= SIZE_MAX / 2 / slab->slot_bytes)
         slab->base = um_os_map(slots * slab->slot_bytes);
@@ -201,7 +220,7 @@ UM_LINKONCE UM_COLD void um_slab_destroy(struct um_slab *slab)
  * -ENOMEM: with guards by protection, too many mappings. */
 UM_INLINE int um_slab_open(struct um_slab *slab, unsigned slot)
 {
-    return um_os_guard(um_slab_low(slab, slot) - slab->page_bytes, slab->page_bytes,
+    return um_os_guard(um_slab_low(slab, slot) - slab->guard_bytes, slab->guard_bytes,
                        (int)um_guard_kind());
 }
 
@@ -221,10 +240,10 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
         uintptr_t offset = (uintptr_t)address - (uintptr_t)slab->base;
 
         if (offset >= slab->slots * slab->slot_bytes ||
-            offset % slab->slot_bytes >= slab->page_bytes)
+            offset % slab->slot_bytes >= slab->guard_bytes)
             continue;
         found = true;
-        *stack_bytes = slab->slot_bytes - slab->page_bytes;
+        *stack_bytes = slab->slot_bytes - slab->guard_bytes;
         if (slab->describe)
             slab->describe(slab, (unsigned)(offset / slab->slot_bytes), text, bytes);
     }

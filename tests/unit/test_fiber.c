@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* ---- results ---- */
 
@@ -830,4 +833,62 @@ Test(fiber, a_hole_does_not_hide_how_much_was_used)
 Test(fiber, stacks_have_the_size_that_was_asked_for)
 {
     cr_assert_eq(run_cores(1, sizes, NULL), 0);
+}
+
+/* ---- limits ---- */
+
+#define MORE_SPACE ((size_t)100 << 20)
+
+static struct umbra_event wanted = UMBRA_EVENT_INIT_MANUAL;
+
+static void *waits_until_wanted(void *arg)
+{
+    umbra_event_wait(&wanted);
+    return arg;
+}
+
+/* Writes how many fibers it could start. */
+static void *uses_up_the_address_space(void *count)
+{
+    int error = 0;
+
+    while (error == 0) {
+        error = umbra_spawn(waits_until_wanted, NULL, NULL);
+        umbra_yield();
+        *(size_t *)count += error == 0;
+    }
+    cr_expect_eq(error, -ENOMEM);
+    umbra_event_signal(&wanted);
+    return NULL;
+}
+
+/* Forbids the process all but so much more address space than it has. */
+static void limit_space(size_t bytes)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    struct rlimit limit;
+
+    if (!file || fscanf(file, "%lu", &pages) != 1)
+        cr_skip_test("no /proc/self/statm");
+    fclose(file);
+    limit.rlim_cur = limit.rlim_max = pages * (size_t)sysconf(_SC_PAGESIZE) + bytes;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+Test(fiber, address_space_is_used_to_its_limit_and_then_refused)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    struct umbra_runtime *runtime;
+    size_t count = 0;
+
+#if defined(UM_CONTEXT_ASAN) || defined(UM_CONTEXT_TSAN)
+    cr_skip_test("a sanitizer needs address space of its own");
+#endif
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    limit_space(MORE_SPACE);
+    cr_assert_eq(umbra_runtime_run(runtime, uses_up_the_address_space, &count), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+    cr_assert_gt(count,
+                 MORE_SPACE / 10 * 8 / (UMBRA_STACK_BYTES + um_guard_bytes(UMBRA_STACK_BYTES)));
 }

@@ -471,7 +471,51 @@ Test(report, an_overflow_names_the_fiber_and_dies_of_the_fault)
     child = in_child(overflow);
     cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV);
     cr_assert(says(&child, "umbra: stack overflow: fiber \"too deep\""));
-    cr_assert(says(&child, "on core 1 has used up its stack of 65536 bytes"));
+    cr_assert(says(&child, "on core 1 has used up its stack of 196608 bytes"));
+}
+
+/* The compiler may not touch the pages between, as -fstack-clash-protection has it. */
+static __attribute__((noinline)) int leaps(void)
+{
+    volatile char room[76 << 10];
+
+    room[0] = 1;
+    return room[0];
+}
+
+static void *overflows_at_once(void *arg)
+{
+    return leaps() ? arg : NULL;
+}
+
+/* The first fiber's stack is the neighbour of the second's. */
+static void *spawns_neighbour(void *arg)
+{
+    struct umbra_fiber fiber;
+
+    if (umbra_spawn(overflows_at_once, arg, &fiber) == 0)
+        umbra_join(fiber, NULL);
+    return arg;
+}
+
+static int overflow_by_a_large_frame(void)
+{
+    struct umbra_options options = {.cores = 1, .stack_bytes = 64 << 10};
+
+    return umbra_run(&options, spawns_neighbour, NULL);
+}
+
+Test(report, a_frame_larger_than_the_stack_does_not_reach_a_neighbour)
+{
+    struct child child;
+
+    if (sanitized())
+        cr_skip_test("the sanitizer reports faults itself");
+    if (um_guard_kind() == UM_GUARD_NONE)
+        cr_skip_test("no guards in the POSIX form");
+    child = in_child(overflow_by_a_large_frame);
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV);
+    cr_assert(says(&child, "has used up its stack of 65536 bytes"));
 }
 
 static void last_words(int number)

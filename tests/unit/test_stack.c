@@ -60,7 +60,8 @@ static void each_guard_is_where_it_should_be(enum um_guard kind)
         cr_assert_eq((size_t)(high - low), um_stack_round(BYTES));
         memset(low, 1, (size_t)(high - low)); /* all of it is there */
         cr_assert(kills(low - 1));
-        cr_assert(kills(low - slab->page_bytes));
+        cr_assert(kills(low - UM_GUARD_LEAST_BYTES / 2));
+        cr_assert(kills(low - slab->guard_bytes));
     }
     um_slab_destroy(slab);
 }
@@ -112,7 +113,7 @@ static void name_it(const struct um_slab *slab, unsigned slot, char *text, size_
 Test(stack, an_address_in_a_guard_is_found)
 {
     struct um_slab *slabs[3];
-    size_t page, stack_bytes;
+    size_t stack_bytes;
     char text[32];
 
     for (unsigned s = 0; s < 3; s++) {
@@ -122,7 +123,6 @@ Test(stack, an_address_in_a_guard_is_found)
         slabs[s]->owner = owners[s];
         slabs[s]->describe = name_it;
     }
-    page = slabs[0]->page_bytes;
     for (unsigned s = 0; s < 3; s++)
         for (unsigned i = 0; i < SLOTS; i++) {
             char *low = um_slab_low(slabs[s], i);
@@ -132,7 +132,7 @@ Test(stack, an_address_in_a_guard_is_found)
             cr_assert(um_slab_find(low - 1, text, sizeof(text), &stack_bytes));
             cr_assert_str_eq(text, expected);
             cr_assert_eq(stack_bytes, BYTES << s);
-            cr_assert(um_slab_find(low - page, text, sizeof(text), &stack_bytes));
+            cr_assert(um_slab_find(low - slabs[s]->guard_bytes, text, sizeof(text), &stack_bytes));
             cr_assert_str_eq(text, expected);
             cr_assert(!um_slab_find(low, text, sizeof(text), &stack_bytes));
             cr_assert(
@@ -158,6 +158,21 @@ Test(stack, sizes_are_whole_pages)
     cr_assert_eq(um_stack_round(page + 1), 2 * page);
     cr_assert_eq(umbra_stack_least_bytes() % page, 0);
     cr_assert_geq(umbra_stack_least_bytes(), (size_t)UM_STACK_LEAST_BYTES);
+}
+
+Test(stack, guards_are_64_KiB_and_slots_odd_numbers_of_pages)
+{
+    size_t page = um_os_page_bytes();
+
+    for (size_t pages = 1; pages < 200; pages++) {
+        struct um_slab *slab = make(pages * page, 1);
+
+        cr_assert_eq(slab->slot_bytes - slab->guard_bytes, pages * page);
+        cr_assert_geq(slab->guard_bytes, (size_t)65536);
+        cr_assert_leq(slab->guard_bytes, um_stack_round(65536) + page);
+        cr_assert_eq(slab->slot_bytes / page % 2, 1u);
+        um_slab_destroy(slab);
+    }
 }
 
 Test(stack, tops_are_spread_over_the_sets_of_a_cache)

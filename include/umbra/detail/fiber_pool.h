@@ -130,7 +130,9 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
         slots = UM_SLAB_SLOTS_MOST;
     while (slots > 1 && slots > UM_SLAB_BYTES_MOST / bytes)
         slots /= 2;
-    error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
+    do /* where address space is limited, all of it can be used */
+        error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
+    while (error == -ENOMEM && (slots /= 2) > 0);
     if (error != 0)
         return error;
     slab->owner = core;
