@@ -95,7 +95,9 @@ struct umbra_options {
     size_t stack_bytes;              /* of a fiber's stack; 0: UMBRA_STACK_BYTES */
     struct umbra_wait_options wait;  /* of idle cores, waiting threads and shadows */
     struct umbra_topology *topology; /* must outlive the runtime; NULL: look at this machine */
-    int dump_signal;                 /* print all fibers to standard error on it; 0: none */
+    int dump_signal;                 /* print all fibers to standard error on it, if it is none that
+                                        a fault raises (SIGSEGV), nor SIGABRT, SIGKILL, SIGSTOP;
+                                        0: none */
     bool quiet;                      /* do not print a deadlock, only return it */
 };
 

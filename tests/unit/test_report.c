@@ -356,6 +356,25 @@ Test(report, the_signal_is_given_back)
     cr_assert_eq(signal(SIGUSR2, SIG_DFL), own_handler);
 }
 
+Test(report, a_signal_that_ends_the_program_is_refused_for_dumps)
+{
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGTRAP,
+                                SIGABRT, SIGSYS, SIGKILL, SIGSTOP};
+    static const int others[] = {SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGTERM, SIGXCPU};
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+
+    for (unsigned i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        options.dump_signal = fatal[i];
+        cr_assert_eq(umbra_runtime_create(&options, &runtime), -EINVAL, "%d", fatal[i]);
+    }
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        options.dump_signal = others[i];
+        cr_assert_eq(umbra_runtime_create(&options, &runtime), 0, "%d", others[i]);
+        cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+    }
+}
+
 /* ---- while all goes on ---- */
 
 #define DUMPS 30

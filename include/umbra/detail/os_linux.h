@@ -143,6 +143,15 @@ UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
     return result;
 }
 
+/* Signal n is bit n - 1: ILL TRAP ABRT BUS FPE KILL SEGV, STOP, SYS */
+#define UM_LINUX_FATAL_SIGNALS                                                                     \
+    (UINT64_C(0xbf) << 3 | UINT64_C(1) << 18 | UINT64_C(1) << 30)
+
+UM_INLINE bool um_os_signal_fatal(int number)
+{
+    return (UM_LINUX_FATAL_SIGNALS >> (number - 1) & 1) != 0;
+}
+
 /* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, VTALRM PROF, SYS, and glibc's 32 to 34 */
 #define UM_LINUX_KEPT_SIGNALS                                                                      \
     (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \

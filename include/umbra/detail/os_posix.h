@@ -12,6 +12,7 @@
 #define UMBRA_DETAIL_OS_POSIX_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,28 @@ UM_INLINE int um_os_bind_nth(unsigned n)
 {
     (void)n;
     return -ENOSYS;
+}
+
+/* Those that ISO C knows, and what else the includer's feature macros show. */
+UM_INLINE bool um_os_signal_fatal(int number)
+{
+#ifdef SIGBUS
+    if (number == SIGBUS)
+        return true;
+#endif
+#ifdef SIGTRAP
+    if (number == SIGTRAP)
+        return true;
+#endif
+#ifdef SIGSYS
+    if (number == SIGSYS)
+        return true;
+#endif
+#ifdef SIGKILL
+    if (number == SIGKILL || number == SIGSTOP)
+        return true;
+#endif
+    return number == SIGSEGV || number == SIGILL || number == SIGFPE || number == SIGABRT;
 }
 
 /* Strict C11 shows no signal masks: handlers may run in any thread. */

@@ -396,6 +396,8 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
 
     if (number < 0 || number >= UM_SIGNALS_MOST)
         return um_why(-EINVAL, "dump_signal = %d: there is no such signal", number);
+    if (number != 0 && um_os_signal_fatal(number))
+        return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
     pthread_mutex_lock(&um_runtimes.lock);
     if (number != 0 && um_report_signals.users[number] == 0)
         before = signal(number, um_report_on_signal);
