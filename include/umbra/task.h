@@ -42,7 +42,8 @@
  * fiber that joins it or in one of its own: fiber-local values and umbra_self() are those of the
  * fiber that it happens to run in.
  *
- * Each task is joined once, before its memory goes, by a fiber of the core that forked it; one that
+ * Each task is joined once (with UMBRA_ASSERT, detail/base.h, a second join is reported), before its
+ * memory goes, by a fiber of the core that forked it; one that
  * was started from outside (umbra_task_start) by anybody. Tasks need not be joined in the reverse
  * order of their forks, but that is fastest. Several fibers of a core may fork and join in turns.
  *
@@ -70,7 +71,19 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
  */
 UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task);
 
-/* The same, for who knows the function and the argument that were forked: the compiler may then inline
+/*
+ * The same until a time stamp made by umbra_deadline(ns) at the latest; but a task that no core has
+ * begun is run, and that takes as long as it takes. Returns 0: it has ended; or, with the task still to
+ * be joined:
+ *   -ETIMEDOUT  the deadline passed first
+ *   -ECANCELED  the calling fiber is canceled (umbra_cancel)
+ *   -EPERM      on an alternate signal stack
+ *   -ENOMEM     no memory for the wait
+ * or an error of a thread's first wait (umbra_event_wait).
+ */
+UM_LINKONCE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline);
+
+/* The same as umbra_task_join, for who knows the function and the argument that were forked: the compiler may then inline
  * the call. Not for tasks that were started from outside. */
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
@@ -133,18 +146,36 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
 
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg)
 {
-    if (UM_LIKELY(um_tasks_pop(um_tasks_self, task)))
+    if (UM_LIKELY(um_tasks_pop(um_tasks_self, task))) {
+        um_task_take_fn(task);
         fn(arg);
-    else
+    } else {
         um_task_join_slowly(task);
+    }
 }
 
 UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task)
 {
     if (UM_LIKELY(um_tasks_pop(um_tasks_self, task)))
-        task->fn(task->arg);
+        um_task_take_fn(task)(task->arg);
     else
         um_task_join_slowly(task);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
+{
+    struct umbra_core *core = um_core_self;
+    int error;
+
+    um_task_check(task, __builtin_return_address(0));
+    if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_task_take_fn(task)(task->arg);
+        return 0;
+    }
+    error = um_task_wait_deadline(core, task, deadline, __builtin_return_address(0));
+    if (error == 0)
+        um_task_take_fn(task);
+    return error;
 }
 
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,

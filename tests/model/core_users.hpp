@@ -70,14 +70,17 @@ template <class P> static typename P::um_node *make_message(int number)
 
     um_atomic_store(&node->link, 0, relaxed);
     um_plain_write(node->kind, (uint32_t)number);
+    um_plain_write(node->flags, (uint32_t)0);
     return node;
 }
 
+#ifndef UM_MODEL_CLAIMS
 #define UM_FREE_NOTHING(name, what, expected)                                                      \
     void name::um_claimed_free(um_claimed *)                                                       \
     {                                                                                              \
         RL_ASSERT(false); /* no claims here */                                                     \
     }
 UM_VARIANTS(UM_FREE_NOTHING)
+#endif
 
 #endif

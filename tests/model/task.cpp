@@ -4,8 +4,9 @@
  *
  * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
  * others who take some; or a core that sleeps when there is nothing to take, as um_core_doze() does,
- * while the owner forks on and needs it. Checked: every task runs once a round, sees what was
- * written before its fork, and is seen to have run by its join; nobody sleeps on.
+ * while the owner forks on and needs it; or an owner that gives up joins and comes again. Checked:
+ * every task runs once a round, sees what was written before its fork, and is seen to have run by its
+ * join; none sleeps on; a node is freed once, when neither side has it.
  */
 #include "checker.hpp"
 
@@ -13,9 +14,10 @@
 
 #include "task_variants.hpp"
 
+#define UM_MODEL_CLAIMS
 #include "core_users.hpp"
 
-enum { TASKS = 3 };
+enum { TASKS = 3, TRIES = 3 };
 
 template <class P> struct workshop : world, receiver {
     typename P::um_tasks tasks;
@@ -84,24 +86,55 @@ template <class P> struct workshop : world, receiver {
             share();
     }
 
+    /* As um_task_wait(). */
+    void join_ended(int i)
+    {
+        if (!P::um_task_has_ended(&task[i].state) &&
+            P::um_task_await(&task[i].state, (uintptr_t)node))
+            do
+                core[0].wait();
+            while (core[0].take(this) == 0); /* a poke */
+    }
+
     /* As umbra_task_join(). */
     void join(int i, int value)
     {
         if (P::um_tasks_pop(&tasks, &task[i]) || P::um_tasks_take_back(&tasks, &task[i]))
             run(&task[i]);
-        else if (!P::um_task_has_ended(&task[i].state) &&
-                 P::um_task_await(&task[i].state, (uintptr_t)node))
-            do
-                core[0].wait();
-            while (core[0].take(this) == 0); /* a poke */
+        else
+            join_ended(i);
         RL_ASSERT(um_plain_read(result[i]) == value);
+    }
+
+    /* As um_task_wait_claimed(): true if the task has ended. */
+    bool join_claimed(int i, typename P::um_claimed *claimed)
+    {
+        uintptr_t place = (uintptr_t)&claimed->node;
+
+        if (!P::um_task_await(&task[i].state, place)) {
+            P::um_claimed_free(claimed);
+            return true;
+        }
+        if (rl::rand(2) == 0 && P::um_claim_give_up(claimed, claimed->ticket) == P::UM_GAVE_UP) {
+            if (!P::um_task_leave(&task[i].state, place)) {
+                P::um_claimed_drop(claimed);
+                return true;
+            }
+            P::um_claimed_free(claimed);
+            return false;
+        }
+        do
+            core[0].wait();
+        while (core[0].take(this) == 0); /* a poke */
+        P::um_claimed_free(claimed);
+        return true;
     }
 
     /* Whether there was one to take. As um_core_take_from() and um_task_run(). */
     bool take()
     {
         typename P::umbra_task *taken = P::um_tasks_steal(&tasks);
-        uintptr_t waiting;
+        typename P::um_node *waiting;
 
         if (!taken)
             return false;
@@ -110,8 +143,8 @@ template <class P> struct workshop : world, receiver {
         um_atomic_fetch_add(&away, 1, relaxed);
         run(taken);
         waiting = P::um_task_end(&taken->state);
-        if (waiting != 0)
-            core[0].post((typename P::um_node *)waiting);
+        if (waiting)
+            core[0].post(waiting);
         return true;
     }
 
@@ -148,6 +181,80 @@ template <class P, int Tasks, int Rounds, bool OldestFirst> struct taking : work
     {
         for (int i = 0; i < Tasks; i++)
             RL_ASSERT(this->runs[i] == Rounds);
+    }
+};
+
+/* An owner that gives up some joins of a task that another core runs, each with a node of its own. */
+template <class P, int Rounds> struct giving_up : workshop<P> {
+    typedef typename P::um_claimed claimed_type;
+
+    claimed_type *claimed[TRIES];
+    int freed[TRIES];
+    int tried = 0;
+
+    giving_up() : workshop<P>(true)
+    {
+        for (int i = 0; i < TRIES; i++) {
+            claimed[i] = um_place<claimed_type>(i);
+            um_atomic_store(&claimed[i]->node.link, 0, relaxed);
+            um_plain_write(claimed[i]->node.kind, (uint32_t)0);
+            um_plain_write(claimed[i]->node.flags, (uint32_t)UM_NODE_CLAIMED);
+            claimed[i]->node.accept = 0;
+            claimed[i]->node.arg = this;
+            claimed[i]->group = claimed[i];
+            claimed[i]->ticket = UINT64_C(1) << UM_CLAIM_SHIFT;
+            um_atomic_store(&claimed[i]->claim, claimed[i]->ticket, relaxed);
+            um_atomic_store(&claimed[i]->refs, 2, relaxed);
+            freed[i] = 0;
+        }
+    }
+
+    ~giving_up()
+    {
+        for (int i = 0; i < TRIES; i++)
+            claimed[i]->~claimed_type();
+    }
+
+    static void free_claimed(claimed_type *which)
+    {
+        giving_up *self = (giving_up *)which->node.arg;
+
+        for (int i = 0; i < TRIES; i++)
+            if (self->claimed[i] == which)
+                RL_ASSERT(++self->freed[i] == 1);
+        um_plain_write(which->node.flags, 0xdead); /* its next user may write to it */
+    }
+
+    void thread(int index)
+    {
+        if (index > 0) {
+            for (int i = 0; i < 2; i++)
+                if (!this->take())
+                    P::um_tasks_ask(&this->tasks);
+            return;
+        }
+        for (int round = 0; round < Rounds; round++) {
+            bool over;
+
+            this->fork(0, round);
+            over = P::um_tasks_pop(&this->tasks, &this->task[0]) ||
+                   P::um_tasks_take_back(&this->tasks, &this->task[0]);
+            if (over)
+                this->run(&this->task[0]);
+            while (!over && tried < TRIES)
+                over = P::um_task_has_ended(&this->task[0].state) ||
+                       this->join_claimed(0, claimed[tried++]);
+            if (!over)
+                this->join_ended(0);
+            RL_ASSERT(um_plain_read(this->result[0]) == round);
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->runs[0] == Rounds);
+        for (int i = 0; i < tried; i++)
+            RL_ASSERT(freed[i] == 1);
     }
 };
 
@@ -201,12 +308,21 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two tasks, again", make_world<taking<P, 2, 3, false>>, 3, 0, false, 0, 200000},
         {"three tasks", make_world<taking<P, 3, 2, false>>, 3, 0, false, 0, 200000},
         {"three, the oldest first", make_world<taking<P, 3, 2, true>>, 3, 0, false, 0, 200000},
+        {"a join that gives up", make_world<giving_up<P, 1>>, 2, 0, false, 3, 100000},
+        {"joins that give up", make_world<giving_up<P, 3>>, 2, 0, false, 0, 100000},
         {"a core that sleeps", make_world<sleeping<P, false>>, 2, 0, false, 0, 100000},
         {"a core that falls asleep", make_world<sleeping<P, true>>, 2, 0, false, 0, 100000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
 }
+
+#define UM_FREE_CLAIMED(name, what, expected)                                                      \
+    void name::um_claimed_free(um_claimed *claimed)                                                \
+    {                                                                                              \
+        giving_up<name, 1>::free_claimed(claimed);                                                 \
+    }
+UM_VARIANTS(UM_FREE_CLAIMED)
 
 #define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
 

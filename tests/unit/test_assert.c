@@ -68,3 +68,53 @@ Test(assert, a_fiber_that_has_unlocked_all_ends)
 {
     cr_assert_eq(run_cores(1, spawns_two, NULL), 0);
 }
+
+static void does_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void *joins_twice(void *arg)
+{
+    struct umbra_task task;
+
+    umbra_task_fork(&task, does_nothing, NULL);
+    umbra_task_join(&task);
+    umbra_task_join(&task);
+    return arg;
+}
+
+static int joins_a_task_twice(void)
+{
+    return run_cores(1, joins_twice, NULL);
+}
+
+Test(assert, a_task_that_is_joined_twice_is_reported)
+{
+    struct child child = in_child(joins_a_task_twice);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: task 0x"));
+    cr_assert(says(&child, "has been joined, and is joined again"));
+}
+
+/* Each way to join one. */
+static void *joins_once(void *arg)
+{
+    struct umbra_task task[3];
+
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++)
+            umbra_task_fork(&task[i], does_nothing, NULL);
+        umbra_task_join(&task[0]);
+        cr_expect_eq(umbra_task_join_deadline(&task[1], 0), 0);
+        umbra_task_join_with(&task[2], does_nothing, NULL);
+    }
+    return arg;
+}
+
+Test(assert, a_task_may_be_forked_again_once_it_was_joined)
+{
+    cr_assert_eq(run_cores(1, joins_once, NULL), 0);
+    joins_once(NULL);
+}

@@ -398,6 +398,172 @@ Test(task, a_thread_may_start_tasks_and_join_them)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+/* ---- joins with a deadline ---- */
+
+struct patient {
+    struct umbra_task task;
+    struct umbra_event go;
+    _Atomic int begun;
+    int runs;
+};
+
+static void is_patient(void *arg)
+{
+    struct patient *patient = arg;
+
+    patient->begun = 1;
+    umbra_event_wait(&patient->go);
+    patient->runs++;
+}
+
+/* Forks the task; returns when another fiber runs it. */
+static void fork_patient(struct patient *patient)
+{
+    struct umbra_fiber fiber;
+
+    umbra_event_init(&patient->go, false);
+    umbra_task_fork(&patient->task, is_patient, patient);
+    while (!patient->begun) { /* a core that sleeps lets its tasks be taken */
+        umbra_sleep_ns(MS / 10);
+        if (umbra_spawn(fib_fiber, &(struct fib){.n = 1}, &fiber) == 0)
+            umbra_join(fiber, NULL);
+    }
+}
+
+static void *joins_in_time(void *arg)
+{
+    struct patient patient = {.runs = 0};
+
+    fork_patient(&patient);
+    cr_expect_eq(umbra_task_join_deadline(&patient.task, 0), -ETIMEDOUT);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+    umbra_event_signal(&patient.go);
+    cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(10 * SECOND)), 0);
+    cr_expect_eq(patient.runs, 1);
+    patient.begun = 0;
+    fork_patient(&patient);
+    cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+    umbra_event_signal(&patient.go);
+    umbra_task_join(&patient.task);
+    cr_expect_eq(patient.runs, 2);
+    return arg;
+}
+
+Test(task, a_join_that_gives_up_leaves_the_task_to_be_joined_again)
+{
+    for (unsigned cores = 1; cores <= 2; cores++)
+        cr_assert_eq(run_cores(cores, joins_in_time, NULL), 0);
+}
+
+static void *joins_what_has_not_begun(void *arg)
+{
+    struct fib task = {.n = 10};
+
+    umbra_task_fork(&task.task, fib, &task);
+    cr_expect_eq(umbra_task_join_deadline(&task.task, 0), 0);
+    cr_expect_eq(task.result, 55);
+    return arg;
+}
+
+Test(task, a_join_runs_what_has_not_begun_whatever_its_deadline)
+{
+    cr_assert_eq(run_cores(1, joins_what_has_not_begun, NULL), 0);
+    joins_what_has_not_begun(NULL);
+}
+
+Test(task, a_thread_may_join_with_a_deadline)
+{
+    struct umbra_options options = {.cores = 1, .oversubscribe = true, .quiet = true};
+    struct umbra_runtime *runtime;
+    struct patient patient = {.go = UMBRA_EVENT_INIT};
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    umbra_hold(runtime);
+    cr_assert_eq(umbra_task_start(runtime, &patient.task, is_patient, &patient), 0);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+    umbra_event_signal(&patient.go);
+    cr_assert_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(10 * SECOND)), 0);
+    cr_assert_eq(patient.runs, 1);
+    umbra_release(runtime);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+static void *joins_canceled(void *arg)
+{
+    struct patient *patient = arg;
+
+    fork_patient(patient);
+    umbra_cancel(umbra_self());
+    cr_expect_eq(umbra_task_join_deadline(&patient->task, UMBRA_NEVER), -ECANCELED);
+    umbra_event_signal(&patient->go);
+    umbra_task_join(&patient->task);
+    cr_expect_eq(patient->runs, 1);
+    return NULL;
+}
+
+Test(task, a_fiber_that_is_canceled_ends_its_join_with_a_deadline)
+{
+    struct patient patient = {.runs = 0};
+
+    cr_assert_eq(run_cores(1, joins_canceled, &patient), 0);
+}
+
+#define HASTY 500
+
+struct hasty {
+    struct umbra_task task;
+    unsigned pauses;
+    int runs;
+};
+
+static void takes_some_time(void *arg)
+{
+    struct hasty *hasty = arg;
+
+    for (unsigned i = 0; i < hasty->pauses; i++)
+        umbra_pause();
+    hasty->runs++;
+}
+
+/* Deadlines about as long as the tasks take. */
+static void *is_hasty(void *arg)
+{
+    struct umbra_runtime *runtime = arg;
+    unsigned random = 1;
+
+    for (int i = 0; i < HASTY; i++) {
+        struct hasty hasty = {.runs = 0};
+        int error;
+
+        random = random * 1664525u + 1013904223u;
+        hasty.pauses = random >> 22;
+        cr_expect_eq(umbra_task_start(runtime, &hasty.task, takes_some_time, &hasty), 0);
+        do
+            error = umbra_task_join_deadline(&hasty.task, umbra_deadline(random >> 18));
+        while (error == -ETIMEDOUT);
+        cr_expect_eq(error, 0);
+        cr_expect_eq(hasty.runs, 1);
+    }
+    return NULL;
+}
+
+Test(task, joins_whose_deadline_comes_with_the_end)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, &there, is_hasty, runtime, &fiber), 0);
+    is_hasty(runtime);
+    cr_assert_eq(umbra_join(fiber, NULL), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
 /* ---- ranges ---- */
 
 #define RANGE 100000

@@ -56,8 +56,8 @@
 
 /*
  * UMBRA_ASSERT, if defined as 1, and in all files of a program: misuse that would cost too much to look
- * for otherwise is printed, and aborts. It finds fibers that end holding a mutex. No struct depends
- * on it.
+ * for otherwise is printed, and aborts. It finds fibers that end holding a mutex, and tasks that are
+ * joined twice. No struct depends on it.
  */
 #ifndef UMBRA_ASSERT
 #define UMBRA_ASSERT 0

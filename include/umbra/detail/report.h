@@ -215,6 +215,19 @@ UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
     abort();
 }
 
+UM_LINKONCE UM_COLD void um_task_joined_twice(const struct umbra_task *task, const void *at)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: misuse: task ");
+    um_text_add_address(&text, task);
+    um_text_add(&text, " has been joined, and is joined again");
+    um_report_place(&text, at, true);
+    um_text_add(&text, "\n");
+    um_text_write(&text, 2);
+    abort();
+}
+
 /* ---- what holds a mutex ---- */
 
 /* The fiber that has this address, if there is a control block. While um_slabs.looking counts. */

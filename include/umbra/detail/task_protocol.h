@@ -42,6 +42,15 @@
  * node of who waits for that. Whoever took it exchanges DONE for what was there; whoever joins it
  * puts its node there by a compare-and-swap, which fails if it has ended. After the exchange the
  * task's memory is the joiner's again.
+ *
+ * A joiner with a deadline puts a node with a claim there (claim_protocol.h), and gives up in two steps:
+ *
+ *   joiner   J1  claim: WAITING -> DEAD                core that ran the task   E1  state: node -> DONE
+ *            J2  state: node -> 0                                               E2  claim: WAITING -> TAKEN
+ *
+ * If J2 comes before E1, the node is the joiner's alone, and the task can be joined again. If not, the
+ * task has ended, so the join has succeeded; the core finds the claim dead at E2 and drops its share of
+ * the node, as the joiner does. If E2 comes before J1, the wake-up is on its way.
  */
 #ifndef UMBRA_DETAIL_TASK_PROTOCOL_H
 #define UMBRA_DETAIL_TASK_PROTOCOL_H
@@ -50,6 +59,7 @@
 #include <umbra/cpu.h>
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
+#include <umbra/detail/claim_protocol.h>
 
 #define UM_TASKS_SHARED 128 /* at once, by a core */
 #endif
@@ -302,11 +312,18 @@ UM_INLINE struct umbra_task *um_tasks_steal(struct um_tasks *tasks)
 
 /* ---- a task's state ---- */
 
-/* Whoever ran it: it has ended. The node to wake, or 0. */
-UM_INLINE uintptr_t um_task_end(um_atomic_uptr *state)
+/* The core that ran it: it has ended. The node to wake, or NULL. */
+UM_INLINE struct um_node *um_task_end(um_atomic_uptr *state)
 {
-    /* release: what it did; acquire: the node. Pairs with um_task_has_ended(), um_task_await() */
-    return um_atomic_exchange(state, UM_TASK_DONE, acq_rel);
+    /* E1. release: what it did; acquire: the node. Pairs with um_task_has_ended(), um_task_await(),
+     * um_task_leave() */
+    struct um_node *node = (struct um_node *)um_atomic_exchange(state, UM_TASK_DONE, acq_rel);
+
+    if (!node || !(um_plain_read(node->flags) & UM_NODE_CLAIMED) ||
+        um_claimed_offer((struct um_claimed *)node) == UM_OFFER_TAKEN) /* E2 */
+        return node;
+    um_claimed_drop((struct um_claimed *)node);
+    return NULL;
 }
 
 UM_INLINE bool um_task_has_ended(um_atomic_uptr *state)
@@ -321,6 +338,13 @@ UM_INLINE bool um_task_await(um_atomic_uptr *state, uintptr_t node)
 
     /* release: the node; acquire: as um_task_has_ended() */
     return um_atomic_cas(state, &value, node, acq_rel, acquire);
+}
+
+/* J2, of a joiner that has given up: true if its node is its own again; else the task has ended. */
+UM_INLINE bool um_task_leave(um_atomic_uptr *state, uintptr_t node)
+{
+    /* acquire: as um_task_has_ended(); of success nothing is needed */
+    return um_atomic_cas(state, &node, UM_TASK_WAITED, acquire, acquire);
 }
 
 #endif

@@ -152,12 +152,12 @@ UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
 /* Runs a task that was taken. Its memory is the joiner's then. */
 UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
-    uintptr_t waiting;
+    struct um_node *waiting;
 
     task->fn(task->arg);
     waiting = um_task_end(&task->state);
-    if (waiting != 0)
-        um_node_wake((struct um_node *)waiting, core);
+    if (waiting)
+        um_node_wake(waiting, core);
 }
 
 /* What a fiber runs that runs tasks: the one it was made for, and more as long as the core has
@@ -239,6 +239,7 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
         return;
     }
     sleeper->node.kind = UM_NODE_WAKE;
+    sleeper->node.flags = 0;
     if (um_task_await(&task->state, (uintptr_t)&sleeper->node))
         um_sleeper_wait(sleeper, UMBRA_NEVER);
 }
@@ -259,11 +260,98 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
     if (um_ready_empty(core) && um_task_look(core, task))
         return;
     self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
     self->waits_in = NULL; /* a task's memory is its joiner's: canceled or not, it waits */
     if (um_task_await(&task->state, (uintptr_t)&self->node)) {
         um_fiber_block(self, &um_kind_task, task, at);
         um_fiber_leave(core, self);
     }
+}
+
+/* Waits with a claim, for a task that had not ended. 0 or a negative errno. */
+UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
+                                     struct um_wait *wait, uint64_t deadline, const void *at)
+{
+    uintptr_t node = (uintptr_t)&wait->claimed.node;
+    int error = 0;
+
+    if (um_task_await(&task->state, node)) {
+        if (wait->fiber) {
+            um_fiber_block(wait->fiber, &um_kind_task, task, at);
+            error = um_claimed_wait_fiber(core, wait->fiber, wait, deadline);
+        } else {
+            error = um_claimed_wait_thread(wait, deadline);
+        }
+        if (error != 0 && !um_task_leave(&task->state, node)) {
+            um_claimed_drop(&wait->claimed);
+            return 0;
+        }
+    }
+    um_claimed_free(&wait->claimed);
+    return error;
+}
+
+/* The same as um_task_wait(), until a deadline. 0 or a negative errno. */
+UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
+                                      uint64_t deadline, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    struct um_sleeper *sleeper = NULL;
+    struct um_wait *wait;
+    int error = 0;
+
+    if (um_task_has_ended(&task->state))
+        return 0;
+    if (!self)
+        error = um_sleeper_get(&sleeper);
+    else if (!um_fiber_on_stack(self))
+        error = -EPERM;
+    else if (um_ready_empty(core) && um_task_look(core, task))
+        return 0;
+    else if (um_fiber_barred(self))
+        error = -ECANCELED;
+    if (error == 0 && umbra_cycles() >= deadline)
+        error = -ETIMEDOUT;
+    if (error != 0)
+        return error;
+    wait = um_wait_take();
+    if (!wait)
+        return -ENOMEM;
+    um_wait_prepare(wait, wait, 0);
+    wait->fiber = self;
+    wait->sleeper = sleeper;
+    wait->claimed.node.accept = NULL;
+    /* relaxed: before any other has the node */
+    um_atomic_store(&wait->claimed.node.home, self ? (uintptr_t)core : 0, relaxed);
+    return um_task_wait_claimed(core, task, wait, deadline, at);
+}
+
+/* ---- misuse ---- */
+
+/* With UMBRA_ASSERT, the function of a task that was joined. */
+UM_LINKONCE void um_task_joined(void *arg)
+{
+    (void)arg;
+}
+
+/* detail/report.h: prints it, and aborts. */
+UM_LINKONCE void um_task_joined_twice(const struct umbra_task *task, const void *at);
+
+/* A join begins. */
+UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
+{
+    if (UMBRA_ASSERT && task->fn == um_task_joined)
+        um_task_joined_twice(task, at);
+}
+
+/* The task is the joiner's alone, which may be about to run it. What it was to run. */
+UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
+{
+    umbra_task_fn *fn = task->fn;
+
+    if (UMBRA_ASSERT)
+        task->fn = um_task_joined;
+    return fn;
 }
 
 /* ---- what fork and join do when they are not simple ---- */
@@ -287,10 +375,13 @@ UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
 {
     struct umbra_core *core = um_core_self;
 
-    if (core && um_tasks_take_back(&core->tasks, task))
-        task->fn(task->arg);
-    else
+    um_task_check(task, at);
+    if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_task_take_fn(task)(task->arg);
+    } else {
         um_task_wait(core, task, at);
+        um_task_take_fn(task);
+    }
 }
 
 UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task)
