@@ -54,9 +54,11 @@ struct um_slabs {
     _Atomic(struct um_slab *) first;
     um_atomic_u32 looking; /* handlers that walk the list: none may be freed meanwhile */
     um_atomic_u32 guard;   /* enum um_guard, found out once */
+    unsigned runtimes;     /* whose overflows are reported; under lock */
 };
 
-UM_LINKONCE struct um_slabs um_slabs = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, UM_GUARD_UNKNOWN};
+UM_LINKONCE struct um_slabs um_slabs = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                        .guard = UM_GUARD_UNKNOWN};
 
 /* The smallest stack that a fiber can have, bytes: it must also hold a signal handler's frame. */
 UM_LINKONCE size_t umbra_stack_least_bytes(void);

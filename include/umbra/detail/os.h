@@ -26,12 +26,23 @@
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of it
  *
+ * Where UM_OS_HANDLES is defined:
+ *   int um_os_action(int number, const struct um_os_action *set, struct um_os_action *before)
+ *                                                        what is done about a signal
+ *   void um_os_signal_stack(const struct um_os_stack *set, struct um_os_stack *before)
+ *                                                        this thread's stack for handlers
+ *   bool um_os_signal_sent(const void *info)             by a process, not raised by the kernel
+ *   const void *um_os_signal_address(const void *info)   where a fault was
+ *   void um_os_raise_again(int number, void *info)       sends itself the signal of a handler
+ *
  * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
  * let one have it (sched_yield), so far; UM_OS_UNKNOWN where that is not known.
  *
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
+ *
+ * um_os_action: set NULL keeps what there is, before NULL does not ask. 0 or a negative errno.
  *
  * um_os_bind_nth: the n-th from 0 of those it may use now; -ENODEV if it may use fewer, -ENOSYS
  * where threads cannot be bound.
@@ -61,6 +72,20 @@ struct um_os_symbol {
     const void *base;    /* where that begins */
     const char *name;    /* the function's, or NULL */
     const void *address; /* where that begins */
+};
+
+/* What a process does about a signal. */
+struct um_os_action {
+    uintptr_t handler; /* SIG_DFL, SIG_IGN, or a function */
+    unsigned flags;    /* the system's */
+    uint64_t mask;     /* signals blocked meanwhile: signal n is bit n - 1 */
+};
+
+/* A stack for signal handlers. */
+struct um_os_stack {
+    void *low;
+    size_t bytes;
+    int flags; /* the system's; 0 to use it */
 };
 
 #if defined(__linux__) && !defined(UMBRA_POSIX_ONLY)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A fiber that overflows its stack faults in the guard below it. This says which fiber it was, and
- * then lets the program die as it would have. Private; one of the two reports that the library
- * prints.
+ * then lets happen what would have happened. Private; one of the two reports that the library prints.
  *
- * The handler runs on an alternate stack, which every core's thread gets. What it is not meant for
- * goes to the handler that was there before. Where the includer's feature macros hide siginfo_t
- * (strict C11), which has no fixed ABI, guards work and nothing is printed.
+ * The handler runs on an alternate stack, which every core's thread gets. What it is not meant for,
+ * signals that a process sends among it, goes to the handler below.
  */
 #ifndef UMBRA_DETAIL_OVERFLOW_H
 #define UMBRA_DETAIL_OVERFLOW_H
@@ -15,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <umbra/detail/handler.h>
 #include <umbra/detail/os.h>
 #include <umbra/stack.h>
 
@@ -22,21 +21,24 @@
 #pragma GCC system_header
 #endif
 
-#if defined(SA_SIGINFO) && defined(SA_ONSTACK) && !defined(UMBRA_POSIX_ONLY)
+#ifdef UM_OS_HANDLES
 
 #define UM_OVERFLOW_STACK_BYTES 32768
 
+/* detail/overflow.h, below. */
+UM_LINKONCE void um_overflow_on_fault(int number, void *info, void *context);
+
 struct um_overflow {
-    pthread_mutex_t lock;
-    unsigned threads; /* that want it; under lock */
-    struct sigaction before_segv, before_bus;
+    struct um_handler segv, bus; /* under um_slabs.lock */
 };
 
-UM_LINKONCE struct um_overflow um_overflow = {.lock = PTHREAD_MUTEX_INITIALIZER};
+UM_LINKONCE struct um_overflow um_overflow = {
+    .segv = {.number = SIGSEGV, .function = um_overflow_on_fault},
+    .bus = {.number = UM_OS_SIGBUS, .function = um_overflow_on_fault}};
 
 /* The thread's alternate stack, and the one it had before. */
 UM_LINKONCE _Thread_local void *um_overflow_stack = NULL;
-UM_LINKONCE _Thread_local stack_t um_overflow_stack_before;
+UM_LINKONCE _Thread_local struct um_os_stack um_overflow_stack_before = {.bytes = 0};
 
 /* One line on standard error: pieces that are already text. */
 UM_LINKONCE UM_COLD void um_overflow_print(const char *who, size_t stack_bytes)
@@ -57,86 +59,67 @@ UM_LINKONCE UM_COLD void um_overflow_print(const char *who, size_t stack_bytes)
     um_os_write(2, line, strlen(line));
 }
 
-UM_LINKONCE UM_COLD void um_overflow_pass_on(const struct sigaction *before, int number,
-                                             siginfo_t *info, void *context)
+UM_LINKONCE UM_COLD void um_overflow_on_fault(int number, void *info, void *context)
 {
-    if (before->sa_flags & SA_SIGINFO) {
-        before->sa_sigaction(number, info, context);
-    } else if (before->sa_handler == SIG_DFL) {
-        signal(number, SIG_DFL); /* on return the instruction faults again */
-    } else if (before->sa_handler != SIG_IGN) {
-        before->sa_handler(number);
-    } else {
-        signal(number, SIG_DFL); /* the kernel does not let a fault be ignored */
-    }
-}
-
-UM_LINKONCE UM_COLD void um_overflow_on_fault(int number, siginfo_t *info, void *context)
-{
+    struct um_handler *handler = number == SIGSEGV ? &um_overflow.segv : &um_overflow.bus;
     char who[128] = "a fiber";
     size_t stack_bytes = 0;
 
-    if (um_slab_find(info->si_addr, who, sizeof(who), &stack_bytes)) {
+    if (!um_os_signal_sent(info) &&
+        um_slab_find(um_os_signal_address(info), who, sizeof(who), &stack_bytes))
         um_overflow_print(who, stack_bytes);
-        sigaction(number, number == SIGSEGV ? &um_overflow.before_segv : &um_overflow.before_bus,
-                  NULL);
-        return; /* the instruction faults again, and who was there before is called */
+    um_handler_pass_on(handler, info, context);
+}
+
+/* A runtime begins, and ends. */
+UM_LINKONCE UM_COLD void um_overflow_start(void)
+{
+    pthread_mutex_lock(&um_slabs.lock);
+    if (um_slabs.runtimes++ == 0) {
+        um_handler_put(&um_overflow.segv);
+        um_handler_put(&um_overflow.bus);
     }
-    um_overflow_pass_on(number == SIGSEGV ? &um_overflow.before_segv : &um_overflow.before_bus,
-                        number, info, context);
+    pthread_mutex_unlock(&um_slabs.lock);
 }
 
-UM_LINKONCE UM_COLD void um_overflow_install(void)
+UM_LINKONCE UM_COLD void um_overflow_stop(void)
 {
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_sigaction = um_overflow_on_fault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigaction(SIGSEGV, &action, &um_overflow.before_segv);
-    sigaction(SIGBUS, &action, &um_overflow.before_bus);
-}
-
-/* Gives the handler of one signal back, unless somebody has put another over it. */
-UM_LINKONCE UM_COLD void um_overflow_restore(int number, const struct sigaction *before)
-{
-    struct sigaction now;
-
-    if (sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-        now.sa_sigaction == um_overflow_on_fault)
-        sigaction(number, before, NULL);
+    pthread_mutex_lock(&um_slabs.lock);
+    if (--um_slabs.runtimes == 0) {
+        um_handler_take(&um_overflow.segv);
+        um_handler_take(&um_overflow.bus);
+    }
+    pthread_mutex_unlock(&um_slabs.lock);
 }
 
 /* A core's thread begins, and ends. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_overflow_thread_start(void)
 {
-    stack_t stack = {.ss_size = UM_OVERFLOW_STACK_BYTES + um_os_least_stack()};
+    struct um_os_stack stack = {.bytes = UM_OVERFLOW_STACK_BYTES + um_os_least_stack()};
 
-    um_overflow_stack = stack.ss_sp = malloc(stack.ss_size);
-    if (!stack.ss_sp)
+    um_overflow_stack = stack.low = malloc(stack.bytes);
+    if (!stack.low)
         return -ENOMEM;
-    sigaltstack(&stack, &um_overflow_stack_before);
-    pthread_mutex_lock(&um_overflow.lock);
-    if (um_overflow.threads++ == 0)
-        um_overflow_install();
-    pthread_mutex_unlock(&um_overflow.lock);
+    um_os_signal_stack(&stack, &um_overflow_stack_before);
     return 0;
 }
 
 UM_LINKONCE UM_COLD void um_overflow_thread_stop(void)
 {
-    pthread_mutex_lock(&um_overflow.lock);
-    if (--um_overflow.threads == 0) {
-        um_overflow_restore(SIGSEGV, &um_overflow.before_segv);
-        um_overflow_restore(SIGBUS, &um_overflow.before_bus);
-    }
-    pthread_mutex_unlock(&um_overflow.lock);
-    sigaltstack(&um_overflow_stack_before, NULL);
+    um_os_signal_stack(&um_overflow_stack_before, NULL);
     free(um_overflow_stack);
     um_overflow_stack = NULL;
 }
 
 #else
+
+UM_INLINE void um_overflow_start(void)
+{
+}
+
+UM_INLINE void um_overflow_stop(void)
+{
+}
 
 UM_INLINE int um_overflow_thread_start(void)
 {

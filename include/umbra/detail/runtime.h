@@ -138,6 +138,7 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_runtimes_inherit();
     um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_slabs.looking, 0, relaxed);
+    um_slabs.runtimes = 0; /* which leaves the handler where it is, until one of the child's ends */
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }

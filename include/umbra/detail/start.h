@@ -384,6 +384,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         um_runtime_free(runtime);
         return error;
     }
+    um_overflow_start();
     *result = runtime;
     return 0;
 }
@@ -482,6 +483,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     um_runtime_stop(runtime, runtime->cores);
     um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
+    um_overflow_stop();
     um_runtime_free(runtime);
     return 0;
 }
