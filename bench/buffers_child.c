@@ -55,9 +55,10 @@ static int idle(struct umbra_worker *worker, struct umbra_value value, void *arg
 
 static int step(struct umbra_dispatch *dispatch)
 {
-    int error, failed;
+    int failed, error = umbra_dispatch_begin(dispatch);
 
-    umbra_dispatch_begin(dispatch);
+    if (error)
+        return error;
     error = umbra_dispatch_range(dispatch, 0, tasks, 1);
     failed = umbra_dispatch_end(dispatch);
     return error ? error : failed;

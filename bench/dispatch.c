@@ -52,10 +52,12 @@ static uint64_t dispatch_null(const struct tasks_case *work, uint64_t iterations
         return 0;
     begin = bench_now_ns();
     for (uint64_t i = 0; i < iterations && error == 0; i++) {
-        umbra_dispatch_begin(dispatch);
-        error = umbra_dispatch_range(dispatch, 0, work->size, 1);
-        if (error == 0)
-            error = umbra_dispatch_end(dispatch);
+        int queued;
+
+        umbra_dispatch_begin(dispatch); /* the one before was ended */
+        queued = umbra_dispatch_range(dispatch, 0, work->size, 1);
+        error = umbra_dispatch_end(dispatch);
+        error = error == 0 ? queued : error;
     }
     *ns = bench_now_ns() - begin;
     umbra_dispatch_destroy(dispatch);

@@ -168,9 +168,10 @@ static int tasks_of(struct umbra_worker *worker, struct umbra_value value, void 
 /* All blocks, and what comes of them. */
 static int all_blocks(struct umbra_dispatch *dispatch, const struct job *job)
 {
-    int error, failed;
+    int failed, error = umbra_dispatch_begin(dispatch);
 
-    umbra_dispatch_begin(dispatch);
+    if (error)
+        return error;
     error = umbra_dispatch_range(dispatch, 0, job->adaptive->blocks.all, 1);
     failed = umbra_dispatch_end(dispatch);
     return error ? error : failed;

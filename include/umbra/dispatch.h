@@ -98,22 +98,31 @@ UM_LINKONCE int umbra_dispatch_create(struct umbra_runtime *runtime,
                                       const struct umbra_dispatch_options *options,
                                       struct umbra_dispatch **dispatch);
 
-/* Ends the workers; no step may be under way. Callers as above. NULL is allowed. Returns 0, or with
- * nothing done an error of umbra_event_wait. */
+/* Ends the workers. Callers as above. NULL is allowed. Returns 0, or with nothing done -EBUSY (a step has
+ * begun that was not ended) or an error of umbra_event_wait. */
 UM_LINKONCE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch);
 
 /*
- * Begins a step, with the caller as a source; what is left of the one before is dropped. One step at
- * a time. Anybody; does not switch or block.
+ * Begins a step, with the caller as a source; what is left of the one before is dropped. Any fiber or
+ * thread; does not switch or block. Returns 0, or with nothing done -EBUSY: a step has begun that was
+ * not ended.
  */
-UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch);
+UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch);
 
 /*
  * The caller of umbra_dispatch_begin() is complete: waits for the end of the step. A fiber (may
  * switch) or a thread that is no core (blocks). Returns 0, the first error of a function, -ECANCELED,
- * or, with the caller not complete yet, an error of umbra_event_wait.
+ * -EINVAL (no step has begun), or, with the caller not complete yet, an error of umbra_event_wait.
  */
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
+
+/*
+ * The same, waiting until a time stamp made by umbra_deadline(ns) at the latest. Besides: -ETIMEDOUT, or
+ * -ENOMEM for the wait. Then the step goes on, to be ended again, and the caller is complete: it queues
+ * nothing more. (A function that returns one of these looks the same, so none should;
+ * umbra_dispatch_begin would tell: -EBUSY.)
+ */
+UM_LINKONCE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch, uint64_t deadline);
 
 /*
  * Begins step number `step`: queues what is to be done in it, as a source that is open meanwhile. It
@@ -126,8 +135,8 @@ typedef int umbra_step_fn(struct umbra_dispatch *dispatch, size_t step, void *ar
 /*
  * Steps 0, 1, 2 ... one after the other, without anybody to wait for between them: the workers own the
  * loop of time, as in the paper (Figure 4b), and none of them, nor the caller, is needed for a step to
- * begin. Waits for the end of the last one. Callers and results as of umbra_dispatch_end; a step that
- * is stopped is the last.
+ * begin. Waits for the end of the last one. Callers and results as of umbra_dispatch_end, and -EBUSY as
+ * of umbra_dispatch_begin; a step that is stopped is the last.
  */
 UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg);
 

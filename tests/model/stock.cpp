@@ -127,6 +127,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         dispatch.begin_step = NULL;
         pthread_mutex_init(&dispatch.lock, NULL);
         um_atomic_store(&dispatch.over.set, 0, relaxed);
+        um_atomic_store(&dispatch.phase, UM_STEP_OPEN, relaxed);
         um_atomic_store(&dispatch.step.activity, 1 + Workers - __builtin_popcount(Hungry), relaxed);
         um_atomic_store(&dispatch.step.asking[0], Hungry, relaxed);
         um_atomic_store(&dispatch.step.stopped, 0, relaxed);
@@ -308,7 +309,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
             return;
         }
         source();
-        error = P::um_dispatch_end_step(&dispatch, NULL);
+        error = P::um_dispatch_end_step(&dispatch, UMBRA_NEVER, NULL);
         over = true;
         for (int i = 0; i < POINTERS; i++)
             check_done(&pointer[i]);

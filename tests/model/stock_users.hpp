@@ -21,15 +21,6 @@ static int umbra_event_wait(struct umbra_event *event)
     return 0;
 }
 
-/* What reports read. */
-static const int um_kind_step = 0;
-
-static void um_event_wait_firm(struct umbra_event *event, void *, void *, const void *,
-                               const void *, const void *)
-{
-    umbra_event_wait(event);
-}
-
 static int um_may_wait(void)
 {
     return 0;
@@ -48,6 +39,7 @@ struct umbra_worker {
 
 struct umbra_dispatch {
     struct um_step step;
+    um_atomic_u32 phase;
     pthread_mutex_t lock;
     bool running;
     struct umbra_event over;
@@ -73,4 +65,9 @@ static void free(struct um_item *items)
 static void um_worker_wait(struct umbra_worker *worker)
 {
     umbra_event_wait(&worker->woken);
+}
+
+static int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t, const void *)
+{
+    return umbra_event_wait(&dispatch->over);
 }

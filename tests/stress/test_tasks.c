@@ -160,7 +160,7 @@ static void *steps(void *arg)
         size_t count = random_next(&random) % 1000;
 
         processed = 0;
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, count, 1 + random % 7), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         cr_expect_eq(processed, 2 * count);
@@ -286,7 +286,7 @@ static bool meet(struct umbra_dispatch *dispatch, uint64_t *random)
     size_t range = new_crowd(workers, random);
     int error;
 
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, range, 1), 0);
     for (int i = 0; i < ADDERS; i++)
         cr_expect_eq(umbra_dispatch_put(dispatch, &crowd.adder[i], UMBRA_ANY_NODE), 0);

@@ -73,7 +73,7 @@ static void ranges(struct umbra_dispatch *dispatch)
     static const size_t grains[] = {0, 1, 2, 7, 999, VALUES, 3 * VALUES};
 
     for (size_t i = 0; i < sizeof(grains) / sizeof(*grains); i++) {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 5, VALUES, grains[i]), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 7, 7, 1), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
@@ -89,7 +89,7 @@ Test(dispatch, each_index_of_a_range_is_processed_once)
 
 static void pointers(struct umbra_dispatch *dispatch)
 {
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     for (int i = 0; i < VALUES; i++)
         cr_expect_eq(umbra_dispatch_put(dispatch, (void *)&seen[i], i % 3 - 1), 0);
     cr_expect_eq(umbra_dispatch_put(dispatch, NULL, UMBRA_ANY_NODE), -EINVAL);
@@ -102,10 +102,97 @@ Test(dispatch, each_pointer_is_processed_once)
     everywhere((struct umbra_dispatch_options){.fn = sees}, pointers);
 }
 
+/* ---- steps that are not ended in time, or not at all ---- */
+
+static struct umbra_event step_may_end;
+
+static int waits_to_end(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)arg;
+    cr_expect_eq(umbra_event_wait(&step_may_end), 0);
+    return sees(worker, value, NULL);
+}
+
+static void ends_in_time(struct umbra_dispatch *dispatch)
+{
+    umbra_event_init(&step_may_end, false);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 3, 4, 1), 0);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), -EBUSY, "it is under way");
+    cr_expect_eq(umbra_dispatch_destroy(dispatch), -EBUSY);
+    umbra_event_signal(&step_may_end);
+    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(10 * SECOND)), 0);
+    expect_seen(3, 4, 1);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 5, 6, 1), 0);
+    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, 0), -ETIMEDOUT);
+    umbra_event_signal(&step_may_end);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(5, 6, 1);
+}
+
+Test(dispatch, a_step_whose_end_was_not_in_time_is_ended_again)
+{
+    everywhere((struct umbra_dispatch_options){.fn = waits_to_end}, ends_in_time);
+}
+
+static int begins_no_step(struct umbra_dispatch *dispatch, size_t step, void *arg)
+{
+    (void)step;
+    (void)arg;
+    cr_expect_eq(umbra_dispatch_begin(dispatch), -EBUSY);
+    cr_expect_eq(umbra_dispatch_destroy(dispatch), -EBUSY);
+    return 0;
+}
+
+static void one_at_a_time(struct umbra_dispatch *dispatch)
+{
+    cr_expect_eq(umbra_dispatch_end(dispatch), -EINVAL, "none has begun");
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), -EBUSY);
+    cr_expect_eq(umbra_dispatch_steps(dispatch, begins_no_step, NULL), -EBUSY);
+    cr_expect_eq(umbra_dispatch_destroy(dispatch), -EBUSY);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(0, VALUES, 1);
+    cr_expect_eq(umbra_dispatch_end(dispatch), -EINVAL);
+    cr_expect_eq(umbra_dispatch_steps(dispatch, begins_no_step, NULL), 0);
+}
+
+Test(dispatch, there_is_one_step_at_a_time)
+{
+    everywhere((struct umbra_dispatch_options){.fn = sees}, one_at_a_time);
+}
+
+static void *ends_canceled(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = waits_to_end};
+    struct umbra_dispatch *dispatch;
+
+    umbra_event_init(&step_may_end, false);
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
+    umbra_cancel(umbra_self());
+    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
+    umbra_event_signal(&step_may_end);
+    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    expect_seen(0, 1, 1);
+    cr_expect_eq(umbra_dispatch_destroy(dispatch), 0);
+    return arg;
+}
+
+Test(dispatch, a_fiber_that_is_canceled_waits_for_the_end_all_the_same)
+{
+    cr_assert_eq(run_cores(2, ends_canceled, NULL), 0);
+}
+
 static void many_steps(struct umbra_dispatch *dispatch)
 {
     for (size_t step = 0; step < 2000; step++) {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, step % 5, 1), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         for (size_t i = 0; i < step % 5; i++)
@@ -137,7 +224,7 @@ static void grows(struct umbra_dispatch *dispatch)
 {
     for (int i = 0; i < 3; i++) {
         leaves = 0;
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, VALUES), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         cr_expect_eq(leaves, VALUES);
@@ -172,7 +259,7 @@ static void sources(struct umbra_dispatch *dispatch)
     struct source source[3];
     pthread_t thread[3];
 
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     for (size_t i = 0; i < 3; i++) {
         source[i] = (struct source){dispatch, i * 500};
         umbra_source_open(dispatch);
@@ -200,13 +287,13 @@ static void errors(struct umbra_dispatch *dispatch)
 {
     struct umbra_value rest;
 
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), -EIO);
     while (umbra_dispatch_rest(dispatch, &rest))
         sees(NULL, rest, NULL);
     expect_seen(0, VALUES, 1);
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 701, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     expect_seen(701, VALUES, 1);
@@ -232,7 +319,7 @@ static void is_cancelled(struct umbra_dispatch *dispatch)
     struct umbra_value rest;
 
     cancelled = dispatch;
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), -ECANCELED);
     while (umbra_dispatch_rest(dispatch, &rest))
@@ -275,7 +362,7 @@ static void two_steps(struct umbra_dispatch *dispatch)
 {
     cr_expect_eq(umbra_dispatch_workers(dispatch), 3);
     for (int step = 1; step <= 2; step++) {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, 300, 1), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         expect_seen(0, 300, 1);
@@ -313,7 +400,7 @@ static int leaves_them_to_others(struct umbra_worker *worker, struct umbra_value
 static void hungry(struct umbra_dispatch *dispatch)
 {
     for (int i = 0; i < 50; i++) {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
         cr_expect_eq(umbra_dispatch_end(dispatch), 0);
         cr_expect_eq(left, 0);
@@ -338,7 +425,7 @@ static void *ranges_for_the_hungry(void *arg)
 
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     for (int values = 0; values < 8; values++) {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         while (requests(dispatch) < 5) /* who rests when the step ends has yet to ask */
             umbra_yield();
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, (size_t)values, 1), 0);
@@ -378,7 +465,7 @@ static void *one_value_to_steal(void *arg)
 
     unanswered = -1;
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     cr_expect_eq(unanswered, 3, "all but the two who have a value");
@@ -410,7 +497,8 @@ static int waits_for_all(void)
 }
 
 /* arg: whether for the next worker. */
-static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_value value, void *arg)
+static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_value value,
+                                     void *arg)
 {
     unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
 
@@ -431,7 +519,7 @@ static void *range_of_one_worker(void *arg)
 
     at_once = 0;
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     umbra_dispatch_destroy(dispatch);
@@ -489,7 +577,7 @@ static void *values_for_others(void *arg)
         .fn = queues_for_others, .arg = got, .workers = FOR_OTHERS};
 
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     for (unsigned i = 2; i < FOR_OTHERS; i++)
@@ -736,7 +824,7 @@ Test(dispatch, who_closes_the_last_source_touches_no_dispatcher_that_is_gone)
 static void quick_parts(struct umbra_dispatch *dispatch)
 {
     parts = 0;
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 0), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     cr_expect_lt(parts, (size_t)VALUES / 4);
@@ -764,7 +852,7 @@ static int is_slow(struct umbra_worker *worker, struct umbra_value value, void *
 static void slow_parts(struct umbra_dispatch *dispatch)
 {
     longest = 0;
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 100, 0), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     cr_expect_eq(longest, 1);
@@ -783,7 +871,7 @@ static uint64_t awake_after(struct umbra_dispatch *dispatch, size_t slow_values)
 {
     um_core_self->waiter.awake_cycles = um_core_self->waiter.robbed = 0;
     dispatch->worker[0].shares_cpu = 0; /* it waits, on this core */
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_assert_eq(umbra_dispatch_range(dispatch, 0, slow_values, 1), 0);
     cr_assert_eq(umbra_dispatch_end(dispatch), 0);
     return um_core_self->waiter.awake_cycles;
@@ -865,7 +953,7 @@ static void steps_until_seen(struct umbra_dispatch *dispatch, const bool *seen)
     uint64_t end = umbra_now_ns() + UINT64_C(20000000000);
 
     do {
-        umbra_dispatch_begin(dispatch);
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_assert_eq(umbra_dispatch_range(dispatch, 0, 40, 1), 0);
         cr_assert_eq(umbra_dispatch_end(dispatch), 0);
     } while (!*seen && umbra_now_ns() < end);
@@ -939,11 +1027,11 @@ static void *drops_a_large_range(void *arg)
 
     (void)arg;
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, SIZE_MAX, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), -EDOM);
     begin = umbra_now_ns();
-    umbra_dispatch_begin(dispatch); /* index by index it would take years */
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0); /* index by index it would take years */
     cr_expect_lt(umbra_now_ns() - begin, UINT64_C(1000000000));
     cr_expect_eq(umbra_dispatch_end(dispatch), 0);
     umbra_dispatch_destroy(dispatch);

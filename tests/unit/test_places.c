@@ -219,7 +219,7 @@ PLACE(joins_arbiter)
 
 PLACE(ends_step)
 {
-    umbra_dispatch_begin(dispatch);
+    cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     umbra_dispatch_put(dispatch, &never, UMBRA_ANY_NODE);
     umbra_dispatch_end(dispatch);
     return arg;

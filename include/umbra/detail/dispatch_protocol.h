@@ -43,6 +43,11 @@
 #define UM_STEP_WORKERS 1024 /* at most */
 #endif
 
+/* The phase of the user's step: none; its caller is a source; its caller waits for its end, or will. */
+#define UM_STEP_NONE 0u
+#define UM_STEP_OPEN 1u
+#define UM_STEP_CLOSED 2u
+
 struct um_step {
     um_atomic_u64 activity; /* open sources and workers that have not asked; quiet_protocol.h */
     um_atomic_u64 asking[UM_STEP_WORKERS / UM_IDLE_BITS]; /* requests; idle_protocol.h */

@@ -53,8 +53,9 @@ struct umbra_dispatch {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_step step;
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* worker for what is put without a node */
     um_atomic_u32 ending;                            /* workers are to end */
-    pthread_mutex_t lock;                            /* for running */
-    bool running;                                    /* a step is under way */
+    um_atomic_u32 phase;  /* UM_STEP_, of the user's step; the callers of begin and end */
+    pthread_mutex_t lock; /* for running */
+    bool running;         /* a step is under way */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step is, or the last of several */
     umbra_step_fn *begin_step;                            /* what begins the next step, or NULL */
     void *step_arg;
@@ -483,20 +484,55 @@ UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *op
 
 UM_LINKONCE const struct um_kind um_kind_step = {"step of dispatcher", NULL};
 
+/* Waits for the end of the step, of a canceled fiber, too: -ECANCELED is a result of the step. */
+UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t deadline,
+                                      const void *at)
+{
+    struct um_await await = {.event = &dispatch->over.event,
+                             .deadline = deadline,
+                             .kind = &um_kind_step,
+                             .on = dispatch,
+                             .at = at};
+    int error;
+
+    umbra_shield();
+    error = um_await(&await);
+    umbra_unshield();
+    return error;
+}
+
+/* The caller is complete, if it has not been so before. 0, or -EINVAL: there is no step. */
+UM_LINKONCE int um_dispatch_close_step(struct umbra_dispatch *dispatch)
+{
+    uint32_t phase = UM_STEP_OPEN;
+
+    /* relaxed: only the callers of begin and end use it, one after the other */
+    if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_CLOSED, relaxed, relaxed))
+        return phase == UM_STEP_CLOSED ? 0 : -EINVAL;
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch, NULL);
+    return 0;
+}
+
 /* at: for reports */
-UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, const void *at)
+UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t deadline,
+                                     const void *at)
 {
     int error = um_may_wait();
 
+    if (error == 0)
+        error = um_dispatch_close_step(dispatch);
+    if (error == 0)
+        error = um_dispatch_wait_over(dispatch, deadline, at);
     if (error != 0)
         return error;
-    if (um_step_leave(&dispatch->step))
-        um_dispatch_judge(dispatch, NULL);
-    um_event_wait_firm(&dispatch->over, NULL, NULL, &um_kind_step, dispatch, at);
     pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */
-    return (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+    error = (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+    /* release: that comes before the next step; pairs with umbra_dispatch_begin() */
+    um_atomic_store(&dispatch->phase, UM_STEP_NONE, release);
+    return error;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
@@ -538,7 +574,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
             um_step_leave(&dispatch->step); /* the caller is a source still */
     }
     if (error == 0)
-        error = um_dispatch_end_step(dispatch, __builtin_return_address(0));
+        error = um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
     if (error != 0) {
         um_dispatch_end_workers(dispatch, begun, __builtin_return_address(0));
         um_dispatch_free(dispatch);
@@ -554,6 +590,8 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_destroy(struct umbra_dispatch *dispat
 
     if (!dispatch || error != 0)
         return error;
+    if (um_atomic_load(&dispatch->phase, acquire) != UM_STEP_NONE) /* as in begin */
+        return -EBUSY;
     um_dispatch_end_workers(dispatch, dispatch->workers, __builtin_return_address(0));
     um_dispatch_free(dispatch);
     return 0;
@@ -561,8 +599,13 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_destroy(struct umbra_dispatch *dispat
 
 /* ---- steps ---- */
 
-UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
+UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
 {
+    uint32_t phase = UM_STEP_NONE;
+
+    /* acquire: the step before; pairs with um_dispatch_end_step() */
+    if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_OPEN, acquire, relaxed))
+        return -EBUSY;
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct um_stock *stock = &dispatch->worker[i].stock;
 
@@ -577,11 +620,18 @@ UM_LINKONCE void umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     um_atomic_store(&dispatch->step.stopped, 0, seq_cst);
     dispatch->begin_step = NULL;
     um_dispatch_open_step(dispatch);
+    return 0;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
 {
-    return um_dispatch_end_step(dispatch, __builtin_return_address(0));
+    return um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch,
+                                                        uint64_t deadline)
+{
+    return um_dispatch_end_step(dispatch, deadline, __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,
@@ -591,11 +641,13 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch
 
     if (error != 0)
         return error;
-    umbra_dispatch_begin(dispatch); /* without anything to do: step 0 is begun by who ends it */
+    error = umbra_dispatch_begin(dispatch); /* with nothing to do: who ends it begins step 0 */
+    if (error != 0)
+        return error;
     dispatch->begin_step = fn;
     dispatch->step_arg = arg;
     dispatch->step_number = 0;
-    return um_dispatch_end_step(dispatch, __builtin_return_address(0));
+    return um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
 }
 
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
