@@ -301,6 +301,36 @@ Test(handler, an_overflow_is_reported_after_sent_signals_and_given_to_the_progra
     cr_assert_eq(reports(&child), can_overflow() ? 1 : 0);
 }
 
+/* ---- fork(2) ---- */
+
+static int run_in_a_child_of_this(void)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    struct umbra_runtime *own;
+    struct sigaction now;
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (umbra_runtime_create(&options, &own) != 0 || umbra_runtime_destroy(own) != 0)
+            _exit(1);
+        _exit(sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == counts ? 42 : 2);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 3;
+}
+
+Test(handler, a_forked_process_gives_back_what_it_inherited)
+{
+    struct sigaction action = {.sa_handler = counts};
+    struct child child;
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    child = with_runtime(&action, run_in_a_child_of_this);
+    cr_assert(exited(&child, 42));
+}
+
 /* ---- a program that goes on after an overflow ---- */
 
 static sigjmp_buf before_overflow;

@@ -34,6 +34,9 @@
  *   bool um_os_signal_sent(const void *info)             by a process, not raised by the kernel
  *   const void *um_os_signal_address(const void *info)   where a fault was
  *   void um_os_raise_again(int number, void *info)       sends itself the signal of a handler
+ *   void um_os_exclusively(void (*fn)(void *), void *arg)
+ *                                                        calls fn; see below
+ *   void um_os_keep_loaded(const void *address)          the object in which that is
  *
  * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
  * let one have it (sched_yield), so far; UM_OS_UNKNOWN where that is not known.
@@ -41,6 +44,9 @@
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
+ *
+ * um_os_exclusively: meanwhile no other thread of the process is in a function called so, by whichever
+ * copy of the library, and no shared object comes or goes. fn must not wait, load, or unload.
  *
  * um_os_action: set NULL keeps what there is, before NULL does not ask. 0 or a negative errno.
  *

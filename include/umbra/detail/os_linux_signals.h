@@ -91,6 +91,16 @@ typedef siginfo_t um_linux_siginfo;
 
 #ifdef UM_OS_HANDLES
 
+extern int um_linux_dl_iterate_phdr(int (*fn)(void *object, size_t bytes, void *arg),
+                                    void *arg) __asm__("dl_iterate_phdr");
+/* weak: it is in libdl before glibc 2.34 */
+extern void *um_linux_dlopen(const char *file, int mode) __asm__("dlopen")
+    __attribute__((__weak__));
+
+#define UM_LINUX_RTLD_LAZY 1
+#define UM_LINUX_RTLD_NOLOAD 4
+#define UM_LINUX_RTLD_NODELETE 0x1000
+
 UM_LINKONCE UM_COLD int um_os_action(int number, const struct um_os_action *set,
                                      struct um_os_action *before)
 {
@@ -150,6 +160,36 @@ UM_LINKONCE UM_COLD void um_os_raise_again(int number, void *info)
     if (um_linux_syscall(SYS_rt_tgsigqueueinfo, process, thread, (long)number, info) != 0)
         raise(number);
     errno = saved;
+}
+
+struct um_linux_call {
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+UM_LINKONCE UM_COLD int um_linux_call(void *object, size_t bytes, void *call)
+{
+    (void)object;
+    (void)bytes;
+    ((struct um_linux_call *)call)->fn(((struct um_linux_call *)call)->arg);
+    return 1; /* for the first object only */
+}
+
+/* The dynamic linker has the only lock that all copies of the library know. */
+UM_LINKONCE UM_COLD void um_os_exclusively(void (*fn)(void *arg), void *arg)
+{
+    struct um_linux_call call = {fn, arg};
+
+    um_linux_dl_iterate_phdr(um_linux_call, &call);
+}
+
+UM_LINKONCE UM_COLD void um_os_keep_loaded(const void *address)
+{
+    struct um_os_symbol symbol;
+
+    if (um_linux_dlopen && um_os_symbol(address, &symbol))
+        um_linux_dlopen(symbol.file,
+                        UM_LINUX_RTLD_LAZY | UM_LINUX_RTLD_NOLOAD | UM_LINUX_RTLD_NODELETE);
 }
 
 #endif

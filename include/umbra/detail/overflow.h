@@ -65,6 +65,8 @@ UM_LINKONCE UM_COLD void um_overflow_on_fault(int number, void *info, void *cont
     char who[128] = "a fiber";
     size_t stack_bytes = 0;
 
+    if (um_handler_asked(handler, info, context))
+        return;
     if (!um_os_signal_sent(info) &&
         um_slab_find(um_os_signal_address(info), who, sizeof(who), &stack_bytes))
         um_overflow_print(who, stack_bytes);
@@ -84,12 +86,16 @@ UM_LINKONCE UM_COLD void um_overflow_start(void)
 
 UM_LINKONCE UM_COLD void um_overflow_stop(void)
 {
+    bool kept = false;
+
     pthread_mutex_lock(&um_slabs.lock);
     if (--um_slabs.runtimes == 0) {
-        um_handler_take(&um_overflow.segv);
-        um_handler_take(&um_overflow.bus);
+        kept = um_handler_take(&um_overflow.segv);
+        kept = um_handler_take(&um_overflow.bus) || kept;
     }
     pthread_mutex_unlock(&um_slabs.lock);
+    if (kept)
+        um_os_keep_loaded((const void *)(uintptr_t)um_overflow_on_fault);
 }
 
 /* A core's thread begins, and ends. 0 or -ENOMEM. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <umbra/detail/fiber_pool.h>
+#include <umbra/detail/handler.h>
 #include <umbra/detail/runtime.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -380,19 +381,26 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
 
 #define UM_SIGNALS_MOST 65
 
-/* Handlers by signal; under um_runtimes.lock. */
-struct um_report_signals {
-    void (*before[UM_SIGNALS_MOST])(int); /* the program's own */
-    unsigned users[UM_SIGNALS_MOST];      /* runtimes that want it */
+/* What a signal's handler is put over; under um_runtimes.lock. */
+struct um_report_signal {
+#ifdef UM_OS_HANDLES
+    struct um_handler handler;
+#else
+    void (*before)(int); /* the program's own */
+#endif
+    unsigned users; /* runtimes that want it */
 };
 
-UM_LINKONCE struct um_report_signals um_report_signals = {.users = {0}};
+struct um_report_signals {
+    struct um_report_signal of[UM_SIGNALS_MOST];
+};
 
-UM_LINKONCE void um_report_on_signal(int number)
+UM_LINKONCE struct um_report_signals um_report_signals = {.of = {{.users = 0}}};
+
+UM_LINKONCE void um_report_for_signal(int number)
 {
     struct umbra_runtime *runtime;
 
-    signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
     um_report_begin(); /* against um_runtime_unwatch(), which takes the runtime out and then waits */
     /* acquire: pairs with um_runtime_watch() */
     for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime;
@@ -402,24 +410,88 @@ UM_LINKONCE void um_report_on_signal(int number)
     um_report_end();
 }
 
+#ifdef UM_OS_HANDLES
+
+/* Below may be another copy of the library, with runtimes of its own; the program's is not called. */
+UM_LINKONCE void um_report_on_signal(int number, void *info, void *context)
+{
+    struct um_handler *handler = &um_report_signals.of[number].handler;
+
+    if (um_handler_asked(handler, info, context))
+        return;
+    um_report_for_signal(number);
+    if (um_handler_is_ours(um_handler_below(handler).flags))
+        um_handler_pass_on(handler, info, context);
+}
+
+UM_LINKONCE UM_COLD int um_report_handle(int number)
+{
+    struct um_handler *handler = &um_report_signals.of[number].handler;
+
+    handler->number = number;
+    handler->flags = UM_LINUX_SA_RESTART;
+    handler->function = um_report_on_signal;
+    return um_handler_put(handler);
+}
+
+/* True: um_os_keep_loaded() is to be called with the handler. */
+UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+{
+    return um_handler_take(&um_report_signals.of[number].handler);
+}
+
+UM_INLINE void um_report_keep_handler(void)
+{
+    um_os_keep_loaded((const void *)(uintptr_t)um_report_on_signal);
+}
+
+#else
+
+UM_LINKONCE void um_report_on_signal(int number)
+{
+    signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
+    um_report_for_signal(number);
+}
+
+UM_LINKONCE UM_COLD int um_report_handle(int number)
+{
+    void (*before)(int) = signal(number, um_report_on_signal);
+
+    if (before == SIG_ERR)
+        return -EINVAL;
+    um_report_signals.of[number].before = before;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+{
+    signal(number, um_report_signals.of[number].before);
+    return false;
+}
+
+UM_INLINE void um_report_keep_handler(void)
+{
+}
+
+#endif
+
 /* Enters the runtime in the list, and dumps it on a signal from now on (0: none). */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
 {
-    void (*before)(int) = SIG_DFL;
+    int error = 0;
 
     if (number < 0 || number >= UM_SIGNALS_MOST)
         return um_why(-EINVAL, "dump_signal = %d: there is no such signal", number);
     if (number != 0 && um_os_signal_fatal(number))
         return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
     pthread_mutex_lock(&um_runtimes.lock);
-    if (number != 0 && um_report_signals.users[number] == 0)
-        before = signal(number, um_report_on_signal);
-    if (before == SIG_ERR) {
+    if (number != 0 && um_report_signals.of[number].users == 0)
+        error = um_report_handle(number);
+    if (error != 0) {
         pthread_mutex_unlock(&um_runtimes.lock);
         return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
     }
-    if (number != 0 && um_report_signals.users[number]++ == 0)
-        um_report_signals.before[number] = before;
+    um_report_signals.of[number].users++; /* of 0: of no matter */
     runtime->dump_signal = number;
     /* relaxed: under the lock */
     um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);
@@ -442,13 +514,16 @@ UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
 UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
 {
     int number = runtime->dump_signal;
+    bool kept = false;
 
     pthread_mutex_lock(&um_runtimes.lock);
     um_runtime_unlist(runtime);
-    if (number != 0 && --um_report_signals.users[number] == 0)
-        signal(number, um_report_signals.before[number]);
+    if (--um_report_signals.of[number].users == 0 && number != 0)
+        kept = um_report_unhandle(number);
     pthread_mutex_unlock(&um_runtimes.lock);
     um_reports_wait();
+    if (kept)
+        um_report_keep_handler();
 }
 
 #endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* A shared object with a copy of the library: test_two_copies.c loads and unloads it. */
+#include "two_copies.h"
+#include "two_copies_part.h"
+
+two_copies_start_fn two_copies_start;
+two_copies_stop_fn two_copies_stop, two_copies_overflow;
+
+int two_copies_start(int dump_signal)
+{
+    return part_start(dump_signal, "of the object");
+}
+
+int two_copies_stop(void)
+{
+    return part_stop();
+}
+
+int two_copies_overflow(void)
+{
+    return part_overflow();
+}
