@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A barrier whose parties may give up (of umbra/sync.h what waits and leaves) under the model checker.
+ * See checker.hpp.
+ *
+ * Each scenario: as many threads as parties, which meet again and again; some give up now and then, and
+ * come again. Checked: none goes on before all have come, each sees what the others wrote before, one
+ * is told that it was the last, and none sleeps on.
+ */
+#include "checker.hpp"
+
+#include "barrier_variants.hpp"
+
+template <class P, int Parties, int Rounds, int GiveUp> struct meeting : world {
+    typename P::umbra_barrier barrier;
+    rl::var<int> came[Parties];
+    int opened[Rounds];
+
+    meeting()
+    {
+        for (int i = 0; i < 2; i++)
+            um_atomic_store(&barrier.event[i].set, 0, relaxed);
+        um_atomic_store(&barrier.state, 0, relaxed);
+        barrier.parties = Parties;
+        memset(opened, 0, sizeof(opened));
+        for (int i = 0; i < Parties; i++)
+            um_plain_write(came[i], 0);
+    }
+
+    void thread(int index)
+    {
+        int tries = GiveUp;
+
+        for (int round = 0; round < Rounds; round++) {
+            int result;
+
+            um_plain_write(came[index], round + 1);
+            do
+                result = P::um_barrier_wait(&barrier, tries > 0 ? 0 : UMBRA_NEVER, NULL);
+            while (result == -ETIMEDOUT && tries-- > 0);
+            RL_ASSERT(result == 0 || result == 1);
+            opened[round] += result;
+            for (int i = 0; i < Parties; i++)
+                RL_ASSERT(um_plain_read(came[i]) == round + 1);
+            /* once more, so that all have read before any writes again */
+            P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+        }
+    }
+
+    void after()
+    {
+        for (int round = 0; round < Rounds; round++)
+            RL_ASSERT(opened[round] == 1);
+        RL_ASSERT((uint32_t)um_atomic_load(&barrier.state, relaxed) == 0);
+    }
+};
+
+template <class P>
+static variant make_variant(const char *name, const char *what, const char *expected)
+{
+    static const scenario scenarios[] = {
+        {"two, once", make_world<meeting<P, 2, 1, 1>>, 2, 0, false, 3, 50000},
+        {"two, again", make_world<meeting<P, 2, 2, 2>>, 2, 0, false, 0, 100000},
+        {"three, again", make_world<meeting<P, 3, 2, 2>>, 3, 0, false, 0, 100000},
+    };
+
+    return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
+}
+
+#define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
+
+int main(int argc, char **argv)
+{
+    const variant variants[] = {UM_VARIANTS(UM_VARIANT)};
+
+    return run(variants, sizeof(variants) / sizeof(variants[0]), argc, argv);
+}
