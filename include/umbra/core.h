@@ -162,7 +162,8 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
 
 /*
  * Ends the cores, each when no fiber of it is ready, and frees everything. Fibers that are blocked,
- * stopped or delayed go as they are, without their functions returning. What has woken one of its
+ * stopped or delayed go as they are, without their functions returning: an event, mutex or other object
+ * that one of them waited for must be initialised again before its next use. What has woken one of its
  * fibers (a signal, an unlock and so on, see umbra_hold) must have returned, not only done so. Any
  * thread but a core; blocks, also until no signal is being answered by a dump. NULL is allowed. Returns
  * 0; -EPERM: as umbra_runtime_wait.

@@ -130,8 +130,6 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
 
 /* ---- fork and join ---- */
 
-_Static_assert(_Alignof(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
-
 UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg)
 {
     struct um_tasks *tasks = um_tasks_self;

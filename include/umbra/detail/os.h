@@ -96,6 +96,7 @@ struct um_os_stack {
 
 #if defined(__linux__) && !defined(UMBRA_POSIX_ONLY)
 #include <umbra/detail/os_linux.h>
+#include <umbra/detail/os_linux_signals.h>
 #else
 #include <umbra/detail/os_posix.h>
 #endif

@@ -319,6 +319,4 @@ UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbo
     return true;
 }
 
-#include <umbra/detail/os_linux_signals.h>
-
 #endif

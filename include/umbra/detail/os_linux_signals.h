@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Signal handlers on Linux, in every language mode. Private; a part of os_linux.h.
+ * Signal handlers on Linux, in every language mode. Private; included by os.h only.
  *
  * Strict C11 hides sigaction() and what it needs. On the processors below glibc and musl have one
  * layout for them, which never changes: it is that of compiled programs. So there are structs of our

@@ -14,6 +14,8 @@
 #pragma GCC system_header
 #endif
 
+_Static_assert(_Alignof(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
+
 #define UM_PART_NS 1000 /* what a part should take: so long somebody hungry may have to wait */
 
 /* What is the same for all parts of a range. */
