@@ -26,8 +26,9 @@ static const char help[] =
     "Usage: umbra-topology [--synthetic DESCRIPTION | --xml FILE] [--json]\n"
     "\n"
     "Prints the cores, hardware threads, caches and NUMA nodes that this process may\n"
-    "use, how many shadows each core can have, and which wait instructions the\n"
-    "processor has, which one Umbra chose, and why not the others.\n"
+    "use, how many shadows each core can have, where there are big and little cores\n"
+    "which is which, and which wait instructions the processor has, which one Umbra\n"
+    "chose, and why not the others.\n"
     "\n"
     "  -s, --synthetic DESCRIPTION  a machine that hwloc makes up, such as\n"
     "                               \"pack:2 numa:1 l3:1 core:2 pu:2\"\n"
@@ -84,22 +85,37 @@ static unsigned next_core(const struct umbra_topology *t, unsigned i)
     return i;
 }
 
+/* True if some cores are faster than others. */
+static bool kinds_differ(const struct umbra_topology *t)
+{
+    unsigned last = umbra_topology_cpus(t) - 1;
+
+    return umbra_topology_cpu_at(t, 0)->kind != umbra_topology_cpu_at(t, last)->kind;
+}
+
 static void print_cores(const struct umbra_topology *t)
 {
-    printf("\n  core  shadows  %-8s  %-12s  %-12s  node  hardware threads (siblings)\n", "L1", "L2",
-           "L3");
+    bool kinds = kinds_differ(t);
+
+    printf("\n  core  %sshadows  %-8s  %-12s  %-12s  node  hardware threads (siblings)\n",
+           kinds ? "kind  " : "", "L1", "L2", "L3");
     for (unsigned i = 0; i < umbra_topology_cpus(t); i = next_core(t, i)) {
         const struct umbra_topology_cpu *cpu = umbra_topology_cpu_at(t, i);
         char l1[32], l2[48], l3[48];
 
-        printf("  %4u  %7d  %-8s  %-12s  %-12s  %4d ", cpu->core,
-               umbra_topology_shadows(t, cpu->cpu), size_text(cpu->l1_bytes, l1),
+        printf("  %4u", cpu->core);
+        if (kinds)
+            printf("  %4d", cpu->kind);
+        printf("  %7d  %-8s  %-12s  %-12s  %4d ", umbra_topology_shadows(t, cpu->cpu),
+               size_text(cpu->l1_bytes, l1),
                cache_text(cpu->l2, cpu->l2_bytes, l2), cache_text(cpu->l3, cpu->l3_bytes, l3),
                cpu->node);
         for (unsigned j = i; j < next_core(t, i); j++)
             printf(" %d", umbra_topology_cpu_at(t, j)->cpu);
         printf("\n");
     }
+    if (kinds)
+        printf("  Kind 0 is the fastest. Placement begins with it.\n");
 }
 
 /* Whether no hardware thread before the i-th belongs to its node. */
@@ -206,6 +222,8 @@ static json_t *json_cores(const struct umbra_topology *t)
         json_object_set_new(core, "core", json_integer(cpu->core));
         json_object_set_new(core, "cpus", json_siblings(t, cpu->core));
         json_object_set_new(core, "shadows", json_integer(umbra_topology_shadows(t, cpu->cpu)));
+        if (kinds_differ(t))
+            json_object_set_new(core, "kind", json_integer(cpu->kind));
         json_object_set_new(core, "l2", json_known(cpu->l2));
         json_object_set_new(core, "l3", json_known(cpu->l3));
         json_object_set_new(core, "node", json_known(cpu->node));

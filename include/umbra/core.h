@@ -83,8 +83,9 @@ enum umbra_core_state {
 
 /* How to run. All zero, or NULL for the whole, is a good default. */
 struct umbra_options {
-    unsigned cores;                  /* how many schedulers; 0: one for each core there is; with
-                                        shadows no more than half of the hardware threads */
+    unsigned cores;                  /* how many schedulers, fastest cores first; 0: one for each
+                                        core there is, big or little; with shadows no more than
+                                        half of the hardware threads */
     enum umbra_placement placement;  /* where; see umbra/topology.h */
     const char *cpus;                /* where, by a list ("0,2-5"): overrules placement, and cores
                                         if that is 0; one scheduler for each processor named */

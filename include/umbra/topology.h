@@ -6,7 +6,8 @@
  * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
  * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
  * *shadow* (helper thread) on each cpu but one. Cores are numbered as they stand in the machine's
- * tree, so that neighbours share the most.
+ * tree, so that neighbours share the most; where there are big and little cores, the big ones come
+ * first.
  *
  * Only what may be used is seen: processors that are online and in the process's cpuset (hwloc's
  * allowed set), and of those what the process is bound to at creation. That is the union over its
@@ -29,6 +30,11 @@
  *   one per node   the first core of each NUMA node, or L3     one worker a memory
  *   list           what the user wrote: "0,2-5,8-14:2"         anything else
  *   ("or": of an L2 where there is no L3; of an L3 that spans nodes.)
+ *
+ * Big and little cores. Each policy but the list gives the cores of the fastest kind first, then
+ * those of the next: n cores are the n fastest that the policy has. One per L3 gives the fastest
+ * core of each L3. All allowed cores are cores of all kinds. hwloc 2.4 or later ranks the kinds (by
+ * what the system says, else by type and frequency); cores that it cannot rank are of one kind.
  *
  * A described machine. The options, or hwloc's environment (HWLOC_SYNTHETIC, HWLOC_XMLFILE), put a
  * description in the machine's place. Then nothing is bound: binding succeeds, does nothing, and
@@ -313,17 +319,45 @@ UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t p
     cpu->l3_bytes = l3 != NULL ? l3->attr->cache.size : 0;
 }
 
-/* Fills the table with the processors in `usable`. */
-UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_bitmap_t usable)
+/* How many kinds of cores hwloc can rank; 1: they count as one. */
+UM_LINKONCE UM_COLD int um_topology_kinds(hwloc_topology_t hw)
+{
+    int kinds = 1;
+
+#if HWLOC_API_VERSION >= 0x00020400
+    int efficiency = -1;
+
+    kinds = hwloc_cpukinds_get_nr(hw, 0);
+    if (kinds < 1 || hwloc_cpukinds_get_info(hw, 0, NULL, &efficiency, NULL, NULL, 0) != 0 ||
+        efficiency < 0)
+        kinds = 1;
+#endif
+    return kinds;
+}
+
+/* The kind of a core, which is that of its first processor. hwloc counts kinds from the slowest. A
+ * core that hwloc leaves out counts as slow. */
+UM_LINKONCE UM_COLD int um_topology_kind(hwloc_topology_t hw, hwloc_obj_t core, int kinds)
+{
+    int index = 0;
+
+#if HWLOC_API_VERSION >= 0x00020400
+    hwloc_obj_t pu = hwloc_get_obj_inside_cpuset_by_type(hw, core->cpuset, HWLOC_OBJ_PU, 0);
+
+    if (kinds > 1 && pu != NULL)
+        index = hwloc_cpukinds_get_by_cpuset(hw, pu->cpuset, 0);
+#endif
+    return kinds - 1 - (index > 0 ? index : 0);
+}
+
+/* Adds the processors in `usable` whose cores are of one kind. */
+UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, hwloc_bitmap_t usable,
+                                         int kind, int kinds)
 {
     struct um_cpu_table *table = &topology->table;
     unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
     hwloc_obj_t previous = NULL; /* the Core, or the lone PU, of the last entry */
 
-    table->cpu = calloc(most, sizeof *table->cpu);
-    table->core = calloc(most, sizeof *table->core);
-    if (table->cpu == NULL || table->core == NULL)
-        return -ENOMEM;
     for (unsigned i = 0; i < most; i++) {
         hwloc_obj_t pu = hwloc_get_obj_by_type(topology->hw, HWLOC_OBJ_PU, i);
         hwloc_obj_t core;
@@ -331,13 +365,31 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_
 
         if (pu == NULL || !hwloc_bitmap_isset(usable, pu->os_index))
             continue;
-        um_topology_describe(topology->hw, pu, cpu);
         core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
         core = core != NULL ? core : pu;
+        if (um_topology_kind(topology->hw, core, kinds) != kind)
+            continue;
+        um_topology_describe(topology->hw, pu, cpu);
+        cpu->kind = kind;
         cpu->core = table->cpus == 0 ? 0 : cpu[-1].core + (core != previous);
         previous = core;
         table->cpus++;
     }
+}
+
+/* Fills the table with the processors in `usable`. */
+UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_bitmap_t usable)
+{
+    struct um_cpu_table *table = &topology->table;
+    unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
+    int kinds = um_topology_kinds(topology->hw);
+
+    table->cpu = calloc(most, sizeof *table->cpu);
+    table->core = calloc(most, sizeof *table->core);
+    if (table->cpu == NULL || table->core == NULL)
+        return -ENOMEM;
+    for (int kind = 0; kind < kinds; kind++)
+        um_topology_add(topology, usable, kind, kinds);
     um_cpu_table_group(table);
     if (table->cpus == 0)
         return um_why(-ENODEV, "no processor is left that this process may use (cpuset, binding)");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 #define _GNU_SOURCE
+#include "described.h"
 #include "fibers.h"
 
 #include <pthread.h>
@@ -479,6 +480,87 @@ Test(core, there_is_room_for_the_shadows_of_all_cores)
         cr_expect_eq(cores, known[i].cores, "%s: %u", known[i].machine, cores);
         umbra_topology_destroy(options.topology);
     }
+}
+
+/* As under taskset with one hardware thread of each core. */
+Test(core, each_core_with_one_hardware_thread_allowed_has_a_scheduler)
+{
+    struct umbra_options options = {.quiet = true};
+    struct umbra_runtime *runtime;
+
+    options.topology = described_with("pack:2 l3:1 core:2 pu:2", "0,2,5,7", NULL);
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_runtime_cores(runtime), 4);
+    cr_expect_eq(umbra_core_cpu(runtime, 0), 0);
+    cr_expect_eq(umbra_core_cpu(runtime, 1), 2);
+    cr_expect_eq(umbra_core_cpu(runtime, 2), 5);
+    cr_expect_eq(umbra_core_cpu(runtime, 3), 7);
+    umbra_runtime_destroy(runtime);
+    umbra_topology_destroy(options.topology);
+}
+
+/* Where the shadow of each core of a runtime is. */
+struct shadows_at {
+    int cpu[8];
+};
+
+static void *tells_shadow(void *arg)
+{
+    *(int *)arg = umbra_shadow_info(umbra_core_shadow()).shadow_cpu;
+    return NULL;
+}
+
+static void *tells_shadows(void *arg)
+{
+    struct shadows_at *at = arg;
+
+    for (unsigned i = 0; i < umbra_runtime_cores(umbra_runtime_self()); i++) {
+        struct umbra_spawn_options there = on_core(i);
+        struct umbra_fiber fiber;
+
+        cr_expect_eq(umbra_spawn_with(NULL, &there, tells_shadow, &at->cpu[i], &fiber), 0);
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+    return NULL;
+}
+
+Test(core, shadows_keep_out_of_siblings_that_are_not_allowed)
+{
+    struct umbra_options options = {.shadows = true, .quiet = true};
+    struct shadows_at at;
+
+    options.topology = described_with("pack:2 l3:1 core:2 pu:2", "0,2,5,7", NULL);
+    options.cpus = "0,5";
+    cr_assert_eq(umbra_run(&options, tells_shadows, &at), 0);
+    cr_expect_eq(at.cpu[0], 2, "%d, not the nearest", at.cpu[0]);
+    cr_expect_eq(at.cpu[1], 7, "%d, not the nearest", at.cpu[1]);
+    umbra_topology_destroy(options.topology);
+    options.cpus = NULL;
+    options.topology = described_with("pack:2 l3:1 core:2 pu:2", "5", NULL);
+    cr_assert_eq(umbra_run(&options, nothing, NULL), -ENODEV, "none is left");
+    umbra_topology_destroy(options.topology);
+}
+
+/* Four little cores without siblings, then two big ones of two hardware threads. */
+Test(core, big_cores_have_their_shadows_on_siblings_and_little_ones_on_little_ones)
+{
+    struct umbra_options options = {.shadows = true, .quiet = true};
+    struct umbra_runtime *runtime;
+    struct shadows_at at = {{-1, -1, -1, -1}};
+
+    options.topology = described_with("l3:1 core:6 pu:2", "0,2,4,6,8-11", "0-7");
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_runtime_cores(runtime), 4);
+    cr_expect_eq(umbra_core_cpu(runtime, 0), 8);
+    cr_expect_eq(umbra_core_cpu(runtime, 1), 10);
+    cr_expect_eq(umbra_core_cpu(runtime, 2), 0);
+    cr_expect_eq(umbra_core_cpu(runtime, 3), 2);
+    cr_assert_eq(umbra_runtime_run(runtime, tells_shadows, &at), 0);
+    cr_expect_eq(at.cpu[0], 9);
+    cr_expect_eq(at.cpu[1], 11);
+    cr_expect_eq(at.cpu[2] + at.cpu[3], 4 + 6, "%d and %d", at.cpu[2], at.cpu[3]);
+    umbra_runtime_destroy(runtime);
+    umbra_topology_destroy(options.topology);
 }
 
 static void *leaves_blocked(void *arg)

@@ -235,10 +235,10 @@ static void keep_only(const cpu_set_t *set)
     cr_assert(CPU_EQUAL(&machine.allowed, set));
 }
 
-Test(siblings, one_that_is_hidden_is_not_used)
+/* Leaves one hardware thread of each core, and tells which. */
+static cpu_set_t hide_siblings(void)
 {
     cpu_set_t seen = just(0);
-    int owner = -1;
 
     need_siblings();
     CPU_ZERO(&seen);
@@ -252,6 +252,14 @@ Test(siblings, one_that_is_hidden_is_not_used)
     if (CPU_COUNT(&seen) < 2)
         cr_skip_test("a single core");
     keep_only(&seen);
+    return seen;
+}
+
+Test(siblings, one_that_is_hidden_is_not_used)
+{
+    cpu_set_t seen = hide_siblings();
+    int owner = -1;
+
     while ((owner = next_with(owner + 1, 1)) >= 0) {
         struct umbra_shadow_options options = beside(owner);
         struct umbra_shadow shadow;
@@ -331,11 +339,10 @@ static int make_survey(unsigned cores, bool shadows)
     return umbra_run(&options, survey_cores, &survey);
 }
 
-Test(siblings, a_runtime_has_one_scheduler_a_core)
+static void check_one_scheduler_a_core(void)
 {
     cpu_set_t seen;
 
-    look(&machine);
     CPU_ZERO(&seen);
     cr_assert_eq(make_survey(umbra_topology_cores(machine.topology), false), 0);
     for (unsigned i = 0; i < survey.cores; i++) {
@@ -347,15 +354,20 @@ Test(siblings, a_runtime_has_one_scheduler_a_core)
         CPU_OR(&seen, &seen, core);
     }
     cr_assert(CPU_EQUAL(&seen, &machine.allowed), "none on some core");
+}
+
+Test(siblings, a_runtime_has_one_scheduler_a_core)
+{
+    look(&machine);
+    check_one_scheduler_a_core();
     umbra_topology_destroy(machine.topology);
 }
 
-Test(siblings, shadows_of_a_runtime_keep_off_each_other_and_its_schedulers)
+static void check_shadows_keep_off(void)
 {
     unsigned cores, cpus;
     cpu_set_t taken;
 
-    look(&machine);
     CPU_ZERO(&taken);
     cores = umbra_topology_cores(machine.topology);
     cpus = umbra_topology_cpus(machine.topology);
@@ -375,5 +387,22 @@ Test(siblings, shadows_of_a_runtime_keep_off_each_other_and_its_schedulers)
         cr_assert_not(CPU_ISSET(found->shadow.cpu, &taken));
         CPU_SET(found->shadow.cpu, &taken);
     }
+}
+
+Test(siblings, shadows_of_a_runtime_keep_off_each_other_and_its_schedulers)
+{
+    look(&machine);
+    check_shadows_keep_off();
+    umbra_topology_destroy(machine.topology);
+}
+
+Test(siblings, that_are_hidden_are_used_by_no_scheduler_and_no_shadow)
+{
+    cpu_set_t seen = hide_siblings();
+
+    check_one_scheduler_a_core();
+    check_shadows_keep_off();
+    for (unsigned i = 0; i < survey.cores; i++)
+        cr_assert(CPU_ISSET(survey.found[i].shadow.cpu, &seen));
     umbra_topology_destroy(machine.topology);
 }

@@ -8,7 +8,8 @@
 #include <umbra/topology.h>
 
 #include <runner.h>
-#include <hwloc/export.h>
+
+#include "described.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -97,16 +98,6 @@ int __wrap_hwloc_set_cpubind(hwloc_topology_t topology, hwloc_const_bitmap_t set
 
 #define TWO_NODES "pack:2 numa:1 l3:1 core:2 pu:2"
 #define EIGHT_L3S "numa:2 l3:2 l2:2 core:2 pu:2" /* 2 nodes, 4 L3s, 8 L2s, 16 cores, 32 cpus */
-
-static struct umbra_topology *described(const char *synthetic)
-{
-    struct umbra_topology_options options = {.synthetic = synthetic};
-    struct umbra_topology *topology = NULL;
-    int result = umbra_topology_create(&options, &topology);
-
-    cr_assert_eq(result, 0, "%s: %d", synthetic, result);
-    return topology;
-}
 
 static struct umbra_topology *this_machine(void)
 {
@@ -470,52 +461,10 @@ Test(topology, a_list_longer_than_its_room_is_refused_and_writes_nothing)
 
 /* ---- offline and disallowed processors ---- */
 
-/* Writes a text to a new temporary file, whose name goes to path. */
-static void write_file(char path[32], const char *text)
-{
-    int fd;
-
-    strcpy(path, "/tmp/umbra-topology-XXXXXX");
-    fd = mkstemp(path);
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-}
-
-static struct umbra_topology *from_xml(const char *text)
-{
-    struct umbra_topology *topology = NULL;
-    char path[32];
-    int result;
-
-    write_file(path, text);
-    result = umbra_topology_create(&(struct umbra_topology_options){.xml = path}, &topology);
-    unlink(path);
-    cr_assert_eq(result, 0, "%d", result);
-    return topology;
-}
-
 /* TWO_NODES of which only some processors are allowed, as in a cpuset. */
 static struct umbra_topology *with_allowed(const char *allowed)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    struct umbra_topology *topology;
-    hwloc_topology_t hw;
-    char *text;
-    int bytes;
-
-    hwloc_bitmap_list_sscanf(set, allowed);
-    cr_assert_eq(hwloc_topology_init(&hw), 0);
-    hwloc_topology_set_flags(hw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    hwloc_topology_set_synthetic(hw, TWO_NODES);
-    cr_assert_eq(hwloc_topology_load(hw), 0);
-    cr_assert_eq(hwloc_topology_allow(hw, set, NULL, HWLOC_ALLOW_FLAG_CUSTOM), 0);
-    cr_assert_eq(hwloc_topology_export_xmlbuffer(hw, &text, &bytes, 0), 0);
-    topology = from_xml(text);
-    hwloc_free_xmlbuffer(hw, text);
-    hwloc_topology_destroy(hw);
-    hwloc_bitmap_free(set);
-    return topology;
+    return described_with(TWO_NODES, allowed, NULL);
 }
 
 Test(topology, disallowed_cpus_are_not_seen)
@@ -572,6 +521,28 @@ Test(topology, scatter_on_uneven_nodes_uses_every_core_once)
     umbra_topology_destroy(t);
 }
 
+Test(topology, one_cpu_of_each_core_allowed_has_all_cores_and_no_siblings)
+{
+    struct umbra_topology *t = with_allowed("0,2,5,7");
+    int cpus[5];
+
+    cr_assert_eq(umbra_topology_cores(t), 4);
+    cr_assert_eq(umbra_topology_cpus(t), 4);
+    for (unsigned i = 0; i < 4; i++) {
+        int cpu = umbra_topology_cpu_at(t, i)->cpu;
+        int nearest = umbra_topology_nearest(t, cpu, NULL, 0);
+
+        cr_assert_eq(umbra_topology_shadows(t, cpu), 0);
+        cr_assert_eq(umbra_topology_shared(t, cpu, nearest), UMBRA_SHARED_L3);
+    }
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), 0);
+    cr_assert_cpus(cpus, 0, 2, 5, 7);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 4, cpus), 0);
+    cr_assert_cpus(cpus, 0, 5, 2, 7);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 5, cpus), -ENOSPC);
+    umbra_topology_destroy(t);
+}
+
 /* Two cores of two hardware threads; cpu 3 is offline: in the complete set only. */
 static const char offline_xml[] =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -607,6 +578,77 @@ Test(topology, offline_cpus_are_not_seen)
     cr_assert_eq(umbra_topology_shadows(t, 3), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, 3, NULL), -ENODEV);
     cr_assert_eq(umbra_topology_place_list(t, "0-3", cpus, 4), -ENODEV);
+    umbra_topology_destroy(t);
+}
+
+/* ---- big and little cores ---- */
+
+/* Little cores before the big one, which has two hardware threads, as the system numbers them. */
+#define LITTLE_FIRST "l3:1 core:6 pu:2"
+
+Test(topology, big_cores_come_first_in_every_policy)
+{
+    struct umbra_topology *t = described_with(LITTLE_FIRST, "0,2,4,6,8-11", "0-7");
+    int cpus[6];
+
+    cr_assert_eq(umbra_topology_cores(t), 6);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 6, cpus), 0);
+    cr_assert_cpus(cpus, 8, 10, 0, 2, 4, 6);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 6, cpus), 0);
+    cr_assert_cpus(cpus, 8, 10, 0, 2, 4, 6);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 1, cpus), 0);
+    cr_assert_cpus(cpus, 8);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 1, cpus), 0);
+    cr_assert_cpus(cpus, 8);
+    umbra_topology_destroy(t);
+}
+
+Test(topology, scatter_alternates_nodes_among_big_cores_and_then_among_little_ones)
+{
+    /* cpus 0-7 on one node, 8-15 on the other; each with a little core, two big, a little one */
+    struct umbra_topology *t =
+        described_with("numa:2 l3:1 core:4 pu:2", "0-15", "0-1,6-7,8-9,14-15");
+    int cpus[8];
+
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 8, cpus), 0);
+    cr_assert_cpus(cpus, 2, 10, 4, 12, 0, 8, 6, 14);
+    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 2, cpus), 0);
+    cr_assert_cpus(cpus, 2, 10);
+    umbra_topology_destroy(t);
+}
+
+Test(topology, siblings_of_big_cores_beside_little_ones_without_siblings)
+{
+    struct umbra_topology *t = described_with(LITTLE_FIRST, "0,2,4,6,8-11", "0-7");
+    int taken[] = {8, 9, 10, 11};
+    int sibling;
+
+    cr_assert_eq(umbra_topology_cpu_of(t, 8)->kind, 0);
+    cr_assert_eq(umbra_topology_cpu_of(t, 0)->kind, 1);
+    cr_assert_eq(umbra_topology_cpu_of(t, 8)->core, 0);
+    cr_assert_eq(umbra_topology_cpu_of(t, 0)->core, 2);
+    cr_assert_eq(umbra_topology_siblings(t, 10, &sibling, 1), 1);
+    cr_assert_eq(sibling, 11);
+    cr_assert_eq(umbra_topology_cpu_of(t, 11)->smt_rank, 1);
+    cr_assert_eq(umbra_topology_nearest(t, 9, NULL, 0), 8);
+    cr_assert_eq(umbra_topology_shadows(t, 6), 0);
+    cr_assert_eq(umbra_topology_nearest(t, 6, taken, 4), 0);
+    cr_assert_eq(umbra_topology_shared(t, 6, 0), UMBRA_SHARED_L3);
+    umbra_topology_destroy(t);
+}
+
+Test(topology, kinds_that_cannot_be_ranked_are_one)
+{
+    struct umbra_topology *t = described("core:4 pu:1");
+
+    for (unsigned i = 0; i < 4; i++)
+        cr_assert_eq(umbra_topology_cpu_at(t, i)->kind, 0);
+    umbra_topology_destroy(t);
+    t = described_with("core:4 pu:1", "0-3", "unranked 0-1");
+    for (unsigned i = 0; i < 4; i++) {
+        cr_assert_eq(umbra_topology_cpu_at(t, i)->kind, 0);
+        cr_assert_eq(umbra_topology_cpu_at(t, i)->cpu, (int)i);
+    }
     umbra_topology_destroy(t);
 }
 

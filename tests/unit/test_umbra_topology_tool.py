@@ -40,6 +40,11 @@ OFFLINE = """<?xml version="1.0" encoding="UTF-8"?>
 </topology>
 """
 
+# The same; the second core is the big one.
+LITTLE_FIRST = OFFLINE.replace("</topology>", """<cpukind cpuset="0x3" forced_efficiency="10"/>
+<cpukind cpuset="0x4" forced_efficiency="20"/>
+</topology>""")
+
 
 def run(*arguments, **environment):
     """The finished process, started without the variables that would change its answer."""
@@ -124,6 +129,21 @@ class Tool(unittest.TestCase):
             self.assertEqual([c["shadows"] for c in cores], [1, 0])
             text = self.succeeds(HWLOC_XMLFILE=file.name)
             self.assertIn("cores 2, hardware threads 3", text)
+
+    def test_kinds_of_cores_are_shown_where_they_differ(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write(LITTLE_FIRST)
+            file.flush()
+            cores = json.loads(self.succeeds("--json", "--xml", file.name))["cores"]
+            if "kind" not in cores[0]:
+                self.skipTest("this hwloc knows no kinds of cores")
+            self.assertEqual([(c["kind"], c["cpus"]) for c in cores], [(0, [2]), (1, [0, 1])])
+            text = self.succeeds("--xml", file.name)
+            self.assertRegex(text, r"(?m)^  core  kind  shadows ")
+            self.assertRegex(text, r"(?m)^ +1 +1 +1 .* 0 1$")
+        self.assertNotIn("kind", self.succeeds("--synthetic", TWO_NODES).split("Waiting")[0])
+        alike = json.loads(self.succeeds("--json", "--synthetic", TWO_NODES))["cores"]
+        self.assertNotIn("kind", alike[0])
 
     def test_the_environment_can_describe_the_machine(self):
         self.assertIn("cores 3, hardware threads 24", self.succeeds(HWLOC_SYNTHETIC="core:3 pu:8"))

@@ -4,9 +4,10 @@
  * answer: what two of them share, which is nearest, where to place work. Knows nothing of hwloc.
  * Private; the public types in it are part of topology.h.
  *
- * Invariants, once filled: the threads of a core are contiguous, in rank order; cores are in the
- * order of the machine's tree, so that neighbours share the most; nothing changes any more, so any
- * number of threads may read.
+ * Invariants, once filled: the threads of a core are contiguous, in rank order, and of one kind;
+ * the fastest kind of core comes first, and the cores of a kind are in the order of the machine's
+ * tree, so that neighbours share the most; nothing changes any more, so any number of threads may
+ * read.
  */
 #ifndef UMBRA_DETAIL_CPU_TABLE_H
 #define UMBRA_DETAIL_CPU_TABLE_H
@@ -45,6 +46,7 @@ struct umbra_topology_cpu {
     int cpu;           /* the operating system's index: what binding and every function here take */
     unsigned core;     /* which core: 0 to umbra_topology_cores() - 1 */
     unsigned smt_rank; /* which of the core's allowed hardware threads: 0 is the first */
+    int kind;          /* of the core: 0 is the machine's fastest, 1 the next; all 0: none differ */
     int l2;            /* hwloc's logical index (L#) of the level-2 cache, -1: none known */
     int l3;            /* the same for level 3 */
     int node;          /* the operating system's index of the nearest NUMA node, -1: none known */
@@ -65,7 +67,7 @@ struct um_cpu_table {
     unsigned cpus;                  /* entries in cpu */
     unsigned cores;                 /* entries in core */
     struct umbra_topology_cpu *cpu; /* ordered by core, then rank */
-    struct um_core *core;           /* ordered as in the machine's tree */
+    struct um_core *core;           /* ordered by kind, then as in the machine's tree */
 };
 
 /* Where a hardware thread stands in the table, or -ENODEV. */
@@ -164,7 +166,13 @@ UM_LINKONCE UM_COLD enum umbra_shared um_core_shared(const struct um_cpu_table *
 
 /* ---- filling in ---- */
 
-/* How many cores of this core's group (those it shares `level` or nearer with) go before it. */
+UM_LINKONCE UM_COLD int um_core_kind(const struct um_cpu_table *table, unsigned core)
+{
+    return table->cpu[table->core[core].first].kind;
+}
+
+/* How many cores of this core's kind and group (those it shares `level` or nearer with) go before
+ * it; in the outermost group also the cores of faster kinds, which are those before it. */
 UM_LINKONCE UM_COLD unsigned um_core_place_in_group(const struct um_cpu_table *table, unsigned core,
                                                     enum umbra_shared level)
 {
@@ -174,15 +182,19 @@ UM_LINKONCE UM_COLD unsigned um_core_place_in_group(const struct um_cpu_table *t
     for (unsigned i = 0; i < table->cores; i++) {
         unsigned other = table->core[i].spread;
 
-        if (um_core_shared(table, core, i) <= level && (other < own || (other == own && i < core)))
+        if (um_core_kind(table, i) != um_core_kind(table, core))
+            before += level == UMBRA_SHARED_MACHINE && i < core;
+        else if (um_core_shared(table, core, i) <= level &&
+                 (other < own || (other == own && i < core)))
             before++;
     }
     return before;
 }
 
 /*
- * Computes the scatter order. Inside each L2 the cores are numbered as they come; inside each L3
- * they are then numbered by that number first, so that its L2s take turns; and so on outwards.
+ * Computes the scatter order, of each kind of core by itself. Inside each L2 the cores are numbered
+ * as they come; inside each L3 they are then numbered by that number first, so that its L2s take
+ * turns; and so on outwards.
  */
 UM_LINKONCE UM_COLD void um_cpu_table_spread(struct um_cpu_table *table)
 {
