@@ -263,6 +263,18 @@ UM_INLINE struct umbra_shadow *umbra_core_shadow(void);
 UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
 
 /*
+ * Calls fn(arg) on the caller's stack while the core's thread may use all processors of the process,
+ * then binds it to the core's processor again. For functions of other libraries that create threads,
+ * since threads inherit what their creator may use, or that bind their caller (OpenMP regions, BLAS;
+ * see docs/beside.md). fn may switch, and may call this again: the core is bound again when all such
+ * calls have returned. A fiber; blocks its core as long as fn does, and for two changes of the
+ * binding (microseconds each). Returns 0, or a negative errno, of which umbra_last_error_text() says
+ * more, with fn not called: -EPERM: the caller is no fiber; -ENOMEM; what the system said. An error
+ * of binding again (-EINVAL: the core's processor has gone) comes after fn was called.
+ */
+UM_LINKONCE int umbra_core_unbound(void (*fn)(void *), void *arg);
+
+/*
  * Prints each live fiber of the runtime to a file descriptor: name, core, state, what it waits for
  * and where. Anybody, signal handlers too (with UMBRA_POSIX_ONLY neither handlers nor any descriptor
  * but 2); blocks as write(2) does; while the cores run, what it prints may be out of date.

@@ -67,7 +67,8 @@ struct umbra_affinity;
 struct umbra_topology {
     hwloc_topology_t hw;       /* hwloc's own, loaded and unchanged since */
     bool binds;                /* it is this machine, and threads can be bound */
-    struct um_cpu_table table; /* what may be used */
+    hwloc_bitmap_t usable;     /* what may be used */
+    struct um_cpu_table table; /* the same, described */
 };
 
 /* Where the topology comes from. All NULL: hwloc's environment, else this machine. */
@@ -192,6 +193,13 @@ UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology)
  */
 UM_LINKONCE int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
                                     struct umbra_affinity **saved);
+
+/*
+ * Binds the calling thread to all cpus of the topology: it may run on any of them, and so may
+ * the threads that it creates from now on. saved and errors as above.
+ */
+UM_LINKONCE int umbra_topology_bind_all(const struct umbra_topology *topology,
+                                        struct umbra_affinity **saved);
 
 /*
  * Undoes a binding and frees saved; NULL is allowed and does nothing. Bindings of one thread may be
@@ -350,9 +358,8 @@ UM_LINKONCE UM_COLD int um_topology_kind(hwloc_topology_t hw, hwloc_obj_t core, 
     return kinds - 1 - (index > 0 ? index : 0);
 }
 
-/* Adds the processors in `usable` whose cores are of one kind. */
-UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, hwloc_bitmap_t usable,
-                                         int kind, int kinds)
+/* Adds the usable processors whose cores are of one kind. */
+UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, int kind, int kinds)
 {
     struct um_cpu_table *table = &topology->table;
     unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
@@ -363,7 +370,7 @@ UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, hwloc_
         hwloc_obj_t core;
         struct umbra_topology_cpu *cpu = &table->cpu[table->cpus];
 
-        if (pu == NULL || !hwloc_bitmap_isset(usable, pu->os_index))
+        if (pu == NULL || !hwloc_bitmap_isset(topology->usable, pu->os_index))
             continue;
         core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
         core = core != NULL ? core : pu;
@@ -377,8 +384,8 @@ UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, hwloc_
     }
 }
 
-/* Fills the table with the processors in `usable`. */
-UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_bitmap_t usable)
+/* Fills the table with the usable processors. */
+UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
 {
     struct um_cpu_table *table = &topology->table;
     unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
@@ -389,7 +396,7 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology, hwloc_
     if (table->cpu == NULL || table->core == NULL)
         return -ENOMEM;
     for (int kind = 0; kind < kinds; kind++)
-        um_topology_add(topology, usable, kind, kinds);
+        um_topology_add(topology, kind, kinds);
     um_cpu_table_group(table);
     if (table->cpus == 0)
         return um_why(-ENODEV, "no processor is left that this process may use (cpuset, binding)");
@@ -401,21 +408,17 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
                                          const struct umbra_topology_options *options)
 {
     int result = um_topology_load(topology->hw, options);
-    hwloc_bitmap_t usable;
 
     if (result != 0)
         return result;
     topology->binds = hwloc_topology_is_thissystem(topology->hw) &&
                       hwloc_topology_get_support(topology->hw)->cpubind->set_thisthread_cpubind;
-    usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
-    if (usable == NULL)
+    topology->usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
+    if (topology->usable == NULL)
         return -ENOMEM;
     if (topology->binds)
-        result = um_topology_apply_binding(topology->hw, usable);
-    if (result == 0)
-        result = um_topology_fill(topology, usable);
-    hwloc_bitmap_free(usable);
-    return result;
+        result = um_topology_apply_binding(topology->hw, topology->usable);
+    return result == 0 ? um_topology_fill(topology) : result;
 }
 
 UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
@@ -446,6 +449,7 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
         return;
     free(topology->table.cpu);
     free(topology->table.core);
+    hwloc_bitmap_free(topology->usable);
     hwloc_topology_destroy(topology->hw);
     free(topology);
 }
@@ -456,21 +460,6 @@ UM_LINKONCE UM_COLD uint64_t umbra_topology_node_bytes(const struct umbra_topolo
     hwloc_obj_t obj = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
 
     return obj != NULL ? obj->attr->numanode.local_memory : 0;
-}
-
-/* Binds the calling thread to one processor. */
-UM_LINKONCE UM_COLD int um_topology_bind_thread(hwloc_topology_t hw, int cpu)
-{
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    int result = -ENOMEM;
-
-    if (set != NULL && hwloc_bitmap_only(set, (unsigned)cpu) == 0) {
-        result = hwloc_set_cpubind(hw, set, HWLOC_CPUBIND_THREAD) == 0 ? 0 : um_hwloc_error();
-        /* The processor was there at creation; EINVAL is how Linux says that it has gone. */
-        result = result == -EINVAL ? -ENODEV : result;
-    }
-    hwloc_bitmap_free(set);
-    return result;
 }
 
 /* Frees a record; NULL is allowed. */
@@ -500,23 +489,22 @@ UM_LINKONCE UM_COLD int um_affinity_note(hwloc_topology_t hw, struct umbra_affin
     return 0;
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
-                                            struct umbra_affinity **saved)
+/* Binds the calling thread to the processors in `set`; saved as in umbra_topology_bind. */
+UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topology,
+                                             hwloc_const_bitmap_t set,
+                                             struct umbra_affinity **saved)
 {
     struct umbra_affinity *note = NULL;
-    int result = um_cpu_table_find(&topology->table, cpu);
+    int result = 0;
 
-    um_why_begin();
-    if (result < 0)
-        return um_why(result, "processor %d may not be used by this process", cpu);
     if (topology->binds) {
         result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
-        if (result == 0)
-            result = um_topology_bind_thread(topology->hw, cpu);
+        if (result == 0 && hwloc_set_cpubind(topology->hw, set, HWLOC_CPUBIND_THREAD) != 0)
+            result = um_hwloc_error();
         if (result != 0) {
             um_affinity_free(note);
-            return um_why(result, "binding to processor %d: %s", cpu,
-                          result == -ENODEV ? "it has gone" : strerror(-result));
+            /* They were there at creation; EINVAL is how Linux says that they have gone. */
+            return result == -EINVAL ? -ENODEV : result;
         }
     }
     if (note != NULL)
@@ -524,6 +512,39 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     if (saved != NULL)
         *saved = note;
     return 0;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
+                                            struct umbra_affinity **saved)
+{
+    int result = um_cpu_table_find(&topology->table, cpu);
+    hwloc_bitmap_t set;
+
+    um_why_begin();
+    if (result < 0)
+        return um_why(result, "processor %d may not be used by this process", cpu);
+    set = hwloc_bitmap_alloc();
+    result = -ENOMEM;
+    if (set != NULL && hwloc_bitmap_only(set, (unsigned)cpu) == 0)
+        result = um_topology_bind_set(topology, set, saved);
+    hwloc_bitmap_free(set);
+    if (result != 0)
+        um_why(result, "binding to processor %d: %s", cpu,
+               result == -ENODEV ? "it has gone" : strerror(-result));
+    return result;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_bind_all(const struct umbra_topology *topology,
+                                                struct umbra_affinity **saved)
+{
+    int result;
+
+    um_why_begin();
+    result = um_topology_bind_set(topology, topology->usable, saved);
+    if (result != 0)
+        um_why(result, "binding to all processors: %s",
+               result == -ENODEV ? "they have gone" : strerror(-result));
+    return result;
 }
 
 UM_LINKONCE UM_COLD void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,

@@ -563,6 +563,114 @@ Test(core, big_cores_have_their_shadows_on_siblings_and_little_ones_on_little_on
     umbra_topology_destroy(options.topology);
 }
 
+/* ---- unbound ---- */
+
+static cpu_set_t allowed; /* to the thread that starts the runtime */
+
+/* True if the calling thread may use these processors and no others. */
+static bool may_use(const cpu_set_t *set)
+{
+    cpu_set_t own;
+
+    return sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_EQUAL(&own, set);
+}
+
+/* True if the calling fiber's core is bound to its processor. */
+static bool core_is_bound(void)
+{
+    int cpu = umbra_core_cpu(umbra_runtime_self(), (unsigned)umbra_core_index());
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return may_use(&one);
+}
+
+static void *inherits_all(void *arg)
+{
+    *(int *)arg += may_use(&allowed);
+    return NULL;
+}
+
+static void makes_a_thread(void *arg)
+{
+    pthread_t thread;
+
+    *(int *)arg += may_use(&allowed);
+    cr_expect_eq(pthread_create(&thread, NULL, inherits_all, arg), 0);
+    cr_expect_eq(pthread_join(thread, NULL), 0);
+}
+
+static void calls_again(void *arg)
+{
+    cr_expect_eq(umbra_core_unbound(makes_a_thread, arg), 0);
+    *(int *)arg += may_use(&allowed);
+}
+
+static void *calls_unbound(void *arg)
+{
+    cr_expect(core_is_bound());
+    cr_expect_eq(umbra_core_unbound(calls_again, arg), 0);
+    cr_expect(core_is_bound());
+    return NULL;
+}
+
+Test(core, unbound_functions_and_their_threads_may_use_all_processors)
+{
+    int all = 0;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    cr_assert_eq(run_cores(2, calls_unbound, &all), 0);
+    cr_assert_eq(all, 3);
+}
+
+static void yields_unbound(void *arg)
+{
+    for (int i = 0; i < *(int *)arg; i++) {
+        umbra_yield();
+        cr_expect(may_use(&allowed));
+    }
+}
+
+static void *yields_unbound_once(void *arg)
+{
+    cr_expect_eq(umbra_core_unbound(yields_unbound, arg), 0);
+    return NULL;
+}
+
+static void *interleaves_unbound(void *arg)
+{
+    int turns[] = {3, 9, 6};
+    struct umbra_fiber fiber[3];
+
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_spawn(yields_unbound_once, &turns[i], &fiber[i]), 0);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+    cr_expect(core_is_bound());
+    return arg;
+}
+
+Test(core, is_bound_again_when_the_last_of_several_unbound_functions_returns)
+{
+    cr_assert_eq(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    cr_assert_eq(run_cores(1, interleaves_unbound, NULL), 0);
+}
+
+Test(core, unbound_functions_are_for_fibers_and_change_nothing_on_a_described_machine)
+{
+    struct umbra_topology_options machine = {.synthetic = "core:4 pu:1"};
+    struct umbra_options options = {.quiet = true};
+    int all = 0;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    cr_assert_eq(umbra_core_unbound(makes_a_thread, &all), -EPERM);
+    cr_assert_eq(all, 0, "not called");
+    cr_assert_eq(umbra_topology_create(&machine, &options.topology), 0);
+    cr_assert_eq(umbra_run(&options, yields_unbound_once, &(int){1}), 0);
+    umbra_topology_destroy(options.topology);
+}
+
 static void *leaves_blocked(void *arg)
 {
     struct umbra_spawn_options late = {.delay_ns = 3600 * SECOND};

@@ -923,6 +923,30 @@ Test(topology, bindings_are_undone_in_any_order)
     cr_assert_eq(live, 0);
 }
 
+Test(topology, a_bound_thread_may_use_all_cpus_for_a_time)
+{
+    struct umbra_topology *t = this_machine();
+    int cpu = umbra_topology_cpu_at(t, 0)->cpu;
+    struct umbra_affinity *bound, *all, *again;
+    cpu_set_t before = affinity();
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    cr_assert_eq(umbra_topology_bind(t, cpu, &bound), 0);
+    cr_assert_eq(umbra_topology_bind_all(t, &all), 0);
+    cr_assert(has_affinity(&before));
+    cr_assert_eq(umbra_topology_bind_all(t, &again), 0);
+    cr_assert_eq(umbra_topology_unbind(t, all), 0);
+    cr_assert(has_affinity(&before));
+    cr_assert_eq(umbra_topology_unbind(t, again), 0);
+    cr_assert(has_affinity(&one));
+    cr_assert_eq(umbra_topology_unbind(t, bound), 0);
+    cr_assert(has_affinity(&before));
+    umbra_topology_destroy(t);
+    cr_assert_eq(live, 0);
+}
+
 Test(topology, a_bound_thread_still_sees_the_whole_machine)
 {
     struct umbra_topology *t = this_machine();
@@ -1059,6 +1083,15 @@ Test(topology, binding_survives_every_failing_allocation)
         cr_assert_null(saved);
         cr_assert_eq(live, had);
         cr_assert(has_affinity(&before));
+    }
+    for (long failing = 1; failing <= 2; failing++) {
+        struct umbra_affinity *saved = NULL;
+
+        fail_at = failing;
+        cr_assert_eq(umbra_topology_bind_all(t, &saved), -ENOMEM, "allocation %ld", failing);
+        fail_at = 0;
+        cr_assert_null(saved);
+        cr_assert_eq(live, had);
     }
     fail_at = 1;
     cr_assert_eq(umbra_topology_current_cpu(t), -ENOMEM);

@@ -81,6 +81,23 @@ UM_LINKONCE UM_COLD void um_core_close(struct umbra_core *core)
     umbra_topology_unbind(core->runtime->topology, core->more->before);
 }
 
+UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
+{
+    const struct umbra_core *core = um_core_self;
+    struct umbra_affinity *saved;
+    int error;
+
+    um_why_begin();
+    if (!core || !um_core_current(core))
+        return um_why(-EPERM, "umbra_core_unbound: the caller is no fiber");
+    error = umbra_topology_bind_all(core->runtime->topology, &saved);
+    if (error != 0)
+        return error;
+    fn(arg);
+    error = umbra_topology_unbind(core->runtime->topology, saved);
+    return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
+}
+
 UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 {
     struct umbra_core *core = arg;
