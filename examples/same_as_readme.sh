@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
-# same_as_readme.sh README N FILE
-# The N-th C program in the README must be the file, but for its licence line.
+# same_as_readme.sh TEXT N FILE
+# The N-th C program in the text (README.md, docs/beside.md) must be the file, but for its licence line.
 set -eu
 shown=$(mktemp)
 trap 'rm -f "$shown"' EXIT
