@@ -168,6 +168,11 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * fibers (a signal, an unlock and so on, see umbra_hold) must have returned, not only done so. Any
  * thread but a core; blocks, also until no signal is being answered by a dump. NULL is allowed. Returns
  * 0; -EPERM: as umbra_runtime_wait.
+ *
+ * A shared object whose runtimes and shadows are all destroyed may be unloaded (dlclose). No call into it
+ * may be under way then, and what has ended a wait of its threads must have returned, too. Threads that
+ * have waited in it may end later. One that ends before must have been joined: if it ends just as the
+ * object goes, it may still be in a destructor of its thread-specific data there.
  */
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 

@@ -3,8 +3,20 @@
  * How threads that are no core wait for what fibers wait for, and the memory of waits that more
  * than one may end. Private.
  *
- * Both kinds of object are never given back to the system: a signaller may look at them a moment
- * after the wait is over. A thread keeps the sleeper it has first used until it ends.
+ * Both kinds of object are not given back to the system while the program or shared object that has
+ * them is loaded: a signaller may look at them a moment after the wait is over. A thread keeps the
+ * sleeper it has first used until it ends.
+ *
+ * A shared object that is unloaded takes the key and all of this memory with it, after its own
+ * destructors; then no call that waits, or that has ended such a wait, may be under way. A program that
+ * exits has other threads in the midst of that, so there the memory stays. What tells the two apart is
+ * an order: a handler of atexit() is called before destructors at the exit, but after them when its
+ * shared object is unloaded.
+ *
+ *     at the exit     um_sleepers_at_exit()    um_sleepers_unload()        um_sleepers_end()
+ *     unloading       um_sleepers_unload()     um_sleepers_at_exit()       um_sleepers_end()
+ *
+ * Without the order of the second line the memory would stay, too.
  */
 #ifndef UMBRA_DETAIL_SLEEPER_H
 #define UMBRA_DETAIL_SLEEPER_H
@@ -25,7 +37,8 @@ struct um_sleeper {
     struct um_node node;                                     /* home 0 */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* set up once */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken;        /* 1: the wait is over; wakers set */
-    struct um_sleeper *next; /* in um_sleepers.idle; under its lock */
+    struct um_sleeper *next;  /* in um_sleepers.idle; under its lock */
+    struct um_sleeper *older; /* in um_sleepers.newest; fixed */
 };
 
 /* What a joiner asks of a fiber's owner, and the answer. */
@@ -51,16 +64,30 @@ struct um_wait {
     struct um_fiber *fiber;     /* the one that waits, or NULL */
     struct um_sleeper *sleeper; /* the thread that waits, or NULL */
     unsigned rings; /* how often its deadline came while it was offered a signal; its core */
+    struct um_waits *among; /* fixed */
+};
+
+#define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
+
+struct um_waits {
+    UM_ALIGNED(64) struct um_wait wait[UM_WAITS_AT_ONCE];
+    struct um_waits *older; /* in um_sleepers.waits; fixed */
+    unsigned idle;          /* how many of them are; um_waits_end() */
 };
 
 struct um_sleepers {
     pthread_mutex_t lock;
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
-    pthread_once_t once;             /* for key, policy and error */
-    pthread_key_t key;               /* its destructor makes the sleeper idle */
+    struct um_sleeper *newest;       /* of all; under lock */
+    pthread_once_t once;             /* for policy and error */
+    pthread_key_t key;               /* its destructor makes the sleeper idle; under lock */
+    bool has_key;                    /* under lock, as the next two */
+    bool exiting;                    /* see above */
+    bool unloading;                  /* see above */
     struct umbra_wait_policy policy; /* of all */
     int error;
     pthread_mutex_t popping;  /* one thread at a time takes waits out: no ABA */
+    struct um_waits *waits;   /* all, the newest first; under popping */
     um_atomic_u64 idle_waits; /* stack of struct um_wait, linked by claimed.node.link */
 };
 
@@ -105,14 +132,65 @@ UM_LINKONCE UM_COLD void um_sleepers_in_child(void)
     um_sleepers_in_parent();
 }
 
+/* What atexit() does in a shared object, and the object (Itanium C++ ABI). ThreadSanitizer's atexit()
+ * would keep the handler when the object is gone. */
+int um_at_exit_of(void (*handler)(void *arg), void *arg, void *object) __asm__("__cxa_atexit");
+extern char um_object __asm__("__dso_handle") UM_HIDDEN;
+
+UM_LINKONCE UM_COLD void um_sleepers_at_exit(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&um_sleepers.lock);
+    um_sleepers.exiting = true;
+    pthread_mutex_unlock(&um_sleepers.lock);
+}
+
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
     if (um_sleepers.error == 0)
         um_sleepers.error =
             -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
-    if (um_sleepers.error == 0)
-        um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
+    if (um_sleepers.error == 0 && um_at_exit_of(um_sleepers_at_exit, NULL, &um_object) != 0)
+        um_sleepers.error = -ENOMEM;
+    if (um_sleepers.error != 0)
+        return;
+    pthread_mutex_lock(&um_sleepers.lock);
+    um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
+    um_sleepers.has_key = um_sleepers.error == 0;
+    pthread_mutex_unlock(&um_sleepers.lock);
+}
+
+/* Gives the calling thread a sleeper until it ends. A program that is exiting may have no key any more:
+ * then for good. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_sleeper_keep(struct um_sleeper *sleeper)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&um_sleepers.lock);
+    if (um_sleepers.has_key)
+        error = -pthread_setspecific(um_sleepers.key, sleeper);
+    pthread_mutex_unlock(&um_sleepers.lock);
+    return error;
+}
+
+/* A sleeper that no thread has. NULL: no memory. */
+UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
+{
+    struct um_sleeper *sleeper;
+
+    pthread_mutex_lock(&um_sleepers.lock);
+    sleeper = um_sleepers.idle;
+    if (sleeper) {
+        um_sleepers.idle = sleeper->next;
+    } else if ((sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper))) != NULL) {
+        *sleeper =
+            (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}, .older = um_sleepers.newest};
+        umbra_waiter_init(&sleeper->waiter, &um_sleepers.policy);
+        um_sleepers.newest = sleeper;
+    }
+    pthread_mutex_unlock(&um_sleepers.lock);
+    return sleeper;
 }
 
 UM_LINKONCE UM_COLD int um_sleeper_make(void)
@@ -122,19 +200,10 @@ UM_LINKONCE UM_COLD int um_sleeper_make(void)
     pthread_once(&um_sleepers.once, um_sleepers_init);
     if (um_sleepers.error != 0)
         return um_sleepers.error;
-    pthread_mutex_lock(&um_sleepers.lock);
-    sleeper = um_sleepers.idle;
-    if (sleeper)
-        um_sleepers.idle = sleeper->next;
-    pthread_mutex_unlock(&um_sleepers.lock);
-    if (!sleeper) {
-        sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper));
-        if (!sleeper)
-            return -ENOMEM;
-        *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}};
-        umbra_waiter_init(&sleeper->waiter, &um_sleepers.policy);
-    }
-    if (pthread_setspecific(um_sleepers.key, sleeper) != 0) {
+    sleeper = um_sleeper_take();
+    if (!sleeper)
+        return -ENOMEM;
+    if (um_sleeper_keep(sleeper) != 0) {
         um_sleeper_forget(sleeper);
         return -ENOMEM;
     }
@@ -196,7 +265,25 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
 
 /* ---- waits that more than one may end ---- */
 
-#define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
+/* 64 more, of which one is the caller's. NULL: no memory. */
+UM_LINKONCE UM_COLD struct um_wait *um_waits_make(void)
+{
+    struct um_waits *waits = aligned_alloc(64, sizeof(*waits));
+
+    if (!waits)
+        return NULL;
+    memset(waits, 0, sizeof(*waits));
+    for (unsigned i = 0; i < UM_WAITS_AT_ONCE; i++) {
+        waits->wait[i].among = waits;
+        if (i > 0)
+            um_claimed_free(&waits->wait[i].claimed);
+    }
+    pthread_mutex_lock(&um_sleepers.popping);
+    waits->older = um_sleepers.waits;
+    um_sleepers.waits = waits;
+    pthread_mutex_unlock(&um_sleepers.popping);
+    return &waits->wait[0];
+}
 
 /* A wait's memory. Any thread, but not a signal handler. NULL: no memory. */
 UM_LINKONCE struct um_wait *um_wait_take(void)
@@ -214,14 +301,8 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
             break;
     }
     pthread_mutex_unlock(&um_sleepers.popping);
-    if (!first) {
-        wait = aligned_alloc(64, UM_WAITS_AT_ONCE * sizeof(*wait));
-        if (!wait)
-            return NULL;
-        memset(wait, 0, UM_WAITS_AT_ONCE * sizeof(*wait));
-        for (unsigned i = 1; i < UM_WAITS_AT_ONCE; i++)
-            um_claimed_free(&wait[i].claimed);
-    }
+    if (!first && !(wait = um_waits_make()))
+        return NULL;
     um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* its owner's now */
     return wait;
 }
@@ -237,7 +318,75 @@ UM_LINKONCE void um_claimed_free(struct um_claimed *claimed)
                             relaxed)); /* release: pairs with um_wait_take() */
 }
 
-_Static_assert(sizeof(struct um_wait) % 64 == 0, "an array of them stays aligned");
+_Static_assert(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
+
+/* ---- the end of what is loaded ---- */
+
+/* Takes all that are idle here out, and counts them. */
+UM_LINKONCE UM_COLD void um_waits_count_idle(void)
+{
+    /* acquire: pairs with um_claimed_free() */
+    uint64_t link = um_atomic_exchange(&um_sleepers.idle_waits, 0, acquire);
+
+    while (link) {
+        struct um_wait *wait = (struct um_wait *)(uintptr_t)link;
+
+        wait->among->idle++;
+        link = um_atomic_load(&wait->claimed.node.link, relaxed); /* the only thread */
+    }
+}
+
+/*
+ * Frees those that are idle here together with all which were allocated with them. One that is not may
+ * be a message on its way to a core of another object's, or idle in another object, which has freed it.
+ */
+UM_LINKONCE UM_COLD void um_waits_end(void)
+{
+    struct um_waits *waits = um_sleepers.waits;
+
+    um_waits_count_idle();
+    um_sleepers.waits = NULL;
+    while (waits) {
+        struct um_waits *older = waits->older;
+
+        if (waits->idle == UM_WAITS_AT_ONCE)
+            free(waits);
+        waits = older;
+    }
+}
+
+/* Every file has an entry for each destructor, so that they are called more than once. */
+UM_LINKONCE UM_COLD __attribute__((__destructor__)) void um_sleepers_unload(void)
+{
+    pthread_mutex_lock(&um_sleepers.lock);
+    um_sleepers.unloading = um_sleepers.has_key && !um_sleepers.exiting;
+    pthread_mutex_unlock(&um_sleepers.lock);
+}
+
+/* By its priority after all other destructors, and after handlers of atexit() and C++ objects. The key
+ * goes in each case: at the exit some handler may unload objects. */
+UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_sleepers_end(void)
+{
+    struct um_sleeper *sleeper = NULL;
+
+    pthread_mutex_lock(&um_sleepers.lock);
+    if (um_sleepers.has_key)
+        pthread_key_delete(um_sleepers.key);
+    um_sleepers.has_key = false;
+    if (um_sleepers.unloading) {
+        sleeper = um_sleepers.newest;
+        um_sleepers.newest = um_sleepers.idle = NULL;
+        um_waits_end();
+    }
+    um_sleepers.unloading = false;
+    pthread_mutex_unlock(&um_sleepers.lock);
+    while (sleeper) {
+        struct um_sleeper *older = sleeper->older;
+
+        free(sleeper);
+        sleeper = older;
+    }
+}
 
 /* Sets up one of the waits of a group for a new wait; `index` says which event. The waiter. */
 UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsigned index)
