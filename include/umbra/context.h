@@ -229,6 +229,21 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
     c->stack_low = NULL;
 }
 
+/* The stack of a thread's context has been cut back (longjmp), and the caller is what is left of it:
+ * what sanitizers know of frames below is gone. */
+UM_INLINE UM_UNCHECKED void um_context_cut_back(const struct um_context *c)
+{
+#ifdef UM_CONTEXT_ASAN
+    uintptr_t low = (uintptr_t)c->stack_low;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    if (here - low < c->stack_bytes)
+        __asan_unpoison_memory_region(c->stack_low, here - low);
+#else
+    (void)c;
+#endif
+}
+
 /*
  * Where a context that does not run goes on: an address in the code, or NULL where the layout of
  * Boost's frames is not known. Of one that runs meanwhile, some word of its stack. Any thread, handlers

@@ -141,7 +141,7 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *   -EOPNOTSUPP  forced wait back end cannot execute here; some file of the program is compiled with
  *                -fsplit-stack
  *   -EPERM       called by a core
- *   -ENOMEM, -EAGAIN and other negative errno from memory, threads and binding
+ *   -ENOMEM, -EAGAIN and other negative errno from memory, threads, their keys and binding
  */
 UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
                                      struct umbra_runtime **runtime);

@@ -38,6 +38,12 @@
  * exception: what the C++ runtime knows of a thread's exceptions stays with the fiber. An exception may
  * not leave the fiber's function.
  *
+ * pthread_exit() in a fiber, or a cancellation of the core's thread, ends the fiber as if its function
+ * had returned NULL, after the handlers of pthread_cleanup_push(); the core goes on. But it also calls
+ * the destructors of the thread's data, pthread_key_create()'s and C++'s, which all fibers of the core
+ * share. A task, range or step that a fiber leaves so is never done. Between pthread_cleanup_push() and
+ * _pop() a fiber must not switch: the list of handlers is the thread's.
+ *
  * Handles are a pointer and a generation. A handle whose fiber was joined, or ended detached, is
  * told from that of the next fiber in the same memory; it stays a valid argument until the runtime
  * is destroyed.

@@ -95,11 +95,31 @@ UM_LINKONCE void um_join_answer(struct umbra_core *core, struct um_fiber *fiber,
         um_done_unanswered(&fiber->node.done, (uintptr_t)um_atomic_load(&fiber->owner, relaxed));
 }
 
+/* The end of a fiber whose stack was unwound. */
+UM_LINKONCE UM_COLD void *um_fiber_unwound(void *arg)
+{
+    return arg;
+}
+
+/* A fiber has called pthread_exit(): it begins anew, as one whose function returns NULL. */
+UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_context_destroy(&fiber->context);
+    um_context_make(&fiber->context, um_slab_low(fiber->slab, fiber->slot), fiber, um_fiber_main);
+    fiber->node.accept = (um_accept_fn *)(void (*)(void))um_fiber_unwound;
+    fiber->node.arg = NULL;
+    um_fiber_make_ready(core, fiber);
+}
+
 /* The fiber's context is saved; its end may be known, and its memory used again. */
 UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
     uint64_t done;
 
+    if (UM_UNLIKELY(um_fiber_get_state(fiber) != UMBRA_FIBER_TERMINATED)) {
+        um_fiber_begin_anew(core, fiber);
+        return;
+    }
     fiber->node.arg = result;
     if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life, while it is at hand */

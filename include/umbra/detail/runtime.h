@@ -84,13 +84,15 @@ struct umbra_runtime {
 struct um_runtimes {
     pthread_mutex_t lock;
     _Atomic(struct umbra_runtime *) first;
-    pthread_once_t fork_once; /* for fork_error */
-    int fork_error;           /* of pthread_atfork */
-    um_atomic_u32 reports;    /* in signal handlers; see um_report_begin() */
+    pthread_once_t once;   /* for key, has_key and error */
+    pthread_key_t key;     /* cores' threads have their core there; see um_core_thread_exits() */
+    bool has_key;          /* um_runtimes_end() deletes it */
+    int error;             /* of what is done once */
+    um_atomic_u32 reports; /* in signal handlers; see um_report_begin() */
 };
 
 UM_LINKONCE struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                              .fork_once = PTHREAD_ONCE_INIT};
+                                              .once = PTHREAD_ONCE_INIT};
 
 /* fork(2): the child has none of the runtimes' threads. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
@@ -143,17 +145,35 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
-UM_LINKONCE UM_COLD void um_runtimes_watch_forks(void)
+/* detail/start.h: a fiber has called pthread_exit(). */
+UM_LINKONCE void um_core_thread_exits(void *core);
+
+UM_LINKONCE UM_COLD void um_runtimes_init(void)
 {
-    um_runtimes.fork_error =
+    um_runtimes.error =
         -pthread_atfork(um_runtimes_before_fork, um_runtimes_in_parent, um_runtimes_in_child);
+    if (um_runtimes.error != 0)
+        return;
+    um_runtimes.error = -pthread_key_create(&um_runtimes.key, um_core_thread_exits);
+    um_runtimes.has_key = um_runtimes.error == 0;
+    if (um_runtimes.error != 0)
+        um_why(um_runtimes.error, "no key is left for thread-specific data");
 }
 
-/* Before the first runtime. 0 or -ENOMEM. */
-UM_LINKONCE UM_COLD int um_runtimes_know_forks(void)
+/* Before the first runtime. 0, -EAGAIN or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_runtimes_begin(void)
 {
-    pthread_once(&um_runtimes.fork_once, um_runtimes_watch_forks);
-    return um_runtimes.fork_error;
+    pthread_once(&um_runtimes.once, um_runtimes_init);
+    return um_runtimes.error;
+}
+
+/* As um_sleepers_end(). A program that exits may still have runtimes, whose cores use the key. */
+UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_runtimes_end(void)
+{
+    if (um_runtimes.has_key && !um_atomic_load(&um_runtimes.first, relaxed)) { /* only compared */
+        um_runtimes.has_key = false;
+        pthread_key_delete(um_runtimes.key);
+    }
 }
 
 UM_INLINE struct umbra_runtime *umbra_runtime_self(void)

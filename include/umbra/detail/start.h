@@ -98,6 +98,54 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
 }
 
+/* The scheduler to its end; and what the thread has opened. */
+UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
+{
+    um_core_set_state(core, UMBRA_CORE_EXECUTING);
+    um_core_loop(core);
+    pthread_setspecific(um_runtimes.key, NULL);
+    um_core_self = NULL;
+    um_tasks_self = &um_tasks_of_none;
+    um_context_destroy(&core->scheduler);
+    um_core_close(core);
+    um_core_set_state(core, UMBRA_CORE_TERMINATED);
+}
+
+/* The thread's stack is cut back below the caller's frame, from where a fiber executed. */
+UM_INLINE UM_UNCHECKED void um_core_cut_back(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_context_leaving(&fiber->context, &core->scheduler);
+    um_context_arrived(&core->scheduler, &fiber->context);
+    um_context_cut_back(&core->scheduler);
+}
+
+/*
+ * The destructor of um_runtimes.key. A fiber has called pthread_exit(), or was canceled as a thread, and
+ * the core goes on without it; the fiber is made anew (um_fiber_retire), and ends.
+ *
+ * glibc has unwound the fiber's stack and gone back to where the thread began, so that the scheduler's
+ * frames are lost: it begins once more, in here. The next fiber that does this cuts that off, too, and
+ * the thread's destructors are called again. musl calls destructors where pthread_exit() was called.
+ */
+UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
+{
+    struct umbra_core *core = arg;
+    struct um_fiber *fiber;
+
+    if (um_core_self != core) /* a fiber's child process */
+        return;
+    fiber = um_core_current(core);
+    pthread_setspecific(um_runtimes.key, core);
+    core->retiring = fiber;
+    um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+    um_exceptions_take(core->exceptions);
+    if (fiber && um_fiber_on_stack(fiber))
+        um_context_switch(&fiber->context, &core->scheduler);
+    if (fiber)
+        um_core_cut_back(core, fiber);
+    um_core_run(core);
+}
+
 UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 {
     struct umbra_core *core = arg;
@@ -106,7 +154,9 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
     core->exceptions = um_exceptions_here();
-    error = um_core_open(core);
+    error = -pthread_setspecific(um_runtimes.key, core);
+    if (error == 0)
+        error = um_core_open(core);
     core->more->start_error = um_why_returned(error);
     memcpy(core->more->why, um_why_text, sizeof(core->more->why));
     um_core_set_state(core, error == 0 ? UMBRA_CORE_INITIALIZED : UMBRA_CORE_TERMINATED);
@@ -119,13 +169,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
     um_context_adopt(&core->scheduler);
     um_core_self = core;
     um_tasks_self = &core->tasks;
-    um_core_set_state(core, UMBRA_CORE_EXECUTING);
-    um_core_loop(core);
-    um_core_self = NULL;
-    um_tasks_self = &um_tasks_of_none;
-    um_context_destroy(&core->scheduler);
-    um_core_close(core);
-    um_core_set_state(core, UMBRA_CORE_TERMINATED);
+    um_core_run(core);
     return NULL;
 }
 
@@ -372,7 +416,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         return um_why(-EPERM, "a fiber cannot start a runtime");
     if (um_morestack)
         return um_why(-EOPNOTSUPP, "compiled with -fsplit-stack, which fibers cannot execute");
-    error = um_runtimes_know_forks();
+    error = um_runtimes_begin();
     if (error != 0)
         return error;
     runtime = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*runtime));
