@@ -20,20 +20,22 @@
 #define ACCOUNTS 64
 #define EACH 1000 /* on every account at first */
 
+struct request;
+struct report;
+typedef UMBRA_PORT(struct request) request_port;
+typedef UMBRA_PORT(struct report) report_port;
+
 struct request {
     struct umbra_message message;
     unsigned from, to; /* accounts; a transfer's */
     long amount;       /* a transfer's; of an audit the answer */
-    struct umbra_port *answer;
+    request_port *answer;
 };
 
 struct report {
     struct umbra_message message;
     unsigned long audits, transfers;
 };
-
-typedef UMBRA_PORT(struct request) request_port;
-typedef UMBRA_PORT(struct report) report_port;
 
 struct bank {
     long account[ACCOUNTS];
@@ -56,7 +58,7 @@ static void audit(struct umbra_message *message, void *arg)
         if (i == ACCOUNTS / 2)
             umbra_yield(); /* others may run meanwhile, but no transfer */
     }
-    umbra_port_post(request->answer, message);
+    UMBRA_PORT_POST(request->answer, request);
 }
 
 static void transfer(struct umbra_message *message, void *arg)
@@ -67,16 +69,17 @@ static void transfer(struct umbra_message *message, void *arg)
     bank->account[request->from] -= request->amount;
     umbra_yield();
     bank->account[request->to] += request->amount;
-    umbra_port_post(request->answer, message);
+    UMBRA_PORT_POST(request->answer, request);
 }
 
 static void close_bank(struct umbra_message *message, void *arg)
 {
+    struct request *request = UMBRA_MESSAGE_AS(struct request, message);
     struct bank *bank = arg;
 
-    umbra_port_close(&bank->audits.port);
-    umbra_port_close(&bank->transfers.port);
-    umbra_port_post(UMBRA_MESSAGE_AS(struct request, message)->answer, message);
+    UMBRA_PORT_CLOSE(&bank->audits);
+    UMBRA_PORT_CLOSE(&bank->transfers);
+    UMBRA_PORT_POST(request->answer, request);
 }
 
 /* ---- the customers ---- */
@@ -84,12 +87,12 @@ static void close_bank(struct umbra_message *message, void *arg)
 /* Posts a request and waits for its answer. */
 static bool ask(request_port *port, struct request *request)
 {
-    struct umbra_port answer = UMBRA_PORT_INIT;
-    struct umbra_message *message;
+    request_port answer = {UMBRA_PORT_INIT};
+    struct request *answered;
 
     request->answer = &answer;
     return UMBRA_PORT_POST(port, request) == 0 &&
-           umbra_port_receive(&answer, &message, UMBRA_NEVER) == 0;
+           UMBRA_PORT_RECEIVE(&answer, &answered, UMBRA_NEVER) == 0;
 }
 
 static bool ask_something(struct bank *bank, unsigned customer, unsigned long i,
@@ -146,7 +149,7 @@ static unsigned spawn_customers(struct bank *bank, struct customer *customer)
 static bool wait_for_reports(struct bank *bank, unsigned reports, struct report *sum)
 {
     struct umbra_branch all = {
-        UMBRA_ITEMS(reports, UMBRA_FROM(&bank->succeeded.port), UMBRA_FROM(&bank->failed.port))};
+        UMBRA_ITEMS(reports, UMBRA_FROM(&bank->succeeded), UMBRA_FROM(&bank->failed))};
     struct umbra_message *message = NULL;
     bool good = umbra_choose(&all, 1, UMBRA_NEVER, NULL, &message) == 0;
 
@@ -155,7 +158,7 @@ static bool wait_for_reports(struct bank *bank, unsigned reports, struct report 
 
         sum->audits += report->audits;
         sum->transfers += report->transfers;
-        good = good && message->port == &bank->succeeded.port;
+        good = good && UMBRA_MESSAGE_FROM(&bank->succeeded, message);
     }
     return good;
 }
@@ -163,10 +166,10 @@ static bool wait_for_reports(struct bank *bank, unsigned reports, struct report 
 static bool serve(struct bank *bank, struct customer *customer, struct report *sum)
 {
     struct umbra_branch service[] = {
-        {UMBRA_RECEIVE(&bank->audits.port), .handler = audit, .arg = bank},
-        {UMBRA_RECEIVE(&bank->transfers.port), .handler = transfer, .arg = bank,
+        {UMBRA_RECEIVE(&bank->audits), .handler = audit, .arg = bank},
+        {UMBRA_RECEIVE(&bank->transfers), .handler = transfer, .arg = bank,
          .group = UMBRA_EXCLUSIVE},
-        {UMBRA_RECEIVE(&bank->close.port), .handler = close_bank, .arg = bank,
+        {UMBRA_RECEIVE(&bank->close), .handler = close_bank, .arg = bank,
          .group = UMBRA_TEARDOWN}};
     struct request closing = {.amount = 0};
     _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;

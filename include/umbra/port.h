@@ -31,8 +31,8 @@
  *                                   them
  *
  *     struct umbra_branch both[] = {
- *         {UMBRA_JOIN(UMBRA_FROM(&left.port), UMBRA_FROM(&right.port))},
- *         {UMBRA_RECEIVE(&stop.port)},
+ *         {UMBRA_JOIN(UMBRA_FROM(&left), UMBRA_FROM(&right))},
+ *         {UMBRA_RECEIVE(&stop)},
  *     };
  *
  * A fiber or thread waits for one of them with umbra_choose (the paper's `yield return`; a choice):
@@ -129,15 +129,26 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
 
 /*
- * A port of T, a struct with a member `struct umbra_message message`. It has the port as its member
- * `port`, and the calls below, with p a pointer to it, as above; another type is an error of the
- * compiler. UMBRA_PORT_RECEIVE's out is a T **.
+ * A port of T, a struct with a member `struct umbra_message message`. The calls below take a pointer p
+ * to it and do as those above; a message of another type is an error of the compiler.
+ * UMBRA_PORT_RECEIVE's out is a T **. UMBRA_PORT_OPEN is umbra_port_init, for a port that no
+ * initializer reaches: in memory of malloc, say. A T may have a pointer to such a port, for an answer:
+ *
+ *     struct job;
+ *     typedef UMBRA_PORT(struct job) job_port;
+ *     struct job { struct umbra_message message; job_port *answer; };
+ *
+ * The port without its type is the member `port`.
  */
 #define UMBRA_PORT(T)                                                                              \
     union {                                                                                        \
         struct umbra_port port;                                                                    \
-        T *type; /* never used; its type is */                                                     \
+        struct um_lock lock; /* the port's; for UM_PORT_EITHER */                                  \
+        T *type;             /* never used; its type is */                                         \
     }
+#define UMBRA_PORT_OPEN(p, capacity) umbra_port_init(&(p)->port, (capacity))
+#define UMBRA_PORT_CLOSE(p) umbra_port_close(&(p)->port)
+#define UMBRA_PORT_COUNT(p) umbra_port_count(&(p)->port)
 #define UMBRA_PORT_POST(p, m) umbra_port_post(&(p)->port, UM_PORT_TYPED(p, m))
 #define UMBRA_PORT_POST_DEADLINE(p, m, deadline)                                                   \
     umbra_port_post_deadline(&(p)->port, UM_PORT_TYPED(p, m), deadline)
@@ -152,20 +163,24 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
 #define UMBRA_MESSAGE_AS(T, m) ((T *)um_message_holder((m), offsetof(T, message)))
 #define UMBRA_MESSAGE_OF(p, m) ((__typeof__((p)->type))um_message_holder((m), UM_PORT_OFFSET(p)))
 
+/* True if a received message, m, was in this port, of either kind: for items of several ports. */
+#define UMBRA_MESSAGE_FROM(p, m) ((m)->port == UM_PORT_EITHER(p))
+
 /* ---- branches ---- */
 
 /*
  * What stands in the initializer of a struct umbra_branch; besides, for an arbiter, .handler, .arg
  * and .group. The memory is the caller's: a branch at file scope, or in a block, with its sources.
  * It is in use from the call until it returns, or until the arbiter was joined, and can be used
- * again. A branch names no port twice, and no more items than a bounded port of it can hold.
+ * again. A branch names no port twice, and no more items than a bounded port of it can hold. A source
+ * is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an error of the compiler.
  *
  * Messages come linked by `next`: of a join one for each source, in the order of the sources; of
  * items first those of the first source, and so on; `port` of each says where it was.
  */
 #define UMBRA_FROM(from)                                                                           \
     {                                                                                              \
-        .port = (from)                                                                             \
+        .port = UM_PORT_EITHER(from)                                                               \
     }
 #define UMBRA_RECEIVE(from) UMBRA_ITEMS(1, UMBRA_FROM(from))
 #define UMBRA_ITEMS(n, ...) .items = (n), UM_BRANCH_SOURCES(__VA_ARGS__)
@@ -217,6 +232,7 @@ struct umbra_arbiter {
     struct umbra_fiber fiber;            /* its own */
 };
 
+_Static_assert(offsetof(struct umbra_port, lock) == 0, "where a UMBRA_PORT(T) has it");
 _Static_assert(_Alignof(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
 _Static_assert(_Alignof(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
 _Static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
@@ -248,6 +264,9 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
 
 /* ---- types ---- */
 
+/* The struct umbra_port of a pointer to one or to a UMBRA_PORT(T), which both begin with its lock; also
+ * in the initializer of what is at file scope. */
+#define UM_PORT_EITHER(p) _Generic(&(p)->lock, struct um_lock *: (struct umbra_port *)(p))
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \
     ((void)sizeof(struct {                                                                         \

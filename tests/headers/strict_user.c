@@ -26,6 +26,7 @@ static struct umbra_rwlock table = UMBRA_RWLOCK_INIT;
 static struct umbra_latch latch = UMBRA_LATCH_INIT(1);
 static struct umbra_port raw = UMBRA_PORT_INIT_BOUNDED(3);
 static UMBRA_PORT(struct note) notes = {UMBRA_PORT_INIT};
+static struct umbra_branch at_file_scope = {UMBRA_ITEMS(2, UMBRA_FROM(&notes), UMBRA_FROM(&raw))};
 
 static void halve(void *arg)
 {
@@ -37,7 +38,7 @@ static void halve(void *arg)
 static bool take(uint32_t *sum)
 {
     struct umbra_branch branches[] = {{UMBRA_RECEIVE(&raw)},
-                                      {UMBRA_JOIN(UMBRA_FROM(&raw), UMBRA_FROM(&notes.port))}};
+                                      {UMBRA_JOIN(UMBRA_FROM(&raw), UMBRA_FROM(&notes))}};
     struct umbra_message *message = NULL;
     struct note *note = NULL;
     unsigned which = 0;
@@ -46,9 +47,13 @@ static bool take(uint32_t *sum)
         *sum += note->number;
     if (UMBRA_PORT_RECEIVE(&notes, &note, umbra_deadline(1000)) == 0)
         *sum += note->number;
+    if (umbra_choose(&at_file_scope, 1, 0, NULL, NULL) != 0)
+        *sum += 1;
     if (umbra_choose(branches, 2, 0, &which, &message) == 0 && which == 0)
         *sum += UMBRA_MESSAGE_AS(struct note, message)->number +
                 UMBRA_MESSAGE_OF(&notes, message)->number;
+    if (message && UMBRA_MESSAGE_FROM(&notes, message))
+        *sum += (uint32_t)UMBRA_PORT_COUNT(&notes);
     return *sum > 0;
 }
 
@@ -75,6 +80,7 @@ static void *child(void *arg)
     umbra_yield();
     umbra_event_signal(&ready);
     umbra_event_signal(&gate);
+    UMBRA_PORT_CLOSE(&notes);
     return NULL;
 }
 
@@ -82,6 +88,7 @@ static void *first(void *arg)
 {
     struct umbra_fiber fiber;
 
+    UMBRA_PORT_OPEN(&notes, 3);
     if (umbra_spawn(child, arg, &fiber) == 0) {
         umbra_event_wait(&ready);
         umbra_event_wait(&gate);

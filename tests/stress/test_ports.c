@@ -201,7 +201,7 @@ static void messages(unsigned cores, enum umbra_wait_mode mode)
 
     start(cores, mode);
     for (unsigned i = 0; i < PORTS; i++)
-        umbra_port_init(&world.port[i].port, i % 2 ? ROOM : 0);
+        UMBRA_PORT_OPEN(&world.port[i], i % 2 ? ROOM : 0);
     for (unsigned i = 0; i < POSTERS; i++)
         world.poster[i] = (struct actor){random_next(&random), i};
     for (unsigned i = 0; i < RECEIVERS; i++)
@@ -216,7 +216,7 @@ static void messages(unsigned cores, enum umbra_wait_mode mode)
     for (unsigned i = 0; i < POSTERS - 1; i++)
         cr_assert_eq(umbra_join(poster[i], NULL), 0);
     for (unsigned i = 0; i < PORTS; i++)
-        cr_assert_eq(umbra_port_close(&world.port[i].port), 0);
+        cr_assert_eq(UMBRA_PORT_CLOSE(&world.port[i]), 0);
     pthread_join(receiving, NULL);
     for (unsigned i = 0; i < RECEIVERS - 1; i++)
         cr_assert_eq(umbra_join(receiver[i], NULL), 0);
@@ -289,8 +289,8 @@ static void choose_once(uint64_t *random)
     uint64_t r = random_next(random);
     struct round round = {.port = {{UMBRA_PORT_INIT}, {UMBRA_PORT_INIT}}};
     struct umbra_branch branch[] = {
-        {UMBRA_RECEIVE(&round.port[0].port), .handler = runs, .arg = &round.ran[0]},
-        {UMBRA_RECEIVE(&round.port[1].port), .handler = runs, .arg = &round.ran[1]}};
+        {UMBRA_RECEIVE(&round.port[0]), .handler = runs, .arg = &round.ran[0]},
+        {UMBRA_RECEIVE(&round.port[1]), .handler = runs, .arg = &round.ran[1]}};
     struct umbra_spawn_options home = on_core((unsigned)(r >> 8));
     struct umbra_arbiter_options options = {.once = true, .home = &home};
     struct umbra_spawn_options there = on_core((unsigned)(r >> 16));
@@ -544,19 +544,19 @@ static void *requests(void *arg)
 
 static uint64_t count_of(letter_port *port)
 {
-    return umbra_port_count(&port[0].port) + umbra_port_count(&port[1].port);
+    return UMBRA_PORT_COUNT(&port[0]) + UMBRA_PORT_COUNT(&port[1]);
 }
 
 /* Two rounds a second or so, until the time is over. */
 static void interleave_once(uint64_t *random, uint64_t ns, unsigned most)
 {
     struct umbra_branch branch[] = {
-        {UMBRA_RECEIVE(&inter.read[0].port), .handler = reads},
-        {UMBRA_RECEIVE(&inter.write[0].port), .handler = writes, .group = UMBRA_EXCLUSIVE},
-        {UMBRA_RECEIVE(&inter.stop[0].port), .handler = stops, .group = UMBRA_TEARDOWN},
-        {UMBRA_RECEIVE(&inter.read[1].port), .handler = reads},
-        {UMBRA_RECEIVE(&inter.write[1].port), .handler = writes, .group = UMBRA_EXCLUSIVE},
-        {UMBRA_RECEIVE(&inter.stop[1].port), .handler = stops, .group = UMBRA_TEARDOWN}};
+        {UMBRA_RECEIVE(&inter.read[0]), .handler = reads},
+        {UMBRA_RECEIVE(&inter.write[0]), .handler = writes, .group = UMBRA_EXCLUSIVE},
+        {UMBRA_RECEIVE(&inter.stop[0]), .handler = stops, .group = UMBRA_TEARDOWN},
+        {UMBRA_RECEIVE(&inter.read[1]), .handler = reads},
+        {UMBRA_RECEIVE(&inter.write[1]), .handler = writes, .group = UMBRA_EXCLUSIVE},
+        {UMBRA_RECEIVE(&inter.stop[1]), .handler = stops, .group = UMBRA_TEARDOWN}};
     struct umbra_arbiter_options options = {.runtime = world.runtime, .most = most};
     struct umbra_arbiter arbiter;
     struct umbra_fiber poster[POSTERS - 1];
@@ -691,12 +691,12 @@ static void close_once(uint64_t *random)
     uint64_t r = random_next(random);
     letter_port port[3] = {{UMBRA_PORT_INIT}, {UMBRA_PORT_INIT_BOUNDED(1)}, {UMBRA_PORT_INIT}};
     struct umbra_branch branch[3][2] = {
-        {{UMBRA_JOIN(UMBRA_FROM(&port[0].port), UMBRA_FROM(&port[1].port)), .handler = ignores},
-         {UMBRA_RECEIVE(&port[2].port), .handler = ignores, .group = UMBRA_EXCLUSIVE}},
-        {{UMBRA_ITEMS(1, UMBRA_FROM(&port[1].port), UMBRA_FROM(&port[2].port)), .handler = ignores},
-         {UMBRA_RECEIVE(&port[0].port), .handler = ignores}},
-        {{UMBRA_JOIN(UMBRA_FROM(&port[2].port), UMBRA_FROM(&port[0].port)), .handler = ignores},
-         {UMBRA_RECEIVE(&port[0].port), .handler = ignores}}};
+        {{UMBRA_JOIN(UMBRA_FROM(&port[0]), UMBRA_FROM(&port[1])), .handler = ignores},
+         {UMBRA_RECEIVE(&port[2]), .handler = ignores, .group = UMBRA_EXCLUSIVE}},
+        {{UMBRA_ITEMS(1, UMBRA_FROM(&port[1]), UMBRA_FROM(&port[2])), .handler = ignores},
+         {UMBRA_RECEIVE(&port[0]), .handler = ignores}},
+        {{UMBRA_JOIN(UMBRA_FROM(&port[2]), UMBRA_FROM(&port[0])), .handler = ignores},
+         {UMBRA_RECEIVE(&port[0]), .handler = ignores}}};
     struct umbra_arbiter arbiter[3];
     struct letter letter[8] = {{.state = 0}};
     int end[3];
@@ -712,7 +712,7 @@ static void close_once(uint64_t *random)
     for (unsigned i = 0; i < 3; i++) {
         if ((r >> 32) % 3 == i)
             umbra_arbiter_cancel(&arbiter[i]);
-        cr_expect_eq(umbra_port_close(&port[(i + (r >> 40)) % 3].port), 0);
+        cr_expect_eq(UMBRA_PORT_CLOSE(&port[(i + (r >> 40)) % 3]), 0);
     }
     for (int i = 0; i < 3; i++) {
         end[i] = umbra_arbiter_join(&arbiter[i]);

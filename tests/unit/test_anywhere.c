@@ -205,9 +205,9 @@ static void *serves(void *arg)
 {
     struct office *office = arg;
 
-    umbra_port_init(&office->items.port, 0);
+    UMBRA_PORT_OPEN(&office->items, 0);
     office->sum = 0;
-    office->source = (struct umbra_source)UMBRA_FROM(&office->items.port);
+    office->source = (struct umbra_source)UMBRA_FROM(&office->items);
     office->branch = (struct umbra_branch){.source = &office->source,
                                            .sources = 1,
                                            .items = 1,
@@ -219,7 +219,7 @@ static void *serves(void *arg)
         office->item[i].number = i;
         cr_expect_eq(UMBRA_PORT_POST(&office->items, &office->item[i]), 0);
     }
-    umbra_port_close(&office->items.port);
+    UMBRA_PORT_CLOSE(&office->items);
     cr_expect_eq(umbra_arbiter_join(&office->arbiter), -EPIPE);
     return NULL;
 }

@@ -61,7 +61,7 @@ Test(port, is_first_in_first_out)
 
     cr_assert_eq(next(&a), -EAGAIN);
     post(&a, 0, 3);
-    cr_assert_eq(umbra_port_count(&a.port), 3);
+    cr_assert_eq(UMBRA_PORT_COUNT(&a), 3);
     cr_assert_eq(next(&a), 0);
     post(&a, 3, 4);
     cr_assert_eq(next(&a), 1);
@@ -78,12 +78,37 @@ Test(port, knows_the_type_of_its_messages)
 {
     note_port made;
 
-    umbra_port_init(&made.port, 1);
+    UMBRA_PORT_OPEN(&made, 1);
     cr_assert_eq(sizeof(made), sizeof(struct umbra_port));
     cr_assert_eq(UMBRA_MESSAGE_OF(&made, &notes[4].message), &notes[4]);
     cr_assert_null(UMBRA_MESSAGE_OF(&made, (struct umbra_message *)NULL));
     cr_assert_eq(UMBRA_PORT_TRY_POST(&made, &notes[0]), 0);
     cr_assert_eq(UMBRA_PORT_POST_DEADLINE(&made, &notes[1], 0), -ETIMEDOUT);
+}
+
+/* Both kinds of port as sources at file scope, where only constants may stand. */
+static struct umbra_port untyped = UMBRA_PORT_INIT;
+static struct umbra_branch either[] = {{UMBRA_RECEIVE(&untyped)},
+                                       {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&untyped))},
+                                       {UMBRA_RECEIVE(&a.port)}};
+
+Test(port, with_and_without_a_type_are_sources_alike)
+{
+    struct umbra_message *got = NULL;
+    unsigned which = 7;
+
+    cr_assert_eq(UMBRA_PORT_COUNT(&a), 0);
+    post(&a, 3, 4);
+    cr_assert_eq(UMBRA_PORT_COUNT(&a), 1);
+    cr_assert_eq(umbra_choose(either, 3, 0, &which, &got), 0);
+    cr_assert_eq(which, 2);
+    cr_assert_eq(number_of(got), 3);
+    cr_assert_eq(UMBRA_PORT_CLOSE(&a), 0);
+    cr_assert_eq(umbra_port_close(&a.port), -EALREADY, "the same port");
+    cr_assert_eq(umbra_port_post(&untyped, got), 0);
+    cr_assert_eq(umbra_choose(either, 3, 0, &which, &got), 0);
+    cr_assert_eq(which, 0);
+    cr_assert(UMBRA_MESSAGE_FROM(&untyped, got));
 }
 
 Test(port, deadlines_end_waits)
@@ -106,8 +131,8 @@ Test(port, a_closed_one_can_be_drained)
     struct note *note;
 
     post(&a, 0, 2);
-    cr_assert_eq(umbra_port_close(&a.port), 0);
-    cr_assert_eq(umbra_port_close(&a.port), -EALREADY);
+    cr_assert_eq(UMBRA_PORT_CLOSE(&a), 0);
+    cr_assert_eq(UMBRA_PORT_CLOSE(&a), -EALREADY);
     cr_assert_eq(UMBRA_PORT_POST(&a, &notes[5]), -EPIPE);
     cr_assert_eq(UMBRA_PORT_TRY_POST(&a, &notes[5]), -EPIPE);
     cr_assert_eq(UMBRA_PORT_RECEIVE(&a, &note, UMBRA_NEVER), 0);
@@ -146,7 +171,7 @@ static void *many_receive(void *arg)
     spawn_receivers(fiber, 4);
     post(&a, 0, 3);
     cr_expect_eq(next(&a), -EAGAIN, "they belong to those that wait");
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     for (int i = 0; i < 4; i++)
         umbra_join(fiber[i], NULL);
     for (int i = 0; i < 4; i++)
@@ -187,7 +212,7 @@ static void *asks_a_thread(void *arg)
         cr_expect_eq(note, &question);
         cr_expect_eq(note->number, 2 * i);
     }
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     pthread_join(thread, NULL);
     return arg;
 }
@@ -202,7 +227,7 @@ static int said[4];
 static void on_alternate_stack(int number)
 {
     static note_port full = {UMBRA_PORT_INIT_BOUNDED(1)}, empty = {UMBRA_PORT_INIT};
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&empty.port)}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&empty)}};
     struct note *note;
 
     (void)number;
@@ -258,12 +283,12 @@ static void *waits_for_room(void *arg)
         umbra_spawn(posts, &notes[2 + i], &fiber[i]);
         until_blocked(fiber[i]);
     }
-    cr_expect_eq(umbra_port_count(&two.port), 2, "those that wait are not counted");
+    cr_expect_eq(UMBRA_PORT_COUNT(&two), 2, "those that wait are not counted");
     for (int i = 0; i < 2; i++)
         cr_expect_eq(next(&two), i);
-    cr_expect_eq(umbra_port_count(&two.port), 2, "they have moved up");
+    cr_expect_eq(UMBRA_PORT_COUNT(&two), 2, "they have moved up");
     cr_expect_eq(UMBRA_PORT_TRY_POST(&two, &notes[9]), -EAGAIN, "and nobody is before them");
-    umbra_port_close(&two.port);
+    UMBRA_PORT_CLOSE(&two);
     for (int i = 0; i < 3; i++)
         umbra_join(fiber[i], NULL);
     cr_expect_eq(order[0], 2);
@@ -295,7 +320,7 @@ static void *receives_from_thread(void *arg)
     struct note *note;
 
     pthread_create(&thread, NULL, thread_posts, umbra_runtime_self());
-    while (umbra_port_count(&two.port) < 2)
+    while (UMBRA_PORT_COUNT(&two) < 2)
         umbra_yield();
     umbra_sleep_ns(MS); /* it may have gone to sleep */
     for (int i = 0; i <= NOTES; i++) {
@@ -375,11 +400,11 @@ Test(port, a_post_that_gives_up_too_late_leaves_the_port_alone)
 Test(port, wrong_branches_are_told)
 {
     struct umbra_branch none = {.items = 1},
-                        twice = {UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&a.port))};
-    struct umbra_branch many = {UMBRA_ITEMS(3, UMBRA_FROM(&a.port), UMBRA_FROM(&two.port))};
-    struct umbra_branch nothing = {UMBRA_ITEMS(0, UMBRA_FROM(&a.port))};
-    struct umbra_branch nowhere = {UMBRA_RECEIVE(NULL)};
-    struct umbra_branch good = {UMBRA_RECEIVE(&a.port)};
+                        twice = {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&a))};
+    struct umbra_branch many = {UMBRA_ITEMS(3, UMBRA_FROM(&a), UMBRA_FROM(&two))};
+    struct umbra_branch nothing = {UMBRA_ITEMS(0, UMBRA_FROM(&a))};
+    struct umbra_branch nowhere = {UMBRA_RECEIVE((note_port *)NULL)};
+    struct umbra_branch good = {UMBRA_RECEIVE(&a)};
 
     cr_assert_eq(umbra_choose(&good, 0, 0, NULL, NULL), -EINVAL);
     cr_assert_eq(umbra_choose(&none, 1, 0, NULL, NULL), -EINVAL);
@@ -392,8 +417,8 @@ Test(port, wrong_branches_are_told)
 
 Test(port, a_choice_takes_one_branch)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port)},
-                                    {UMBRA_JOIN(UMBRA_FROM(&b.port), UMBRA_FROM(&c.port))}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a)},
+                                    {UMBRA_JOIN(UMBRA_FROM(&b), UMBRA_FROM(&c))}};
     struct umbra_message *got = NULL;
     unsigned which = 7;
 
@@ -416,13 +441,13 @@ Test(port, a_choice_takes_one_branch)
 Test(port, a_join_takes_all_or_none)
 {
     struct umbra_branch join = {
-        UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&b.port), UMBRA_FROM(&c.port))};
+        UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b), UMBRA_FROM(&c))};
     struct umbra_message *got;
 
     post(&a, 0, 2);
     post(&b, 2, 4);
     cr_assert_eq(umbra_choose(&join, 1, in_ms(1), NULL, &got), -ETIMEDOUT);
-    cr_assert_eq(umbra_port_count(&a.port), 2);
+    cr_assert_eq(UMBRA_PORT_COUNT(&a), 2);
     cr_assert_eq(next(&a), 0, "what was not taken is in front");
     post(&c, 4, 5);
     cr_assert_eq(umbra_choose(&join, 1, UMBRA_NEVER, NULL, &got), 0);
@@ -434,8 +459,8 @@ Test(port, a_join_takes_all_or_none)
 
 Test(port, items_come_together)
 {
-    struct umbra_branch three = {UMBRA_ITEMS(3, UMBRA_FROM(&a.port))};
-    struct umbra_branch four = {UMBRA_ITEMS(4, UMBRA_FROM(&a.port), UMBRA_FROM(&b.port))};
+    struct umbra_branch three = {UMBRA_ITEMS(3, UMBRA_FROM(&a))};
+    struct umbra_branch four = {UMBRA_ITEMS(4, UMBRA_FROM(&a), UMBRA_FROM(&b))};
     struct umbra_message *got;
 
     post(&a, 0, 2);
@@ -452,23 +477,25 @@ Test(port, items_come_together)
     for (int i = 3; i < 7; i++, got = got->next) {
         cr_assert_eq(number_of(got), i);
         cr_assert_eq(got->port, i < 5 ? &a.port : &b.port, "successes and failures");
+        cr_assert_eq(UMBRA_MESSAGE_FROM(&a, got), i < 5);
+        cr_assert_eq(UMBRA_MESSAGE_FROM(&b.port, got), i >= 5, "without its type");
     }
     cr_assert_eq(next(&b), 7, "what is too much stays");
 }
 
 Test(port, who_can_never_go_is_told)
 {
-    struct umbra_branch join = {UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&b.port))};
-    struct umbra_branch items = {UMBRA_ITEMS(2, UMBRA_FROM(&a.port), UMBRA_FROM(&b.port))};
-    struct umbra_branch any[] = {{UMBRA_RECEIVE(&a.port)}, {UMBRA_RECEIVE(&b.port)}};
+    struct umbra_branch join = {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b))};
+    struct umbra_branch items = {UMBRA_ITEMS(2, UMBRA_FROM(&a), UMBRA_FROM(&b))};
+    struct umbra_branch any[] = {{UMBRA_RECEIVE(&a)}, {UMBRA_RECEIVE(&b)}};
 
     post(&b, 0, 1);
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     cr_assert_eq(umbra_choose(&join, 1, UMBRA_NEVER, NULL, NULL), -EPIPE);
     cr_assert_eq(umbra_choose(&items, 1, in_ms(1), NULL, NULL), -ETIMEDOUT, "b may go on");
     cr_assert_eq(umbra_choose(any, 2, UMBRA_NEVER, NULL, NULL), 0);
     cr_assert_eq(umbra_choose(any, 2, in_ms(1), NULL, NULL), -ETIMEDOUT);
-    umbra_port_close(&b.port);
+    UMBRA_PORT_CLOSE(&b);
     cr_assert_eq(umbra_choose(&items, 1, UMBRA_NEVER, NULL, NULL), -EPIPE);
     cr_assert_eq(umbra_choose(any, 2, UMBRA_NEVER, NULL, NULL), -EPIPE);
 }
@@ -501,8 +528,8 @@ static struct umbra_fiber wait_for(struct waiting *w)
 
 static void *is_served_while_it_waits(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&b.port))},
-                                    {UMBRA_ITEMS(2, UMBRA_FROM(&c.port))}};
+    struct umbra_branch branch[] = {{UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b))},
+                                    {UMBRA_ITEMS(2, UMBRA_FROM(&c))}};
     struct waiting w = {.branch = branch, .count = 2};
     struct umbra_fiber fiber = wait_for(&w);
 
@@ -526,14 +553,14 @@ Test(port, who_waits_is_served_by_the_post)
 
 static void *is_closed_while_it_waits(void *arg)
 {
-    struct umbra_branch join[] = {{UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&b.port))}};
-    struct umbra_branch any[] = {{UMBRA_RECEIVE(&b.port)}, {UMBRA_RECEIVE(&c.port)}};
+    struct umbra_branch join[] = {{UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b))}};
+    struct umbra_branch any[] = {{UMBRA_RECEIVE(&b)}, {UMBRA_RECEIVE(&c)}};
     struct waiting w = {.branch = join, .count = 1}, v = {.branch = any, .count = 2};
     struct umbra_fiber joins = wait_for(&w), chooses_one = wait_for(&v);
 
-    umbra_port_close(&c.port);
+    UMBRA_PORT_CLOSE(&c);
     post(&a, 0, 1);
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     umbra_yield();
     until_blocked(joins);
     cr_expect_eq(next(&a), 0, "another takes the last");
@@ -575,7 +602,7 @@ static void handles(struct umbra_message *messages, void *arg)
 
 static void *joins_in_time(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles}};
     struct umbra_arbiter_options options = {.once = true};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
@@ -594,8 +621,8 @@ Test(port, an_arbiter_that_was_not_joined_in_time_goes_on)
 
 static void *once(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles},
-                                    {UMBRA_ITEMS(2, UMBRA_FROM(&b.port)), .handler = handles}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles},
+                                    {UMBRA_ITEMS(2, UMBRA_FROM(&b)), .handler = handles}};
     struct umbra_arbiter_options options = {.once = true};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, &options), 0);
@@ -616,7 +643,7 @@ Test(port, an_arbiter_for_once_runs_one_handler)
 
 static void *persistent(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles, .arg = arg}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles, .arg = arg}};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, NULL), 0);
     post(&a, 0, 5);
@@ -626,7 +653,7 @@ static void *persistent(void *arg)
     while (handled < 5)
         umbra_yield();
     post(&a, 5, 6);
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
     cr_expect_eq(handled, 6);
     cr_expect_eq(sum, 15);
@@ -640,7 +667,7 @@ Test(port, persistent_handlers_run_together)
 
 static void *limited(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&two.port), .handler = handles, .arg = arg}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&two), .handler = handles, .arg = arg}};
     struct umbra_arbiter_options options = {.most = 2};
     struct umbra_fiber fiber;
 
@@ -655,7 +682,7 @@ static void *limited(void *arg)
     cr_expect_eq(most_running, 2);
     umbra_event_signal(&go);
     umbra_join(fiber, NULL);
-    umbra_port_close(&two.port);
+    UMBRA_PORT_CLOSE(&two);
     cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
     cr_expect_eq(handled, 6);
     cr_expect_eq(most_running, 2);
@@ -682,9 +709,9 @@ static void notes_down(struct umbra_message *messages, void *arg)
 static void *interleaves(void *arg)
 {
     struct umbra_branch branch[] = {
-        {UMBRA_RECEIVE(&a.port), .handler = handles, .arg = arg},
-        {UMBRA_RECEIVE(&b.port), .handler = notes_down, .group = UMBRA_EXCLUSIVE},
-        {UMBRA_RECEIVE(&c.port), .handler = notes_down, .group = UMBRA_TEARDOWN}};
+        {UMBRA_RECEIVE(&a), .handler = handles, .arg = arg},
+        {UMBRA_RECEIVE(&b), .handler = notes_down, .group = UMBRA_EXCLUSIVE},
+        {UMBRA_RECEIVE(&c), .handler = notes_down, .group = UMBRA_TEARDOWN}};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 3, NULL), 0);
     post(&a, 0, 3);
@@ -735,9 +762,9 @@ static void counts(struct umbra_message *messages, void *arg)
 static void *joins_take_turns(void *arg)
 {
     struct umbra_branch branch[2][1] = {
-        {{UMBRA_JOIN(UMBRA_FROM(&a.port), UMBRA_FROM(&b.port)), .handler = counts, .arg = &turns[0],
+        {{UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b)), .handler = counts, .arg = &turns[0],
           .group = UMBRA_EXCLUSIVE}},
-        {{UMBRA_JOIN(UMBRA_FROM(&b.port), UMBRA_FROM(&a.port)), .handler = counts, .arg = &turns[1],
+        {{UMBRA_JOIN(UMBRA_FROM(&b), UMBRA_FROM(&a)), .handler = counts, .arg = &turns[1],
           .group = UMBRA_EXCLUSIVE}}};
     struct umbra_arbiter join[2];
 
@@ -778,8 +805,8 @@ static void cancels(struct umbra_message *messages, void *arg)
 static void *is_cancelled(void *arg)
 {
     struct umbra_branch branch[] = {
-        {UMBRA_RECEIVE(&a.port), .handler = handles},
-        {UMBRA_RECEIVE(&b.port), .handler = cancels, .arg = &arbiter, .group = UMBRA_EXCLUSIVE}};
+        {UMBRA_RECEIVE(&a), .handler = handles},
+        {UMBRA_RECEIVE(&b), .handler = cancels, .arg = &arbiter, .group = UMBRA_EXCLUSIVE}};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
     umbra_arbiter_cancel(&arbiter); /* before it has begun */
@@ -809,9 +836,9 @@ Test(port, an_arbiter_can_be_cancelled)
 
 static void *wrong_arbiters(void *arg)
 {
-    struct umbra_branch none = {.handler = handles}, mute = {UMBRA_RECEIVE(&a.port)};
-    struct umbra_branch good = {UMBRA_RECEIVE(&a.port), .handler = handles};
-    struct umbra_branch odd = {UMBRA_RECEIVE(&a.port), .handler = handles,
+    struct umbra_branch none = {.handler = handles}, mute = {UMBRA_RECEIVE(&a)};
+    struct umbra_branch good = {UMBRA_RECEIVE(&a), .handler = handles};
+    struct umbra_branch odd = {UMBRA_RECEIVE(&a), .handler = handles,
                                .group = (enum umbra_group)3};
     struct umbra_spawn_options nowhere = on_core(7), stopped = {.stopped = true};
     struct umbra_spawn_options huge = {.stack_bytes = (size_t)1 << 47};
@@ -837,7 +864,7 @@ static void *wrong_arbiters(void *arg)
 
 Test(port, wrong_arbiters_are_told)
 {
-    struct umbra_branch good = {UMBRA_RECEIVE(&a.port), .handler = handles};
+    struct umbra_branch good = {UMBRA_RECEIVE(&a), .handler = handles};
 
     cr_assert_eq(umbra_arbiter_start(&arbiter, &good, 1, NULL), -EPERM, "no runtime");
     cr_assert_eq(run_cores(1, wrong_arbiters, NULL), 0);
@@ -845,13 +872,13 @@ Test(port, wrong_arbiters_are_told)
 
 static void *without_memory(void *arg)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles}};
     struct umbra_spawn_options huge = {.stack_bytes = (size_t)1 << 47};
     struct umbra_arbiter_options options = {.handlers = &huge, .most = 2};
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
     post(&a, 0, 5);
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
     cr_expect_eq(handled, 5);
     cr_expect_eq(sum, 10);
@@ -866,7 +893,7 @@ Test(port, no_message_is_lost_without_memory)
 /* An arbiter of another thread's making; an end that comes from outside. */
 Test(port, threads_start_and_end_arbiters)
 {
-    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a.port), .handler = handles}};
+    struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles}};
     struct umbra_options two_cores = {.cores = 2, .oversubscribe = true, .quiet = true};
     struct umbra_arbiter_options options = {0};
 
@@ -876,7 +903,7 @@ Test(port, threads_start_and_end_arbiters)
         notes[i].number = i;
         cr_assert_eq(UMBRA_PORT_POST(&a, &notes[i]), 0);
     }
-    umbra_port_close(&a.port);
+    UMBRA_PORT_CLOSE(&a);
     cr_assert_eq(umbra_arbiter_join(&arbiter), -EPIPE);
     cr_assert_eq(handled, 20);
     cr_assert_eq(umbra_runtime_wait(options.runtime), 0);
