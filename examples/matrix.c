@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Multiplies two matrices with a dispatcher: its workers, one a core, take rows of the result when they
- * have nothing to do, each a few at a time. A worker sums up a row in 64 KiB on its own stack, and counts
- * it in a struct from malloc, under a mutex. The numbers are whole, so that the check is exact: the
- * product times a vector must be the first matrix times (the second times the vector).
+ * Multiplies two matrices with a dispatcher: its workers, one a core, take rows of the result when
+ * they have nothing to do, each a few at a time. A worker sums up a row in 64 KiB on its own stack, and
+ * counts it in a struct from malloc, under a mutex. The numbers are whole, so that the check is exact:
+ * the product times a vector must be the first matrix times (the second times the vector).
  *
  *     matrix [ROWS]        rows and columns of each; 300
  *

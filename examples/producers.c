@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Producers and consumers as most people write them first: a bounded queue from malloc with a mutex
- * and two conditions. Each producer and consumer is a fiber, on whichever core is idle first. A consumer
- * gathers numbers in 64 KiB on its own stack before it adds them up. (A port with a bound is such a queue
- * that is there already, umbra/port.h; pipeline.c shows one for a single pair, made of events.)
+ * and two conditions. Each producer and consumer is a fiber, on whichever core is idle first. A
+ * consumer gathers numbers in 64 KiB on its own stack before it adds them up. (A port with a bound is
+ * such a queue that is there already, umbra/port.h; pipeline.c has one for a single pair, of events.)
  *
  *     producers [PRODUCERS [CONSUMERS [ITEMS]]]
  *

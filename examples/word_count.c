@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Counts words with tasks: each text is a task, which reads through a buffer of 64 KiB on its own stack
- * and enters the words into one table that all tasks share. Each chain of the table is a struct from
- * malloc, with the mutex that guards it. The texts are files, or without any some that the program
- * makes. A word is a row of letters. A core that reads a file runs nothing else meanwhile.
+ * Counts words with tasks: each text is a task, which reads through a buffer of 64 KiB on its own
+ * stack and enters the words into one table that all tasks share. Each chain of the table is a struct
+ * from malloc, with the mutex that guards it. The texts are files, or without any some that the
+ * program makes. A word is a row of letters. A core that reads a file runs nothing else meanwhile.
  *
  *     word_count [FILE...]
  *

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A dispatcher: persistent workers that pull work when they are hungry, step by step (after the
- * H-Dispatch of Holmes, Williams and Tilke, 2010).
+ * H-Dispatch of Holmes, Williams and Tilke, 2010). A hungry worker has nothing to process and asks for
+ * it. A step is the work between a begin and its end, which waits until all of it is done.
  *
  *     static int heat(struct umbra_worker *worker, struct umbra_value value, void *arg)
  *     {

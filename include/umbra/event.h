@@ -30,11 +30,11 @@
  * signaled and then reset it may see nothing.
  * What was written before a signal is visible to the one it releases.
  *
- * A fiber that waits lets its core run others; if there are none, it looks at the event for a
- * moment before it leaves (two-phase, as umbra/wait.h). A thread that is no core spins, then
- * sleeps. Who waits may destroy the event as soon as it is released, if nobody else uses it: but
- * umbra_event_wait_until also returns when its condition holds before the signal that was to tell
- * so, which then comes to an event that must still be there.
+ * A fiber that waits lets its core run others; if there are none, it waits in place first: it looks at
+ * the event for a moment before it leaves its core (two-phase, as umbra/wait.h). A thread that is no
+ * core spins, then sleeps. Who waits may destroy the event as soon as it is released, if nobody else
+ * uses it: but umbra_event_wait_until also returns when its condition holds before the signal that
+ * was to tell so, which then comes to an event that must still be there.
  *
  * An event may be in any memory, malloc's too. Where several cores use it, it is faster if it begins a
  * cache line, of which it then has all: in static storage, in a frame and in a struct with

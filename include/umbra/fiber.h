@@ -5,6 +5,9 @@
  * transfer, Figure 3). A program includes umbra/core.h, which starts them; this header is what a
  * fiber does once it runs.
  *
+ * Words of the paper. A fiber that transfers gives its core to one fiber that it names, and is stopped.
+ * To continue a stopped fiber is to make it ready: it runs when its core comes to it.
+ *
  * States. What the paper names and what is stored, or derived, here:
  *
  *   here         the paper's                     the fiber

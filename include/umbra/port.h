@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Ports, first-in-first-out queues of messages, and the five arbiters that say who gets which
- * (Holmes et al., 2010, section 4.1, after Microsoft's Concurrency and Coordination Runtime, CCR).
+ * Ports, first-in-first-out queues of messages, and arbiters, which take messages out of ports and
+ * call a handler with them (Holmes et al., 2010, section 4.1, after Microsoft's Concurrency and
+ * Coordination Runtime, CCR).
  *
  *     struct job {
  *         struct umbra_message message;
@@ -20,6 +21,11 @@
  * posted; from the call on to the port, since it may be received before that returns; then to who
  * receives it, to be posted again or freed. A post that fails gives it back. A message is in one
  * port at a time.
+ *
+ * Words of the paper. An arbiter is a fiber of the library that waits at ports for the program. A choice
+ * is a wait for the first of several branches that can go; the others take nothing. A join (of ports;
+ * umbra_join is another thing) takes one message of each of several ports, all or none. An interleave is
+ * an arbiter some of whose handlers run together, as readers may, and others alone, as writers must.
  *
  * Arbiters are made of branches. A branch says what is wanted, and from where:
  *

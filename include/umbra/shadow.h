@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Shadow threads: a helper that sits beside its owner, created once, to which the owner hands a
- * function and from which it gets it back done, at about the price of moving one cache line there
- * and back (Hori et al., "Shadow Thread", section 3). Its place is an SMT sibling of the owner's
- * core, where it shares the L1 cache; without one, the nearest hardware thread, and the result says
- * how near that is.
+ * A shadow is a helper thread that stays beside one thread, its owner. It is created once; the owner
+ * hands it a function and gets it back done, at about the price of moving one cache line there and
+ * back (Hori et al., "Shadow Thread", section 3). Its place is an SMT sibling of the owner's core,
+ * where it shares the L1 cache; without one, the nearest hardware thread, and the result says how
+ * near that is.
  *
  *     struct umbra_shadow shadow;
  *
