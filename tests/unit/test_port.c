@@ -76,14 +76,17 @@ Test(port, is_first_in_first_out)
 
 Test(port, knows_the_type_of_its_messages)
 {
-    note_port made;
+    note_port *made = malloc(sizeof(*made));
 
-    UMBRA_PORT_OPEN(&made, 1);
-    cr_assert_eq(sizeof(made), sizeof(struct umbra_port));
-    cr_assert_eq(UMBRA_MESSAGE_OF(&made, &notes[4].message), &notes[4]);
-    cr_assert_null(UMBRA_MESSAGE_OF(&made, (struct umbra_message *)NULL));
-    cr_assert_eq(UMBRA_PORT_TRY_POST(&made, &notes[0]), 0);
-    cr_assert_eq(UMBRA_PORT_POST_DEADLINE(&made, &notes[1], 0), -ETIMEDOUT);
+    memset(made, 0xa5, sizeof(*made));
+    UMBRA_PORT_OPEN(made, 1);
+    cr_assert_eq(sizeof(*made), sizeof(struct umbra_port));
+    cr_assert_eq(UMBRA_MESSAGE_OF(made, &notes[4].message), &notes[4]);
+    cr_assert_null(UMBRA_MESSAGE_OF(made, (struct umbra_message *)NULL));
+    cr_assert_eq(UMBRA_PORT_COUNT(made), 0);
+    cr_assert_eq(UMBRA_PORT_TRY_POST(made, &notes[0]), 0);
+    cr_assert_eq(UMBRA_PORT_POST_DEADLINE(made, &notes[1], 0), -ETIMEDOUT);
+    free(made);
 }
 
 /* Both kinds of port as sources at file scope, where only constants may stand. */

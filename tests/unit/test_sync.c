@@ -634,6 +634,9 @@ struct kit {
     struct umbra_semaphore semaphore;
     struct umbra_rwlock rwlock;
     struct umbra_once once;
+    struct umbra_latch latch;
+    struct umbra_barrier barrier;
+    struct umbra_event event, manual;
     int count;
 };
 
@@ -652,6 +655,10 @@ Test(sync, functions_initialise_as_the_macros_do)
     umbra_semaphore_init(&kit->semaphore, 2);
     umbra_rwlock_init(&kit->rwlock);
     umbra_once_init(&kit->once);
+    umbra_latch_init(&kit->latch, 1);
+    umbra_barrier_init(&kit->barrier, 1);
+    umbra_event_init(&kit->event, false);
+    umbra_event_init(&kit->manual, true);
     kit->count = 0;
     cr_assert_eq(umbra_mutex_lock(&kit->mutex), 0);
     cr_assert_eq(umbra_condition_wait_deadline(&kit->condition, &kit->mutex, in_ms(1)), -ETIMEDOUT);
@@ -665,6 +672,17 @@ Test(sync, functions_initialise_as_the_macros_do)
     for (int i = 0; i < 2; i++)
         cr_assert_eq(umbra_once(&kit->once, counts_one, &kit->count), 0);
     cr_assert_eq(kit->count, 1);
+    cr_assert_eq(umbra_latch_wait(&kit->latch, in_ms(1)), -ETIMEDOUT);
+    cr_assert_eq(umbra_latch_count_down(&kit->latch), 0);
+    cr_assert_eq(umbra_latch_wait(&kit->latch, UMBRA_NEVER), 0);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(umbra_barrier_wait(&kit->barrier), 1, "the last, and the only one");
+    umbra_event_signal(&kit->event);
+    umbra_event_signal(&kit->manual);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(umbra_event_try(&kit->event), i == 0);
+        cr_assert(umbra_event_try(&kit->manual));
+    }
     free(kit);
 }
 
