@@ -53,6 +53,7 @@
 
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
+#include <umbra/detail/run_once.h>
 #include <umbra/detail/slot_protocol.h>
 #include <umbra/detail/why.h>
 #include <umbra/topology.h>
@@ -297,12 +298,12 @@ UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 
 struct um_shadows {
     pthread_mutex_t lock;
-    struct umbra_shadow *first; /* linked by umbra_shadow.next */
-    pthread_once_t fork_once;   /* for fork_error */
-    int fork_error;             /* of pthread_atfork */
+    struct umbra_shadow *first;   /* linked by umbra_shadow.next */
+    struct um_run_once fork_once; /* for fork_error */
+    int fork_error;               /* of pthread_atfork */
 };
 
-UM_LINKONCE struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_ONCE_INIT, 0};
+UM_LINKONCE struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0};
 
 UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
 {
@@ -412,7 +413,7 @@ UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
 {
     int place;
 
-    pthread_once(&um_shadows.fork_once, um_shadows_watch_forks);
+    um_once_in_process(&um_shadows.fork_once, um_shadows_watch_forks);
     if (um_shadows.fork_error)
         return um_shadows.fork_error;
     pthread_mutex_lock(&um_shadows.lock);

@@ -33,6 +33,51 @@ static int status_of_child(bool (*fn)(void *arg), void *arg)
     return status;
 }
 
+/* ---- what runs once ---- */
+
+static struct um_run_once once = {UM_RUN_NEVER};
+static um_atomic_u32 times = 0; /* that its function has begun */
+static um_atomic_u32 may_end = 0;
+
+static void runs_once(void)
+{
+    um_atomic_fetch_add(&times, 1, seq_cst);
+    while (!um_atomic_load(&may_end, seq_cst))
+        sched_yield();
+}
+
+static void *calls_once(void *arg)
+{
+    um_once_in_process(&once, runs_once);
+    return arg;
+}
+
+static bool runs_twice(void *arg)
+{
+    (void)arg;
+    um_atomic_store(&may_end, 1, seq_cst);
+    um_once_in_process(&once, runs_once);
+    um_once_in_process(&once, runs_once);
+    return um_atomic_load(&times, seq_cst) == 2;
+}
+
+/* The child has not the thread that was in the midst of it. */
+Test(fork, what_runs_once_begins_anew_in_a_child_where_it_had_not_ended)
+{
+    pthread_t thread[3];
+
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, calls_once, NULL), 0);
+    while (um_atomic_load(&times, seq_cst) == 0)
+        sched_yield();
+    cr_expect_eq(status_of_child(runs_twice, NULL), 0);
+    um_atomic_store(&may_end, 1, seq_cst);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    cr_expect_eq(um_atomic_load(&times, seq_cst), 1);
+    cr_expect_eq(um_atomic_load(&once.state, seq_cst), UM_RUN_DONE);
+}
+
 /* ---- the parent's runtime ---- */
 
 struct parent {

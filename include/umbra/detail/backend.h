@@ -14,7 +14,6 @@
 #ifndef UMBRA_DETAIL_BACKEND_H
 #define UMBRA_DETAIL_BACKEND_H
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
+#include <umbra/detail/run_once.h>
 #include <umbra/detail/why.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -203,14 +203,14 @@ UM_LINKONCE UM_COLD void um_backend_probe(enum umbra_wait_backend backend,
 
 /* The automatic choice and the report, each made once. */
 struct um_backends {
-    pthread_once_t chosen_once;
-    pthread_once_t reported_once;
+    struct um_run_once chosen_once;
+    struct um_run_once reported_once;
     enum umbra_wait_backend chosen;
     struct umbra_wait_report report;
 };
 
 UM_LINKONCE struct um_backends um_backends = {
-    PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, UMBRA_BACKEND_PAUSE, {0}};
+    {UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}};
 
 /* The best announced back end that measures well; only announced ones are touched. */
 UM_LINKONCE UM_COLD void um_backend_auto(void)
@@ -234,7 +234,7 @@ UM_LINKONCE UM_COLD void um_backend_auto(void)
 
 UM_LINKONCE UM_COLD void um_backend_report_all(void)
 {
-    pthread_once(&um_backends.chosen_once, um_backend_auto);
+    um_once_in_process(&um_backends.chosen_once, um_backend_auto);
     um_backends.report.chosen = um_backends.chosen;
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++)
         um_backend_probe((enum umbra_wait_backend)i, &um_backends.report.backend[i]);
@@ -242,7 +242,7 @@ UM_LINKONCE UM_COLD void um_backend_report_all(void)
 
 UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void)
 {
-    pthread_once(&um_backends.reported_once, um_backend_report_all);
+    um_once_in_process(&um_backends.reported_once, um_backend_report_all);
     return &um_backends.report;
 }
 
@@ -266,7 +266,7 @@ UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
 
     name = forced && *forced ? forced : name;
     if (!name || strcmp(name, "auto") == 0) {
-        pthread_once(&um_backends.chosen_once, um_backend_auto);
+        um_once_in_process(&um_backends.chosen_once, um_backend_auto);
         *out = um_backends.chosen;
         return 0;
     }

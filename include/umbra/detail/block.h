@@ -20,6 +20,7 @@
 #include <umbra/detail/backend.h>
 #include <umbra/detail/base.h>
 #include <umbra/detail/os.h>
+#include <umbra/detail/run_once.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -105,11 +106,11 @@ UM_LINKONCE UM_COLD void *um_block_measure(void *arg)
 
 /* The measured cost, made once. */
 struct um_block {
-    pthread_once_t once;
+    struct um_run_once once;
     uint64_t ns;
 };
 
-UM_LINKONCE struct um_block um_block = {PTHREAD_ONCE_INIT, 0};
+UM_LINKONCE struct um_block um_block = {{UM_RUN_NEVER}, 0};
 
 UM_LINKONCE UM_COLD void um_block_init(void)
 {
@@ -124,7 +125,7 @@ UM_LINKONCE UM_COLD void um_block_init(void)
 /* Nanoseconds that a wake-up through the kernel takes in this process. */
 UM_INLINE uint64_t um_block_ns(void)
 {
-    pthread_once(&um_block.once, um_block_init);
+    um_once_in_process(&um_block.once, um_block_init);
     return um_block.ns;
 }
 

@@ -13,6 +13,7 @@
  *   uint64_t um_os_riscv_hwprobe(int64_t key)            value of a RISC-V probe key, or 0
  *   int um_os_try(void (*fn)(void *), void *arg)         does fn run without a fatal signal?
  *   int um_os_bind_nth(unsigned n)                       bind the caller to one of its processors
+ *   uint32_t um_os_process(void)                         this process's id
  *   bool um_os_signal_fatal(int number)                  of a fault, or one that cannot be handled
  *   uint64_t um_os_mask_signals(void)                    block signals in this thread
  *   void um_os_unmask_signals(uint64_t saved)            undo that

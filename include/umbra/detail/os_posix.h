@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <umbra/detail/atomic.h>
 #include <umbra/detail/base.h>
@@ -144,6 +145,11 @@ UM_INLINE int um_os_bind_nth(unsigned n)
 {
     (void)n;
     return -ENOSYS;
+}
+
+UM_INLINE uint32_t um_os_process(void)
+{
+    return (uint32_t)getpid();
 }
 
 /* Those that ISO C knows, and what else the includer's feature macros show. */

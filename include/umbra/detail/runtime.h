@@ -9,6 +9,7 @@
 
 #include <umbra/detail/idle_protocol.h>
 #include <umbra/detail/quiet_protocol.h>
+#include <umbra/detail/run_once.h>
 #include <umbra/fiber.h>
 #include <umbra/shadow.h>
 #include <umbra/stack.h>
@@ -84,15 +85,15 @@ struct umbra_runtime {
 struct um_runtimes {
     pthread_mutex_t lock;
     _Atomic(struct umbra_runtime *) first;
-    pthread_once_t once;   /* for key, has_key and error */
-    pthread_key_t key;     /* cores' threads have their core there; see um_core_thread_exits() */
-    bool has_key;          /* um_runtimes_end() deletes it */
-    int error;             /* of what is done once */
-    um_atomic_u32 reports; /* in signal handlers; see um_report_begin() */
+    struct um_run_once once; /* for key, has_key and error */
+    pthread_key_t key;       /* cores' threads have their core there; see um_core_thread_exits() */
+    bool has_key;            /* um_runtimes_end() deletes it */
+    int error;               /* of what is done once */
+    um_atomic_u32 reports;   /* in signal handlers; see um_report_begin() */
 };
 
 UM_LINKONCE struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                              .once = PTHREAD_ONCE_INIT};
+                                              .once = {UM_RUN_NEVER}};
 
 /* fork(2): the child has none of the runtimes' threads. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
@@ -163,7 +164,7 @@ UM_LINKONCE UM_COLD void um_runtimes_init(void)
 /* Before the first runtime. 0, -EAGAIN or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_runtimes_begin(void)
 {
-    pthread_once(&um_runtimes.once, um_runtimes_init);
+    um_once_in_process(&um_runtimes.once, um_runtimes_init);
     return um_runtimes.error;
 }
 

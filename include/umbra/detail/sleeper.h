@@ -26,6 +26,7 @@
 
 #include <umbra/detail/event_protocol.h>
 #include <umbra/detail/quiet_protocol.h>
+#include <umbra/detail/run_once.h>
 #include <umbra/fiber.h>
 #include <umbra/wait.h>
 
@@ -79,7 +80,7 @@ struct um_sleepers {
     pthread_mutex_t lock;
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
     struct um_sleeper *newest;       /* of all; under lock */
-    pthread_once_t once;             /* for policy and error */
+    struct um_run_once once;         /* for policy and error */
     pthread_key_t key;               /* its destructor makes the sleeper idle; under lock */
     bool has_key;                    /* under lock, as the next two */
     bool exiting;                    /* see above */
@@ -92,7 +93,7 @@ struct um_sleepers {
 };
 
 UM_LINKONCE struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                              .once = PTHREAD_ONCE_INIT,
+                                              .once = {UM_RUN_NEVER},
                                               .popping = PTHREAD_MUTEX_INITIALIZER};
 
 /* Threads that are no core and are doing something to an event: of all runtimes, since a thread does
@@ -197,7 +198,7 @@ UM_LINKONCE UM_COLD int um_sleeper_make(void)
 {
     struct um_sleeper *sleeper;
 
-    pthread_once(&um_sleepers.once, um_sleepers_init);
+    um_once_in_process(&um_sleepers.once, um_sleepers_init);
     if (um_sleepers.error != 0)
         return um_sleepers.error;
     sleeper = um_sleeper_take();
