@@ -26,7 +26,10 @@ for header in assert complex ctype errno fenv float inttypes iso646 limits local
     sys/timex sys/ucontext sys/user sys/xattr sysexits values \
     linux/futex linux/io_uring linux/membarrier linux/perf_event linux/rseq linux/userfaultfd \
     asm/unistd cpuid immintrin omp; do
-    printf '#if __has_include(<%s.h>)\n#include <%s.h>\n#endif\n' "$header" "$header"
+    condition="__has_include(<$header.h>)"
+    # in strict C11 musl's does not compile by itself
+    [ "$header" != aio ] || condition="$condition && (defined(__GLIBC__) || !defined(__STRICT_ANSI__))"
+    printf '#if %s\n#include <%s.h>\n#endif\n' "$condition" "$header"
 done >"$work/system.h"
 
 failed=0

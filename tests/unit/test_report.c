@@ -65,6 +65,11 @@ static int deadlock(void)
     return umbra_run(&options, locks_up, NULL) == -EDEADLK ? 3 : 1;
 }
 
+#ifndef UMBRA_POSIX_ONLY
+/* NULL in a program that is linked statically: it has no dynamic linker that knows names. */
+extern const char dynamic_section[] __asm__("_DYNAMIC") __attribute__((weak));
+#endif
+
 Test(report, a_deadlock_names_every_fiber_in_it)
 {
     struct child child = in_child(deadlock);
@@ -80,7 +85,7 @@ Test(report, a_deadlock_names_every_fiber_in_it)
     cr_assert(says(&child, "core 0, stopped"));
     cr_assert(says(&child, " at "), "where");
 #ifndef UMBRA_POSIX_ONLY
-    cr_assert(says(&child, "+0x"), "by name of what is loaded there");
+    cr_assert(!dynamic_section || says(&child, "+0x"), "by name of what is loaded there");
 #endif
     cr_assert(!strstr(child.said, "\"main\""), "it has ended");
 }

@@ -158,8 +158,8 @@ class Tool(unittest.TestCase):
         self.assertIn("Usage: umbra-topology", self.succeeds("--help"))
 
     def test_bad_options_are_refused_by_name(self):
-        self.is_refused("--frobnicate", "--frobnicate")
-        self.is_refused("--synthetic", "--synthetic")
+        self.is_refused("frobnicate", "--frobnicate")  # musl says it without the dashes
+        self.is_refused("synthetic", "--synthetic")
         self.is_refused("extra", "--json", "extra")
         self.is_refused("/no/such.xml", "--synthetic", "pu:2", "--xml", "/no/such.xml")
 
