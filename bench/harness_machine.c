@@ -89,11 +89,11 @@ json_t *bench_machine(const struct bench *bench)
 
     uname(&names);
     snprintf(kernel, sizeof kernel, "%s %s %s", names.sysname, names.release, names.machine);
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I}", "bench",
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b, s:I, s:I}", "bench",
                      "machine", "processor", processor_name(&names), "cpus", used_cpus(bench),
                      "shared", shared_name(bench), "kernel", kernel, "compiler", COMPILER, "flags",
                      BENCH_FLAGS, "cycles_hz", (json_int_t)umbra_cycles_hz(), "wait_backend",
-                     bench->backend, "commit", BENCH_COMMIT, "run_ms",
-                     (json_int_t)(bench->run_ns / 1000000u), "stolen_ms",
+                     bench->backend, "commit", BENCH_COMMIT, "quick", (int)bench->options.quick,
+                     "run_ms", (json_int_t)(bench->run_ns / 1000000u), "stolen_ms",
                      (json_int_t)bench->stolen_ms);
 }

@@ -188,8 +188,12 @@ static json_t *row_object(const struct bench_row *row)
                                summary.p90, "p95", summary.p95, "p99", summary.p99);
 
     if (has_limit(row)) {
+        struct bench_summary ratio = bench_quotient(row, row->limit);
+
         json_object_set_new(object, "limit", json_string(row->limit->name));
-        json_object_set_new(object, "ratio", json_real(bench_quotient(row, row->limit).median));
+        json_object_set_new(object, "ratio", json_real(ratio.median));
+        json_object_set_new(object, "ratio_low", json_real(ratio.low));
+        json_object_set_new(object, "ratio_high", json_real(ratio.high));
     }
     if (row->bench->kernel->distributions)
         json_object_set_new(object, "samples", samples_array(row));
