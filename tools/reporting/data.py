@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """What the kernels in bench/ measured: JSON objects, one a line, machines before their rows."""
 import json
+import math
 
 # Parameters in which rows of one kernel and one name differ.
 TELLING = (
@@ -67,6 +68,7 @@ class Row:
         self.min, self.p5, self.p95 = (entry.get(key) for key in ("min", "p5", "p95"))
         self.limit = entry.get("limit")
         self.ratio = entry.get("ratio")
+        self.low, self.high = entry.get("ratio_low"), entry.get("ratio_high")  # 95 % of the median
         self.samples = entry.get("samples", [])
 
     @property
@@ -100,6 +102,21 @@ def amount(value, unit):
             if value >= factor:
                 return f"{three(value / factor)} {name}"
     return f"{three(value)} {unit}"
+
+
+def break_even(points):
+    """From which size on a pair is faster than one processor: (size, "", "below" or "above").
+
+    Between the largest size that is not faster and the next, straight on a logarithmic scale of
+    sizes; the smallest or the largest size where there is none below or above.
+    """
+    slower = [at for at, (_, speed_up) in enumerate(points) if speed_up < 1]
+    if not slower:
+        return points[0][0], "below"
+    if slower[-1] + 1 == len(points):
+        return points[-1][0], "above"
+    (left, low), (right, high) = points[slower[-1] : slower[-1] + 2]
+    return left * math.exp(math.log(right / left) * (1 - low) / (high - low)), ""
 
 
 def size(amount_of_bytes):

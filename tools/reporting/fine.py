@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """The section about pairs of small tasks: how small may a task be?"""
-import math
-
 from . import charts
-from .data import amount
+from .data import amount, break_even
 from .parts import numbers, section
 
 CONTENDERS = {
@@ -14,21 +12,6 @@ CONTENDERS = {
     "openmp-llvm": ("openmp2", "--"),
     "tbb": ("peer", "-"),
 }
-
-
-def break_even(points):
-    """From which size on a pair is faster than one processor: (size, "", "below" or "above").
-
-    Between the largest size that is not faster and the next, straight on a logarithmic scale of
-    sizes; the smallest or the largest size where there is none below or above.
-    """
-    slower = [at for at, (_, speed_up) in enumerate(points) if speed_up < 1]
-    if not slower:
-        return points[0][0], "below"
-    if slower[-1] + 1 == len(points):
-        return points[-1][0], "above"
-    (left, low), (right, high) = points[slower[-1] : slower[-1] + 2]
-    return left * math.exp(math.log(right / left) * (1 - low) / (high - low)), ""
 
 
 def in_words(size, beyond):
