@@ -8,6 +8,7 @@ import html.parser
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -182,6 +183,36 @@ class Page(unittest.TestCase):
         page = self.drawn([machine, *rows])
         self.assertIn("Power, W", page)
         self.assertIn("Temperature while all processors wait: not available here", page)
+
+    def test_documents_get_their_tables_from_a_measurement(self):
+        root, source = self.path / "clone", pathlib.Path(REPORT).parent.parent
+        shutil.copytree(source / "tools", root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source / "docs", root / "docs")
+        shutil.copy(source / "README.md", root)
+
+        def run(*arguments):
+            command = [root / "tools/report", *map(str, arguments)]
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+
+        ran = run("--docs", self.json)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertIn("New tables: README.md", ran.stdout)
+        figures = (root / "docs/measurements.json").read_text(encoding="utf-8")
+        self.assertLess(len(figures), len(self.json.read_text(encoding="utf-8")))
+        self.assertEqual(run("--check").returncode, 0)
+        self.assertEqual(run("--docs").stdout, "", "what is new stays as it is")
+        readme = root / "README.md"
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(text.replace("| what |", "| which |"), encoding="utf-8")
+        ran = run("--check")
+        said = "README.md: its tables are not those of docs/measurements.json\n"
+        self.assertEqual((ran.returncode, ran.stdout), (1, said))
+        readme.write_text(text.replace("figures: headlines", "figures: nothing"), encoding="utf-8")
+        ran = run("--docs")
+        said = "tools/report: README.md: no table is named 'nothing'\n"
+        self.assertEqual((ran.returncode, ran.stderr), (2, said))
+        for wrong in (("--docs", "a", "b"), ("--check", "a"), ("--docs", self.path / "missing.json")):
+            self.assertEqual(run(*wrong).returncode, 2)
 
     def test_wrong_files_are_told(self):
         bad = self.path / "bad.json"

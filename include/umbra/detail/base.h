@@ -20,7 +20,7 @@
 #define UMBRA_DETAIL_BASE_H
 
 #ifdef __cplusplus
-#error "Umbra is C11: include it from a C file and call that file from C++ (see README, From C++)"
+#error "Umbra is C11: include it from a C file and call that file from C++ (docs/building.md, From C++)"
 #endif
 #if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
 #error "Umbra needs 64-bit pointers: this is a 32-bit build (-m32, -mx32, or a 32-bit processor)"
