@@ -18,8 +18,10 @@ clone: everything of SOURCE, with BUILD as build/run. Blocks of one document sha
 
 Anything else is an error. (CONTRIBUTING.md: only names and links, since its commands work in folders
 that tools/test makes.) Names of files in `quotes` that begin with a folder of the repository must
-be there, and links must lead to a file and a heading.
+be there, names of functions and macros must be in a header or a tool, and links must lead to a file
+and a heading.
 """
+import functools
 import os
 import pathlib
 import re
@@ -253,6 +255,27 @@ class Document(unittest.TestCase):
                 with self.at(number):
                     kernel = name.startswith("bench/") and self.in_meson(name)
                     self.assertTrue(list(SOURCE.glob(name)) or kernel, f"there is no {name}")
+
+    def test_names_of_functions(self):
+        known = known_words()
+        for number, line in self.prose:
+            for quoted in re.findall(r"`([^`]*)`", line):
+                for name in re.findall(r"\b(?:umbra|um|shadow|UMBRA|UM)_\w+(?![\w*.])", quoted):
+                    with self.at(number):
+                        found = name in known or name[-1] == "_" and any(
+                            word.startswith(name) for word in known)
+                        self.assertTrue(found, f"no header or tool has {name}")
+
+
+@functools.lru_cache(maxsize=None)
+def known_words():
+    """Every word of the headers and of the tools."""
+    found = set()
+    for folder in ("include", "tools"):
+        for path in (SOURCE / folder).rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                found.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return found
 
 
 def headings_of(path):

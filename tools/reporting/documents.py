@@ -9,6 +9,7 @@ import re
 
 from . import figures
 from .data import Measured
+from .tables import Picked
 
 FIGURES = "docs/measurements.json"
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -60,7 +61,7 @@ def filled(text, measured, name):
     def table(match):
         if match[2] not in figures.TABLES:
             raise ValueError(f"{name}: no table is named '{match[2]}'")
-        return match[1] + figures.TABLES[match[2]](figures.Picked(measured)) + match[3]
+        return match[1] + figures.TABLES[match[2]](Picked(measured)) + match[3]
 
     return MARKED.sub(table, text)
 
