@@ -7,6 +7,7 @@ check_docs.py SOURCE BUILD [DOCUMENT...]
 What follows the language of a code block says what is done with it, in a folder that looks like a
 clone: everything of SOURCE, with BUILD as build/run. Blocks of one document share the folder.
 
+  ```c                 the block stands in a program of examples/, line for line
   ```c part=PATH       the block stands in that file of the repository, line for line (any language)
   ```c file=PATH       the block becomes this file; .c and .cpp are compiled, strictly
   ```sh                runs
@@ -182,6 +183,10 @@ class Document(unittest.TestCase):
     def succeeds(self, ran):
         if ran.returncode != SKIPPED:
             self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    def try_c(self, block):
+        programs = SOURCE.glob("examples/**/*.c")
+        self.assertTrue(any(stands_in(block.text, path) for path in programs), "is in no example")
 
     def try_text(self, block):
         pass
