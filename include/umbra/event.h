@@ -579,7 +579,7 @@ UM_ALWAYS_INLINE int um_await_end(int begun)
     return begun;
 }
 
-UM_INLINE int um_await(const struct um_await *await)
+UM_INLINE int um_await_run(const struct um_await *await)
 {
     return um_await_end(um_await_begin(await));
 }
@@ -621,7 +621,7 @@ UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *acc
                              .on = on,
                              .at = at};
 
-    um_await(&await);
+    um_await_run(&await);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
@@ -636,7 +636,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
                              .on = event,
                              .at = __builtin_return_address(0)};
 
-    return um_await(&await);
+    return um_await_run(&await);
 }
 
 /* ---- several events ---- */

@@ -320,7 +320,7 @@ UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, 
     struct um_await await = {
         .event = &bell->event, .deadline = deadline, .kind = &um_kind_port, .on = on, .at = at};
 
-    return um_await(&await);
+    return um_await_run(&await);
 }
 
 UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message)

@@ -317,7 +317,7 @@ UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void
                              .on = on,
                              .at = at};
 
-    return um_await(&await);
+    return um_await_run(&await);
 }
 
 /* W1, and its end. seq_cst: against G2 of whoever gives */

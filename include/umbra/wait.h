@@ -435,7 +435,7 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
  * for it and for um_wait_long in tests/model/users.hpp. Short waits never read the clock,
  * whose cost is a good part of a cache line's way between two cores.
  */
-UM_INLINE int um_wait(struct umbra_waiter *waiter, const struct um_wait_cond cond,
+UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond cond,
                       uint64_t deadline)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
@@ -460,25 +460,25 @@ UM_INLINE int um_wait(struct umbra_waiter *waiter, const struct um_wait_cond con
 UM_INLINE int umbra_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
                                        uint32_t value, uint32_t mask, uint64_t deadline)
 {
-    return um_wait(waiter, (struct um_wait_cond){word, value, mask, false, false}, deadline);
+    return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, false}, deadline);
 }
 
 UM_INLINE int umbra_wait_until_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
                                        uint32_t value, uint32_t mask, uint64_t deadline)
 {
-    return um_wait(waiter, (struct um_wait_cond){word, value, mask, false, true}, deadline);
+    return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, true}, deadline);
 }
 
 UM_INLINE int umbra_wait_while_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
                                        uint64_t value, uint64_t mask, uint64_t deadline)
 {
-    return um_wait(waiter, (struct um_wait_cond){word, value, mask, true, false}, deadline);
+    return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, false}, deadline);
 }
 
 UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
                                        uint64_t value, uint64_t mask, uint64_t deadline)
 {
-    return um_wait(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
+    return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
 }
 
 #define UM_ROBBED_NS 100000000 /* so long who kept the processor is taken to want it again */

@@ -43,7 +43,7 @@ template <class P> struct mail_core {
     {
         typename P::um_wait_cond cond = {&inbox, 0, UINT64_MAX, true, false};
 
-        P::um_wait(&waiter, cond, UMBRA_NEVER);
+        P::um_wait_run(&waiter, cond, UMBRA_NEVER);
     }
 
     /* Hands over all messages; kind is their number. How many there were. */

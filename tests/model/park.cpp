@@ -36,7 +36,7 @@ template <class P> struct meeting : world {
     int wait(int i, uint64_t deadline)
     {
         typename P::um_wait_cond cond = {&word[i], 0, UINT32_MAX, false, false};
-        int result = P::um_wait(&waiter, cond, deadline);
+        int result = P::um_wait_run(&waiter, cond, deadline);
 
         if (result == 0)
             RL_ASSERT(um_plain_read(data[i]) == 7);
@@ -71,7 +71,7 @@ template <class P> struct wide_signal : meeting<P> {
             um_plain_write(this->data[0], 7);
             P::umbra_signal64(&this->wide, UINT64_C(5) << 40, &this->waiter);
         } else {
-            P::um_wait(&this->waiter, cond, UMBRA_NEVER);
+            P::um_wait_run(&this->waiter, cond, UMBRA_NEVER);
             RL_ASSERT(um_plain_read(this->data[0]) == 7);
         }
     }
@@ -134,7 +134,7 @@ template <class P> struct two_signallers_one_word : meeting<P> {
         if (index == 0) {
             typename P::um_wait_cond cond = {&this->word[0], 0, UINT32_MAX, false, false};
 
-            P::um_wait(&this->waiter, cond, UMBRA_NEVER);
+            P::um_wait_run(&this->waiter, cond, UMBRA_NEVER);
             RL_ASSERT(um_atomic_load(&this->word[0], relaxed) != 0);
         } else {
             P::umbra_signal32(&this->word[0], index, &this->waiter);

@@ -16,7 +16,7 @@ static void umbra_waiter_init(struct umbra_waiter *waiter, int how)
 }
 
 /* As um_wait: a look, then either looks only, or a park and a last look. */
-static int um_wait(struct umbra_waiter *waiter, struct um_wait_cond cond, uint64_t deadline)
+static int um_wait_run(struct umbra_waiter *waiter, struct um_wait_cond cond, uint64_t deadline)
 {
     while (!um_wait_look(&cond)) {
         if (waiter->how == UM_MODEL_PARK) {
@@ -39,7 +39,7 @@ static int umbra_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic
 {
     struct um_wait_cond cond = {word, value, mask, false, false};
 
-    return um_wait(waiter, cond, deadline);
+    return um_wait_run(waiter, cond, deadline);
 }
 
 /* The owner does not change while others are about: no step of its own. */

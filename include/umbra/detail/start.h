@@ -217,7 +217,7 @@ UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
 /* ---- places ---- */
 
 /* How many schedulers the topology has places for. */
-UM_LINKONCE UM_COLD unsigned um_places(const struct umbra_runtime *runtime,
+UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
                                        const struct umbra_options *options)
 {
     return options->hardware_threads ? umbra_topology_cpus(runtime->topology)
@@ -251,7 +251,7 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
                                          const struct umbra_options *options, int *cpus)
 {
     unsigned wanted = options->cores;
-    unsigned places = um_places(runtime, options);
+    unsigned places = um_core_places(runtime, options);
     int count;
 
     if (options->cpus) {

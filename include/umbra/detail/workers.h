@@ -496,7 +496,7 @@ UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t 
     int error;
 
     umbra_shield();
-    error = um_await(&await);
+    error = um_await_run(&await);
     umbra_unshield();
     return error;
 }
