@@ -186,7 +186,7 @@ def of_library(frame):
     symtab = frame.find_sal().symtab
     if symtab is None or frame.name().startswith(("umbra_", "um_")):  # inlined: lines of its caller's
         return True
-    return re.search(r"/umbra/((detail|arch)/)?\w+\.h$", symtab.fullname()) is not None
+    return re.search(r"/umbra/(\w+/)?\w+\.h$", symtab.fullname()) is not None
 
 
 # ---- what is known of what fibers wait for, by kind ----

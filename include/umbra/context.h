@@ -20,7 +20,7 @@
 
 #include <boost/version.hpp>
 
-#include <umbra/detail/base.h>
+#include <umbra/base/base.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -46,9 +46,7 @@
 #define UM_CHOSEN_SANITIZER um_chosen_no_sanitizer
 #endif
 
-UM_LINKONCE void UM_CHOSEN_SANITIZER(void)
-{
-}
+UM_CHOICE(UM_CHOSEN_SANITIZER);
 
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
@@ -159,6 +157,12 @@ struct um_context_birth {
     um_context_entry *entry;
 };
 
+UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
+                                              um_context_entry *entry);
+UM_LINKONCE void um_context_adopt(struct um_context *c);
+UM_LINKONCE void um_context_destroy(struct um_context *c);
+
+#ifndef UMBRA_DECLARE
 /*
  * The first function on a new stack. It is not instrumented: ThreadSanitizer does not know yet that
  * the stack has changed when it begins.
@@ -228,6 +232,7 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
 #endif
     c->stack_low = NULL;
 }
+#endif /* UMBRA_DECLARE */
 
 /* The stack of a thread's context has been cut back (longjmp), and the caller is what is left of it:
  * what sanitizers know of frames below is gone. */
@@ -244,6 +249,9 @@ UM_INLINE UM_UNCHECKED void um_context_cut_back(const struct um_context *c)
 #endif
 }
 
+UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c);
+
+#ifndef UMBRA_DECLARE
 /*
  * Where a context that does not run goes on: an address in the code, or NULL where the layout of
  * Boost's frames is not known. Of one that runs meanwhile, some word of its stack. Any thread, handlers
@@ -264,5 +272,6 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_c
     return NULL;
 #endif
 }
+#endif /* UMBRA_DECLARE */
 
 #endif

@@ -56,10 +56,9 @@
 #ifndef UMBRA_CORE_H
 #define UMBRA_CORE_H
 
-#include <pthread.h>
-
-#include <umbra/detail/base.h>
+#include <umbra/base/base.h>
 #include <umbra/fiber.h>
+#include <umbra/impl/cpu_table.h>
 #include <umbra/shadow.h>
 #include <umbra/stack.h>
 #include <umbra/topology.h>
@@ -293,16 +292,34 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
  */
 UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
 
-#include <umbra/detail/runtime.h>
+#include <umbra/core/cancel.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/join.h>
+#include <umbra/core/loop.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/report.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/spawn.h>
+#include <umbra/core/tasks.h>
+#include <umbra/impl/core.h>
 
-#include <umbra/detail/cancel.h>
-#include <umbra/detail/fiber_pool.h>
-#include <umbra/detail/join.h>
-#include <umbra/detail/local.h>
-#include <umbra/detail/report.h>
-#include <umbra/detail/scheduler.h>
-#include <umbra/detail/spawn.h>
-#include <umbra/detail/start.h>
-#include <umbra/detail/tasks.h>
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *fiber = core ? core->idle_fibers : NULL;
+
+    if (UM_UNLIKELY(!fiber || !um_core_current(core)))
+        return core ? umbra_spawn_with(NULL, NULL, fn, arg, handle) : -EPERM;
+    core->idle_fibers = fiber->in_pool;
+    um_fiber_fetch_ahead(fiber, 0, 2);
+    um_fiber_prepare(fiber, core, fn, arg, handle);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
+    return 0;
+}
 
 #endif

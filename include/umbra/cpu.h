@@ -14,10 +14,10 @@
 #ifndef UMBRA_CPU_H
 #define UMBRA_CPU_H
 
-#include <umbra/detail/atomic.h>
-#include <umbra/detail/base.h>
-#include <umbra/detail/os.h>
-#include <umbra/detail/wait_backends.h>
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/os/os.h>
+#include <umbra/arch/backends.h>
 
 #if defined(UMBRA_ARCH_GENERIC)
 #include <umbra/arch/generic.h>
@@ -43,9 +43,7 @@
 #define UM_CHOSEN_CPU um_chosen_own_cpu
 #endif
 
-UM_LINKONCE void UM_CHOSEN_CPU(void)
-{
-}
+UM_CHOICE(UM_CHOSEN_CPU);
 
 /* All of these: any thread, and no system call but for what is said at umbra_cycles_hz. */
 
@@ -96,6 +94,7 @@ struct um_clock_pair {
     uint64_t ns;
 };
 
+#ifndef UMBRA_DECLARE
 /* Of several readings the one that the least time went by in: it was not interrupted. */
 UM_LINKONCE UM_COLD struct um_clock_pair um_clock_pair_read(void)
 {
@@ -131,10 +130,14 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
     } while (ns > UM_CALIBRATE_MOST_NS || hz == 0);
     return hz;
 }
+#endif /* UMBRA_DECLARE */
 
 /* The frequency, or 0 while nobody has asked. Written once, by whoever is first. */
-UM_LINKONCE um_atomic_u64 um_cycles_hz_known = 0;
+UM_SHARED um_atomic_u64 um_cycles_hz_known = 0;
 
+UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void);
+
+#ifndef UMBRA_DECLARE
 UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
 {
     uint64_t hz = um_arch_cycles_hz();
@@ -148,8 +151,8 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
         hz = known;
     return hz;
 }
+#endif /* UMBRA_DECLARE */
 
-/* ---- bodies ---- */
 
 UM_INLINE uint64_t umbra_cycles(void)
 {

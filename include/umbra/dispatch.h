@@ -30,7 +30,7 @@
  * of what is there. So no worker is hungry while another has more than what it is processing.
  *
  * A step ends when all sources are complete, nothing is queued, and every worker has an unanswered
- * request, or rests (below). No tasks are counted (detail/dispatch_protocol.h).
+ * request, or rests (below). No tasks are counted (protocol/dispatch.h).
  *
  * The first error that a function returns stops the step: values that others are processing are
  * finished, no more are begun, and umbra_dispatch_end() returns it. What was queued is still there
@@ -52,9 +52,8 @@
 #ifndef UMBRA_DISPATCH_H
 #define UMBRA_DISPATCH_H
 
+#include <umbra/base/base.h>
 #include <umbra/core.h>
-#include <umbra/detail/base.h>
-#include <umbra/detail/dispatch_protocol.h>
 #include <umbra/event.h>
 
 struct umbra_dispatch;
@@ -70,10 +69,7 @@ struct umbra_value {
 };
 
 /* The pointer, or NULL: a range. */
-UM_INLINE void *umbra_value_pointer(struct umbra_value value)
-{
-    return value.end == 0 ? value.pointer : NULL;
-}
+UM_INLINE void *umbra_value_pointer(struct umbra_value value);
 
 /* Processes a value; may block, and may add values. Returns 0, or an error that stops the step. */
 typedef int umbra_dispatch_fn(struct umbra_worker *worker, struct umbra_value value, void *arg);
@@ -194,6 +190,35 @@ UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index
 UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
                                        size_t end, size_t grain);
 
-#include <umbra/detail/workers.h>
+#include <umbra/impl/dispatch.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_INLINE void *umbra_value_pointer(struct umbra_value value)
+{
+    return value.end == 0 ? value.pointer : NULL;
+}
+
+UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch)
+{
+    return dispatch->workers;
+}
+
+UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker)
+{
+    return worker->index;
+}
+
+UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker)
+{
+    return worker->scratch;
+}
+
+UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker)
+{
+    return worker->state;
+}
 
 #endif

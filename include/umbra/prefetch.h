@@ -57,13 +57,9 @@
 #ifndef UMBRA_PREFETCH_H
 #define UMBRA_PREFETCH_H
 
+#include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/detail/ahead_protocol.h>
-#include <umbra/detail/base.h>
-
-#ifndef UMBRA_SHOW_WARNINGS
-#pragma GCC system_header
-#endif
+#include <umbra/protocol/ahead.h>
 
 /* Items from one of the leader's publications to the next; a power of two. */
 #ifndef UMBRA_PREFETCH_EVERY
@@ -77,8 +73,6 @@
 
 /* Lines fetched until one is passed on: it should have arrived by then. A power of two. */
 #define UM_PREFETCH_LAG 8
-
-_Static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
 
 /* All zero, or NULL for the whole, is a good default. */
 struct umbra_prefetch_options {
@@ -114,10 +108,6 @@ struct umbra_prefetch {
     const void *line[UM_PREFETCH_LAG];          /* the last of them */
     unsigned char apart_too[UM_LINE_REST(152)]; /* asserted below */
 };
-
-_Static_assert(_Alignof(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
-_Static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
-_Static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 /* Prepares it. 0, or -EINVAL: window or lead out of range. */
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
@@ -157,7 +147,18 @@ UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *
 /* What the helpers did so far. */
 UM_INLINE struct umbra_prefetch_stats umbra_prefetch_stats(const struct umbra_prefetch *prefetch);
 
-/* ---- bodies ---- */
+#include <umbra/impl/prefetch.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+_Static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
+
+_Static_assert(_Alignof(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
+_Static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
+_Static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+
 
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
                                   const struct umbra_prefetch_options *options)
@@ -202,23 +203,6 @@ UM_INLINE void umbra_prefetch_at_place(struct umbra_prefetch *prefetch, uint64_t
 UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch)
 {
     um_ahead_end(&prefetch->leader);
-}
-
-UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
-                                          uintptr_t *place)
-{
-    for (;;) {
-        uint64_t before = *item;
-        enum um_ahead found = um_ahead_look(&prefetch->leader, &prefetch->helper, item, place);
-
-        prefetch->stats.looks++;
-        prefetch->stats.skips += *item != before;
-        prefetch->stats.skipped += *item - before;
-        if (found != UM_AHEAD_WAIT)
-            return found == UM_AHEAD_GO;
-        prefetch->stats.waits++;
-        umbra_pause();
-    }
 }
 
 UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item)

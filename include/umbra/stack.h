@@ -23,18 +23,10 @@
 #define UMBRA_STACK_H
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <umbra/detail/atomic.h>
-#include <umbra/detail/base.h>
-#include <umbra/detail/os.h>
-#include <umbra/detail/why.h>
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
 #include <umbra/topology.h>
-
-#ifndef UMBRA_SHOW_WARNINGS
-#pragma GCC system_header
-#endif
 
 struct um_slab {
     char *base; /* fixed, as all but next */
@@ -57,9 +49,6 @@ struct um_slabs {
     unsigned runtimes;     /* whose overflows are reported; under lock */
 };
 
-UM_LINKONCE struct um_slabs um_slabs = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                        .guard = UM_GUARD_UNKNOWN};
-
 /* The smallest stack that a fiber can have, bytes: it must also hold a signal handler's frame. */
 UM_LINKONCE size_t umbra_stack_least_bytes(void);
 
@@ -68,211 +57,10 @@ UM_LINKONCE size_t umbra_stack_least_bytes(void);
 #define UM_STACK_LEAST_BYTES 8192 /* besides a signal's frame */
 #define UM_STACK_MOST_BYTES (SIZE_MAX / 4)
 
-/* Rounded up to whole pages. */
-UM_INLINE size_t um_stack_round(size_t bytes)
-{
-    size_t page = um_os_page_bytes();
+#include <umbra/impl/stack.h>
 
-    return (bytes + page - 1) / page * page;
-}
-
-UM_LINKONCE UM_COLD size_t umbra_stack_least_bytes(void)
-{
-    return um_stack_round(UM_STACK_LEAST_BYTES + um_os_least_stack());
-}
-
-#define UM_GUARD_LEAST_BYTES 65536
-
-/* A guard below a stack of so many bytes, which are whole pages. */
-UM_INLINE size_t um_guard_bytes(size_t stack_bytes)
-{
-    size_t page = um_os_page_bytes();
-    size_t guard = um_stack_round(UM_GUARD_LEAST_BYTES);
-
-    return (stack_bytes + guard) / page % 2 == 1 ? guard : guard + page;
-}
-
-#define UM_STACK_COLOURS 16 /* distances of a stack's top from its slot's: within 1 KiB */
-
-/* How far below the end of the slot its stack begins, bytes: a multiple of 64. */
-UM_INLINE size_t um_stack_colour(unsigned slot)
-{
-    return slot % UM_STACK_COLOURS * (size_t)64;
-}
-
-/* ---- guards ---- */
-
-/* Whether the advice is heeded here: on a page of its own. */
-UM_LINKONCE UM_COLD bool um_guard_advice_works(void)
-{
-    size_t page = um_os_page_bytes();
-    void *trial = um_os_map(page);
-    bool works;
-
-    if (!trial)
-        return false;
-    works = um_os_guard(trial, page, UM_GUARD_ADVICE) == 0 && um_os_faults(trial);
-    um_os_unmap(trial, page);
-    return works;
-}
-
-UM_LINKONCE UM_COLD enum um_guard um_guard_find(void)
-{
-    const char *forced = getenv("UMBRA_GUARD"); /* see um_guard_check() */
-    void *trial;
-    bool protects;
-
-    if (forced && strcmp(forced, "none") == 0)
-        return UM_GUARD_NONE;
-    if (!(forced && strcmp(forced, "protection") == 0) && um_guard_advice_works())
-        return UM_GUARD_ADVICE;
-    trial = um_os_map(um_os_page_bytes());
-    protects = trial && um_os_guard(trial, um_os_page_bytes(), UM_GUARD_PROTECTION) == 0;
-    if (trial)
-        um_os_unmap(trial, um_os_page_bytes());
-    return protects ? UM_GUARD_PROTECTION : UM_GUARD_NONE;
-}
-
-/* -EINVAL: the environment names a kind of guard that there is not. */
-UM_LINKONCE UM_COLD int um_guard_check(void)
-{
-    const char *forced = getenv("UMBRA_GUARD");
-
-    if (!forced || !*forced || strcmp(forced, "advice") == 0 || strcmp(forced, "protection") == 0 ||
-        strcmp(forced, "none") == 0)
-        return 0;
-    return um_why(-EINVAL, "UMBRA_GUARD=%.60s: unknown; there are advice, protection, none",
-                  forced);
-}
-
-/* How guards are made in this process. */
-UM_INLINE enum um_guard um_guard_kind(void)
-{
-    /* relaxed, both: a constant that guards nothing; threads that race find the same */
-    uint32_t kind = um_atomic_load(&um_slabs.guard, relaxed);
-
-    if (UM_UNLIKELY(kind == UM_GUARD_UNKNOWN)) {
-        kind = (uint32_t)um_guard_find();
-        um_atomic_store(&um_slabs.guard, kind, relaxed);
-    }
-    return (enum um_guard)kind;
-}
-
-/* ---- slabs ---- */
-
-UM_INLINE char *um_slab_low(const struct um_slab *slab, unsigned slot)
-{
-    return slab->base + slot * slab->slot_bytes + slab->guard_bytes;
-}
-
-UM_INLINE char *um_slab_high(const struct um_slab *slab, unsigned slot)
-{
-    return slab->base + (slot + (size_t)1) * slab->slot_bytes;
-}
-
-/*
- * A slab of so many stacks of at least so many bytes, on a NUMA node (-1: any). Any thread. 0 or
- * -ENOMEM. The caller sets owner, next and describe before it opens a slot.
- */
-UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, int node,
-                                       size_t stack_bytes, unsigned slots, struct um_slab **result)
-{
-    struct um_slab *slab = calloc(1, sizeof(*slab));
-
-    if (!slab)
-        return -ENOMEM;
-    stack_bytes = um_stack_round(stack_bytes);
-    slab->guard_bytes = um_guard_bytes(stack_bytes);
-    slab->slot_bytes = slab->guard_bytes + stack_bytes;
-    slab->slots = slots;
-    if (slots <= SIZE_MAX / 2 / slab->slot_bytes)
-        slab->base = um_os_map(slots * slab->slot_bytes);
-    if (!slab->base) {
-        free(slab);
-        return -ENOMEM;
-    }
-    umbra_topology_bind_memory(topology, slab->base, slots * slab->slot_bytes, node);
-    pthread_mutex_lock(&um_slabs.lock);
-    /* relaxed load: under the lock. release store: the slab; pairs with um_slab_find() */
-    um_atomic_store(&slab->listed, um_atomic_load(&um_slabs.first, relaxed), relaxed);
-    um_atomic_store(&um_slabs.first, slab, release);
-    pthread_mutex_unlock(&um_slabs.lock);
-    *result = slab;
-    return 0;
-}
-
-/* No context stands on any of its stacks any more. */
-UM_LINKONCE UM_COLD void um_slab_destroy(struct um_slab *slab)
-{
-    _Atomic(struct um_slab *) *link = &um_slabs.first;
-
-    pthread_mutex_lock(&um_slabs.lock);
-    while (um_atomic_load(link, relaxed) != slab) /* under the lock */
-        link = &um_atomic_load(link, relaxed)->listed;
-    /* seq_cst: out of the list before `looking` is read; pairs with um_slab_find() */
-    um_atomic_store(link, um_atomic_load(&slab->listed, relaxed), seq_cst);
-    pthread_mutex_unlock(&um_slabs.lock);
-    while (um_atomic_load(&um_slabs.looking, seq_cst) > 0)
-        ; /* a handler in the middle of a fault: microseconds */
-    um_os_unmap(slab->base, slab->slots * slab->slot_bytes);
-    free(slab);
-}
-
-/* Makes a slot's guard, before its stack is used for the first time. One thread a slot. 0, or
- * -ENOMEM: with guards by protection, too many mappings. */
-UM_INLINE int um_slab_open(struct um_slab *slab, unsigned slot)
-{
-    return um_os_guard(um_slab_low(slab, slot) - slab->guard_bytes, slab->guard_bytes,
-                       (int)um_guard_kind());
-}
-
-/*
- * What is on the stack whose guard an address is in. False: it is in no guard. From a signal
- * handler.
- */
-UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t bytes,
-                                      size_t *stack_bytes)
-{
-    const struct um_slab *slab;
-    bool found = false;
-
-    um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* before the list is read */
-    slab = um_atomic_load(&um_slabs.first, seq_cst);    /* against um_slab_destroy() */
-    for (; slab && !found; slab = um_atomic_load(&slab->listed, acquire)) {
-        uintptr_t offset = (uintptr_t)address - (uintptr_t)slab->base;
-
-        if (offset >= slab->slots * slab->slot_bytes ||
-            offset % slab->slot_bytes >= slab->guard_bytes)
-            continue;
-        found = true;
-        *stack_bytes = slab->slot_bytes - slab->guard_bytes;
-        if (slab->describe)
-            slab->describe(slab, (unsigned)(offset / slab->slot_bytes), text, bytes);
-    }
-    um_atomic_fetch_add(&um_slabs.looking, UINT32_MAX, seq_cst);
-    return found;
-}
-
-/*
- * How much of a stack has been used, bytes, from its high end down to the lowest byte that is not
- * 0. Pages that are not in memory are not touched now; below them others may be, where a function
- * has left out a part of its frame. A fiber that runs may be using more already.
- */
-UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const void *high)
-{
-    const volatile char *at = low;
-    const volatile char *end = high;
-    uintptr_t page = um_os_page_bytes();
-
-    while (at < end) {
-        if ((uintptr_t)at % page == 0 && !um_os_resident((const void *)at))
-            at += page;
-        else if (*at == 0)
-            at++;
-        else
-            return (long)(end - at);
-    }
-    return 0;
-}
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
 
 #endif

@@ -15,7 +15,7 @@
  *
  * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
  * seq_cst operations, hence W1 before G2, and the giver signals. The signal offers the resource to
- * the waiters in their order (detail/event_protocol.h), each trying once, until one takes it: then
+ * the waiters in their order (protocol/event.h), each trying once, until one takes it: then
  * it is that waiter's before the waiter runs. A signal that nobody takes stays, and asks the next
  * one to join once more, which does no harm.
  *
@@ -32,13 +32,12 @@
 #ifndef UMBRA_SYNC_H
 #define UMBRA_SYNC_H
 
-#include <umbra/detail/base.h>
-#include <umbra/detail/lock_protocol.h>
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/cpu.h>
 #include <umbra/event.h>
-
-#ifndef UMBRA_SHOW_WARNINGS
-#pragma GCC system_header
-#endif
+#include <umbra/protocol/event.h>
+#include <umbra/protocol/lock.h>
 
 /*
  * Who may call: a fiber, or any other thread; no signal handler, but umbra_semaphore_post_async.
@@ -69,7 +68,7 @@ struct umbra_mutex {
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
 /* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. A fiber that ends
- * holding it leaves it locked for ever, for which see UMBRA_ASSERT (detail/base.h). */
+ * holding it leaves it locked for ever, for which see UMBRA_ASSERT (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 
@@ -254,12 +253,12 @@ UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), 
     _Static_assert(_Alignof(type) <= UM_ANY_MEMORY, "malloc's memory will do");                    \
     _Static_assert(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
 
-UM_SYNC_PLACE(struct umbra_mutex);
-UM_SYNC_PLACE(struct umbra_semaphore);
-UM_SYNC_PLACE(struct umbra_rwlock);
-UM_SYNC_PLACE(struct umbra_latch);
-UM_SYNC_PLACE(struct umbra_barrier);
-UM_SYNC_PLACE(struct umbra_once);
+#include <umbra/impl/sync.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
 _Static_assert(_Alignof(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* ---- initial values ---- */
@@ -299,115 +298,6 @@ UM_INLINE void umbra_once_init(struct umbra_once *once)
     *once = (struct umbra_once)UMBRA_ONCE_INIT;
 }
 
-/* ---- waiting, common ---- */
-
-/*
- * Waits for the event with a function that tries to take what `on` guards. kind, on, at: for reports.
- * at is where the program called: the return address of the outermost function that is not inlined.
- */
-UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void *arg,
-                             uint64_t deadline, const struct um_kind *kind, const void *on,
-                             const void *at)
-{
-    struct um_await await = {.event = &event->event,
-                             .accept = take,
-                             .arg = arg,
-                             .deadline = deadline,
-                             .kind = kind,
-                             .on = on,
-                             .at = at};
-
-    return um_await_run(&await);
-}
-
-/* W1, and its end. seq_cst: against G2 of whoever gives */
-UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
-{
-    um_atomic_fetch_add(waiters, change, seq_cst);
-}
-
-/* G2, G3. */
-UM_INLINE void um_sync_given(um_atomic_u32 *waiters, struct umbra_event *event)
-{
-    if (UM_UNLIKELY(um_atomic_load(waiters, seq_cst) > 0)) /* against W1 */
-        umbra_event_signal(event);
-}
-
-/* The calling fiber in this life, or thread: see um_fiber_self(). A fiber of a runtime in another
- * shared object counts as its thread. */
-UM_INLINE uintptr_t um_sync_self(void)
-{
-    struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
-
-    return fiber ? um_fiber_self(fiber, um_fiber_generation(fiber))
-                 : um_arch_thread_id() | UM_SELF_THREAD;
-}
-
-/* ---- mutex ---- */
-
-struct um_mutex_request {
-    struct umbra_mutex *mutex;
-    uintptr_t self;
-};
-
-UM_LINKONCE bool um_mutex_take(void *arg)
-{
-    struct um_mutex_request *request = arg;
-    uintptr_t nobody = 0;
-
-    /* seq_cst: W2; also acquires what the last owner wrote */
-    return um_atomic_cas(&request->mutex->owner, &nobody, request->self, seq_cst, relaxed);
-}
-
-/* The calling fiber has one more, or one less. */
-UM_INLINE void um_mutex_count(uint32_t change)
-{
-    struct um_fiber *fiber = UMBRA_ASSERT && um_core_self ? um_core_current(um_core_self) : NULL;
-
-    if (fiber)
-        fiber->mutexes += change;
-}
-
-UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
-{
-    struct um_mutex_request request = {mutex, um_sync_self()};
-    bool taken = um_mutex_take(&request);
-
-    if (taken)
-        um_mutex_count(1);
-    return taken;
-}
-
-UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_mutex *mutex = on;
-
-    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* only looked at */
-}
-
-UM_LINKONCE const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
-
-UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
-{
-    struct um_mutex_request request = {mutex, um_sync_self()};
-    int error;
-
-    if (um_atomic_load(&mutex->owner, relaxed) == request.self) /* nobody else writes that */
-        return -EDEADLK;
-    um_sync_announce(&mutex->waiters, 1);
-    error =
-        um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, &um_kind_mutex, mutex, at);
-    um_sync_announce(&mutex->waiters, UINT32_MAX);
-    if (error == 0)
-        um_mutex_count(1);
-    return error;
-}
-
-UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
-{
-    return um_mutex_wait_at(mutex, deadline, __builtin_return_address(0));
-}
-
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
 {
     return UM_LIKELY(umbra_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
@@ -418,182 +308,9 @@ UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
     return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
 }
 
-UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
-{
-    if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self())) /* as above */
-        return -EPERM;
-    um_mutex_count(UINT32_MAX);
-    um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the owner wrote */
-    um_sync_given(&mutex->waiters, &mutex->event);
-    return 0;
-}
-
-/* ---- condition variable ---- */
-
-/*
- * One that waits: in its own frame, and in the list until it is notified or gives up. Who notifies all
- * takes the list and begins a new round: the list is his then, and those in it see that they are of an
- * older round, however many they are.
- */
-struct um_condition_waiter {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event notified;
-    struct um_condition_waiter *next, *prev; /* under the list's lock, as what follows */
-    bool listed;                             /* until it is taken from the list alone */
-    uint64_t round;                          /* in which it came */
-};
-
-UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
-                                     struct um_condition_waiter *waiter)
-{
-    um_lock_take(&condition->list);
-    waiter->listed = true;
-    waiter->round = condition->round;
-    waiter->prev = condition->last;
-    if (condition->last)
-        condition->last->next = waiter;
-    else
-        condition->first = waiter;
-    condition->last = waiter;
-    um_lock_release(&condition->list);
-}
-
-/* Under the list's lock. */
-UM_LINKONCE void um_condition_unlink(struct umbra_condition *condition,
-                                     struct um_condition_waiter *waiter)
-{
-    waiter->listed = false;
-    if (waiter->next)
-        waiter->next->prev = waiter->prev;
-    else
-        condition->last = waiter->prev;
-    if (waiter->prev)
-        waiter->prev->next = waiter->next;
-    else
-        condition->first = waiter->next;
-}
-
-/* Whether the waiter could give up: it had not been notified. */
-UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
-                                      struct um_condition_waiter *waiter)
-{
-    bool listed;
-
-    um_lock_take(&condition->list);
-    listed = waiter->listed && waiter->round == condition->round;
-    if (listed)
-        um_condition_unlink(condition, waiter);
-    um_lock_release(&condition->list);
-    return listed;
-}
-
-UM_LINKONCE const struct um_kind um_kind_condition = {"condition", NULL};
-
-/* at: for reports */
-UM_LINKONCE int um_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex,
-                                  uint64_t deadline, const void *at)
-{
-    struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
-    int error = um_may_wait(); /* then what waits without a deadline below does not fail */
-
-    if (error != 0)
-        return error;
-    if (um_atomic_load(&mutex->owner, relaxed) != um_sync_self()) /* as in unlock */
-        return -EPERM;
-    um_condition_append(condition, &waiter);
-    umbra_mutex_unlock(mutex);
-    error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, &um_kind_condition, condition, at);
-    umbra_shield();
-    if (error != 0 && !um_condition_give_up(condition, &waiter))
-        error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, &um_kind_condition,
-                             condition, at);
-    if (!umbra_mutex_try(mutex))
-        um_mutex_wait_at(mutex, UMBRA_NEVER, at);
-    umbra_unshield();
-    return error;
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_condition_wait_deadline(struct umbra_condition *condition,
-                                                          struct umbra_mutex *mutex,
-                                                          uint64_t deadline)
-{
-    return um_condition_wait(condition, mutex, deadline, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
-                                                 struct umbra_mutex *mutex)
-{
-    return um_condition_wait(condition, mutex, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
-{
-    struct um_condition_waiter *waiter;
-
-    um_lock_take(&condition->list);
-    waiter = condition->first;
-    if (waiter)
-        um_condition_unlink(condition, waiter);
-    um_lock_release(&condition->list);
-    if (waiter)
-        umbra_event_signal(&waiter->notified);
-}
-
-UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
-{
-    struct um_condition_waiter *waiter;
-
-    um_lock_take(&condition->list);
-    waiter = condition->first;
-    condition->first = condition->last = NULL;
-    condition->round++;
-    um_lock_release(&condition->list);
-    while (waiter) {
-        struct um_condition_waiter *next = waiter->next; /* it may be gone once it is signaled */
-
-        umbra_event_signal(&waiter->notified);
-        waiter = next;
-    }
-}
-
-/* ---- counting semaphore ---- */
-
-UM_LINKONCE bool um_semaphore_take(void *arg)
-{
-    struct umbra_semaphore *semaphore = arg;
-    uint64_t count = um_atomic_load(&semaphore->count, seq_cst); /* W2 */
-
-    while (count > 0) /* acquire: what the poster wrote */
-        if (um_atomic_cas(&semaphore->count, &count, count - 1, seq_cst, seq_cst))
-            return true;
-    return false;
-}
-
 UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore)
 {
     return um_semaphore_take(semaphore);
-}
-
-UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_semaphore *semaphore = on;
-
-    um_text_add(text, " with count ");
-    /* relaxed, here and in what describes the others: only looked at */
-    um_text_add_number(text, um_atomic_load(&semaphore->count, relaxed), 10);
-    um_text_add(text, ",");
-}
-
-UM_LINKONCE const struct um_kind um_kind_semaphore = {"semaphore", um_semaphore_describe};
-
-UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
-{
-    int error;
-
-    um_sync_announce(&semaphore->waiters, 1);
-    error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline,
-                         &um_kind_semaphore, semaphore, __builtin_return_address(0));
-    um_sync_announce(&semaphore->waiters, UINT32_MAX);
-    return error;
 }
 
 UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
@@ -605,16 +322,6 @@ UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semap
 UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
 {
     return umbra_semaphore_wait_deadline(semaphore, UMBRA_NEVER);
-}
-
-/* G1, G2: adds some. How many signals are due: who announces himself after G2 sees the count at W2. */
-UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t more)
-{
-    uint64_t waiters;
-
-    um_atomic_fetch_add(&semaphore->count, more, seq_cst);
-    waiters = um_atomic_load(&semaphore->waiters, seq_cst); /* against W1 */
-    return more < waiters ? more : waiters;
 }
 
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more)
@@ -629,36 +336,6 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
         umbra_event_signal_async(&semaphore->event);
 }
 
-/* ---- read-write lock ---- */
-
-#define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* how many readers; a writer: all of them */
-#define UM_RWLOCK_WRITER UINT64_C(0xffffffff)
-#define UM_RWLOCK_WRITER_WAITS (UINT64_C(1) << 32)
-
-UM_LINKONCE bool um_rwlock_take_read(void *arg)
-{
-    struct umbra_rwlock *lock = arg;
-    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
-
-    while (state < UM_RWLOCK_WRITER - 1) /* no writer, and none that waits */
-        if (um_atomic_cas(&lock->state, &state, state + 1, seq_cst, seq_cst))
-            return true;
-    return false;
-}
-
-/* For a writer that has announced itself. */
-UM_LINKONCE bool um_rwlock_take_write(void *arg)
-{
-    struct umbra_rwlock *lock = arg;
-    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
-
-    while ((state & UM_RWLOCK_HELD) == 0)
-        if (um_atomic_cas(&lock->state, &state, (state - UM_RWLOCK_WRITER_WAITS) | UM_RWLOCK_WRITER,
-                          seq_cst, seq_cst))
-            return true;
-    return false;
-}
-
 UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock)
 {
     return um_rwlock_take_read(lock);
@@ -669,53 +346,6 @@ UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock)
     uint64_t nobody = 0;
 
     return um_atomic_cas(&lock->state, &nobody, UM_RWLOCK_WRITER, seq_cst, relaxed);
-}
-
-UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_rwlock *lock = on;
-    uint64_t state = um_atomic_load(&lock->state, relaxed);
-
-    if ((state & UM_RWLOCK_HELD) == UM_RWLOCK_WRITER) {
-        um_text_add(text, " held by a writer,");
-        return;
-    }
-    um_text_add(text, " held by ");
-    um_text_add_number(text, state & UM_RWLOCK_HELD, 10);
-    um_text_add(text, (state & UM_RWLOCK_HELD) == 1 ? " reader," : " readers,");
-}
-
-UM_LINKONCE const struct um_kind um_kind_read_lock = {"read lock", um_rwlock_describe};
-UM_LINKONCE const struct um_kind um_kind_write_lock = {"write lock", um_rwlock_describe};
-
-/* One signal releases one reader: each that was released lets the next one ask. */
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
-{
-    int error;
-
-    um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, &um_kind_read_lock,
-                         lock, __builtin_return_address(0));
-    um_sync_announce(&lock->waiters, UINT32_MAX);
-    um_sync_given(&lock->waiters, &lock->event);
-    return error;
-}
-
-/* A writer that gives up lets the readers in that it kept out. */
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
-{
-    int error;
-
-    um_atomic_fetch_add(&lock->state, UM_RWLOCK_WRITER_WAITS, seq_cst);
-    um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, &um_kind_write_lock,
-                         lock, __builtin_return_address(0));
-    if (error != 0)
-        um_atomic_fetch_add(&lock->state, 0 - UM_RWLOCK_WRITER_WAITS, seq_cst); /* G1 */
-    um_sync_announce(&lock->waiters, UINT32_MAX);
-    if (error != 0)
-        um_sync_given(&lock->waiters, &lock->event);
-    return error;
 }
 
 UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
@@ -782,117 +412,6 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
             return -EOVERFLOW;
         /* relaxed: a number; those that count down go on with each other's writes across it */
     } while (!um_atomic_cas(&latch->count, &count, count + more, relaxed, relaxed));
-    return 0;
-}
-
-UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_latch *latch = on;
-
-    um_text_add(text, " with count ");
-    um_text_add_number(text, um_atomic_load(&latch->count, relaxed), 10);
-    um_text_add(text, ",");
-}
-
-UM_LINKONCE const struct um_kind um_kind_latch = {"latch", um_latch_describe};
-
-UM_LINKONCE UM_NOINLINE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
-{
-    return um_sync_wait(&latch->event, NULL, NULL, deadline, &um_kind_latch, latch,
-                        __builtin_return_address(0));
-}
-
-/* ---- barrier ---- */
-
-UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_barrier *barrier = on;
-
-    um_text_add(text, " where ");
-    um_text_add_number(text, (uint32_t)um_atomic_load(&barrier->state, relaxed), 10);
-    um_text_add(text, " of ");
-    um_text_add_number(text, barrier->parties, 10);
-    um_text_add(text, " have come,");
-}
-
-UM_LINKONCE const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
-
-/*
- * Takes an arrival back: true if all have not come yet, and then they cannot before there is another. If
- * they have, the barrier has opened, or the last to come is about to.
- */
-UM_LINKONCE bool um_barrier_leave(struct umbra_barrier *barrier, uint64_t opened)
-{
-    uint64_t state = um_atomic_load(&barrier->state, relaxed); /* only compared */
-
-    do {
-        if (state >> 32 != opened || (uint32_t)state == barrier->parties)
-            return false;
-        /* relaxed: a number; the others go on with each other's writes across it */
-    } while (!um_atomic_cas(&barrier->state, &state, state - 1, relaxed, relaxed));
-    return true;
-}
-
-/*
- * A caller that gives up and comes again finds the event it has left: none opens, and so none resets the
- * other event, before all who wait for that have returned, since they are among the parties.
- */
-UM_LINKONCE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
-{
-    struct umbra_event *mine;
-    uint64_t state, opened;
-    int error = um_may_wait(); /* then the firm wait below does not fail */
-
-    if (error != 0)
-        return error;
-    /* acq_rel: what each party wrote before is visible to all after */
-    state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
-    opened = state >> 32;
-    mine = &barrier->event[opened & 1];
-    if ((uint32_t)state + 1 < barrier->parties) {
-        error = um_sync_wait(mine, NULL, NULL, deadline, &um_kind_barrier, barrier, at);
-        if (error != 0 && um_barrier_leave(barrier, opened))
-            return error;
-        if (error != 0)
-            um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier, at);
-        return 0;
-    }
-    /* the other event's waiters have all come here since; nobody comes before the signal */
-    umbra_event_reset(&barrier->event[~opened & 1]);
-    um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next to come */
-    umbra_event_signal(mine);
-    return 1;
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
-{
-    return um_barrier_wait(barrier, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
-                                                        uint64_t deadline)
-{
-    return um_barrier_wait(barrier, deadline, __builtin_return_address(0));
-}
-
-/* ---- once ---- */
-
-#define UM_ONCE_RUNNING 1u
-#define UM_ONCE_DONE 2u
-
-UM_LINKONCE const struct um_kind um_kind_once = {"once", NULL};
-
-UM_LINKONCE UM_NOINLINE int um_once_slowly(struct umbra_once *once, void (*fn)(void *arg),
-                                           void *arg)
-{
-    uint32_t state = 0;
-
-    if (!um_atomic_cas(&once->state, &state, UM_ONCE_RUNNING, relaxed, relaxed))
-        return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, &um_kind_once, once,
-                            __builtin_return_address(0));
-    fn(arg);
-    umbra_event_signal(&once->event);
-    um_atomic_store(&once->state, UM_ONCE_DONE, release); /* pairs with umbra_once() */
     return 0;
 }
 

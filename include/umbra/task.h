@@ -42,7 +42,7 @@
  * fiber that joins it or in one of its own: fiber-local values and umbra_self() are those of the
  * fiber that it happens to run in.
  *
- * Each task is joined once (with UMBRA_ASSERT, detail/base.h, a second join is reported), before its
+ * Each task is joined once (with UMBRA_ASSERT, base/base.h, a second join is reported), before its
  * memory goes, by a fiber of the core that forked it; one that
  * was started from outside (umbra_task_start) by anybody. Tasks need not be joined in the reverse
  * order of their forks, but that is fastest. Several fibers of a core may fork and join in turns.
@@ -52,12 +52,12 @@
 #ifndef UMBRA_TASK_H
 #define UMBRA_TASK_H
 
+#include <umbra/base/base.h>
 #include <umbra/core.h>
-#include <umbra/detail/base.h>
-#include <umbra/detail/task_protocol.h>
+#include <umbra/protocol/task.h>
 
 /* The task itself, struct umbra_task, and what it runs, umbra_task_fn, a void function of a void *,
- * are in detail/task_protocol.h. A task needs no initial value; its fields are private. */
+ * are in protocol/task.h. A task needs no initial value; its fields are private. */
 
 /*
  * Makes fn(arg) a task, which must be joined. A fiber: neither switches nor blocks. A thread that is
@@ -128,19 +128,12 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
                                       void *value);
 
-/* ---- fork and join ---- */
+#include <umbra/impl/ranges.h>
+#include <umbra/impl/task.h>
 
-UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg)
-{
-    struct um_tasks *tasks = um_tasks_self;
-
-    task->fn = fn;
-    task->arg = arg;
-    if (UM_UNLIKELY(um_tasks_asked(tasks)))
-        um_task_fork_slowly(task);
-    else
-        um_tasks_push(tasks, task);
-}
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
 
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg)
 {
@@ -159,34 +152,5 @@ UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task)
     else
         um_task_join_slowly(task);
 }
-
-UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
-{
-    struct umbra_core *core = um_core_self;
-    int error;
-
-    um_task_check(task, __builtin_return_address(0));
-    if (core && um_tasks_take_back(&core->tasks, task)) {
-        um_task_take_fn(task)(task->arg);
-        return 0;
-    }
-    error = um_task_wait_deadline(core, task, deadline, __builtin_return_address(0));
-    if (error == 0)
-        um_task_take_fn(task);
-    return error;
-}
-
-UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
-                                 umbra_task_fn *fn, void *arg)
-{
-    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
-
-    task->fn = fn;
-    task->arg = arg;
-    um_task_begin(task, UM_TASK_WAITED);
-    return umbra_spawn_with(runtime, &anywhere, um_task_fiber, task, NULL);
-}
-
-#include <umbra/detail/ranges.h>
 
 #endif

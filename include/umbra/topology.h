@@ -47,15 +47,10 @@
 #ifndef UMBRA_TOPOLOGY_H
 #define UMBRA_TOPOLOGY_H
 
-#include <umbra/detail/base.h>
-#include <umbra/detail/cpu_table.h>
-#include <umbra/detail/why.h>
-
 #include <hwloc.h>
 
-#ifndef UMBRA_SHOW_WARNINGS
-#pragma GCC system_header
-#endif
+#include <umbra/base/base.h>
+#include <umbra/impl/cpu_table.h>
 
 #if HWLOC_API_VERSION < 0x00020000
 #error "Umbra needs hwloc 2.0 or later"
@@ -89,39 +84,21 @@ UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *optio
 UM_LINKONCE void umbra_topology_destroy(struct umbra_topology *topology);
 
 /* How many there are, of what may be used. */
-UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology)
-{
-    return topology->table.cores;
-}
+UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology);
 
-UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology)
-{
-    return topology->table.cpus;
-}
+UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology);
 
-UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology)
-{
-    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, l3));
-}
+UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology);
 
-UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology)
-{
-    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, node));
-}
+UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology);
 
 /* The i-th cpu, by core and then by rank in it; or the one with this operating system's index.
  * NULL: there is none. Lives as long as the topology. */
 UM_INLINE const struct umbra_topology_cpu *
-umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i)
-{
-    return i < topology->table.cpus ? &topology->table.cpu[i] : NULL;
-}
+umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i);
 
 UM_INLINE const struct umbra_topology_cpu *
-umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu)
-{
-    return um_cpu_table_get(&topology->table, cpu);
-}
+umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu);
 
 /* Memory of a NUMA node, bytes; 0 when it is not known. */
 UM_LINKONCE uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology, int node);
@@ -129,23 +106,14 @@ UM_LINKONCE uint64_t umbra_topology_node_bytes(const struct umbra_topology *topo
 /* Writes the cpu's siblings, without itself, at most max of them. Returns how many there are, which
  * may be more than max, or -ENODEV (cpu is not allowed). */
 UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
-                                      unsigned max)
-{
-    return um_cpu_table_siblings(&topology->table, cpu, cpus, max);
-}
+                                      unsigned max);
 
 /* How many shadows the cpu's core can have: its allowed hardware threads - 1. -ENODEV as above. */
-UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu)
-{
-    return um_cpu_table_siblings(&topology->table, cpu, NULL, 0);
-}
+UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu);
 
 /* The nearest thing that two cpus share (enum umbra_shared), or -ENODEV. A cpu shares its core with
  * itself. umbra_topology_shared_name() gives the word for it. */
-UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b)
-{
-    return um_cpu_table_shared(&topology->table, a, b);
-}
+UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b);
 
 /*
  * The cpu nearest to this one, other than itself and the `count` ones in taken (may be NULL when
@@ -153,19 +121,12 @@ UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a
  * order. Returns its index, or -ENODEV: cpu is not allowed, or none is left.
  */
 UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int cpu,
-                                     const int *taken, unsigned count)
-{
-    return um_cpu_table_nearest(&topology->table, cpu, taken, count);
-}
+                                     const int *taken, unsigned count);
 
 /* Writes `count` cpus, one a core, by a policy. Returns 0, -ENOSPC (the policy has fewer places) or
  * -EINVAL (no such policy). */
 UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
-                                   enum umbra_placement placement, unsigned count, int *cpus)
-{
-    um_why_begin();
-    return um_cpu_table_place(&topology->table, placement, count, cpus);
-}
+                                   enum umbra_placement placement, unsigned count, int *cpus);
 
 /*
  * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
@@ -173,17 +134,10 @@ UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
  * cpu that is not allowed; -ENOSPC: more than max; -ENOMEM.
  */
 UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
-                                        int *cpus, unsigned max)
-{
-    um_why_begin();
-    return um_why_returned(um_cpu_table_place_list(&topology->table, list, cpus, max));
-}
+                                        int *cpus, unsigned max);
 
 /* Whether binding is real: not for a described machine, nor where the system cannot bind. */
-UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology)
-{
-    return topology->binds;
-}
+UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology);
 
 /*
  * Binds the calling thread to one cpu. saved may be NULL; else it receives what undoes the binding,
@@ -221,399 +175,82 @@ UM_LINKONCE void umbra_topology_bind_memory(const struct umbra_topology *topolog
 /* The cpu the caller runs on; on a described machine its first. -ENODEV: not an allowed one. */
 UM_LINKONCE int umbra_topology_current_cpu(const struct umbra_topology *topology);
 
-/* ---- bodies ---- */
+/* "core", "L2", "L3", "node" or "machine". Any thread; never blocks; never fails. */
+UM_LINKONCE const char *umbra_topology_shared_name(enum umbra_shared shared);
 
-/* One binding of one thread, to be undone. */
-struct umbra_affinity {
-    hwloc_bitmap_t before;        /* the thread's affinity before the binding */
-    struct umbra_affinity *outer; /* the thread's binding before this one, NULL: the first */
-};
+#include <umbra/base/why.h>
+#include <umbra/impl/topology.h>
 
-/* The calling thread's latest binding that can be undone. */
-UM_LINKONCE _Thread_local struct umbra_affinity *um_affinity_latest = NULL;
-
-/* What hwloc has just left in errno, as an error value. */
-UM_LINKONCE UM_COLD int um_hwloc_error(void)
-{
-    return errno > 0 ? -errno : -EINVAL;
-}
-
-/* Says that the source cannot be read. Returns the error. */
-UM_LINKONCE UM_COLD int um_topology_why(const struct umbra_topology_options *options, int error)
-{
-    if (options != NULL && options->synthetic != NULL)
-        return um_why(error, "synthetic = \"%.100s\": %s", options->synthetic, strerror(-error));
-    if (options != NULL && options->xml != NULL)
-        return um_why(error, "xml = \"%.100s\": %s", options->xml, strerror(-error));
-    return um_why(error, "hwloc cannot read the topology: %s", strerror(-error));
-}
-
-/* Names the source and reads it. */
-UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
-                                         const struct umbra_topology_options *options)
-{
-    unsigned long flags = HWLOC_TOPOLOGY_FLAG_THISSYSTEM_ALLOWED_RESOURCES;
-    int result = 0;
-
-#if defined(__linux__) && HWLOC_API_VERSION >= 0x00020500
-    /* Linux tells all that is needed; do not send the caller round all processors for CPUID. */
-    flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
 #endif
-    errno = 0;
-    if (options != NULL && options->synthetic != NULL)
-        result = hwloc_topology_set_synthetic(hw, options->synthetic);
-    if (options != NULL && options->xml != NULL)
-        result = hwloc_topology_set_xml(hw, options->xml);
-    if (result == 0)
-        result = hwloc_topology_set_flags(hw, flags);
-    if (result == 0)
-        result = hwloc_topology_load(hw);
-    return result == 0 ? 0 : um_topology_why(options, um_hwloc_error());
+
+UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology)
+{
+    return topology->table.cores;
 }
 
-/* Takes from `usable` what the process is not bound to. */
-UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bitmap_t usable)
+UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology)
 {
-    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    int result = 0;
-
-    if (bound == NULL)
-        return -ENOMEM;
-    /* The thread's own is the next best where the process's cannot be asked (no /proc). */
-    if (hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_PROCESS) != 0 &&
-        hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_THREAD) != 0)
-        hwloc_bitmap_fill(bound);
-    for (struct umbra_affinity *a = um_affinity_latest; a != NULL && result == 0; a = a->outer)
-        result = hwloc_bitmap_or(bound, bound, a->before);
-    if (result == 0)
-        result = hwloc_bitmap_and(usable, usable, bound);
-    hwloc_bitmap_free(bound);
-    return result == 0 ? 0 : -ENOMEM;
+    return topology->table.cpus;
 }
 
-/* The nearest NUMA node: of those that hold the processor, the one with the fewest. */
-UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
+UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology)
 {
-    unsigned nodes = (unsigned)hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_NUMANODE);
-    int nearest = -1;
-    int fewest = INT_MAX;
-
-    for (unsigned i = 0; i < nodes; i++) {
-        hwloc_obj_t node = hwloc_get_obj_by_type(hw, HWLOC_OBJ_NUMANODE, i);
-        int weight = node != NULL ? hwloc_bitmap_weight(node->cpuset) : INT_MAX;
-
-        if (weight < fewest && hwloc_bitmap_isset(node->cpuset, pu->os_index)) {
-            nearest = (int)node->os_index;
-            fewest = weight;
-        }
-    }
-    return nearest;
+    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, l3));
 }
 
-/* Describes one processor; its core and rank come later. */
-UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t pu,
-                                              struct umbra_topology_cpu *cpu)
+UM_INLINE const struct umbra_topology_cpu *
+umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i)
 {
-    hwloc_obj_t l1 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L1CACHE, pu);
-    hwloc_obj_t l2 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L2CACHE, pu);
-    hwloc_obj_t l3 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L3CACHE, pu);
-
-    cpu->cpu = (int)pu->os_index;
-    cpu->l2 = l2 != NULL ? (int)l2->logical_index : -1;
-    cpu->l3 = l3 != NULL ? (int)l3->logical_index : -1;
-    cpu->node = um_topology_node(hw, pu);
-    cpu->l1_bytes = l1 != NULL ? l1->attr->cache.size : 0;
-    cpu->l2_bytes = l2 != NULL ? l2->attr->cache.size : 0;
-    cpu->l3_bytes = l3 != NULL ? l3->attr->cache.size : 0;
+    return i < topology->table.cpus ? &topology->table.cpu[i] : NULL;
 }
 
-/* How many kinds of cores hwloc can rank; 1: they count as one. */
-UM_LINKONCE UM_COLD int um_topology_kinds(hwloc_topology_t hw)
+UM_INLINE const struct umbra_topology_cpu *
+umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu)
 {
-    int kinds = 1;
-
-#if HWLOC_API_VERSION >= 0x00020400
-    int efficiency = -1;
-
-    kinds = hwloc_cpukinds_get_nr(hw, 0);
-    if (kinds < 1 || hwloc_cpukinds_get_info(hw, 0, NULL, &efficiency, NULL, NULL, 0) != 0 ||
-        efficiency < 0)
-        kinds = 1;
-#endif
-    return kinds;
+    return um_cpu_table_get(&topology->table, cpu);
 }
 
-/* The kind of a core, which is that of its first processor. hwloc counts kinds from the slowest. A
- * core that hwloc leaves out counts as slow. */
-UM_LINKONCE UM_COLD int um_topology_kind(hwloc_topology_t hw, hwloc_obj_t core, int kinds)
+UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
+                                      unsigned max)
 {
-    int index = 0;
-
-#if HWLOC_API_VERSION >= 0x00020400
-    hwloc_obj_t pu = hwloc_get_obj_inside_cpuset_by_type(hw, core->cpuset, HWLOC_OBJ_PU, 0);
-
-    if (kinds > 1 && pu != NULL)
-        index = hwloc_cpukinds_get_by_cpuset(hw, pu->cpuset, 0);
-#endif
-    return kinds - 1 - (index > 0 ? index : 0);
+    return um_cpu_table_siblings(&topology->table, cpu, cpus, max);
 }
 
-/* Adds the usable processors whose cores are of one kind. */
-UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, int kind, int kinds)
+UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu)
 {
-    struct um_cpu_table *table = &topology->table;
-    unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
-    hwloc_obj_t previous = NULL; /* the Core, or the lone PU, of the last entry */
-
-    for (unsigned i = 0; i < most; i++) {
-        hwloc_obj_t pu = hwloc_get_obj_by_type(topology->hw, HWLOC_OBJ_PU, i);
-        hwloc_obj_t core;
-        struct umbra_topology_cpu *cpu = &table->cpu[table->cpus];
-
-        if (pu == NULL || !hwloc_bitmap_isset(topology->usable, pu->os_index))
-            continue;
-        core = hwloc_get_ancestor_obj_by_type(topology->hw, HWLOC_OBJ_CORE, pu);
-        core = core != NULL ? core : pu;
-        if (um_topology_kind(topology->hw, core, kinds) != kind)
-            continue;
-        um_topology_describe(topology->hw, pu, cpu);
-        cpu->kind = kind;
-        cpu->core = table->cpus == 0 ? 0 : cpu[-1].core + (core != previous);
-        previous = core;
-        table->cpus++;
-    }
+    return um_cpu_table_siblings(&topology->table, cpu, NULL, 0);
 }
 
-/* Fills the table with the usable processors. */
-UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
+UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b)
 {
-    struct um_cpu_table *table = &topology->table;
-    unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
-    int kinds = um_topology_kinds(topology->hw);
-
-    table->cpu = calloc(most, sizeof *table->cpu);
-    table->core = calloc(most, sizeof *table->core);
-    if (table->cpu == NULL || table->core == NULL)
-        return -ENOMEM;
-    for (int kind = 0; kind < kinds; kind++)
-        um_topology_add(topology, kind, kinds);
-    um_cpu_table_group(table);
-    if (table->cpus == 0)
-        return um_why(-ENODEV, "no processor is left that this process may use (cpuset, binding)");
-    return 0;
+    return um_cpu_table_shared(&topology->table, a, b);
 }
 
-/* Reads the machine into a topology whose hw has been initialised. */
-UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
-                                         const struct umbra_topology_options *options)
+UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int cpu,
+                                     const int *taken, unsigned count)
 {
-    int result = um_topology_load(topology->hw, options);
-
-    if (result != 0)
-        return result;
-    topology->binds = hwloc_topology_is_thissystem(topology->hw) &&
-                      hwloc_topology_get_support(topology->hw)->cpubind->set_thisthread_cpubind;
-    topology->usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
-    if (topology->usable == NULL)
-        return -ENOMEM;
-    if (topology->binds)
-        result = um_topology_apply_binding(topology->hw, topology->usable);
-    return result == 0 ? um_topology_fill(topology) : result;
+    return um_cpu_table_nearest(&topology->table, cpu, taken, count);
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
-                                              struct umbra_topology **topology)
+UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
+                                   enum umbra_placement placement, unsigned count, int *cpus)
 {
-    struct umbra_topology *t;
-    int result;
-
     um_why_begin();
-    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
-        return um_why(-EINVAL, "both synthetic and xml are given");
-    t = calloc(1, sizeof *t);
-    if (t == NULL || hwloc_topology_init(&t->hw) != 0) {
-        free(t);
-        return um_why_returned(-ENOMEM);
-    }
-    result = um_topology_read(t, options);
-    if (result != 0)
-        umbra_topology_destroy(t);
-    else
-        *topology = t;
-    return um_why_returned(result);
+    return um_cpu_table_place(&topology->table, placement, count, cpus);
 }
 
-UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
+UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
+                                        int *cpus, unsigned max)
 {
-    if (topology == NULL)
-        return;
-    free(topology->table.cpu);
-    free(topology->table.core);
-    hwloc_bitmap_free(topology->usable);
-    hwloc_topology_destroy(topology->hw);
-    free(topology);
-}
-
-UM_LINKONCE UM_COLD uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology,
-                                                       int node)
-{
-    hwloc_obj_t obj = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
-
-    return obj != NULL ? obj->attr->numanode.local_memory : 0;
-}
-
-/* Frees a record; NULL is allowed. */
-UM_LINKONCE UM_COLD void um_affinity_free(struct umbra_affinity *affinity)
-{
-    if (affinity != NULL)
-        hwloc_bitmap_free(affinity->before);
-    free(affinity);
-}
-
-/* Puts the calling thread's affinity into a new record. Returns 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_affinity_note(hwloc_topology_t hw, struct umbra_affinity **affinity)
-{
-    struct umbra_affinity *note = calloc(1, sizeof *note);
-    int result = -ENOMEM;
-
-    if (note != NULL)
-        note->before = hwloc_bitmap_alloc();
-    if (note != NULL && note->before != NULL)
-        result = hwloc_get_cpubind(hw, note->before, HWLOC_CPUBIND_THREAD) ? um_hwloc_error() : 0;
-    if (result != 0) {
-        um_affinity_free(note);
-        return result;
-    }
-    note->outer = um_affinity_latest;
-    *affinity = note;
-    return 0;
-}
-
-/* Binds the calling thread to the processors in `set`; saved as in umbra_topology_bind. */
-UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topology,
-                                             hwloc_const_bitmap_t set,
-                                             struct umbra_affinity **saved)
-{
-    struct umbra_affinity *note = NULL;
-    int result = 0;
-
-    if (topology->binds) {
-        result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
-        if (result == 0 && hwloc_set_cpubind(topology->hw, set, HWLOC_CPUBIND_THREAD) != 0)
-            result = um_hwloc_error();
-        if (result != 0) {
-            um_affinity_free(note);
-            /* They were there at creation; EINVAL is how Linux says that they have gone. */
-            return result == -EINVAL ? -ENODEV : result;
-        }
-    }
-    if (note != NULL)
-        um_affinity_latest = note;
-    if (saved != NULL)
-        *saved = note;
-    return 0;
-}
-
-UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
-                                            struct umbra_affinity **saved)
-{
-    int result = um_cpu_table_find(&topology->table, cpu);
-    hwloc_bitmap_t set;
-
     um_why_begin();
-    if (result < 0)
-        return um_why(result, "processor %d may not be used by this process", cpu);
-    set = hwloc_bitmap_alloc();
-    result = -ENOMEM;
-    if (set != NULL && hwloc_bitmap_only(set, (unsigned)cpu) == 0)
-        result = um_topology_bind_set(topology, set, saved);
-    hwloc_bitmap_free(set);
-    if (result != 0)
-        um_why(result, "binding to processor %d: %s", cpu,
-               result == -ENODEV ? "it has gone" : strerror(-result));
-    return result;
+    return um_why_returned(um_cpu_table_place_list(&topology->table, list, cpus, max));
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_bind_all(const struct umbra_topology *topology,
-                                                struct umbra_affinity **saved)
+UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology)
 {
-    int result;
-
-    um_why_begin();
-    result = um_topology_bind_set(topology, topology->usable, saved);
-    if (result != 0)
-        um_why(result, "binding to all processors: %s",
-               result == -ENODEV ? "they have gone" : strerror(-result));
-    return result;
-}
-
-UM_LINKONCE UM_COLD void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
-                                                    size_t bytes, int node)
-{
-    hwloc_obj_t object;
-    int saved = errno;
-
-    if (!topology->binds || node < 0 || umbra_topology_nodes(topology) < 2)
-        return;
-    object = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
-    if (object)
-        hwloc_set_area_membind(topology->hw, at, bytes, object->nodeset, HWLOC_MEMBIND_BIND,
-                               HWLOC_MEMBIND_BYNODESET);
-    errno = saved;
-}
-
-/* The calling thread's binding made just after this one, NULL if there is none. */
-UM_LINKONCE UM_COLD struct umbra_affinity *um_affinity_later(const struct umbra_affinity *affinity)
-{
-    struct umbra_affinity *later = um_affinity_latest;
-
-    while (later != NULL && later->outer != affinity)
-        later = later->outer;
-    return later;
-}
-
-UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topology,
-                                              struct umbra_affinity *saved)
-{
-    struct umbra_affinity *later = um_affinity_later(saved);
-    int result = 0;
-
-    if (saved == NULL)
-        return 0;
-    if (!topology->binds)
-        return -EINVAL;
-    if (later == NULL && saved != um_affinity_latest)
-        return -EPERM;
-    if (later == NULL) {
-        um_affinity_latest = saved->outer;
-        if (hwloc_set_cpubind(topology->hw, saved->before, HWLOC_CPUBIND_THREAD) != 0)
-            result = um_hwloc_error();
-    } else {
-        /* Undoing the later one is to bring back what was before this one. */
-        hwloc_bitmap_t before = later->before;
-
-        later->before = saved->before;
-        later->outer = saved->outer;
-        saved->before = before;
-    }
-    um_affinity_free(saved);
-    return result;
-}
-
-UM_LINKONCE UM_COLD int umbra_topology_current_cpu(const struct umbra_topology *topology)
-{
-    hwloc_bitmap_t set;
-    int cpu = -ENODEV;
-
-    if (!topology->binds)
-        return topology->table.cpu[0].cpu;
-    set = hwloc_bitmap_alloc();
-    if (set == NULL)
-        return -ENOMEM;
-    if (hwloc_get_last_cpu_location(topology->hw, set, HWLOC_CPUBIND_THREAD) == 0)
-        cpu = hwloc_bitmap_first(set);
-    hwloc_bitmap_free(set);
-    return um_cpu_table_find(&topology->table, cpu) >= 0 ? cpu : -ENODEV;
+    return topology->binds;
 }
 
 #endif

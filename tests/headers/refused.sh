@@ -16,7 +16,7 @@ done
 
 # base.h first: the C library's headers for another processor may be missing
 # shellcheck disable=SC2086
-if message=$(echo '#include <umbra/detail/base.h>' |
+if message=$(echo '#include <umbra/base/base.h>' |
     "$compiler" $options -fsyntax-only -I"$include" - 2>&1); then
     echo "compiles with$options"
     exit 1

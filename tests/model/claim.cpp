@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Waits that more than one may end (umbra/detail/claim_protocol.h) under the model checker.
+ * Waits that more than one may end (umbra/protocol/claim.h) under the model checker.
  * See checker.hpp.
  *
  * Each scenario: waits with a deadline, or for any of two events, against signals and each other;

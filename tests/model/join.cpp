@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The end of a fiber and its join (umbra/detail/join_protocol.h) under the model checker. See
+ * The end of a fiber and its join (umbra/protocol/join.h) under the model checker. See
  * checker.hpp.
  *
  * Thread 0 is the home core, where the fiber ends; thread 1 the owner, which serves askers in the order
  * of their numbers, or has a joiner of its own; the others are askers, some of which give up. They do
- * what umbra/detail/join.h does. Checked: the result is taken at most once, and is written then; an
+ * what umbra/core/join.h does. Checked: the result is taken at most once, and is written then; an
  * asker that still waits is answered; a node is freed once, and none touches it afterwards but for its
  * claim; where nothing was taken the fiber is there to be joined at the end.
  */

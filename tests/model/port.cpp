@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Ports and who gets their messages (umbra/detail/port_protocol.h, lock_protocol.h) under the model
+ * Ports and who gets their messages (umbra/protocol/port.h, protocol/lock.h) under the model
  * checker. See checker.hpp.
  *
  * Each scenario: some who post, some who wait for branches of one port or more, as um_choose() does,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Blocks shared out between two threads (umbra/detail/share_protocol.h) under the model checker.
+ * Blocks shared out between two threads (umbra/protocol/share.h) under the model checker.
  * See checker.hpp.
  *
  * Each scenario: two threads take blocks from their ends, as umbra/memcpy.h does, until none are

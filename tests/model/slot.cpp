@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The slot (umbra/detail/slot_protocol.h) with the calls of umbra/shadow.h around it, under the
+ * The slot (umbra/protocol/slot.h) with the calls of umbra/shadow.h around it, under the
  * model checker. See checker.hpp.
  *
  * Each scenario: an owner creates the helper thread, forks to it, joins and destroys; each side

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queues of a dispatcher's workers (umbra/detail/stock_protocol.h, and of workers.h what queues,
+ * The queues of a dispatcher's workers (umbra/protocol/stock.h, and of workers.h what queues,
  * steals and answers) under the model checker. See checker.hpp.
  *
  * Each scenario: a source that queues pointers or a range, and workers that take, steal, queue

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/detail/timers.h>
+#include <umbra/core/timers.h>
 
 #define TIMERS 500
 

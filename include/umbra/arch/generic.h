@@ -10,10 +10,10 @@
 
 #include <pthread.h>
 
-#include <umbra/detail/atomic.h>
-#include <umbra/detail/base.h>
-#include <umbra/detail/os.h>
-#include <umbra/detail/wait_backends.h>
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/os/os.h>
+#include <umbra/arch/backends.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a core is asked to look after between two fibers: the messages in its inbox, its timers, and
+ * spawns without a place. Private; included by core.h. The core's own thread executes it, in a fiber
+ * that yields or blocks, or in the scheduler's loop. Nothing here switches.
+ */
+#ifndef UMBRA_CORE_ATTEND_H
+#define UMBRA_CORE_ATTEND_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/answer.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/interrupt.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/share.h>
+#include <umbra/core/sleeper.h>
+#include <umbra/core/timers.h>
+#include <umbra/core/wake.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/inbox.h>
+#include <umbra/protocol/task.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+#define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
+
+#define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal, */
+#define UM_OFFERED_DOUBLINGS 11    /* doubled each time: more than an idle core stays awake */
+
+/* The core, for a life of a fiber of its own, if it has not ended yet. */
+UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber,
+                                   uint64_t generation)
+{
+    /* acquire: if the fiber is elsewhere again the generation tells; pairs with
+     * um_pool_give_back() */
+    uint32_t state = um_atomic_load(&fiber->state, acquire);
+    uint32_t flags = um_fiber_flags(fiber);
+
+    if (um_fiber_generation(fiber) != generation || state == UMBRA_FIBER_TERMINATED)
+        return;
+    if (state == UMBRA_FIBER_STOPPED)
+        um_fiber_make_ready(core, fiber);
+    else /* relaxed: it is for the core itself. If that life has ended, and another one elsewhere
+            has changed the flags meanwhile, the permit is for nobody, and is not written */
+        um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_KEPT) | um_fiber_permit(generation),
+                      relaxed, relaxed);
+}
+
+UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
+{
+    struct um_fiber *fiber = (struct um_fiber *)((char *)node - offsetof(struct um_fiber, mail));
+    /* acq_rel: what the sender wrote before; from here on another mail may be sent. Pairs with
+     * umbra_continue() */
+    uint64_t generation = um_atomic_exchange(&fiber->mail_for, 0, acq_rel);
+
+    if (generation != um_fiber_generation(fiber))
+        return;
+    if (um_fiber_home(fiber) == core)
+        um_fiber_continue(core, fiber, generation);
+    else /* sent to an earlier life, which was elsewhere, and kept for this one */
+        umbra_continue((struct umbra_fiber){fiber, generation});
+}
+
+UM_LINKONCE void um_core_receive(struct umbra_core *core)
+{
+    struct um_node *node = um_inbox_take(&core->inbox);
+
+    while (node) {
+        struct um_node *next = um_inbox_next(node);
+
+        switch (node->kind) {
+        case UM_NODE_WAKE:
+            um_fiber_make_ready(core, um_node_fiber(node));
+            break;
+        case UM_NODE_SPAWN:
+        case UM_NODE_ASIDE:
+            um_core_begin(core, um_fiber_of_node(node), node->kind == UM_NODE_ASIDE);
+            break;
+        case UM_NODE_CONTINUE:
+            um_mail_receive(core, node);
+            break;
+        case UM_NODE_CANCEL:
+            um_cancel_receive(core, node);
+            break;
+        default:
+            um_join_receive(core, node);
+        }
+        node = next;
+    }
+}
+
+/* ---- timers ---- */
+
+UM_INLINE struct um_fiber *um_fiber_of_timer(struct um_timer *timer)
+{
+    return (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer));
+}
+
+/* A fiber's time has come: its delay, its sleep, or the deadline of its wait. */
+UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
+{
+    enum um_give_up outcome = UM_GAVE_UP;
+
+    if (fiber->claimed)
+        outcome = um_claim_give_up(fiber->claimed, fiber->ticket);
+    if (outcome == UM_GIVE_UP_LATER) {
+        struct um_wait *wait = um_wait_of(&fiber->claimed->node);
+
+        /* who offers may have lost its processor to this very core, which soon sleeps in between */
+        fiber->timer.deadline = umbra_deadline((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
+        if (wait->rings < UM_OFFERED_DOUBLINGS)
+            wait->rings++;
+        um_timers_add(&core->timers, &fiber->timer);
+    } else if (outcome == UM_GAVE_UP) {
+        um_fiber_make_ready(core, fiber);
+    }
+}
+
+UM_LINKONCE void um_core_ring(struct umbra_core *core)
+{
+    uint64_t now = umbra_cycles();
+
+    while (core->timers.top && core->timers.top->deadline <= now) {
+        struct um_timer *timer = core->timers.top;
+
+        um_timers_remove(&core->timers, timer);
+        timer->deadline = 0;
+        um_timer_ring(core, um_fiber_of_timer(timer));
+    }
+}
+
+/* ---- work without a place ---- */
+
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
+                                              struct umbra_core *core)
+{
+    struct um_fiber *fiber;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    fiber = runtime->unplaced_first;
+    if (fiber) {
+        runtime->unplaced_first = fiber->in_pool;
+        /* relaxed: no wait has begun with it; under the lock, for umbra_cancel() */
+        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+        /* release: who sees none left sees that this core is active (protocol/quiet.h, Q4) */
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
+    }
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return fiber;
+}
+
+UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
+{
+    struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
+
+    if (fiber)
+        um_core_begin(core, fiber, false);
+}
+
+/* Looks after all that. The core; never switches.  */
+UM_LINKONCE void um_core_attend(struct umbra_core *core)
+{
+    if (um_atomic_load(&core->inbox, relaxed)) /* the exchange that takes it acquires */
+        um_core_receive(core);
+    if (core->timers.top && (um_ready_empty(core) || ++core->turns % UM_LOOKS_AT_TIMERS == 0))
+        um_core_ring(core);
+    if (um_atomic_load(core->unplaced, relaxed)) /* the lock that it is taken under acquires */
+        um_core_take_unplaced(core);
+    if (um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks))
+        um_core_share(core);
+}
+
+UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *block = fiber.block;
+    struct umbra_core *home;
+    uint64_t pending = 0;
+
+    if (!block)
+        return -ESRCH;
+    /* acquire: see um_fiber_is(). Read once: in its next life it may have none yet */
+    home = (struct umbra_core *)um_atomic_load(&block->node.home, acquire);
+    if (um_fiber_has_ended(block) || um_fiber_generation(block) != fiber.generation)
+        return -ESRCH;
+    if (core && um_core_current(core) && home == core) {
+        um_fiber_continue(core, block, fiber.generation);
+        return 0;
+    }
+    if (!home)
+        return -EBUSY;
+    /* acq_rel: one mail at a time; what the caller wrote before is visible to the fiber, be it this
+     * mail or the one that is pending. Pairs with um_mail_receive() */
+    while (!um_atomic_cas(&block->mail_for, &pending, fiber.generation, acq_rel, acquire))
+        if (pending >= fiber.generation)
+            return pending == fiber.generation ? 0 : -ESRCH;
+    if (pending == 0)
+        um_core_post(home, &block->mail);
+    return 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Cancelling fibers. Private; included by core.h.
+ *
+ * A fiber's home core alone changes its flags, so a cancellation is a message to it: the core sets
+ * CANCELED and, if the fiber is blocked in a wait that can be interrupted, ends the wait. From then on
+ * the fiber finds BARRED before each wait.
+ *
+ *   blocked in                        ended by
+ *   a wait with a claim               its claim, as a deadline would (protocol/claim.h)
+ *   a join of a fiber it owns         `done`, which is RUNNING again (protocol/join.h)
+ *   a sleep                           its timer
+ *   a wait for one event              the event, out of whose queue the fiber's node is taken
+ *   (a task's join)                   not at all
+ *
+ * Where the wait just ends by itself, the wake-up is on its way, and the cancellation comes too late
+ * for this wait. Where another thread is at the claim or holds the event, the message goes into the
+ * core's inbox again.
+ */
+#ifndef UMBRA_CORE_CANCEL_H
+#define UMBRA_CORE_CANCEL_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/interrupt.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/sleeper.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+UM_LINKONCE void umbra_shield(void)
+{
+    struct um_fiber *self = um_core_self ? um_core_current(um_core_self) : NULL;
+    uint32_t flags;
+
+    if (!self)
+        return;
+    flags = um_fiber_flags(self);
+    if (!(flags & UM_FIBER_SHIELDED))
+        self->shields = 0;
+    self->shields++;
+    um_fiber_set_barred(self, flags | UM_FIBER_SHIELDED);
+}
+
+UM_LINKONCE void umbra_unshield(void)
+{
+    struct um_fiber *self = um_core_self ? um_core_current(um_core_self) : NULL;
+    uint32_t flags = self ? um_fiber_flags(self) : 0;
+
+    if ((flags & UM_FIBER_SHIELDED) && --self->shields == 0)
+        um_fiber_set_barred(self, flags & ~UM_FIBER_SHIELDED);
+}
+
+/* ---- any thread ---- */
+
+/* A fiber without a place: 0, or its core since, to which the message must go. */
+UM_LINKONCE struct umbra_core *um_cancel_unplaced(struct umbra_fiber fiber)
+{
+    struct umbra_runtime *runtime = fiber.block->runtime;
+    struct umbra_core *home;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    home = um_fiber_home(fiber.block);
+    if (!home && um_fiber_generation(fiber.block) == fiber.generation)
+        um_fiber_set_barred(fiber.block, um_fiber_flags(fiber.block) | UM_FIBER_CANCELED);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return home;
+}
+
+UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber)
+{
+    struct umbra_core *core = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
+    struct umbra_core *home;
+    struct um_wait *message;
+
+    if (!fiber.block)
+        return -ESRCH;
+    /* acquire: see um_fiber_is() */
+    home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
+    if (um_fiber_has_ended(fiber.block) || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    if (fiber.block->runtime->inherited)
+        return -EPERM;
+    if (!home)
+        home = um_cancel_unplaced(fiber);
+    if (!home)
+        return 0;
+    message = um_wait_take();
+    if (!message)
+        return -ENOMEM;
+    message->cancel.fiber = fiber;
+    message->claimed.node.kind = UM_NODE_CANCEL;
+    if (home == core)
+        um_cancel_receive(core, &message->claimed.node);
+    else
+        um_core_post(home, &message->claimed.node);
+    return 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Joining fibers. Private; included by core.h. The word by which home core and owner agree is in
+ * protocol/join.h.
+ *
+ *   the joiner                             joins by
+ *   a fiber of the owner, no deadline      its own node in `done`
+ *   a fiber of the owner, with a deadline  a node with a claim in `done`
+ *   any other fiber, or a thread           a node with a claim, sent to the owner, which puts it there
+ *
+ * Threads that wait are in a list of the runtime (um_join_thread): a deadlock, or the end of the
+ * runtime, ends their waits.
+ */
+#ifndef UMBRA_CORE_JOIN_H
+#define UMBRA_CORE_JOIN_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/answer.h>
+#include <umbra/core/cancel.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/quiet.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/sleep.h>
+#include <umbra/core/sleeper.h>
+#include <umbra/core/switch.h>
+#include <umbra/core/wake.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/inbox.h>
+#include <umbra/protocol/join.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* A fiber of the owner is about to wait for one of the same home. */
+UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
+{
+    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* only looked at, both */
+    um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
+    um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
+    /* relaxed: only this core looks */
+    um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
+}
+
+UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result);
+
+/*
+ * The common case here, inlined up to the switch: each return after a switch would be mispredicted,
+ * since the processor's stack of return addresses belongs to the side that left.
+ */
+UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    struct um_fiber *fiber = handle.block;
+    void *value;
+    uint64_t done;
+
+    if (UM_UNLIKELY(!self || !fiber || fiber == self || !um_fiber_on_stack(self)))
+        return um_join_outline(handle, result);
+    /* acquire, though where it matters only this core writes: see um_fiber_is() */
+    done = um_atomic_load(&fiber->node.done, acquire);
+    if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
+                    um_fiber_generation(fiber) != handle.generation))
+        return um_join_outline(handle, result);
+    if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING) && !um_fiber_barred(self))) {
+        um_join_block(self, fiber);
+        um_fiber_leave(core, self);
+        if (um_fiber_woken(self) != 0)
+            return -ECANCELED;
+    } else if (UM_UNLIKELY(done != ((uintptr_t)core | UM_DONE_FINISHED))) {
+        return um_join_outline(handle, result);
+    }
+    value = um_join_collect(core, fiber);
+    if (result)
+        *result = value;
+    return 0;
+}
+
+#ifndef UMBRA_DECLARE
+
+#define UM_GAPS 8 /* a look with its gap takes as long as so many without */
+
+/* Waits in place while the core has nothing else to do. Whether the fiber has ended. */
+UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
+{
+    uint64_t finished = (uintptr_t)core | UM_DONE_FINISHED;
+    uint64_t start = umbra_cycles();
+
+    do {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i += UM_GAPS) {
+            /* acquire: pairs with um_fiber_retire() */
+            if (um_atomic_load(&fiber->node.done, acquire) == finished)
+                return true;
+            if (um_core_attention(core))
+                return false;
+            um_arch_pause(); /* each look takes the line from where it will be written */
+            um_arch_pause();
+        }
+    } while (umbra_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/* A fiber of the owner joins one that has not ended: without a deadline. */
+UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
+                             const void *at)
+{
+    struct um_fiber *self = um_core_current(core);
+
+    self->node.kind = UM_NODE_WAKE;
+    if (!um_join_begin(core, fiber, done, (uintptr_t)&self->node | UM_DONE_JOINED))
+        return 0;
+    um_fiber_block(self, &um_kind_join, um_waits_on_fiber(fiber), at);
+    um_fiber_leave(core, self);
+    return um_fiber_woken(self);
+}
+
+/* ---- a request ---- */
+
+/* What joins, and how. */
+struct um_join {
+    struct umbra_fiber fiber;
+    uint64_t deadline;
+    bool detach;
+    void *result;          /* found */
+    const void *at;        /* for reports: where it was called from */
+    struct um_fiber *self; /* the caller; NULL: a thread */
+    struct umbra_core *core;
+    struct um_sleeper *sleeper;
+};
+
+/* A node for a request of the caller's. 0 or -ENOMEM. */
+UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **result)
+{
+    struct um_wait *wait = um_wait_take();
+
+    if (!wait)
+        return -ENOMEM;
+    um_wait_prepare(wait, wait, 0);
+    wait->fiber = join->self;
+    wait->sleeper = join->sleeper;
+    wait->join = (struct um_join_request){.fiber = join->fiber, .detach = join->detach};
+    wait->claimed.node.kind = UM_NODE_JOIN;
+    wait->claimed.node.accept = NULL;
+    /* relaxed: before any other has the node */
+    um_atomic_store(&wait->claimed.node.home, (uintptr_t)join->core, relaxed);
+    *result = wait;
+    return 0;
+}
+
+/* After the wait: the answer, or why there is none; the node is not the caller's any more. */
+UM_LINKONCE int um_join_answered(struct um_join *join, struct um_wait *wait, int error)
+{
+    if (error != 0) {
+        um_claimed_drop(&wait->claimed);
+        return error;
+    }
+    join->result = wait->join.result;
+    error = wait->join.status;
+    um_claimed_free(&wait->claimed);
+    return error;
+}
+
+/* A fiber of the owner, with a deadline. *begun: false if the fiber has ended meanwhile. */
+UM_LINKONCE int um_join_wait_deadline(struct um_join *join, uint64_t done, bool *begun)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct um_wait *wait;
+    int error = um_join_prepare(join, &wait);
+
+    if (error != 0)
+        return error;
+    *begun = um_join_begin_asked(join->core, fiber, done, &wait->claimed.node);
+    if (!*begun) {
+        um_claimed_free(&wait->claimed);
+        return 0;
+    }
+    um_fiber_block(join->self, &um_kind_join, um_waits_on_fiber(fiber), join->at);
+    error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
+    return um_join_answered(join, wait, error);
+}
+
+/* A fiber that is not of the owner asks it. */
+UM_LINKONCE int um_join_ask_fiber(struct um_join *join, struct umbra_core *owner)
+{
+    struct um_wait *wait;
+    int error = um_join_prepare(join, &wait);
+
+    if (error != 0)
+        return error;
+    um_fiber_block(join->self, &um_kind_join,
+                   owner->runtime == join->core->runtime
+                       ? um_waits_on_fiber(join->fiber.block)
+                       : (const void *)join->fiber.block, /* that runtime may go before */
+                   join->at);
+    um_core_post(owner, &wait->claimed.node);
+    error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
+    return um_join_answered(join, wait, error);
+}
+
+/* Enters the list and asks the owner; in one, so that the end of the runtime finds the request. 0, or
+ * -ECANCELED: the runtime is ending. */
+UM_LINKONCE UM_COLD int um_join_thread_begin(struct um_join_thread *thread,
+                                             struct umbra_core *owner)
+{
+    struct umbra_runtime *runtime = owner->runtime;
+    int error = 0;
+
+    pthread_mutex_lock(&runtime->lock);
+    if (um_atomic_load(&runtime->stopping, relaxed)) { /* set under the lock */
+        error = -ECANCELED;
+    } else {
+        thread->next = runtime->joins;
+        thread->link = &runtime->joins;
+        if (thread->next)
+            thread->next->link = &thread->next;
+        runtime->joins = thread;
+        um_core_post(owner, &thread->wait->claimed.node);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_join_thread_end(struct um_join_thread *thread,
+                                            struct umbra_runtime *runtime)
+{
+    pthread_mutex_lock(&runtime->lock);
+    *thread->link = thread->next;
+    if (thread->next)
+        thread->next->link = thread->link;
+    pthread_cond_broadcast(&runtime->changed); /* umbra_runtime_destroy() may wait for it */
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+#define UM_JOIN_LOOK_NS 100000000 /* how often */
+
+/* The runtime's creator holds it, so that no core can tell a deadlock: it looks by itself. */
+UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,
+                                             struct umbra_runtime *runtime, uint64_t deadline)
+{
+    while (um_sleeper_wait(thread->wait->sleeper,
+                           um_min_u64(deadline, umbra_deadline(UM_JOIN_LOOK_NS))) < 0 &&
+           umbra_cycles() < deadline)
+        um_join_judge(runtime);
+}
+
+UM_LINKONCE UM_COLD int um_join_ask_thread(struct um_join *join, struct umbra_core *owner)
+{
+    struct umbra_runtime *runtime = owner->runtime;
+    struct um_join_thread thread;
+    int error = um_sleeper_get(&join->sleeper);
+
+    if (error == 0)
+        error = um_join_prepare(join, &thread.wait);
+    if (error != 0)
+        return error;
+    error = um_join_thread_begin(&thread, owner);
+    if (error != 0) {
+        um_claimed_free(&thread.wait->claimed);
+        return error;
+    }
+    if (pthread_equal(runtime->creator, pthread_self()))
+        um_join_thread_look(&thread, runtime, join->deadline);
+    error = um_claimed_wait_thread(thread.wait, join->deadline);
+    um_join_thread_end(&thread, runtime);
+    if (error == -EDEADLK)
+        error = thread.wait->join.status; /* um_joins_end() */
+    return um_join_answered(join, thread.wait, error);
+}
+
+/* ---- any caller ---- */
+
+UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
+{
+    int error;
+
+    if (owner->runtime != umbra_runtime_self() && owner->runtime->inherited)
+        return -EPERM;
+    if (!join->self)
+        return um_join_ask_thread(join, owner);
+    if (!um_fiber_on_stack(join->self))
+        return -EPERM;
+    if (join->detach)
+        umbra_shield();
+    error = um_fiber_barred(join->self) ? -ECANCELED : um_join_ask_fiber(join, owner);
+    if (join->detach)
+        umbra_unshield();
+    return error;
+}
+
+/* -EAGAIN: look at `done` again. */
+UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct umbra_core *core = join->core;
+    bool begun;
+    int error;
+
+    if (join->detach)
+        return um_join_begin(core, fiber, done, (uintptr_t)core | UM_DONE_DETACHED) ? 0 : -EAGAIN;
+    if (!um_fiber_on_stack(join->self))
+        return -EPERM;
+    if (um_fiber_barred(join->self))
+        return -ECANCELED;
+    if (um_ready_empty(core) && um_join_look(core, fiber))
+        return -EAGAIN;
+    if (join->deadline == UMBRA_NEVER) {
+        error = um_join_wait(core, fiber, done, join->at);
+        if (error == 0)
+            join->result = um_join_collect(core, fiber);
+        return error;
+    }
+    if (umbra_cycles() >= join->deadline)
+        return -ETIMEDOUT;
+    error = um_join_wait_deadline(join, done, &begun);
+    return error == 0 && !begun ? -EAGAIN : error;
+}
+
+/* The caller's core is the owner. -EAGAIN: look again. */
+UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
+{
+    struct um_fiber *fiber = join->fiber.block;
+
+    if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
+        join->result = um_join_collect(join->core, fiber);
+        return 0;
+    }
+    if (um_join_free(done))
+        return um_join_own_running(join, done);
+    if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* for some instructions of another core */
+        if (!um_fiber_on_stack(join->self))
+            return -EPERM;
+        um_yield_attending(join->core);
+        return -EAGAIN;
+    }
+    return um_atomic_load(&fiber->node.done, acquire) == done ? -EINVAL : -EAGAIN; /* as below */
+}
+
+UM_INLINE struct umbra_core *um_join_owner(const struct um_fiber *fiber, uint64_t done)
+{
+    if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED)
+        return (struct umbra_core *)(uintptr_t)(done & ~UM_DONE_TAG);
+    return um_atomic_load(&fiber->owner, relaxed); /* ordered by the load of `done` */
+}
+
+UM_LINKONCE int um_join_slowly(struct um_join *join)
+{
+    struct um_fiber *fiber = join->fiber.block;
+    struct umbra_core *owner;
+    uint64_t done, tag;
+    int error;
+
+    join->core = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
+    join->self = join->core ? um_core_current(join->core) : NULL;
+    if (!fiber)
+        return -ESRCH;
+    do {
+        /* acquire: pairs with um_done_tell(), um_done_change(); the generation comes after it, see
+         * um_fiber_is() */
+        done = um_atomic_load(&fiber->node.done, acquire);
+        tag = done & UM_DONE_TAG;
+        owner = um_join_owner(fiber, done);
+        if (um_fiber_generation(fiber) != join->fiber.generation)
+            return -ESRCH;
+        if (fiber == join->self && !join->detach)
+            return -EDEADLK;
+        if (tag == UM_DONE_DETACHED || tag == UM_DONE_JOINED || tag == UM_DONE_TOLD)
+            return -EINVAL;
+        error = owner == join->core ? um_join_own(join, done) : um_join_ask(join, owner);
+    } while (error == -EAGAIN);
+    return error;
+}
+
+UM_LINKONCE int um_join_until(struct um_join *join, void **result)
+{
+    int error = um_join_slowly(join);
+
+    if (error == 0 && result)
+        *result = join->result;
+    return error;
+}
+
+UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result)
+{
+    struct um_join join = {
+        .fiber = fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
+
+    return um_join_until(&join, result);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void **result,
+                                                uint64_t deadline)
+{
+    struct um_join join = {.fiber = fiber, .deadline = deadline, .at = __builtin_return_address(0)};
+
+    return um_join_until(&join, result);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)
+{
+    struct um_join join = {
+        .fiber = fiber, .deadline = UMBRA_NEVER, .detach = true, .at = __builtin_return_address(0)};
+
+    return um_join_slowly(&join);
+}
+
+/* ---- the end of a runtime: its cores have stopped ---- */
+
+/* A request that no core will answer any more. */
+UM_LINKONCE UM_COLD void um_join_cancel(const struct umbra_runtime *runtime, struct um_node *node)
+{
+    /* relaxed: fixed while the asker waits */
+    const struct umbra_core *home = (const struct umbra_core *)um_atomic_load(&node->home, relaxed);
+
+    if (!home || home->runtime != runtime)
+        um_join_say(NULL, node, -ECANCELED);
+}
+
+UM_LINKONCE UM_COLD void um_joins_cancel_inbox(struct umbra_core *core)
+{
+    struct um_node *node = um_inbox_take(&core->inbox);
+
+    while (node) {
+        struct um_node *next = um_inbox_next(node);
+
+        if (node->kind == UM_NODE_JOIN)
+            um_join_cancel(core->runtime, node);
+        else if (node->kind == UM_NODE_CANCEL)
+            um_claimed_free((struct um_claimed *)node);
+        node = next;
+    }
+}
+
+UM_LINKONCE UM_COLD void um_joins_cancel_fiber(struct um_fiber *fiber)
+{
+    uint64_t done = um_atomic_load(&fiber->node.done, acquire); /* pairs with um_done_change() */
+
+    if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
+        um_join_cancel(fiber->runtime, um_done_node(done));
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

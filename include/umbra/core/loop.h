@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a core does between fibers: messages, timers, work without a place, waiting. Private;
+ * included by core.h.
+ *
+ * An idle core goes through three stages:
+ *
+ *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
+ *                  (protocol/task.h), and the fiber that ended last (protocol/watch.h), as long as
+ *                  the spin phase
+ *   dozes          announces itself as idle (protocol/idle.h) and waits on its inbox
+ *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done: counts
+ *                  as inactive (protocol/quiet.h), and goes on waiting
+ */
+#ifndef UMBRA_CORE_LOOP_H
+#define UMBRA_CORE_LOOP_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/context.h>
+#include <umbra/core/attend.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/make.h>
+#include <umbra/core/quiet.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/share.h>
+#include <umbra/core/tasks.h>
+#include <umbra/core/wake.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/idle.h>
+#include <umbra/protocol/quiet.h>
+#include <umbra/protocol/task.h>
+#include <umbra/protocol/watch.h>
+#include <umbra/shadow.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+#define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
+#define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
+
+/* ---- waiting ---- */
+
+/* Whether there may be any. relaxed: a hint; um_core_no_tasks() looks again */
+UM_INLINE bool um_core_tasking(const struct umbra_core *core)
+{
+    return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
+}
+
+/* Whether there is a message, or work without a place. relaxed: whoever takes it acquires */
+UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
+{
+    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed)) != 0;
+}
+
+/* Stage 1. Whether there is something to do. */
+UM_INLINE bool um_core_look_around(struct umbra_core *core)
+{
+    bool tasking = um_core_tasking(core);
+    uint64_t start = umbra_cycles();
+    uint64_t now = start;
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    struct um_fiber *watched = core->watched;
+
+    while (now - start < core->look_cycles && now < deadline) {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+            if (um_core_has_mail(core))
+                return true;
+            if (tasking && um_core_sees_tasks(core))
+                return true;
+            if (!watched) {
+                um_arch_relax();
+                continue;
+            }
+            if (!um_watch_quiet(&watched->node.link))
+                return true;
+            um_arch_pause(); /* longer: each look takes the line from where it will be written */
+        }
+        now = umbra_cycles();
+    }
+    return now >= deadline;
+}
+
+/* Waits on the inbox. Whether it is still empty. */
+UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
+{
+    return umbra_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
+}
+
+/* Stage 3: nothing but a message can give this core anything to do. */
+UM_LINKONCE void um_core_sleep(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+
+    if (um_quiet_leave(&runtime->activity))
+        um_runtime_judge(runtime);
+    um_core_wait(core, UMBRA_NEVER);
+    um_quiet_enter(&runtime->activity);
+}
+
+/* Stages 2 and 3. */
+UM_LINKONCE void um_core_doze(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_core_more *more = core->more;
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
+    bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
+                   (more->has_shadow && !umbra_shadow_done(&more->shadow));
+
+    um_idle_announce(runtime->idle, core->index);
+    if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
+        (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
+        if (core->starved)
+            um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
+        else if (deadline != UMBRA_NEVER)
+            um_core_wait(core, deadline);
+        else if (more->has_shadow && !umbra_shadow_done(&more->shadow))
+            um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
+        else
+            um_core_sleep(core);
+    }
+    um_idle_clear(runtime->idle, core->index);
+    core->starved = false;
+}
+
+UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
+{
+    um_atomic_store(&core->state, (uint32_t)state, relaxed); /* only looked at */
+}
+
+/* Ends the watch. Whether the fiber was launched. */
+UM_INLINE bool um_core_unwatch(struct umbra_core *core)
+{
+    struct um_fiber *fiber = core->watched;
+    bool launched = um_watch_end(&fiber->node.link);
+
+    core->watched = NULL;
+    if (launched)
+        um_core_begin(core, fiber, false);
+    return launched;
+}
+
+UM_LINKONCE void um_core_idle(struct umbra_core *core)
+{
+    bool busy;
+
+    um_core_set_state(core, UMBRA_CORE_IDLE);
+    busy = um_core_look_around(core);
+    if (core->watched)
+        busy = um_core_unwatch(core) || busy;
+    if (um_core_tasking(core) && um_ready_empty(core) && !um_core_has_mail(core))
+        busy = um_core_take_task(core) || busy;
+    if (!busy)
+        um_core_doze(core);
+    um_core_set_state(core, UMBRA_CORE_EXECUTING);
+}
+
+/* The scheduler's own loop, on its thread's stack: runs when no fiber is ready, until it is told to
+ * stop. */
+UM_LINKONCE void um_core_loop(struct umbra_core *core)
+{
+    for (;;) {
+        struct um_fiber *ended = core->retiring;
+
+        core->retiring = NULL;
+        if (ended)
+            um_fiber_retire(core, ended, core->retiring_result);
+        if (!core->watched && um_core_attention(core))
+            um_core_attend(core);
+        if (!um_ready_empty(core)) {
+            struct um_fiber *fiber = um_ready_pop(core);
+
+            um_atomic_store(&core->current, fiber, relaxed); /* only looked at by others */
+            um_context_switch(&core->scheduler, &fiber->context);
+        } else if (!core->watched &&
+                   um_atomic_load(&core->runtime->stopping, acquire)) { /* umbra_runtime_destroy */
+            return;
+        } else {
+            um_core_idle(core);
+        }
+    }
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The life of a fiber's stack: what executes on it, and how a core gets one. Private; included by core.h.
+ * um_fiber_main() executes one function after the other; a depot makes fibers when the core's list of
+ * idle ones is empty.
+ */
+#ifndef UMBRA_CORE_MAKE_H
+#define UMBRA_CORE_MAKE_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/context.h>
+#include <umbra/core/answer.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/local.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/report.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/switch.h>
+#include <umbra/core/wake.h>
+#include <umbra/impl/cpu_table.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/join.h>
+#include <umbra/protocol/watch.h>
+#include <umbra/stack.h>
+#include <umbra/topology.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+/* Under the depot's lock: a slab with a free slot. */
+UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_class)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_depot *depot = &core->more->depot;
+    size_t bytes = um_pool_stack_bytes(runtime, size_class);
+    struct um_slab *full = um_depot_slab(depot, size_class);
+    unsigned slots = full ? full->slots * 2 : UM_SLAB_SLOTS_FIRST;
+    const struct umbra_topology_cpu *cpu = umbra_topology_cpu_of(runtime->topology, core->cpu);
+    struct um_slab *slab;
+    int error;
+
+    if (slots > UM_SLAB_SLOTS_MOST)
+        slots = UM_SLAB_SLOTS_MOST;
+    while (slots > 1 && slots > UM_SLAB_BYTES_MOST / bytes)
+        slots /= 2;
+    do /* where address space is limited, all of it can be used */
+        error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
+    while (error == -ENOMEM && (slots /= 2) > 0);
+    if (error != 0)
+        return error;
+    slab->owner = core;
+    slab->describe = um_report_owner;
+    slab->next = full;
+    /* release: pairs with the acquire of um_report_slabs(). The slot first: what it says of the old
+     * slab is too little for a moment, never too much */
+    um_atomic_store(&depot->next_slot[size_class], 0, release);
+    um_atomic_store(&depot->slab[size_class], slab, release);
+    return 0;
+}
+
+UM_LINKONCE void um_fiber_main(struct um_context *self);
+
+/* Under the depot's lock: a fiber that has never been. */
+UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
+                              struct um_fiber **result)
+{
+    struct um_depot *depot = &core->more->depot;
+    struct um_slab *slab = um_depot_slab(depot, size_class);
+    struct um_fiber *fiber;
+    unsigned slot;
+    int error = 0;
+
+    if (!slab || um_depot_next_slot(depot, size_class) == slab->slots)
+        error = um_depot_grow(core, size_class);
+    slab = um_depot_slab(depot, size_class);
+    slot = um_depot_next_slot(depot, size_class);
+    if (error == 0)
+        error = um_slab_open(slab, slot);
+    if (error != 0)
+        return error;
+    fiber = um_slab_fiber(slab, slot);
+    fiber->slab = slab;
+    fiber->slot = slot;
+    fiber->size_class = size_class;
+    fiber->runtime = core->runtime;
+    fiber->node.kind = UM_NODE_WAKE;
+    fiber->mail.kind = UM_NODE_CONTINUE;
+    /* relaxed, both: before anybody else knows the fiber */
+    um_atomic_store(&fiber->generation, 1, relaxed);
+    um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+    um_context_make(&fiber->context, um_slab_low(slab, slot), fiber, um_fiber_main);
+    /* release: the fiber is set up; pairs with um_report_slabs() */
+    um_atomic_store(&depot->next_slot[size_class], slot + 1, release);
+    *result = fiber;
+    return 0;
+}
+
+/* An idle fiber for `target`, taken by core `here` (NULL: from outside). 0 or -ENOMEM. */
+UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
+                             unsigned size_class, struct um_fiber **fiber)
+{
+    struct um_depot *depot = &target->more->depot;
+    struct um_fiber **list = &depot->idle[size_class];
+    int error = 0;
+
+    if (here && size_class == 0) {
+        struct um_fiber **own =
+            here == target ? &here->idle_fibers : &here->elsewhere[target->index];
+
+        *fiber = *own;
+        if (*own) {
+            *own = (*own)->in_pool;
+            return 0;
+        }
+    }
+    pthread_mutex_lock(&depot->lock);
+    *fiber = *list;
+    if (*list)
+        *list = (*list)->in_pool;
+    else
+        error = um_depot_make(target, size_class, fiber);
+    pthread_mutex_unlock(&depot->lock);
+    return error;
+}
+
+/* The end of a fiber whose stack was unwound. */
+UM_LINKONCE UM_COLD void *um_fiber_unwound(void *arg)
+{
+    return arg;
+}
+
+/* A fiber has called pthread_exit(): it begins anew, as one whose function returns NULL. */
+UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_context_destroy(&fiber->context);
+    um_context_make(&fiber->context, um_slab_low(fiber->slab, fiber->slot), fiber, um_fiber_main);
+    fiber->node.accept = (um_accept_fn *)(void (*)(void))um_fiber_unwound;
+    fiber->node.arg = NULL;
+    um_fiber_make_ready(core, fiber);
+}
+
+/* The fiber's context is saved; its end may be known, and its memory used again. */
+UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
+{
+    uint64_t done;
+
+    if (UM_UNLIKELY(um_fiber_get_state(fiber) != UMBRA_FIBER_TERMINATED)) {
+        um_fiber_begin_anew(core, fiber);
+        return;
+    }
+    fiber->node.arg = result;
+    if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life, while it is at hand */
+        if (um_ready_empty(core)) {
+            core->watched = fiber;
+            um_watch_begin(&fiber->node.link);
+        }
+    }
+    done = um_done_tell(&fiber->node.done);
+    if ((done & UM_DONE_TAG) == UM_DONE_JOINED)
+        um_node_wake(um_done_node(done), core);
+    else if ((done & UM_DONE_TAG) == UM_DONE_ASKED)
+        um_join_answer(core, fiber, um_done_node(done));
+    else if ((done & UM_DONE_TAG) == UM_DONE_DETACHED)
+        um_join_collect(NULL, fiber);
+}
+
+/*
+ * The function of a fiber has returned; the fiber leaves its core. When this returns it has been
+ * given another function. If only fibers of its own core can know of its end yet, no atomic
+ * operation tells them. What cannot be told from the fiber's own stack the scheduler tells, once
+ * the context is saved (um_fiber_retire).
+ */
+UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
+{
+    struct umbra_core *core = um_fiber_home(fiber);
+    /* acquire: the fields of the joiner's node; pairs with um_join_wait() */
+    uint64_t done = um_atomic_load(&fiber->node.done, acquire);
+    /* relaxed: a joiner's home is fixed while it waits */
+    bool local = (done & UM_DONE_TAG) == UM_DONE_JOINED &&
+                 um_atomic_load(&um_done_node(done)->home, relaxed) == (uintptr_t)core;
+
+    um_core_count(core, -1);
+    um_fiber_set_state(fiber, UMBRA_FIBER_TERMINATED);
+    um_fiber_set_flags(fiber, 0);
+    if (UM_LIKELY(local)) {
+        fiber->node.arg = result;
+        um_fiber_set_state(um_fiber_of_node(um_done_node(done)), UMBRA_FIBER_READY);
+        if (um_ready_empty(core) && !um_core_attention(core)) {
+            um_fiber_switch(core, fiber, um_fiber_of_node(um_done_node(done)));
+            return;
+        }
+        um_ready_push(core, um_fiber_of_node(um_done_node(done)));
+    } else if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING))) {
+        fiber->node.arg = result;
+        /* relaxed: only fibers of this core look */
+        um_atomic_store(&fiber->node.done, (uintptr_t)core | UM_DONE_FINISHED, relaxed);
+    } else if (done == ((uintptr_t)core | UM_DONE_DETACHED) && um_fiber_is_simple(fiber)) {
+        um_pool_reset(fiber);
+        um_pool_keep(core, fiber);
+    } else {
+        core->retiring = fiber;
+        core->retiring_result =
+            result; /* the joiner may be looking at the fiber's line: one write */
+        um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+        um_context_switch(&fiber->context, &core->scheduler);
+        return;
+    }
+    um_fiber_leave(core, fiber);
+}
+
+/* What every fiber's context runs, for one function after the other. */
+UM_LINKONCE void um_fiber_main(struct um_context *self)
+{
+    struct um_fiber *fiber = (struct um_fiber *)self;
+
+    for (;;) {
+        umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
+        void *result;
+
+        um_fiber_fetch_ahead(fiber, -2, 1); /* what is on its stack, too */
+        result = fn(fiber->node.arg);
+
+        if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
+            um_fiber_end(fiber);
+        if (UMBRA_ASSERT && fiber->mutexes > 0)
+            um_fiber_ends_holding(fiber);
+        um_fiber_finish(fiber, result);
+    }
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Idle fibers: where a spawn gets its control block and stack, and where they go when the fiber has
+ * been joined. Private; included by core.h.
+ *
+ *   list                     of            who touches it       a spawn that takes from it
+ *   core->idle_fibers        its own       the core             here, on itself
+ *   core->elsewhere[other]   other's       the core             here, on the other core
+ *   depot (each core has     its core's    anybody, under       from outside; other sizes; and when
+ *   one)                                   its lock             the two above are empty
+ *
+ * A fiber goes back to where the next spawn of its kind looks. A core that joins one of its own
+ * making keeps it: who spawns on another core and joins there, again and again, uses the same few
+ * fibers without a lock. A fiber's context is saved before it enters any list that a thread other
+ * than its core's can take it from.
+ *
+ * The control block stands at the top of its stack, at a distance that differs from slot to slot,
+ * so that blocks and first frames of many fibers do not fight for the same sets of the cache.
+ */
+#ifndef UMBRA_CORE_POOL_H
+#define UMBRA_CORE_POOL_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/context.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
+#include <umbra/stack.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* Whether the fiber may go straight into its core's list. */
+UM_INLINE bool um_fiber_is_simple(const struct um_fiber *fiber)
+{
+    return (fiber->size_class | fiber->traits) == 0;
+}
+
+/* The fiber that was, is no more: its handles are stale. */
+UM_INLINE void um_pool_reset(struct um_fiber *fiber)
+{
+    /* relaxed: whoever has a handle of this life only has to see that it is over */
+    um_atomic_store(&fiber->generation, um_fiber_generation(fiber) + 1, relaxed);
+}
+
+UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
+{
+    if (fiber->in_pool != core->idle_fibers) { /* else it is back where it was taken from */
+        uint32_t place = core->kept_next++ % UM_AHEAD;
+
+        fiber->ahead = core->kept[place];
+        core->kept[place] = fiber;
+        fiber->in_pool = core->idle_fibers;
+    }
+    core->idle_fibers = fiber;
+}
+
+/*
+ * Fetches some of the lines of the fiber that will be spawned, begun or joined a few places after
+ * this one, if many are spawned at a time and joined in their order: each has lines and pages of
+ * its own, and the lists lead from one only to the next. Fetching the wrong one, or none, is
+ * harmless.
+ */
+UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int last)
+{
+    um_fiber_fetch(fiber->ahead, first, last);
+}
+
+UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber);
+
+#ifndef UMBRA_DECLARE
+
+#define UM_SLAB_SLOTS_FIRST 16
+#define UM_SLAB_SLOTS_MOST 4096
+#define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* but for a single slot */
+
+/* The size class of a stack of at least so many bytes; 0 bytes: the runtime's size. -EINVAL. */
+UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t bytes)
+{
+    int size_class = 1;
+
+    if (bytes == 0)
+        return 0;
+    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
+        return -EINVAL;
+    bytes = um_stack_round(bytes);
+    if (bytes == runtime->stack_bytes)
+        return 0;
+    while (((size_t)4096 << (size_class - 1)) < bytes)
+        size_class++;
+    return size_class < UM_SIZE_CLASSES ? size_class : -EINVAL;
+}
+
+UM_INLINE size_t um_pool_stack_bytes(const struct umbra_runtime *runtime, unsigned size_class)
+{
+    return size_class == 0 ? runtime->stack_bytes
+                           : um_stack_round((size_t)4096 << (size_class - 1));
+}
+
+UM_INLINE struct um_fiber *um_slab_fiber(const struct um_slab *slab, unsigned slot)
+{
+    char *top = (char *)um_slab_high(slab, slot) - um_stack_colour(slot);
+
+    return (struct um_fiber *)(top - sizeof(struct um_fiber));
+}
+
+/* relaxed, both: under the depot's lock, or when nothing runs any more */
+UM_INLINE struct um_slab *um_depot_slab(const struct um_depot *depot, unsigned size_class)
+{
+    return um_atomic_load(&depot->slab[size_class], relaxed);
+}
+
+UM_INLINE unsigned um_depot_next_slot(const struct um_depot *depot, unsigned size_class)
+{
+    return um_atomic_load(&depot->next_slot[size_class], relaxed);
+}
+
+/*
+ * The caller has joined the fiber: core keeps it, or (NULL, or spawned from outside) the depot of
+ * its home. One spawned without a place first goes home again to whose memory it is: else what one
+ * core spawns and another takes would pile up there.
+ */
+UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber)
+{
+    static const char no_name[UMBRA_FIBER_NAME_BYTES] = "";
+    uint32_t traits = fiber->traits;
+    struct umbra_core *home;
+
+    if (traits & UM_FIBER_NAMED)
+        um_fiber_write_name(fiber, no_name);
+    um_pool_reset(fiber);
+    if (traits & UM_FIBER_ANYWHERE) /* release: after the generation; pairs with um_fiber_is() */
+        um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, release);
+    fiber->traits = 0;
+    home = um_fiber_home(fiber);
+    if (home == core ||
+        (traits & UM_FIBER_ANYWHERE)) /* others have been CREATED since they ended */
+        /* release: after the generation; pairs with um_fiber_continue() where it has been */
+        um_atomic_store(&fiber->state, UMBRA_FIBER_CREATED, release);
+    if (core && fiber->size_class == 0 && !(traits & UM_FIBER_FOREIGN)) {
+        if (home == core) {
+            um_pool_keep(core, fiber);
+        } else {
+            fiber->in_pool = core->elsewhere[home->index];
+            core->elsewhere[home->index] = fiber;
+        }
+        return;
+    }
+    pthread_mutex_lock(&home->more->depot.lock);
+    fiber->in_pool = home->more->depot.idle[fiber->size_class];
+    home->more->depot.idle[fiber->size_class] = fiber;
+    pthread_mutex_unlock(&home->more->depot.lock);
+}
+
+/* Calls fn for each fiber that has ever been; no core runs any more. */
+UM_LINKONCE UM_COLD void um_pool_each(struct umbra_runtime *runtime,
+                                      void (*fn)(struct um_fiber *fiber))
+{
+    for (unsigned i = 0; i < runtime->cores * UM_SIZE_CLASSES; i++) {
+        struct um_depot *depot = &runtime->core[i / UM_SIZE_CLASSES]->more->depot;
+        struct um_slab *slab = um_depot_slab(depot, i % UM_SIZE_CLASSES);
+        unsigned slots = um_depot_next_slot(depot, i % UM_SIZE_CLASSES);
+
+        for (; slab; slab = slab->next, slots = slab ? slab->slots : 0)
+            for (unsigned slot = 0; slot < slots; slot++)
+                fn(um_slab_fiber(slab, slot));
+    }
+}
+
+UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slots)
+{
+    for (unsigned slot = 0; slot < slots; slot++) {
+        struct um_fiber *fiber = um_slab_fiber(slab, slot);
+
+        free(fiber->local);
+        um_context_destroy(&fiber->context);
+    }
+    um_slab_destroy(slab);
+}
+
+/* All memory of all fibers; no core runs any more. */
+UM_LINKONCE UM_COLD void um_pool_destroy(struct umbra_runtime *runtime)
+{
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
+        struct um_depot *depot = &runtime->core[i]->more->depot;
+
+        for (unsigned k = 0; k < UM_SIZE_CLASSES; k++) {
+            struct um_slab *slab = um_depot_slab(depot, k);
+            unsigned slots = um_depot_next_slot(depot, k);
+
+            while (slab) {
+                struct um_slab *next = slab->next;
+
+                um_slab_free_fibers(slab, slots);
+                slab = next;
+                slots = next ? next->slots : 0;
+            }
+        }
+    }
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

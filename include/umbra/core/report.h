@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Telling people what fibers do: on demand, on a signal, in a deadlock, when a stack overflows.
+ * Private; included by core.h.
+ *
+ * What is written from a signal handler uses write(2) and nothing that locks or allocates.
+ */
+#ifndef UMBRA_CORE_REPORT_H
+#define UMBRA_CORE_REPORT_H
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/context.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/sleeper.h>
+#include <umbra/os/handler.h>
+#include <umbra/os/os.h>
+#include <umbra/protocol/task.h>
+#include <umbra/stack.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* ---- text ---- */
+
+/* A line in the making. What does not fit is left out. */
+struct um_text {
+    size_t length;
+    char line[480];
+};
+
+/* Handlers read the list of runtimes: none may go meanwhile. seq_cst, all three: who comes after the
+ * last look of who waits has seen what that one did before. */
+UM_INLINE void um_report_begin(void)
+{
+    um_atomic_fetch_add(&um_runtimes.reports, 1, seq_cst);
+}
+
+UM_INLINE void um_report_end(void)
+{
+    um_atomic_fetch_add(&um_runtimes.reports, UINT32_MAX, seq_cst);
+}
+
+UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber);
+
+#ifndef UMBRA_DECLARE
+
+/* ---- names ---- */
+
+UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state)
+{
+    static const char *const name[] = {"created", "ready",   "executing",
+                                       "stopped", "blocked", "terminated"};
+
+    return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
+}
+
+UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES])
+{
+    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    um_fiber_read_name(fiber.block, name);
+    return 0;
+}
+
+UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
+{
+    long bytes;
+
+    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+#ifdef UM_CONTEXT_VALGRIND
+    VALGRIND_DISABLE_ERROR_REPORTING; /* it reads where nothing is now */
+#endif
+    bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block);
+#ifdef UM_CONTEXT_VALGRIND
+    VALGRIND_ENABLE_ERROR_REPORTING;
+#endif
+    return bytes;
+}
+
+UM_LINKONCE void um_text_add(struct um_text *text, const char *more)
+{
+    while (*more && text->length < sizeof(text->line))
+        text->line[text->length++] = *more++;
+}
+
+UM_LINKONCE void um_text_add_number(struct um_text *text, uint64_t value, unsigned base)
+{
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+
+    digits[at] = 0;
+    do {
+        digits[--at] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value > 0);
+    um_text_add(text, base == 16 ? "0x" : "");
+    um_text_add(text, digits + at);
+}
+
+UM_LINKONCE void um_text_add_address(struct um_text *text, const void *address)
+{
+    um_text_add_number(text, (uintptr_t)address, 16);
+}
+
+UM_LINKONCE void um_text_write(const struct um_text *text, int fd)
+{
+    um_os_write(fd, text->line, text->length);
+}
+
+/* ---- one fiber ---- */
+
+/* Where a fiber's wait was called from: function + offset if names are known, file + offset. */
+UM_LINKONCE void um_report_place(struct um_text *text, const void *at, bool names)
+{
+    struct um_os_symbol symbol;
+
+    um_text_add(text, " at ");
+    if (!names || !um_os_symbol(at, &symbol)) {
+        um_text_add_address(text, at);
+        return;
+    }
+    if (symbol.name) {
+        um_text_add(text, symbol.name);
+        um_text_add(text, "+");
+        um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.address, 16);
+        um_text_add(text, " (");
+    }
+    um_text_add(text, symbol.file);
+    um_text_add(text, "+");
+    um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.base, 16);
+    um_text_add(text, symbol.name ? ")" : "");
+}
+
+/* A fiber's name, or its address if it has none. */
+UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fiber)
+{
+    char name[UMBRA_FIBER_NAME_BYTES];
+
+    um_fiber_read_name(fiber, name);
+    if (name[0]) {
+        um_text_add(text, "\"");
+        um_text_add(text, name);
+        um_text_add(text, "\" ");
+    }
+    um_text_add_address(text, fiber);
+}
+
+/* Where in the program a blocked fiber called its wait, or a stopped one its transfer; NULL: not known.
+ * relaxed, here and below: it is only looked at. */
+UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber)
+{
+    const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
+    bool in_line = um_fiber_get_state(fiber) == UMBRA_FIBER_STOPPED ? kind != &um_kind_transfer
+                                                                    : kind == &um_kind_join_inline;
+
+    return in_line ? um_context_pc(&fiber->context) : um_atomic_load(&fiber->waits_at, relaxed);
+}
+
+/* What a blocked fiber waits for. idle: see um_report_fibers(). */
+UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fiber, bool idle)
+{
+    const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
+    uintptr_t on = (uintptr_t)um_atomic_load(&fiber->waits_on, relaxed);
+
+    um_text_add(text, ", waits for ");
+    um_text_add(text, kind ? kind->name : "?");
+    if (on & 1) { /* um_waits_on_fiber() */
+        um_text_add(text, " of fiber ");
+        um_report_name(text, (const struct um_fiber *)(on - 1));
+    } else if (on) {
+        um_text_add(text, " ");
+        um_text_add_address(text, (const void *)on);
+    }
+    if (idle && kind && kind->describe)
+        kind->describe(text, (const void *)on);
+}
+
+UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle)
+{
+    const struct umbra_core *home = um_fiber_home(fiber);
+    enum umbra_fiber_state state = (enum umbra_fiber_state)um_fiber_get_state(fiber);
+    struct um_text text = {.length = 0};
+
+    if (home && um_core_current(home) == fiber && state == UMBRA_FIBER_READY)
+        state = UMBRA_FIBER_EXECUTING;
+    um_text_add(&text, "umbra:   fiber ");
+    um_report_name(&text, fiber);
+    if (home) {
+        um_text_add(&text, ", core ");
+        um_text_add_number(&text, home->index, 10);
+    }
+    um_text_add(&text, ", ");
+    um_text_add(&text, umbra_fiber_state_name(state));
+    if (state == UMBRA_FIBER_BLOCKED)
+        um_report_wait(&text, fiber, idle);
+    if ((state == UMBRA_FIBER_BLOCKED || state == UMBRA_FIBER_STOPPED) && um_report_at(fiber))
+        um_report_place(&text, um_report_at(fiber), idle);
+    um_text_add(&text, "\n");
+    um_text_write(&text, fd);
+}
+
+/* True if the fiber has a delay. Not instrumented: its core may be writing it. */
+UM_LINKONCE UM_NOINLINE UM_UNCHECKED bool um_report_delayed(const struct um_fiber *fiber)
+{
+    return *(const volatile uint64_t *)&fiber->timer.deadline != 0;
+}
+
+/* Whether the fiber has been spawned and has not ended. In a message on its way, it does not show.
+ */
+UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
+{
+    uint32_t state = um_fiber_get_state(fiber);
+
+    if (state == UMBRA_FIBER_CREATED)
+        return !um_fiber_home(fiber) || um_report_delayed(fiber);
+    return state != UMBRA_FIBER_TERMINATED;
+}
+
+/* tells that a fiber ends holding mutexes, and aborts. */
+UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: misuse: fiber ");
+    um_report_name(&text, fiber);
+    um_text_add(&text, ", core ");
+    um_text_add_number(&text, um_fiber_home(fiber)->index, 10);
+    um_text_add(&text, ", has ended and still holds mutexes: ");
+    um_text_add_number(&text, fiber->mutexes, 10);
+    um_text_add(&text, "\n");
+    um_text_write(&text, 2);
+    abort();
+}
+
+/* prints it, and aborts. */
+UM_LINKONCE UM_COLD void um_task_joined_twice(const struct umbra_task *task, const void *at)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: misuse: task ");
+    um_text_add_address(&text, task);
+    um_text_add(&text, " has been joined, and is joined again");
+    um_report_place(&text, at, true);
+    um_text_add(&text, "\n");
+    um_text_write(&text, 2);
+    abort();
+}
+
+/* ---- what holds a mutex ---- */
+
+/* The fiber that has this address, if there is a control block. While um_slabs.looking counts. */
+UM_LINKONCE const struct um_fiber *um_report_find(uintptr_t block)
+{
+    /* seq_cst, acquire: as in um_slab_find() */
+    const struct um_slab *slab = um_atomic_load(&um_slabs.first, seq_cst);
+
+    for (; slab; slab = um_atomic_load(&slab->listed, acquire)) {
+        uintptr_t offset = block - (uintptr_t)slab->base;
+        const struct um_fiber *fiber;
+
+        if (offset >= slab->slots * slab->slot_bytes)
+            continue;
+        fiber = um_slab_fiber(slab, (unsigned)(offset / slab->slot_bytes));
+        return (uintptr_t)fiber == block ? fiber : NULL;
+    }
+    return NULL;
+}
+
+/* A fiber of any runtime, in the life that holds something, or after it. */
+UM_LINKONCE void um_report_holding_fiber(struct um_text *text, uintptr_t holder)
+{
+    const struct um_fiber *fiber = um_report_find(um_self_block(holder));
+    const struct umbra_core *home;
+
+    if (!fiber || um_fiber_self(fiber, um_fiber_generation(fiber)) != holder) {
+        um_text_add(text, "a fiber that has ended");
+        return;
+    }
+    um_text_add(text, "fiber ");
+    um_report_name(text, fiber);
+    home = um_fiber_home(fiber);
+    if (home) {
+        um_text_add(text, ", core ");
+        um_text_add_number(text, home->index, 10);
+    }
+    if (um_fiber_has_ended(fiber))
+        um_text_add(text, ", which has ended");
+}
+
+/* holder: see um_fiber_self() */
+UM_LINKONCE void um_report_holder(struct um_text *text, uintptr_t holder)
+{
+    if (holder == 0) {
+        um_text_add(text, " that is free,");
+        return;
+    }
+    um_text_add(text, " held by ");
+    if (holder & UM_SELF_THREAD) {
+        um_text_add(text, "thread ");
+        um_text_add_number(text, holder - UM_SELF_THREAD, 16);
+    } else {
+        um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* against um_slab_destroy() */
+        um_report_holding_fiber(text, holder);
+        um_atomic_fetch_add(&um_slabs.looking, UINT32_MAX, seq_cst);
+    }
+    um_text_add(text, ",");
+}
+
+/* ---- all fibers ---- */
+
+UM_LINKONCE void um_report_slabs(const struct um_depot *depot, unsigned size_class, int fd,
+                                 bool idle)
+{
+    /* acquire, both: pairs with um_depot_grow() and um_depot_make() */
+    const struct um_slab *slab = um_atomic_load(&depot->slab[size_class], acquire);
+    unsigned slots = um_atomic_load(&depot->next_slot[size_class], acquire);
+
+    while (slab) {
+        for (unsigned slot = 0; slot < slots && slot < slab->slots; slot++)
+            if (um_report_shows(um_slab_fiber(slab, slot)))
+                um_report_fiber(um_slab_fiber(slab, slot), fd, idle);
+        slab = slab->next;
+        slots = slab ? slab->slots : 0;
+    }
+}
+
+UM_LINKONCE UM_COLD void um_reports_wait(void)
+{
+    for (unsigned looks = 0; um_atomic_fetch_add(&um_runtimes.reports, 0, seq_cst) > 0; looks++)
+        um_thread_look_again(looks, UMBRA_NEVER);
+}
+
+/* idle: all cores are, so that what fibers wait for can be read, and symbols be looked up, which may
+ * lock. */
+UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool idle)
+{
+    for (unsigned i = 0; i < runtime->cores; i++)
+        for (unsigned k = 0; k < UM_SIZE_CLASSES; k++)
+            um_report_slabs(&runtime->core[i]->more->depot, k, fd, idle);
+}
+
+UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: runtime ");
+    um_text_add_address(&text, runtime);
+    um_text_add(&text, ", cores: ");
+    um_text_add_number(&text, runtime->cores, 10);
+    um_text_add(&text, "\n");
+    um_text_write(&text, fd);
+    um_report_fibers(runtime, fd, false);
+}
+
+UM_LINKONCE UM_COLD void um_report_deadlock(struct umbra_runtime *runtime)
+{
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: deadlock: all cores are idle, and nothing can end these waits "
+                       "(or a thread outside forgot umbra_hold):\n");
+    um_text_write(&text, 2);
+    um_report_fibers(runtime, 2, true);
+}
+
+/* For the report of an overflow. */
+UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char *line,
+                                 size_t bytes)
+{
+    const struct um_fiber *fiber = um_slab_fiber(slab, slot);
+    const struct umbra_core *home = um_fiber_home(fiber);
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "fiber ");
+    um_report_name(&text, fiber);
+    if (home) {
+        um_text_add(&text, " on core ");
+        um_text_add_number(&text, home->index, 10);
+    }
+    if (text.length > bytes - 1)
+        text.length = bytes - 1;
+    memcpy(line, text.line, text.length);
+    line[text.length] = 0;
+}
+
+/* ---- on a signal ---- */
+
+#define UM_SIGNALS_MOST 65
+
+/* What a signal's handler is put over; under um_runtimes.lock. */
+struct um_report_signal {
+#ifdef UM_OS_HANDLES
+    struct um_handler handler;
+#else
+    void (*before)(int); /* the program's own */
+#endif
+    unsigned users; /* runtimes that want it */
+};
+
+struct um_report_signals {
+    struct um_report_signal of[UM_SIGNALS_MOST];
+};
+
+UM_SHARED struct um_report_signals um_report_signals = {.of = {{.users = 0}}};
+
+UM_LINKONCE void um_report_for_signal(int number)
+{
+    struct umbra_runtime *runtime;
+
+    um_report_begin(); /* against um_runtime_unwatch(), which takes the runtime out and then waits */
+    /* acquire: pairs with um_runtime_watch() */
+    for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime;
+         runtime = um_atomic_load(&runtime->next, acquire))
+        if (runtime->dump_signal == number)
+            umbra_dump(runtime, 2);
+    um_report_end();
+}
+
+#ifdef UM_OS_HANDLES
+
+/* Below may be another copy of the library, with runtimes of its own; the program's is not called. */
+UM_LINKONCE void um_report_on_signal(int number, void *info, void *context)
+{
+    struct um_handler *handler = &um_report_signals.of[number].handler;
+
+    if (um_handler_asked(handler, info, context))
+        return;
+    um_report_for_signal(number);
+    if (um_handler_is_ours(um_handler_below(handler).flags))
+        um_handler_pass_on(handler, info, context);
+}
+
+UM_LINKONCE UM_COLD int um_report_handle(int number)
+{
+    struct um_handler *handler = &um_report_signals.of[number].handler;
+
+    handler->number = number;
+    handler->flags = UM_LINUX_SA_RESTART;
+    handler->function = um_report_on_signal;
+    return um_handler_put(handler);
+}
+
+/* True: um_os_keep_loaded() is to be called with the handler. */
+UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+{
+    return um_handler_take(&um_report_signals.of[number].handler);
+}
+
+UM_INLINE void um_report_keep_handler(void)
+{
+    um_os_keep_loaded((const void *)(uintptr_t)um_report_on_signal);
+}
+
+#else
+
+UM_LINKONCE void um_report_on_signal(int number)
+{
+    signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
+    um_report_for_signal(number);
+}
+
+UM_LINKONCE UM_COLD int um_report_handle(int number)
+{
+    void (*before)(int) = signal(number, um_report_on_signal);
+
+    if (before == SIG_ERR)
+        return -EINVAL;
+    um_report_signals.of[number].before = before;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+{
+    signal(number, um_report_signals.of[number].before);
+    return false;
+}
+
+UM_INLINE void um_report_keep_handler(void)
+{
+}
+
+#endif
+
+/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). */
+UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
+{
+    int error = 0;
+
+    if (number < 0 || number >= UM_SIGNALS_MOST)
+        return um_why(-EINVAL, "dump_signal = %d: there is no such signal", number);
+    if (number != 0 && um_os_signal_fatal(number))
+        return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
+    pthread_mutex_lock(&um_runtimes.lock);
+    if (number != 0 && um_report_signals.of[number].users == 0)
+        error = um_report_handle(number);
+    if (error != 0) {
+        pthread_mutex_unlock(&um_runtimes.lock);
+        return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
+    }
+    um_report_signals.of[number].users++; /* of 0: of no matter */
+    runtime->dump_signal = number;
+    /* relaxed: under the lock */
+    um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);
+    /* release: the runtime is complete; pairs with um_report_on_signal() */
+    um_atomic_store(&um_runtimes.first, runtime, release);
+    pthread_mutex_unlock(&um_runtimes.lock);
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
+{
+    _Atomic(struct umbra_runtime *) *link = &um_runtimes.first;
+
+    while (um_atomic_load(link, relaxed) != runtime) /* relaxed: under the lock */
+        link = &um_atomic_load(link, relaxed)->next;
+    /* release: as in um_runtime_watch() */
+    um_atomic_store(link, um_atomic_load(&runtime->next, relaxed), release);
+}
+
+UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
+{
+    int number = runtime->dump_signal;
+    bool kept = false;
+
+    pthread_mutex_lock(&um_runtimes.lock);
+    um_runtime_unlist(runtime);
+    if (--um_report_signals.of[number].users == 0 && number != 0)
+        kept = um_report_unhandle(number);
+    pthread_mutex_unlock(&um_runtimes.lock);
+    um_reports_wait();
+    if (kept)
+        um_report_keep_handler();
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

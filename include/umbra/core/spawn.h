@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * How fibers begin and end. Private; included by core.h.
+ */
+#ifndef UMBRA_CORE_SPAWN_H
+#define UMBRA_CORE_SPAWN_H
+
+#include <string.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/make.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/wake.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/idle.h>
+#include <umbra/protocol/join.h>
+#include <umbra/protocol/watch.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* ---- spawning ---- */
+
+/* Gives an idle fiber a function and a handle. owner: the core whose fibers may join it. */
+UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner,
+                                umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)
+{
+    /* release: after the life's number; pairs with calls that have a stale handle (um_fiber_is) */
+    um_atomic_store(&fiber->node.done,
+                    (uintptr_t)owner | (handle ? UM_DONE_RUNNING : UM_DONE_DETACHED), release);
+    fiber->node.accept = (um_accept_fn *)(void (*)(void))fn;
+    fiber->node.arg = arg;
+    if (handle)
+        *handle = (struct umbra_fiber){fiber, um_fiber_generation(fiber)};
+}
+
+#ifndef UMBRA_DECLARE
+
+/* Where a spawn goes, resolved. */
+struct um_spawn_plan {
+    struct umbra_core *here;   /* the caller's core, or NULL */
+    struct umbra_core *target; /* whose fiber it becomes; if `anywhere`, for the time being */
+    struct umbra_core *owner;  /* whose fibers may join it */
+    bool anywhere;
+    unsigned size_class;
+    uint64_t deadline; /* of its delay, or 0 */
+    const char *name;
+    bool stopped;
+};
+
+UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
+                              const struct umbra_spawn_options *options, struct um_spawn_plan *plan)
+{
+    static const struct umbra_spawn_options defaults = {.where = UMBRA_HERE};
+    struct umbra_core *here = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
+    int size_class;
+
+    if (!options)
+        options = &defaults;
+    if (!runtime && !here)
+        return -EPERM;
+    if (!runtime)
+        runtime = here->runtime;
+    if (here && here->runtime != runtime)
+        here = NULL;
+    if (!here && runtime->inherited)
+        return -EPERM;
+    size_class = um_pool_size_class(runtime, options->stack_bytes);
+    if (size_class < 0)
+        return size_class;
+    plan->anywhere = options->where == UMBRA_ANYWHERE || (options->where == UMBRA_HERE && !here);
+    if ((plan->anywhere && (options->delay_ns > 0 || options->stopped)) ||
+        (options->delay_ns > 0 && options->stopped) || options->where > UMBRA_ON_CORE ||
+        (options->where == UMBRA_ON_CORE && options->core >= runtime->cores))
+        return -EINVAL;
+    plan->here = here;
+    if (options->where == UMBRA_ON_CORE)
+        plan->target = runtime->core[options->core];
+    else if (here)
+        plan->target = here;
+    else /* relaxed: any number will do */
+        plan->target =
+            runtime->core[um_atomic_fetch_add(&runtime->next_core, 1, relaxed) % runtime->cores];
+    plan->owner = here ? here : plan->target;
+    plan->size_class = (unsigned)size_class;
+    plan->deadline = options->delay_ns > 0 ? umbra_deadline(options->delay_ns) : 0;
+    plan->name = options->name;
+    plan->stopped = options->stopped;
+    return 0;
+}
+
+UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
+{
+    char bytes[UMBRA_FIBER_NAME_BYTES] = "";
+
+    if (!name)
+        return;
+    strncpy(bytes, name, UMBRA_FIBER_NAME_BYTES - 1);
+    um_fiber_write_name(fiber, bytes);
+    fiber->traits |= UM_FIBER_NAMED;
+}
+
+/* Adds a fiber to those without a place, and wakes an idle core for it. */
+UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber *fiber)
+{
+    int core;
+
+    fiber->in_pool = NULL;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    if (runtime->unplaced_first)
+        runtime->unplaced_last->in_pool = fiber;
+    else
+        runtime->unplaced_first = fiber;
+    runtime->unplaced_last = fiber;
+    um_idle_added(&runtime->unplaced);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    core = um_idle_pick(runtime->idle, runtime->cores);
+    if (core >= 0)
+        um_core_poke(runtime->core[core]);
+}
+
+/* Whether the fiber was given straight to its core, which watches it (protocol/watch.h). */
+UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
+{
+    if (!plan->anywhere && !plan->stopped && plan->deadline == 0 &&
+        um_watch_launch(&fiber->node.link, &plan->target->inbox))
+        return true;
+    um_watch_cancel(&fiber->node.link);
+    return false;
+}
+
+UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *fn, void *arg,
+                             struct umbra_fiber *handle)
+{
+    struct umbra_core *target = plan->target;
+    struct um_fiber *fiber;
+    int error = um_pool_take(plan->here, target, plan->size_class, &fiber);
+
+    if (error != 0)
+        return error;
+    um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
+    um_fiber_set_name(fiber, plan->name);
+    if (!plan->here)
+        fiber->traits |= UM_FIBER_FOREIGN;
+    if (plan->deadline != 0) /* else 0 already */
+        fiber->timer.deadline = plan->deadline;
+    if (plan->here == target)
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* other lists' have it already */
+    if (!plan->anywhere && plan->here == target) {
+        um_core_begin(target, fiber, plan->stopped);
+        return 0;
+    }
+    if (um_spawn_launch(plan, fiber))
+        return 0;
+    if (plan->anywhere) {
+        fiber->traits |= UM_FIBER_ANYWHERE;
+        um_atomic_store(&fiber->node.home, 0, relaxed); /* none yet; whoever takes it sets it */
+        um_unplaced_add(target->runtime, fiber);
+        return 0;
+    }
+    fiber->node.kind = plan->stopped ? UM_NODE_ASIDE : UM_NODE_SPAWN;
+    um_core_post(target, &fiber->node);
+    return 0;
+}
+
+UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
+                                 void *arg, struct umbra_fiber *fiber)
+{
+    struct um_spawn_plan plan;
+    int error = um_spawn_plan(runtime, options, &plan);
+
+    return error == 0 ? um_spawn_one(&plan, fn, arg, fiber) : error;
+}
+
+UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
+                                 void *args, size_t stride, size_t count,
+                                 struct umbra_fiber *fibers, size_t *started)
+{
+    struct um_spawn_plan plan;
+    int error = um_spawn_plan(runtime, options, &plan);
+    size_t i;
+
+    for (i = 0; i < count && error == 0; i++) {
+        error = um_spawn_one(&plan, fn, (char *)args + i * stride, fibers ? &fibers[i] : NULL);
+        if (error != 0)
+            break;
+    }
+    if (started)
+        *started = i;
+    return error;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

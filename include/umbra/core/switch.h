@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Giving up a core. Private; included by fiber.h. The short way is inlined where a fiber waits or yields:
+ * take the next ready fiber and jump. The slow way first attends to messages, timers and exceptions
+ * that are being handled. A fiber's context is saved before any other side may make it ready.
+ */
+#ifndef UMBRA_CORE_SWITCH_H
+#define UMBRA_CORE_SWITCH_H
+
+#include <sched.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/context.h>
+#include <umbra/core/attend.h>
+#include <umbra/core/exceptions.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* The fiber runs again after a wait. 0, or -ECANCELED: what it waited for has not come. */
+UM_ALWAYS_INLINE int um_fiber_woken(struct um_fiber *fiber)
+{
+    return UM_LIKELY(!(um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED))
+               ? 0
+               : um_fiber_take_interrupt(fiber);
+}
+
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from);
+
+/*
+ * Gives up the core. The caller has made sure that somebody will make it ready; it returns when it
+ * runs again, perhaps without a switch.
+ */
+UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_link *first = um_link_next(&core->ready);
+
+    if (UM_UNLIKELY(first == &core->ready || um_core_attention(core) ||
+                    um_exceptions_some(core->exceptions)))
+        um_fiber_leave_slowly(core, from);
+    else
+        um_fiber_switch(core, from, um_ready_take(core, first));
+}
+
+UM_LINKONCE void um_yield_attending(struct umbra_core *core);
+UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to);
+
+#ifndef UMBRA_DECLARE
+
+/* ---- fibers that leave ---- */
+
+/* ..._handling: of a fiber that handles C++ exceptions, which it takes along. */
+
+UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+
+    um_fiber_leave_slowly(core, from);
+    *core->exceptions = taken;
+}
+
+/* Nothing is ready, or somebody wants something, or the fiber handles exceptions: look, then run what
+ * is next. */
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_link *first;
+    struct um_fiber *to;
+
+    if (um_atomic_load(&from->waits_for, relaxed) == &um_kind_join_inline) { /* its own */
+        um_atomic_store(&from->waits_for, &um_kind_join, relaxed); /* only looked at, both */
+        um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
+    }
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        um_fiber_leave_handling(core, from);
+        return;
+    }
+    um_core_attend(core);
+    first = um_link_next(&core->ready);
+    if (first == &core->ready) {
+        um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+        um_context_switch(&from->context, &core->scheduler);
+        return;
+    }
+    to = um_ready_take(core, first);
+    if (to != from)
+        um_fiber_switch(core, from, to);
+}
+
+UM_LINKONCE UM_COLD void um_yield_handling(struct umbra_core *core)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+
+    um_yield_attending(core);
+    *core->exceptions = taken;
+}
+
+/* The calls that yield and transfer make when they are not simple. */
+UM_LINKONCE void um_yield_attending(struct umbra_core *core)
+{
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+
+    if (!from) {
+        sched_yield();
+        return;
+    }
+    if (!um_fiber_on_stack(from))
+        return;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        um_yield_handling(core);
+        return;
+    }
+    um_core_attend(core);
+    if (um_ready_empty(core))
+        return;
+    um_ready_push(core, from);
+    um_fiber_switch(core, from, um_ready_pop(core));
+}
+
+UM_LINKONCE UM_COLD int um_transfer_handling(struct umbra_core *core, struct umbra_fiber to)
+{
+    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+    int error = um_transfer_slowly(core, to);
+
+    *core->exceptions = taken;
+    return error;
+}
+
+UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
+{
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+    struct umbra_core *home;
+    uint32_t state;
+    bool ended;
+
+    if (!from || !um_fiber_on_stack(from))
+        return -EPERM;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
+        return um_transfer_handling(core, to);
+    if (!to.block)
+        return -ESRCH;
+    state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */
+    home = (struct umbra_core *)um_atomic_load(&to.block->node.home, acquire);
+    ended = um_fiber_has_ended(to.block);
+    if (um_fiber_generation(to.block) != to.generation)
+        return -ESRCH;
+    if (to.block == from)
+        return -EINVAL;
+    if (ended)
+        return -ESRCH;
+    if (home != core)
+        return -EXDEV;
+    if (state != UMBRA_FIBER_STOPPED && state != UMBRA_FIBER_READY)
+        return -EBUSY;
+    if (state == UMBRA_FIBER_READY)
+        um_ready_remove(to.block);
+    if (um_fiber_permitted(from))
+        um_ready_push(core, from);
+    else
+        um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
+    um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_KEPT);
+    um_fiber_set_state(to.block, UMBRA_FIBER_READY);
+    um_atomic_store(&from->waits_for, &um_kind_transfer, relaxed); /* only looked at, all three */
+    um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
+    um_fiber_switch(core, from, to.block);
+    um_atomic_store(&from->waits_for, NULL, relaxed);
+    return 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

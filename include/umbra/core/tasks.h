@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Tasks between cores: how they are shared, taken, run and awaited. Private; included by core.h. What
+ * a fork and a join do when they are simple is in umbra/task.h.
+ *
+ * A core that has nothing else to do runs tasks, in a fiber: its own that blocked fibers have left,
+ * then those of others, the oldest first. So a core whose own are not all taken never sleeps, and
+ * who judges that nothing can happen any more (protocol/quiet.h) need not look at tasks.
+ */
+#ifndef UMBRA_CORE_TASKS_H
+#define UMBRA_CORE_TASKS_H
+
+#include <sched.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/make.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/report.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/share.h>
+#include <umbra/core/sleep.h>
+#include <umbra/core/sleeper.h>
+#include <umbra/core/spawn.h>
+#include <umbra/core/switch.h>
+#include <umbra/core/wake.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/task.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_LINKONCE void um_task_joined(void *arg);
+
+/* The task is the joiner's alone, which may be about to run it. What it was to run. */
+UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
+{
+    umbra_task_fn *fn = task->fn;
+
+    if (UMBRA_ASSERT)
+        task->fn = um_task_joined;
+    return fn;
+}
+
+UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task);
+UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task);
+
+#ifndef UMBRA_DECLARE
+
+/* ---- taking ---- */
+
+/* One of the core's own, the oldest; NULL: none is left. */
+UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
+{
+    struct umbra_task *task = um_tasks_steal(&core->tasks);
+
+    while (!task && um_tasks_some(&core->tasks)) {
+        um_core_publish(core);
+        task = um_tasks_steal(&core->tasks);
+    }
+    if (um_tasks_asked(&core->tasks) && um_core_has_tasks(core))
+        um_core_share(core);
+    return task;
+}
+
+/* One of another core's, or NULL; then the other is asked. */
+UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct umbra_core *other)
+{
+    struct umbra_task *task = um_tasks_steal(&other->tasks);
+
+    if (!task && !um_tasks_asked(&other->tasks))
+        um_tasks_ask(&other->tasks);
+    if (task && um_tasks_shared(&other->tasks))
+        um_core_call_another(core);
+    else if (task)
+        um_tasks_ask_ahead(&other->tasks);
+    return task;
+}
+
+/* A task to be run in a fiber of this core, or NULL. The core, in a fiber or not. */
+UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct umbra_task *task = um_core_take_own(core);
+    unsigned first = core->victim;
+
+    for (unsigned i = 0; i < runtime->cores && !task; i++) {
+        unsigned other = (first + i) % runtime->cores;
+
+        core->victim = other;
+        if (other != core->index)
+            task = um_core_take_from(core, runtime->core[other]);
+    }
+    return task;
+}
+
+/* ---- running ---- */
+
+/* Runs a task that was taken. Its memory is the joiner's then. */
+UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
+{
+    struct um_node *waiting;
+
+    task->fn(task->arg);
+    waiting = um_task_end(&task->state);
+    if (waiting)
+        um_node_wake(waiting, core);
+}
+
+/* What a fiber runs that runs tasks: the one it was made for, and more as long as the core has
+ * nothing else to do. */
+UM_LINKONCE void *um_task_fiber(void *arg)
+{
+    struct umbra_core *core = um_core_self;
+    struct umbra_task *task = arg;
+
+    while (task) {
+        um_task_run(core, task);
+        task = um_ready_empty(core) && !um_core_attention(core) ? um_core_find_task(core) : NULL;
+    }
+    return NULL;
+}
+
+/* Whether there is a task, here or elsewhere; nobody is asked. */
+UM_INLINE bool um_core_could_take(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    bool any = um_tasks_some(&core->tasks);
+
+    for (unsigned i = 0; i < runtime->cores && !any; i++)
+        any = um_tasks_shared(&runtime->core[i]->tasks);
+    return any && !core->starved;
+}
+
+/* Takes a task, if there is any, and makes a fiber ready that runs it. Whether it has. */
+UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
+{
+    struct um_fiber *fiber;
+    struct umbra_task *task;
+
+    if (!um_core_could_take(core))
+        return false;
+    if (um_pool_take(core, core, 0, &fiber) != 0) {
+        core->starved = true;
+        if (um_core_has_tasks(core))
+            um_core_share(core); /* others may have memory */
+        return false;
+    }
+    task = um_core_find_task(core);
+    if (!task) {
+        um_pool_keep(core, fiber);
+        return false;
+    }
+    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
+    return true;
+}
+
+/* ---- joining ---- */
+
+/* Waits in place while the core has nothing else to do. Whether the task has ended. */
+UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
+{
+    uint64_t start = umbra_cycles();
+
+    do {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+            if (um_task_has_ended(&task->state))
+                return true;
+            if (um_core_attention(core) || um_core_sees_tasks(core))
+                return false;
+            um_arch_pause(); /* each look takes the line from where it will be written */
+        }
+    } while (umbra_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/* A thread that is no core waits for a task's end. */
+UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
+{
+    struct um_sleeper *sleeper;
+
+    if (um_sleeper_get(&sleeper) != 0) { /* no memory: without sleep */
+        while (!um_task_has_ended(&task->state))
+            sched_yield();
+        return;
+    }
+    sleeper->node.kind = UM_NODE_WAKE;
+    sleeper->node.flags = 0;
+    if (um_task_await(&task->state, (uintptr_t)&sleeper->node))
+        um_sleeper_wait(sleeper, UMBRA_NEVER);
+}
+
+UM_SHARED const struct um_kind um_kind_task = {"task", NULL};
+
+/* Waits for the end of a task that somebody else runs. */
+UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (um_task_has_ended(&task->state))
+        return;
+    if (!self) {
+        um_task_await_thread(task);
+        return;
+    }
+    if (um_ready_empty(core) && um_task_look(core, task))
+        return;
+    self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
+    self->waits_in = NULL; /* a task's memory is its joiner's: canceled or not, it waits */
+    if (um_task_await(&task->state, (uintptr_t)&self->node)) {
+        um_fiber_block(self, &um_kind_task, task, at);
+        um_fiber_leave(core, self);
+    }
+}
+
+/* Waits with a claim, for a task that had not ended. 0 or a negative errno. */
+UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
+                                     struct um_wait *wait, uint64_t deadline, const void *at)
+{
+    uintptr_t node = (uintptr_t)&wait->claimed.node;
+    int error = 0;
+
+    if (um_task_await(&task->state, node)) {
+        if (wait->fiber) {
+            um_fiber_block(wait->fiber, &um_kind_task, task, at);
+            error = um_claimed_wait_fiber(core, wait->fiber, wait, deadline);
+        } else {
+            error = um_claimed_wait_thread(wait, deadline);
+        }
+        if (error != 0 && !um_task_leave(&task->state, node)) {
+            um_claimed_drop(&wait->claimed);
+            return 0;
+        }
+    }
+    um_claimed_free(&wait->claimed);
+    return error;
+}
+
+/* The same as um_task_wait(), until a deadline. 0 or a negative errno. */
+UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
+                                      uint64_t deadline, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    struct um_sleeper *sleeper = NULL;
+    struct um_wait *wait;
+    int error = 0;
+
+    if (um_task_has_ended(&task->state))
+        return 0;
+    if (!self)
+        error = um_sleeper_get(&sleeper);
+    else if (!um_fiber_on_stack(self))
+        error = -EPERM;
+    else if (um_ready_empty(core) && um_task_look(core, task))
+        return 0;
+    else if (um_fiber_barred(self))
+        error = -ECANCELED;
+    if (error == 0 && umbra_cycles() >= deadline)
+        error = -ETIMEDOUT;
+    if (error != 0)
+        return error;
+    wait = um_wait_take();
+    if (!wait)
+        return -ENOMEM;
+    um_wait_prepare(wait, wait, 0);
+    wait->fiber = self;
+    wait->sleeper = sleeper;
+    wait->claimed.node.accept = NULL;
+    /* relaxed: before any other has the node */
+    um_atomic_store(&wait->claimed.node.home, self ? (uintptr_t)core : 0, relaxed);
+    return um_task_wait_claimed(core, task, wait, deadline, at);
+}
+
+/* ---- misuse ---- */
+
+/* With UMBRA_ASSERT, the function of a task that was joined. */
+UM_LINKONCE void um_task_joined(void *arg)
+{
+    (void)arg;
+}
+
+/* A join begins. */
+UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
+{
+    if (UMBRA_ASSERT && task->fn == um_task_joined)
+        um_task_joined_twice(task, at);
+}
+
+/* ---- what fork and join do when they are not simple ---- */
+
+/* A fork that was asked to share, or of a thread that is no core. */
+UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (!core) {
+        task->fn(task->arg);
+        um_task_begin(task, UM_TASK_DONE);
+        return;
+    }
+    um_tasks_push(&core->tasks, task);
+    um_core_share(core);
+}
+
+/* A join of a task that is not the newest. at: for reports */
+UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
+{
+    struct umbra_core *core = um_core_self;
+
+    um_task_check(task, at);
+    if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_task_take_fn(task)(task->arg);
+    } else {
+        um_task_wait(core, task, at);
+        um_task_take_fn(task);
+    }
+}
+
+UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task)
+{
+    um_task_join_at(task, __builtin_return_address(0));
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A core's timers: a pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986), earliest deadline
+ * first. Private; one thread.
+ *
+ * The links are in what waits, so nothing is allocated, and a timer is taken out at once when its
+ * wait ends early. Adding and looking take a constant number of steps, taking out a logarithmic one
+ * on average over the calls.
+ */
+#ifndef UMBRA_CORE_TIMERS_H
+#define UMBRA_CORE_TIMERS_H
+
+#include <umbra/base/base.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+struct um_timer {
+    uint64_t deadline;        /* time stamp of umbra_cycles() */
+    struct um_timer *child;   /* first of those below; none earlier than this one */
+    struct um_timer *sibling; /* next below the same parent */
+    struct um_timer *before;  /* previous sibling, or the parent; NULL: top, or not in the heap */
+};
+
+struct um_timers {
+    struct um_timer *top; /* the earliest; NULL: none */
+};
+
+/* Two heaps made one; either may be NULL. */
+UM_INLINE struct um_timer *um_timers_meld(struct um_timer *a, struct um_timer *b)
+{
+    struct um_timer *earlier = !b || (a && a->deadline <= b->deadline) ? a : b;
+    struct um_timer *later = earlier == a ? b : a;
+
+    if (!later)
+        return earlier;
+    later->sibling = earlier->child;
+    if (later->sibling)
+        later->sibling->before = later;
+    later->before = earlier;
+    earlier->child = later;
+    return earlier;
+}
+
+/* The timer is in no heap; its deadline is set. */
+UM_INLINE void um_timers_add(struct um_timers *timers, struct um_timer *timer)
+{
+    timer->child = timer->sibling = timer->before = NULL;
+    timers->top = um_timers_meld(timers->top, timer);
+}
+
+UM_INLINE bool um_timers_has(const struct um_timers *timers, const struct um_timer *timer)
+{
+    return timer->before != NULL || timers->top == timer;
+}
+
+UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *timer);
+
+#ifndef UMBRA_DECLARE
+
+/* A list of siblings made one heap: in pairs from the front, then the pairs from the back. */
+UM_LINKONCE struct um_timer *um_timers_combine(struct um_timer *first)
+{
+    struct um_timer *pairs = NULL;
+    struct um_timer *all = NULL;
+
+    while (first) {
+        struct um_timer *second = first->sibling;
+        struct um_timer *rest = second ? second->sibling : NULL;
+        struct um_timer *pair;
+
+        first->sibling = first->before = NULL;
+        if (second)
+            second->sibling = second->before = NULL;
+        pair = um_timers_meld(first, second);
+        pair->sibling = pairs;
+        pairs = pair;
+        first = rest;
+    }
+    while (pairs) {
+        struct um_timer *next = pairs->sibling;
+
+        pairs->sibling = NULL;
+        all = um_timers_meld(all, pairs);
+        pairs = next;
+    }
+    return all;
+}
+
+/* Takes a timer out; it must be in this heap. */
+UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *timer)
+{
+    struct um_timer *below = um_timers_combine(timer->child);
+
+    if (timers->top == timer) {
+        timers->top = below;
+    } else {
+        if (timer->before->child == timer)
+            timer->before->child = timer->sibling;
+        else
+            timer->before->sibling = timer->sibling;
+        if (timer->sibling)
+            timer->sibling->before = timer->before;
+        timers->top = um_timers_meld(timers->top, below);
+    }
+    timer->child = timer->sibling = timer->before = NULL;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * How a waiter is woken. Private; included by core.h. A node that an event, a join or a task has
+ * released goes to the ready queue if its fiber lives on the caller's core, to the inbox of another
+ * core, or to the thread that sleeps. Any thread may wake; no call here switches or blocks.
+ */
+#ifndef UMBRA_CORE_WAKE_H
+#define UMBRA_CORE_WAKE_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/sleeper.h>
+#include <umbra/core/timers.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/event.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
+ * Any thread; never blocks. */
+UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
+{
+    /* relaxed: fixed as long as the node waits */
+    struct umbra_core *home = (struct umbra_core *)um_atomic_load(&node->home, relaxed);
+
+    if (home && home == core)
+        um_fiber_make_ready(core, um_node_fiber(node));
+    else if (home)
+        um_core_post(home, node);
+    else
+        um_node_wake_thread(node);
+}
+
+/* Wakes what a call on an event released. core: the caller's, or NULL. */
+UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
+{
+    struct um_node *node = out->first;
+
+    while (node) {
+        struct um_node *next = node == out->last ? NULL : node->next;
+
+        um_node_wake(node, core);
+        node = next;
+    }
+}
+
+#ifndef UMBRA_DECLARE
+
+/* ---- messages ---- */
+
+UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
+{
+    um_core_count(core, 1);
+    if (UM_UNLIKELY(fiber->timer.deadline != 0)) {
+        um_timers_add(&core->timers, &fiber->timer);
+    } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
+        um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
+    } else {
+        if (UM_UNLIKELY(stopped)) /* continued before it has come here */
+            um_fiber_set_flags(fiber, um_fiber_flags(fiber) & UM_FIBER_KEPT);
+        um_fiber_make_ready(core, fiber);
+    }
+}
+
+/* ---- sleeping ---- */
+
+/* What a blocked fiber waits for, for reports. at: where its wait was called from. */
+UM_INLINE void um_fiber_block(struct um_fiber *fiber, const struct um_kind *kind, const void *on,
+                              const void *at)
+{
+    um_atomic_store(&fiber->waits_for, kind, relaxed); /* only looked at by others, all four */
+    um_atomic_store(&fiber->waits_on, on, relaxed);
+    um_atomic_store(&fiber->waits_at, at, relaxed);
+    um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What an arbiter's fiber does. Private; included by port.h.
+ *
+ * One fiber waits for all branches and decides. Concurrent handlers are spawned; every other one it
+ * calls itself, when all those have ended. So what is exclusive overlaps with nothing because the
+ * fiber does one thing at a time, and what comes last comes last because the fiber ends.
+ *
+ * `running` counts the handlers that have not ended, and the arbiter's fiber itself. When it waits
+ * for them it takes itself off the count; whoever takes off the last signals `idle`, which is the
+ * last that a handler does to the arbiter.
+ */
+#ifndef UMBRA_IMPL_ARBITER_H
+#define UMBRA_IMPL_ARBITER_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/event.h>
+#include <umbra/fiber.h>
+#include <umbra/impl/port.h>
+#include <umbra/protocol/port.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+/* One less. Whether that was the last. acq_rel: what the handlers did comes before what the arbiter
+ * does when they have ended; pairs with itself */
+UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
+{
+    return um_atomic_fetch_add(&arbiter->running, UINT64_MAX, acq_rel) == 1;
+}
+
+UM_SHARED const struct um_kind um_kind_handlers = {"handlers of arbiter", NULL};
+
+/* Where an arbiter's fiber is said to wait: in the program's code there is only its first handler. */
+UM_INLINE const void *um_arbiter_at(const struct umbra_arbiter *arbiter)
+{
+    return (const void *)(uintptr_t)arbiter->choice.branch->handler;
+}
+
+/* The arbiter's fiber: until no handler runs. */
+UM_LINKONCE void um_arbiter_drain(struct umbra_arbiter *arbiter)
+{
+    if (!um_arbiter_leave(arbiter))
+        um_event_wait_firm(&arbiter->idle, NULL, NULL, &um_kind_handlers, arbiter,
+                           um_arbiter_at(arbiter));
+    um_atomic_store(&arbiter->running, 1, relaxed); /* nobody else counts now */
+}
+
+/* ---- concurrent handlers ---- */
+
+/* A handler's fiber. */
+UM_LINKONCE void *um_arbiter_handle(void *arg)
+{
+    struct umbra_message *messages = arg;
+    struct umbra_branch *branch = messages->branch;
+    struct umbra_arbiter *arbiter = branch->arbiter;
+
+    branch->handler(messages, branch->arg);
+    if (arbiter->limited) {
+        um_atomic_fetch_add(&arbiter->places, 1, relaxed); /* the signal orders it */
+        umbra_event_signal(&arbiter->place);
+    }
+    if (um_arbiter_leave(arbiter))
+        umbra_event_signal(&arbiter->idle);
+    return NULL;
+}
+
+UM_LINKONCE bool um_arbiter_has_place(void *arg)
+{
+    struct umbra_arbiter *arbiter = arg;
+
+    return um_atomic_load(&arbiter->places, relaxed) > 0; /* a number only */
+}
+
+/* Without memory for another fiber the handler is called here: later ones wait, none is lost. */
+UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
+                                  struct umbra_message *messages)
+{
+    messages->branch = branch;
+    if (arbiter->limited) {
+        um_event_wait_firm(&arbiter->place, um_arbiter_has_place, arbiter, &um_kind_handlers,
+                           arbiter, um_arbiter_at(arbiter));
+        um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* as above */
+    }
+    um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* before the handler can end */
+    if (umbra_spawn_with(NULL, &arbiter->handlers, um_arbiter_handle, messages, NULL) != 0)
+        um_arbiter_handle(messages);
+}
+
+/* ---- the arbiter's fiber ---- */
+
+/* Deals with what came: whether the arbiter goes on. */
+UM_LINKONCE bool um_arbiter_step(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
+                                 struct umbra_message *messages)
+{
+    if (!arbiter->once && branch->group == UMBRA_CONCURRENT) {
+        um_arbiter_spawn(arbiter, branch, messages);
+        return true;
+    }
+    um_arbiter_drain(arbiter);
+    branch->handler(messages, branch->arg);
+    return !arbiter->once && branch->group != UMBRA_TEARDOWN;
+}
+
+UM_LINKONCE void *um_arbiter_main(void *arg)
+{
+    struct umbra_arbiter *arbiter = arg;
+    struct um_choice *choice = &arbiter->choice;
+    unsigned first = 0;
+    int result;
+
+    for (;;) {
+        result = um_choose(choice, first, UMBRA_NEVER, um_arbiter_at(arbiter));
+        if (result < 0)
+            break;
+        first = (unsigned)result + 1;
+        if (!um_arbiter_step(arbiter, &choice->branch[result], choice->messages)) {
+            result = 0;
+            break;
+        }
+        umbra_yield(); /* there may be messages without end */
+    }
+    um_arbiter_drain(arbiter);
+    return (void *)(intptr_t)result;
+}
+
+/* ---- anybody ---- */
+
+/* Where its handlers begin. 0, or an error of umbra_spawn_with. */
+UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_runtime *runtime,
+                                 const struct umbra_spawn_options *handlers)
+{
+    struct um_spawn_plan plan;
+
+    arbiter->handlers =
+        handlers ? *handlers : (struct umbra_spawn_options){.where = UMBRA_ANYWHERE};
+    if (arbiter->handlers.name) {
+        strncpy(arbiter->name, arbiter->handlers.name, UMBRA_FIBER_NAME_BYTES - 1); /* zeroed */
+        arbiter->handlers.name = arbiter->name;
+    }
+    return arbiter->handlers.stopped ? -EINVAL : um_spawn_plan(runtime, &arbiter->handlers, &plan);
+}
+
+UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_branch *branches,
+                                    unsigned count, const struct umbra_arbiter_options *options)
+{
+    static const struct umbra_arbiter_options defaults = {.once = false};
+    struct umbra_spawn_options home = {.where = UMBRA_HERE};
+    int error;
+
+    options = options ? options : &defaults;
+    *arbiter = (struct umbra_arbiter){.once = options->once,
+                                      .limited = options->most > 0,
+                                      .bell = UMBRA_EVENT_INIT,
+                                      .idle = UMBRA_EVENT_INIT,
+                                      .place = UMBRA_EVENT_INIT,
+                                      .running = 1,
+                                      .places = options->most};
+    error = um_choice_init(&arbiter->choice, branches, count, &arbiter->bell);
+    if (error == 0)
+        error = um_arbiter_place(arbiter, options->runtime, options->handlers);
+    if (error != 0)
+        return error;
+    for (unsigned i = 0; i < count; i++) {
+        branches[i].arbiter = arbiter;
+        if (!branches[i].handler || branches[i].group > UMBRA_TEARDOWN)
+            return -EINVAL;
+    }
+    home = options->home ? *options->home : home;
+    home.name = home.name ? home.name : "arbiter";
+    return umbra_spawn_with(options->runtime, &home, um_arbiter_main, arbiter, &arbiter->fiber);
+}
+
+UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
+{
+    struct um_port_woken out = {NULL, NULL};
+
+    um_choice_cancel(&arbiter->choice, &out);
+    um_port_ring(&out);
+}
+
+UM_LINKONCE int um_arbiter_join(const struct umbra_arbiter *arbiter, uint64_t deadline,
+                                const void *at)
+{
+    struct um_join join = {.fiber = arbiter->fiber, .deadline = deadline, .at = at};
+    int error = um_join_slowly(&join);
+
+    return error == 0 ? (int)(intptr_t)join.result : error;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
+{
+    return um_arbiter_join(arbiter, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter,
+                                                        uint64_t deadline)
+{
+    return um_arbiter_join(arbiter, deadline, __builtin_return_address(0));
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

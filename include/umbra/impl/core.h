@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Starting and ending the cores of a runtime. Private; included by core.h.
+ */
+#ifndef UMBRA_IMPL_CORE_H
+#define UMBRA_IMPL_CORE_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/context.h>
+#include <umbra/core/exceptions.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/join.h>
+#include <umbra/core/loop.h>
+#include <umbra/core/pool.h>
+#include <umbra/core/quiet.h>
+#include <umbra/core/report.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/sleep.h>
+#include <umbra/core/spawn.h>
+#include <umbra/cpu.h>
+#include <umbra/fiber.h>
+#include <umbra/impl/cpu_table.h>
+#include <umbra/impl/overflow.h>
+#include <umbra/os/run_once.h>
+#include <umbra/protocol/quiet.h>
+#include <umbra/protocol/task.h>
+#include <umbra/shadow.h>
+#include <umbra/stack.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/*
+ * libgcc's, part of a program only if some of its files are compiled with -fsplit-stack, for which
+ * compilers have no macro. Functions in them compare the stack pointer with the end of the thread's
+ * stack also where a fiber executes.
+ */
+extern void um_morestack(void) __asm__("__morestack") __attribute__((__weak__));
+
+UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg);
+
+#ifndef UMBRA_DECLARE
+
+#define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
+
+/* ---- a core's thread ---- */
+
+/*
+ * The hardware threads where the core's shadow must not be: the runtime's schedulers, and what is
+ * kept for the shadows of others. Writes at most 2 * UM_CORES_MOST; returns how many.
+ */
+UM_LINKONCE UM_COLD unsigned um_core_avoid(const struct umbra_core *core, int *cpus)
+{
+    const struct umbra_runtime *runtime = core->runtime;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        cpus[count++] = runtime->core[i]->cpu;
+        if (i != core->index && runtime->core[i]->more->sibling >= 0)
+            cpus[count++] = runtime->core[i]->more->sibling;
+    }
+    return count;
+}
+
+UM_LINKONCE UM_COLD int um_core_open_shadow(struct umbra_core *core)
+{
+    int avoid[2 * UM_CORES_MOST];
+    struct umbra_shadow_options options = {.topology = core->runtime->topology,
+                                           .wait = core->runtime->wait,
+                                           .place_owner = true,
+                                           .owner_cpu = core->cpu,
+                                           .avoid = avoid,
+                                           .avoid_count = um_core_avoid(core, avoid)};
+    int error = shadow_create(&core->more->shadow, &options);
+
+    core->more->has_shadow = error == 0;
+    return error;
+}
+
+UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
+{
+    const struct umbra_topology *topology = core->runtime->topology;
+    int error = umbra_topology_bind(topology, core->cpu, &core->more->before);
+
+    if (error != 0)
+        return error;
+    error = um_overflow_thread_start();
+    if (error == 0 && core->runtime->shadows) {
+        error = um_core_open_shadow(core);
+        if (error != 0)
+            um_overflow_thread_stop();
+    }
+    if (error != 0)
+        umbra_topology_unbind(topology, core->more->before);
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_core_close(struct umbra_core *core)
+{
+    if (core->more->has_shadow)
+        shadow_destroy(&core->more->shadow);
+    um_overflow_thread_stop();
+    umbra_topology_unbind(core->runtime->topology, core->more->before);
+}
+
+UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
+{
+    const struct umbra_core *core = um_core_self;
+    struct umbra_affinity *saved;
+    int error;
+
+    um_why_begin();
+    if (!core || !um_core_current(core))
+        return um_why(-EPERM, "umbra_core_unbound: the caller is no fiber");
+    error = umbra_topology_bind_all(core->runtime->topology, &saved);
+    if (error != 0)
+        return error;
+    fn(arg);
+    error = umbra_topology_unbind(core->runtime->topology, saved);
+    return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
+}
+
+/* The scheduler to its end; and what the thread has opened. */
+UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
+{
+    um_core_set_state(core, UMBRA_CORE_EXECUTING);
+    um_core_loop(core);
+    pthread_setspecific(um_runtimes.key, NULL);
+    um_core_self = NULL;
+    um_tasks_self = &um_tasks_of_none;
+    um_context_destroy(&core->scheduler);
+    um_core_close(core);
+    um_core_set_state(core, UMBRA_CORE_TERMINATED);
+}
+
+/* The thread's stack is cut back below the caller's frame, from where a fiber executed. */
+UM_INLINE UM_UNCHECKED void um_core_cut_back(struct umbra_core *core, struct um_fiber *fiber)
+{
+    um_context_leaving(&fiber->context, &core->scheduler);
+    um_context_arrived(&core->scheduler, &fiber->context);
+    um_context_cut_back(&core->scheduler);
+}
+
+/*
+ * The destructor of um_runtimes.key. A fiber has called pthread_exit(), or was canceled as a thread, and
+ * the core goes on without it; the fiber is made anew (um_fiber_retire), and ends.
+ *
+ * glibc has unwound the fiber's stack and gone back to where the thread began, so that the scheduler's
+ * frames are lost: it begins once more, in here. The next fiber that does this cuts that off, too, and
+ * the thread's destructors are called again. musl calls destructors where pthread_exit() was called.
+ */
+UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
+{
+    struct umbra_core *core = arg;
+    struct um_fiber *fiber;
+
+    if (um_core_self != core) /* a fiber's child process */
+        return;
+    fiber = um_core_current(core);
+    pthread_setspecific(um_runtimes.key, core);
+    core->retiring = fiber;
+    um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+    um_exceptions_take(core->exceptions);
+    if (fiber && um_fiber_on_stack(fiber))
+        um_context_switch(&fiber->context, &core->scheduler);
+    if (fiber)
+        um_core_cut_back(core, fiber);
+    um_core_run(core);
+}
+
+UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
+{
+    struct umbra_core *core = arg;
+    struct umbra_runtime *runtime = core->runtime;
+    int error;
+
+    um_core_set_state(core, UMBRA_CORE_INITIALIZING);
+    core->exceptions = um_exceptions_here();
+    error = -pthread_setspecific(um_runtimes.key, core);
+    if (error == 0)
+        error = um_core_open(core);
+    core->more->start_error = um_why_returned(error);
+    memcpy(core->more->why, um_why_text, sizeof(core->more->why));
+    um_core_set_state(core, error == 0 ? UMBRA_CORE_INITIALIZED : UMBRA_CORE_TERMINATED);
+    pthread_mutex_lock(&runtime->lock);
+    runtime->started++;
+    pthread_cond_broadcast(&runtime->changed);
+    pthread_mutex_unlock(&runtime->lock);
+    if (error != 0)
+        return NULL;
+    um_context_adopt(&core->scheduler);
+    um_core_self = core;
+    um_tasks_self = &core->tasks;
+    um_core_run(core);
+    return NULL;
+}
+
+/* ---- one core ---- */
+
+UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned index, int cpu)
+{
+    struct umbra_core *core = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*core));
+    struct um_core_more *more = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*more));
+    struct um_fiber **elsewhere = calloc(runtime->cores, sizeof(struct um_fiber *));
+
+    if (!core || !more || !elsewhere) {
+        free(core);
+        free(more);
+        free(elsewhere);
+        return -ENOMEM;
+    }
+    memset(core, 0, sizeof(*core));
+    memset(more, 0, sizeof(*more));
+    core->more = more;
+    core->elsewhere = elsewhere;
+    core->runtime = runtime;
+    core->index = index;
+    core->cpu = cpu;
+    um_link_join(&core->ready, &core->ready);
+    um_tasks_init(&core->tasks, runtime->cores > 1); /* the first fork wakes others */
+    core->unplaced = &runtime->unplaced;
+    core->in_place_cycles =
+        um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
+    core->look_cycles = core->in_place_cycles;
+    umbra_waiter_init(&core->waiter, &runtime->policy);
+    pthread_mutex_init(&more->depot.lock, NULL);
+    runtime->core[index] = core;
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
+{
+    pthread_mutex_destroy(&core->more->depot.lock);
+    free(core->more);
+    free(core->elsewhere);
+    free(core);
+}
+
+/* ---- places ---- */
+
+/* How many schedulers the topology has places for. */
+UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
+                                       const struct umbra_options *options)
+{
+    return options->hardware_threads ? umbra_topology_cpus(runtime->topology)
+                                     : umbra_topology_cores(runtime->topology);
+}
+
+UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
+                                       const struct umbra_options *options, int *cpus,
+                                       unsigned places)
+{
+    if (!options->hardware_threads)
+        return umbra_topology_place(runtime->topology, options->placement, places, cpus);
+    for (unsigned i = 0; i < places; i++)
+        cpus[i] = umbra_topology_cpu_at(runtime->topology, i)->cpu;
+    return 0;
+}
+
+/* As many of the places as leave a hardware thread to each core's shadow: at least one. */
+UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
+                                                      unsigned places)
+{
+    unsigned half = umbra_topology_cpus(runtime->topology) / 2;
+
+    if (half == 0)
+        half = 1; /* and creating its shadow fails */
+    return places < half ? places : half;
+}
+
+/* The processors that the options name: how many, or an error. */
+UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
+                                         const struct umbra_options *options, int *cpus)
+{
+    unsigned wanted = options->cores;
+    unsigned places = um_core_places(runtime, options);
+    int count;
+
+    if (options->cpus) {
+        count = umbra_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
+        if (count >= 0 && wanted != 0 && wanted != (unsigned)count)
+            return um_why(-EINVAL, "cores = %u, but cpus = \"%.100s\" names %d", wanted,
+                          options->cpus, count);
+        return count;
+    }
+    if (wanted == 0)
+        wanted = options->shadows ? um_places_beside_shadows(runtime, places) : places;
+    if (wanted > UM_CORES_MOST)
+        return um_why(-ENOSPC, "cores = %u: the most is %d", wanted, UM_CORES_MOST);
+    if (wanted > places && !options->oversubscribe)
+        return um_why(-ENOSPC, "cores = %u, but this process may use %u", wanted, places);
+    if (places > wanted)
+        places = wanted;
+    count = um_places_find(runtime, options, cpus, places);
+    for (unsigned i = places; i < wanted; i++)
+        cpus[i] = cpus[i % places];
+    return count < 0 ? count : (int)wanted;
+}
+
+/* Keeps a sibling of each scheduler that has one for its shadow, so that the shadow of a scheduler
+ * without siblings is not put there first. Before the cores start. */
+UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
+{
+    int taken[2 * UM_CORES_MOST];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < runtime->cores; i++)
+        taken[count++] = runtime->core[i]->cpu;
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        struct umbra_core *core = runtime->core[i];
+        int nearest = umbra_topology_nearest(runtime->topology, core->cpu, taken, count);
+
+        core->more->sibling = -1;
+        if (umbra_topology_shared(runtime->topology, core->cpu, nearest) == UMBRA_SHARED_CORE)
+            core->more->sibling = taken[count++] = nearest;
+    }
+}
+
+/* ---- the runtime ---- */
+
+UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
+                                          const struct umbra_options *options)
+{
+    size_t bytes = options->stack_bytes ? options->stack_bytes : UMBRA_STACK_BYTES;
+    int error;
+
+    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
+        return um_why(-EINVAL, "stack_bytes = %zu: the least is %zu, the most %zu", bytes,
+                      umbra_stack_least_bytes(), UM_STACK_MOST_BYTES);
+    runtime->stack_bytes = um_stack_round(bytes);
+    runtime->report = !options->quiet;
+    runtime->shadows = options->shadows;
+    runtime->wait = options->wait;
+    error = um_guard_check();
+    if (error == 0)
+        error = umbra_wait_policy_init(&runtime->policy, &options->wait);
+    if (error != 0)
+        return error;
+    runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
+    pthread_mutex_init(&runtime->lock, NULL);
+    pthread_mutex_init(&runtime->unplaced_lock, NULL);
+    pthread_cond_init(&runtime->changed, NULL);
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
+{
+    um_pool_destroy(runtime);
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
+        um_core_destroy(runtime->core[i]);
+    free(runtime->core);
+    pthread_cond_destroy(&runtime->changed);
+    pthread_mutex_destroy(&runtime->unplaced_lock);
+    pthread_mutex_destroy(&runtime->lock);
+    if (runtime->own_topology)
+        umbra_topology_destroy(runtime->topology);
+    free(runtime);
+}
+
+/* Tells `threads` cores to stop and waits for their threads. */
+UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned threads)
+{
+    pthread_mutex_lock(&runtime->lock);              /* for um_join_thread_begin() */
+    um_atomic_store(&runtime->stopping, 1, release); /* pairs with um_core_loop() */
+    pthread_mutex_unlock(&runtime->lock);
+    for (unsigned i = 0; i < threads; i++)
+        um_core_poke(runtime->core[i]);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(runtime->core[i]->more->thread, NULL);
+}
+
+/* Starts the threads and waits until all are up; on failure none is left. */
+UM_LINKONCE UM_COLD int um_runtime_start(struct umbra_runtime *runtime)
+{
+    unsigned threads = 0;
+    int error = 0;
+
+    while (threads < runtime->cores && error == 0) {
+        struct umbra_core *core = runtime->core[threads];
+
+        error = -pthread_create(&core->more->thread, NULL, um_core_thread, core);
+        if (error == 0)
+            threads++;
+        else
+            um_why(error, "the thread of core %u cannot be started: %s", threads, strerror(-error));
+    }
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->started < threads)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
+    for (unsigned i = 0; i < threads && error == 0; i++) {
+        error = runtime->core[i]->more->start_error;
+        if (error != 0)
+            um_why(error, "core %u: %s", i, runtime->core[i]->more->why);
+    }
+    if (error != 0)
+        um_runtime_stop(runtime, threads);
+    return error;
+}
+
+UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
+                                              const struct umbra_options *options)
+{
+    int cpus[UM_CORES_MOST];
+    int count = um_places_choose(runtime, options, cpus);
+    int error = 0;
+
+    if (count < 0)
+        return count;
+    runtime->core = calloc((size_t)count, sizeof(struct umbra_core *));
+    if (!runtime->core)
+        return -ENOMEM;
+    runtime->cores = (unsigned)count;
+    /* every core, and who created them; relaxed: nobody else knows the runtime yet */
+    um_atomic_store(&runtime->activity, (uint64_t)count + 1, relaxed);
+    for (unsigned i = 0; i < runtime->cores && error == 0; i++)
+        error = um_core_create(runtime, i, cpus[i]);
+    if (error == 0 && runtime->shadows)
+        um_siblings_keep(runtime);
+    return error;
+}
+
+UM_LINKONCE UM_COLD int um_runtimes_begin(void);
+
+/* umbra_runtime_create with options, and without words for an error that has none yet. */
+UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
+                                          struct umbra_runtime **result)
+{
+    struct umbra_runtime *runtime;
+    int error;
+
+    if (um_core_self)
+        return um_why(-EPERM, "a fiber cannot start a runtime");
+    if (um_morestack)
+        return um_why(-EOPNOTSUPP, "compiled with -fsplit-stack, which fibers cannot execute");
+    error = um_runtimes_begin();
+    if (error != 0)
+        return error;
+    runtime = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*runtime));
+    if (!runtime)
+        return -ENOMEM;
+    memset(runtime, 0, sizeof(*runtime));
+    runtime->creator = pthread_self();
+    error = um_runtime_set_up(runtime, options);
+    if (error != 0) {
+        free(runtime);
+        return error;
+    }
+    runtime->topology = options->topology;
+    runtime->own_topology = !options->topology;
+    if (!options->topology)
+        error = umbra_topology_create(NULL, &runtime->topology);
+    if (error == 0)
+        error = um_runtime_make_cores(runtime, options);
+    if (error == 0)
+        error = um_runtime_start(runtime);
+    if (error == 0)
+        error = um_runtime_watch(runtime, options->dump_signal);
+    if (error != 0) {
+        if (runtime->started > 0 && !um_atomic_load(&runtime->stopping, relaxed))
+            um_runtime_stop(runtime, runtime->cores);
+        um_runtime_free(runtime);
+        return error;
+    }
+    um_overflow_start();
+    *result = runtime;
+    return 0;
+}
+
+UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
+                                     struct umbra_runtime **runtime)
+{
+    static const struct umbra_options defaults = {.cores = 0};
+
+    um_why_begin();
+    return um_why_returned(um_runtime_create(options ? options : &defaults, runtime));
+}
+
+UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
+{
+    if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
+        return;
+    /* No verdict, and so no end of the runtime, before the lock is free again. */
+    pthread_mutex_lock(&runtime->lock);
+    if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
+        pthread_cond_broadcast(&runtime->changed);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
+{
+    enum um_verdict verdict;
+    bool first;
+
+    if (um_core_self || runtime->inherited)
+        return -EPERM;
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
+        pthread_cond_wait(&runtime->changed, &runtime->lock); /* it is for those before */
+    first = runtime->waiting++ == 0;
+    if (first) {
+        runtime->verdict = UM_VERDICT_NONE;
+        if (um_quiet_leave(&runtime->activity))
+            um_runtime_judge_locked(runtime); /* nobody else waits for it yet */
+    }
+    while (runtime->verdict == UM_VERDICT_NONE)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    verdict = runtime->verdict;
+    if (--runtime->waiting == 0) {
+        umbra_hold(runtime);
+        pthread_cond_broadcast(&runtime->changed);
+    }
+    if (verdict == UM_VERDICT_DEADLOCK && first && runtime->report)
+        um_report_deadlock(runtime);
+    pthread_mutex_unlock(&runtime->lock);
+    return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
+}
+
+/* The cores have stopped: joins that are under way elsewhere end, and leave the runtime. */
+UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
+{
+    for (unsigned i = 0; i < runtime->cores; i++)
+        um_joins_cancel_inbox(runtime->core[i]);
+    um_pool_each(runtime, um_joins_cancel_fiber);
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->joins)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
+{
+    if (um_core_self)
+        return -EPERM;
+    if (!runtime)
+        return 0;
+    if (runtime->inherited)
+        return -EPERM;
+    um_runtime_stop(runtime, runtime->cores);
+    um_runtime_end_joins(runtime);
+    um_runtime_unwatch(runtime);
+    um_overflow_stop();
+    um_runtime_free(runtime);
+    return 0;
+}
+
+UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn *fn, void *arg)
+{
+    struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .core = 0, .name = "main"};
+    int error;
+
+    um_why_begin();
+    if (um_core_self)
+        return um_why(-EPERM, "a fiber cannot wait for a runtime");
+    if (runtime->inherited)
+        return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
+    error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
+    if (error == 0)
+        error = umbra_runtime_wait(runtime);
+    if (error == -EDEADLK)
+        um_why(error, "deadlock: fibers are left that nothing can wake");
+    return um_why_returned(error);
+}
+
+UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg)
+{
+    struct umbra_runtime *runtime;
+    int error = umbra_runtime_create(options, &runtime);
+
+    if (error != 0)
+        return error;
+    error = umbra_runtime_run(runtime, fn, arg);
+    umbra_runtime_destroy(runtime);
+    return error;
+}
+
+/* ---- what can be asked ---- */
+
+UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core)
+{
+    return core < runtime->cores ? runtime->core[core]->cpu : -EINVAL;
+}
+
+UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned core)
+{
+    if (core >= runtime->cores)
+        return -EINVAL;
+    if (um_core_current(runtime->core[core]))
+        return UMBRA_CORE_TASK;
+    return (int)um_atomic_load(&runtime->core[core]->state, relaxed); /* only looked at */
+}
+
+UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
+                                                     unsigned core)
+{
+    return core < runtime->cores ? umbra_waiter_stats(&runtime->core[core]->waiter)
+                                 : (struct umbra_wait_stats){.timeouts = 0};
+}
+
+UM_SHARED const struct um_kind um_kind_shadow = {"shadow", NULL};
+
+UM_LINKONCE UM_NOINLINE int umbra_core_shadow_join(struct umbra_shadow *shadow)
+{
+    struct umbra_core *core = um_core_self;
+    uint64_t start;
+    int error;
+
+    if (!core || !um_core_current(core) || !um_fiber_on_stack(um_core_current(core)))
+        return -EPERM;
+    start = umbra_cycles();
+    while ((error = umbra_shadow_join_until(shadow, 0)) == -ETIMEDOUT) { /* only looks */
+        uint64_t waited = umbra_cycles() - start;
+
+        if (waited < core->look_cycles) {
+            umbra_yield();
+            continue;
+        }
+        error = um_sleep_at(umbra_cycles() + waited / 8, &um_kind_shadow, shadow,
+                            __builtin_return_address(0));
+        if (error != 0)
+            break;
+    }
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_runtimes_init(void)
+{
+    um_runtimes.error =
+        -pthread_atfork(um_runtimes_before_fork, um_runtimes_in_parent, um_runtimes_in_child);
+    if (um_runtimes.error != 0)
+        return;
+    um_runtimes.error = -pthread_key_create(&um_runtimes.key, um_core_thread_exits);
+    um_runtimes.has_key = um_runtimes.error == 0;
+    if (um_runtimes.error != 0)
+        um_why(um_runtimes.error, "no key is left for thread-specific data");
+}
+
+/* Before the first runtime. 0, -EAGAIN or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_runtimes_begin(void)
+{
+    um_once_in_process(&um_runtimes.once, um_runtimes_init);
+    return um_runtimes.error;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

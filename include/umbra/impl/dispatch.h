@@ -1,0 +1,794 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The workers of a dispatcher. Private; included by dispatch.h. The model checker reads the functions
+ * that queue, steal and answer as they stand (tests/model/stock.cpp).
+ */
+#ifndef UMBRA_IMPL_DISPATCH_H
+#define UMBRA_IMPL_DISPATCH_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/parts.h>
+#include <umbra/core.h>
+#include <umbra/cpu.h>
+#include <umbra/event.h>
+#include <umbra/fiber.h>
+#include <umbra/impl/cpu_table.h>
+#include <umbra/os/os.h>
+#include <umbra/protocol/dispatch.h>
+#include <umbra/protocol/quiet.h>
+#include <umbra/protocol/stock.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_TURN_NS 1000000  /* processing between two rests: less than a time slice */
+
+struct umbra_worker {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event woken; /* its request was answered */
+    struct umbra_dispatch *dispatch;                       /* this and what follows is fixed */
+    umbra_dispatch_fn *fn;
+    void *state;
+    void *scratch;
+    struct umbra_worker **others; /* those on its node first */
+    struct umbra_fiber fiber;
+    unsigned index;
+    int node;
+
+    /* the worker's */
+    size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
+    unsigned shares_cpu; /* turns for which it will believe that others want its processor */
+    uint64_t since;      /* when its last wait ended; cycles */
+    uint64_t idle;       /* for how long its core had waited by then; cycles */
+    uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
+    uint64_t preempted;  /* um_os_preempted() then, or after a long wait since */
+
+    /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
+    struct um_item left[UM_STEAL_MOST];
+    unsigned left_count;
+};
+
+struct umbra_dispatch {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_step step;
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* worker for what is put without a node */
+    um_atomic_u32 ending;                            /* workers are to end */
+    um_atomic_u32 phase;  /* UM_STEP_, of the user's step; the callers of begin and end */
+    pthread_mutex_t lock; /* for running */
+    bool running;         /* a step is under way */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step is, or the last of several */
+    umbra_step_fn *begin_step;                            /* what begins the next step, or NULL */
+    void *step_arg;
+    size_t step_number;          /* its number */
+    struct umbra_worker *worker; /* this and what follows is fixed */
+    struct umbra_runtime *runtime;
+    unsigned workers;
+    size_t scratch_bytes;
+    uint64_t part_cycles; /* UM_TAKEN_NS */
+    uint64_t turn_cycles; /* UM_TURN_NS */
+    uint64_t rest_cycles; /* UM_REST_NS */
+    void *arg;
+};
+
+#ifndef UMBRA_DECLARE
+
+#define UM_TAKEN_NS 20000   /* what should be taken at once: far longer than the taking */
+
+#define UM_REST_NS 20000    /* a rest that was longer: somebody did have the processor */
+#define UM_SHARED_TURNS 100 /* so long nobody had it: nobody wants it */
+
+/* ---- the step ---- */
+
+/* Whether nothing is queued: R2, and for the judge. */
+UM_LINKONCE bool um_dispatch_empty(void *context)
+{
+    struct umbra_dispatch *dispatch = context;
+
+    for (unsigned i = 0; i < dispatch->workers; i++)
+        if (um_atomic_load(&dispatch->worker[i].stock.some, seq_cst)) /* against V1 */
+            return false;
+    return true;
+}
+
+/* A source opens that begins a step. */
+UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
+{
+    um_step_enter(&dispatch->step);
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->running = true;
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+/*
+ * A step is over, and there may be a next one: begins it, as a source. A step that is stopped from now
+ * on stays so: umbra_dispatch_cancel() ends all of them.
+ */
+UM_LINKONCE void um_dispatch_next_step(struct umbra_dispatch *dispatch)
+{
+    int more;
+
+    um_dispatch_open_step(dispatch);
+    more = dispatch->begin_step(dispatch, dispatch->step_number++, dispatch->step_arg);
+    if (more <= 0)
+        dispatch->begin_step = NULL;
+    if (more < 0)
+        um_step_stop(&dispatch->step, more);
+}
+
+/* A source that need not outlive the step is complete. Whether it was the last: then it holds the lock
+ * and must judge; if not, the dispatcher may be gone, which it is not before the last lets go of it. */
+UM_LINKONCE bool um_dispatch_leave_last(struct umbra_dispatch *dispatch)
+{
+    if (um_quiet_leave_others(&dispatch->step.activity))
+        return false;
+    pthread_mutex_lock(&dispatch->lock);
+    if (um_step_leave(&dispatch->step))
+        return true;
+    pthread_mutex_unlock(&dispatch->lock);
+    return false;
+}
+
+/* Under the lock, which it lets go of. worker: who judges, after a request, or NULL. Whether a step was
+ * begun: then its request, which what it queued itself would have answered, is taken back. */
+UM_LINKONCE bool um_dispatch_judge_locked(struct umbra_dispatch *dispatch,
+                                          struct umbra_worker *worker)
+{
+    bool begun = false;
+
+    while (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
+        dispatch->running = false;
+        if (!dispatch->begin_step || um_step_stopped(&dispatch->step)) {
+            umbra_event_signal(&dispatch->over);
+            break;
+        }
+        pthread_mutex_unlock(&dispatch->lock); /* nobody else sees to a step that is not running */
+        if (worker)
+            um_step_unask(&dispatch->step, worker->index);
+        begun = true;
+        um_dispatch_next_step(dispatch);
+        if (!um_dispatch_leave_last(dispatch))
+            return true;
+    }
+    pthread_mutex_unlock(&dispatch->lock);
+    return begun;
+}
+
+UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra_worker *worker)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    return um_dispatch_judge_locked(dispatch, worker);
+}
+
+/* Wakes a worker whose request was taken, if it is one; whether it is. */
+UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
+{
+    if (hungry >= 0)
+        umbra_event_signal(&dispatch->worker[hungry].woken);
+    return hungry >= 0;
+}
+
+/* Something was queued: wakes a worker that has asked. Whether there was one. */
+UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
+{
+    return um_dispatch_wake(dispatch, um_step_answer(&dispatch->step, dispatch->workers));
+}
+
+/* The same, for so many parts. Not as long as anybody is hungry: those who find that others were faster
+ * ask again and again. */
+UM_INLINE void um_dispatch_answer_parts(struct umbra_dispatch *dispatch, size_t parts)
+{
+    for (size_t i = 0; i < parts && i < dispatch->workers && um_dispatch_answer(dispatch); i++)
+        ;
+}
+
+/* The same, for this worker: wakes it, or else another. */
+UM_INLINE void um_worker_answer(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    um_dispatch_wake(dispatch,
+                     um_step_answer_rather(&dispatch->step, dispatch->workers, worker->index));
+}
+
+UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item *item)
+{
+    int error = um_stock_add(&worker->stock, item);
+
+    if (error == 0)
+        um_worker_answer(worker);
+    return error;
+}
+
+/* ---- workers ---- */
+
+/* What was stolen and cannot be queued: the step ends, and whoever asks after it has it. */
+UM_LINKONCE UM_COLD bool um_worker_put_aside(struct umbra_worker *worker,
+                                             const struct um_item *items, unsigned count, int error)
+{
+    for (unsigned i = 0; i < count; i++)
+        worker->left[worker->left_count++] = items[i];
+    um_step_stop(&worker->dispatch->step, error);
+    return false;
+}
+
+/*
+ * Takes something from another's queue, or a part of it; what is left of that goes to the worker's own.
+ * Not what it takes: whoever was woken for that could steal it again, and so on, where threads that are
+ * woken run at once, and nobody would process it. Whether there was anything.
+ */
+UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *taken)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    struct um_item items[UM_STEAL_MOST], newest;
+    unsigned count = 0;
+    int error = 0;
+
+    for (unsigned i = 0; i + 1 < dispatch->workers && count == 0; i++)
+        if (um_atomic_load(&worker->others[i]->stock.some, relaxed)) /* the lock acquires */
+            count = um_stock_steal(&worker->others[i]->stock, items);
+    if (count == 0)
+        return false;
+    for (unsigned i = 0; i + 1 < count; i++) {
+        error = um_worker_add(worker, &items[i]);
+        if (error != 0)
+            return um_worker_put_aside(worker, &items[i], count - i, error);
+    }
+    newest = items[count - 1];
+    if (!um_item_take(&newest, worker->part, taken))
+        error = um_worker_add(worker, &newest);
+    else if (count == 1 && !um_dispatch_empty(dispatch))
+        um_dispatch_answer(dispatch); /* a range was queued for one request, and has more parts */
+    return error == 0 || um_worker_put_aside(worker, &items[count - 1], 1, error);
+}
+
+UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct um_taken *taken)
+{
+    if (um_step_stopped(&worker->dispatch->step))
+        return false;
+    return um_stock_take(&worker->stock, worker->part, taken) || um_worker_steal(worker, taken);
+}
+
+UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_taken *taken)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun;
+    int error;
+
+    if (!taken->as_liked)
+        return worker->fn(worker, taken->value, dispatch->arg);
+    begun = umbra_cycles();
+    error = worker->fn(worker, taken->value, dispatch->arg);
+    worker->part = um_part_after(worker->part, umbra_cycles() - begun, dispatch->part_cycles);
+    return error;
+}
+
+/* ---- processors that others want, too ----
+ *
+ * A worker that loses its processor while it processes a value keeps everybody from the end of the
+ * step for a time slice. One that is so treated gives it up by itself from then on: before its slice
+ * ends, and between two values.
+ */
+
+/* At the end of its work: whether it has lost its processor since it looked last. */
+UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker, uint64_t now)
+{
+    uint64_t preempted;
+
+    if (now - worker->turn < worker->dispatch->turn_cycles)
+        return;
+    preempted = um_os_preempted();
+    if (preempted != worker->preempted)
+        worker->shares_cpu = UM_SHARED_TURNS;
+    worker->preempted = preempted;
+    worker->turn = now;
+}
+
+/* Lets others have the processor. Not active meanwhile: what it has queued is there for all. */
+UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun;
+
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch, NULL);
+    begun = umbra_cycles(); /* not what it may have begun */
+    sched_yield();
+    um_step_enter(&dispatch->step);
+    worker->turn = umbra_cycles();
+    worker->shares_cpu =
+        worker->turn - begun > dispatch->rest_cycles ? UM_SHARED_TURNS : worker->shares_cpu - 1;
+    worker->preempted = um_os_preempted();
+}
+
+UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
+{
+    return UM_UNLIKELY(worker->shares_cpu > 0) &&
+           umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
+}
+
+/* For how long the calling worker's core has waited, cycles. */
+UM_INLINE uint64_t um_worker_idle(void)
+{
+    return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* its own */
+}
+
+UM_SHARED const struct um_kind um_kind_work = {"work of dispatcher", NULL};
+
+/*
+ * Waits for the answer. Its core stays awake for as long as it was busy since the last wait, a turn at
+ * most: the step may soon be over, and the next one begin. But not where others want the processor.
+ */
+UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    uint64_t begun = umbra_cycles();
+    uint64_t worked = begun - worker->since - (um_worker_idle() - worker->idle);
+
+    um_worker_look_at_cpu(worker, begun);
+    if (worker->shares_cpu == 0)
+        um_waiter_stay_awake(&um_core_self->waiter, begun,
+                             um_min_u64(worked, dispatch->turn_cycles));
+    um_event_wait_firm(&worker->woken, NULL, NULL, &um_kind_work, dispatch,
+                       (const void *)(uintptr_t)worker->fn);
+    worker->since = umbra_cycles();
+    worker->idle = um_worker_idle();
+    if (worker->since - begun > dispatch->rest_cycles)
+        worker->preempted = um_os_preempted(); /* whom it has let run meanwhile took nothing away */
+}
+
+/* Leaves a request, and waits until it is answered, unless there is something after all. */
+UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    if (!um_step_ask(&dispatch->step, worker->index, um_dispatch_empty, dispatch)) {
+        if (!um_step_unask(&dispatch->step, worker->index))
+            um_dispatch_answer(dispatch); /* R4 */
+        return;
+    }
+    if (!um_step_leave(&dispatch->step) || !um_dispatch_judge(dispatch, worker))
+        um_worker_wait(worker);
+    um_step_enter(&dispatch->step);
+    um_step_unask(&dispatch->step, worker->index);
+}
+
+UM_LINKONCE void *um_worker_main(void *arg)
+{
+    struct umbra_worker *worker = arg;
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    size_t bytes =
+        (dispatch->scratch_bytes + UMBRA_CACHE_LINE - 1) & ~(size_t)(UMBRA_CACHE_LINE - 1);
+    struct um_taken taken;
+
+    worker->preempted = um_os_preempted();
+    worker->turn = worker->since = umbra_cycles();
+    worker->idle = um_worker_idle();
+    if (bytes > 0) {
+        worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
+        if (worker->scratch)
+            memset(worker->scratch, 0, bytes); /* on the node of who touches it first */
+        else
+            um_step_stop(&dispatch->step, -ENOMEM);
+    }
+    while (!um_atomic_load(&dispatch->ending, acquire)) { /* pairs with um_dispatch_end_workers() */
+        while (um_worker_next(worker, &taken)) {
+            int error = um_worker_process(worker, &taken);
+
+            if (UM_UNLIKELY(error != 0))
+                um_step_stop(&dispatch->step, error);
+            if (um_worker_should_rest(worker))
+                um_worker_rest(worker);
+            umbra_yield();
+        }
+        um_worker_ask(worker);
+    }
+    free(worker->scratch);
+    return NULL;
+}
+
+/* ---- making and ending ---- */
+
+/* Those on the same node first, each worker beginning after itself. */
+UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+    unsigned count = 0;
+
+    for (int near = 1; near >= 0; near--) {
+        for (unsigned i = 1; i < dispatch->workers; i++) {
+            struct umbra_worker *other = &dispatch->worker[(worker->index + i) % dispatch->workers];
+
+            if ((other->node == worker->node) == (near == 1))
+                worker->others[count++] = other;
+        }
+    }
+}
+
+UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
+{
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        free(dispatch->worker[i].stock.items);
+        free(dispatch->worker[i].others);
+    }
+    pthread_mutex_destroy(&dispatch->lock);
+    free(dispatch->worker);
+    free(dispatch);
+}
+
+/* All memory but the workers' own. */
+UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
+                                         const struct umbra_dispatch_options *options,
+                                         unsigned workers, struct umbra_dispatch **result)
+{
+    struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
+    struct umbra_worker *worker = aligned_alloc(UMBRA_CACHE_LINE, workers * sizeof(*worker));
+    bool ok = dispatch && worker;
+
+    if (!ok) {
+        free(dispatch);
+        free(worker);
+        return -ENOMEM;
+    }
+    memset(dispatch, 0, sizeof(*dispatch));
+    memset(worker, 0, workers * sizeof(*worker));
+    pthread_mutex_init(&dispatch->lock, NULL);
+    dispatch->worker = worker;
+    dispatch->runtime = runtime;
+    dispatch->workers = workers;
+    dispatch->scratch_bytes = options->scratch_bytes;
+    dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
+    dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
+    dispatch->rest_cycles = umbra_ns_to_cycles(UM_REST_NS);
+    dispatch->arg = options->arg;
+    for (unsigned i = 0; i < workers; i++) {
+        const struct umbra_topology_cpu *cpu =
+            umbra_topology_cpu_of(runtime->topology, runtime->core[i % runtime->cores]->cpu);
+
+        worker[i].dispatch = dispatch;
+        worker[i].index = i;
+        worker[i].part = 1;
+        worker[i].node = cpu ? cpu->node : -1;
+        worker[i].fn = options->fns ? options->fns[i] : options->fn;
+        worker[i].state = options->states ? options->states[i] : NULL;
+        worker[i].others = malloc(workers * sizeof(struct umbra_worker *));
+        ok = ok && worker[i].others;
+    }
+    if (!ok) {
+        um_dispatch_free(dispatch);
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < workers; i++)
+        um_worker_order(&worker[i]);
+    *result = dispatch;
+    return 0;
+}
+
+/* at: for reports */
+UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch, unsigned workers,
+                                                 const void *at)
+{
+    um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
+    for (unsigned i = 0; i < workers; i++)
+        umbra_event_signal(&dispatch->worker[i].woken);
+    umbra_shield();
+    for (unsigned i = 0; i < workers; i++) {
+        struct um_join join = {
+            .fiber = dispatch->worker[i].fiber, .deadline = UMBRA_NEVER, .at = at};
+
+        um_join_slowly(&join);
+    }
+    umbra_unshield();
+}
+
+UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *options,
+                                         unsigned workers)
+{
+    for (unsigned i = 0; options->fns && i < workers; i++)
+        if (!options->fns[i])
+            return false;
+    return options->fns || options->fn;
+}
+
+UM_SHARED const struct um_kind um_kind_step = {"step of dispatcher", NULL};
+
+/* Waits for the end of the step, of a canceled fiber, too: -ECANCELED is a result of the step. */
+UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t deadline,
+                                      const void *at)
+{
+    struct um_await await = {.event = &dispatch->over.event,
+                             .deadline = deadline,
+                             .kind = &um_kind_step,
+                             .on = dispatch,
+                             .at = at};
+    int error;
+
+    umbra_shield();
+    error = um_await_run(&await);
+    umbra_unshield();
+    return error;
+}
+
+/* The caller is complete, if it has not been so before. 0, or -EINVAL: there is no step. */
+UM_LINKONCE int um_dispatch_close_step(struct umbra_dispatch *dispatch)
+{
+    uint32_t phase = UM_STEP_OPEN;
+
+    /* relaxed: only the callers of begin and end use it, one after the other */
+    if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_CLOSED, relaxed, relaxed))
+        return phase == UM_STEP_CLOSED ? 0 : -EINVAL;
+    if (um_step_leave(&dispatch->step))
+        um_dispatch_judge(dispatch, NULL);
+    return 0;
+}
+
+/* at: for reports */
+UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t deadline,
+                                     const void *at)
+{
+    int error = um_may_wait();
+
+    if (error == 0)
+        error = um_dispatch_close_step(dispatch);
+    if (error == 0)
+        error = um_dispatch_wait_over(dispatch, deadline, at);
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
+    pthread_mutex_unlock(&dispatch->lock);
+    /* relaxed: ordered by the end of the step */
+    error = (int)um_atomic_load(&dispatch->step.stopped, relaxed);
+    /* release: that comes before the next step; pairs with umbra_dispatch_begin() */
+    um_atomic_store(&dispatch->phase, UM_STEP_NONE, release);
+    return error;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
+                                                  const struct umbra_dispatch_options *options,
+                                                  struct umbra_dispatch **result)
+{
+    struct umbra_dispatch *dispatch;
+    unsigned workers = options->workers;
+    unsigned begun = 0;
+    int error;
+
+    if (!runtime)
+        runtime = umbra_runtime_self();
+    if (!runtime)
+        return -EPERM;
+    if (workers == 0)
+        workers = runtime->cores;
+    if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
+        return -EINVAL;
+    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* which would be rounded up to 0 */
+        return -ENOMEM;
+    error = um_may_wait(); /* then the waits below do not fail */
+    if (error != 0)
+        return error;
+    error = um_dispatch_make(runtime, options, workers, &dispatch);
+    if (error != 0)
+        return error;
+    umbra_dispatch_begin(dispatch); /* a step in which workers do nothing but ask */
+    while (begun < workers && error == 0) {
+        struct umbra_spawn_options there = {
+            .where = UMBRA_ON_CORE, .core = begun % runtime->cores, .name = "worker"};
+        struct umbra_worker *worker = &dispatch->worker[begun];
+
+        um_step_enter(&dispatch->step);
+        error = umbra_spawn_with(runtime, &there, um_worker_main, worker, &worker->fiber);
+        if (error == 0)
+            begun++;
+        else
+            um_step_leave(&dispatch->step); /* the caller is a source still */
+    }
+    if (error == 0)
+        error = um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
+    if (error != 0) {
+        um_dispatch_end_workers(dispatch, begun, __builtin_return_address(0));
+        um_dispatch_free(dispatch);
+        return error;
+    }
+    *result = dispatch;
+    return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch)
+{
+    int error = dispatch ? um_may_wait() : 0; /* workers use its memory until they are joined */
+
+    if (!dispatch || error != 0)
+        return error;
+    if (um_atomic_load(&dispatch->phase, acquire) != UM_STEP_NONE) /* as in begin */
+        return -EBUSY;
+    um_dispatch_end_workers(dispatch, dispatch->workers, __builtin_return_address(0));
+    um_dispatch_free(dispatch);
+    return 0;
+}
+
+/* ---- steps ---- */
+
+UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
+{
+    uint32_t phase = UM_STEP_NONE;
+
+    /* acquire: the step before; pairs with um_dispatch_end_step() */
+    if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_OPEN, acquire, relaxed))
+        return -EBUSY;
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        struct um_stock *stock = &dispatch->worker[i].stock;
+
+        um_stock_lock(stock);
+        stock->first = stock->end;
+        um_stock_settle(stock);
+        um_stock_unlock(stock);
+        dispatch->worker[i].left_count = 0;
+    }
+    /* seq_cst: a late worker that asks must not see the old stop, and wait, after what is queued next
+     * has looked at the requests */
+    um_atomic_store(&dispatch->step.stopped, 0, seq_cst);
+    dispatch->begin_step = NULL;
+    um_dispatch_open_step(dispatch);
+    return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
+{
+    return um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch,
+                                                        uint64_t deadline)
+{
+    return um_dispatch_end_step(dispatch, deadline, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,
+                                                 void *arg)
+{
+    int error = um_may_wait();
+
+    if (error != 0)
+        return error;
+    error = umbra_dispatch_begin(dispatch); /* with nothing to do: who ends it begins step 0 */
+    if (error != 0)
+        return error;
+    dispatch->begin_step = fn;
+    dispatch->step_arg = arg;
+    dispatch->step_number = 0;
+    return um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
+}
+
+UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
+{
+    umbra_hold(dispatch->runtime);
+    um_step_enter(&dispatch->step);
+}
+
+UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
+{
+    struct umbra_runtime *runtime = dispatch->runtime;
+
+    if (um_dispatch_leave_last(dispatch))
+        um_dispatch_judge_locked(dispatch, NULL);
+    umbra_release(runtime);
+}
+
+/* The next worker, of a node if it has any. */
+UM_INLINE struct umbra_worker *um_dispatch_next(struct umbra_dispatch *dispatch, int node)
+{
+    /* relaxed: any worker will do */
+    unsigned first = um_atomic_fetch_add(&dispatch->next, 1, relaxed) % dispatch->workers;
+
+    for (unsigned i = 0; i < dispatch->workers && node != UMBRA_ANY_NODE; i++) {
+        struct umbra_worker *worker = &dispatch->worker[(first + i) % dispatch->workers];
+
+        if (worker->node == node)
+            return worker;
+    }
+    return &dispatch->worker[first];
+}
+
+UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node)
+{
+    struct um_item item = {.pointer = pointer};
+
+    return pointer ? um_worker_add(um_dispatch_next(dispatch, node), &item) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t begin, size_t end,
+                                     size_t grain)
+{
+    size_t unit = grain ? grain : 1;
+    size_t parts = um_parts(begin, end, grain);
+    int error = 0;
+
+    for (unsigned i = 0; begin < end && error == 0; i++) {
+        size_t share = parts / dispatch->workers + (i < parts % dispatch->workers);
+        struct um_item item = {.begin = begin, .end = end, .grain = grain};
+
+        if ((end - begin - 1) / unit >= share) /* it is not the last */
+            item.end = begin + share * unit;
+        begin = item.end;
+        error = um_stock_add(&dispatch->worker[i].stock, &item);
+    }
+    um_dispatch_answer_parts(dispatch, parts);
+    return error;
+}
+
+UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
+{
+    um_step_stop(&dispatch->step, -ECANCELED);
+}
+
+UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
+{
+    struct um_taken taken;
+
+    for (unsigned i = 0; i < dispatch->workers; i++) {
+        struct umbra_worker *worker = &dispatch->worker[i];
+        bool any = um_stock_take(&worker->stock, SIZE_MAX, &taken);
+
+        if (!any && worker->left_count > 0) {
+            any = true;
+            if (um_item_take(&worker->left[worker->left_count - 1], SIZE_MAX, &taken))
+                worker->left_count--;
+        }
+        if (any) {
+            *value = taken.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Worker number `index` of the same dispatcher, or NULL. */
+UM_INLINE struct umbra_worker *um_worker_number(struct umbra_worker *worker, unsigned index)
+{
+    struct umbra_dispatch *dispatch = worker->dispatch;
+
+    return index < dispatch->workers ? &dispatch->worker[index] : NULL;
+}
+
+UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer)
+{
+    struct um_item item = {.pointer = pointer};
+
+    return pointer ? um_worker_add(worker, &item) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
+                                   size_t grain)
+{
+    struct um_item item = {.begin = begin, .end = end, .grain = grain};
+
+    return begin < end ? um_worker_add(worker, &item) : 0;
+}
+
+UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index, void *pointer)
+{
+    struct umbra_worker *other = um_worker_number(worker, index);
+
+    return other ? umbra_worker_put(other, pointer) : -EINVAL;
+}
+
+UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
+                                       size_t end, size_t grain)
+{
+    struct umbra_worker *other = um_worker_number(worker, index);
+    int error = other ? umbra_worker_range(other, begin, end, grain) : -EINVAL;
+
+    if (error == 0 && other != worker) /* it takes one part, and leaves the others in its queue */
+        um_dispatch_answer_parts(worker->dispatch, um_parts(begin, end, grain) - (begin < end));
+    return error;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/event.h: how a fiber or a thread waits in place, queues and is woken; waits for any of several.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_EVENT_H
+#define UMBRA_IMPL_EVENT_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/cpu.h>
+#include <umbra/fiber.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/event.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* ---- waiting ---- */
+
+/* What is waited for, and by whom. */
+struct um_await {
+    struct um_event *event;
+    um_accept_fn *accept;
+    void *arg;
+    uint64_t deadline;
+    bool firm;                  /* without a deadline: goes on though the fiber is canceled */
+    const struct um_kind *kind; /* for reports: the kind of thing, its address, and the caller's */
+    const void *on;
+    const void *at;
+};
+
+#define UM_AWAIT_LEAVE 1 /* the fiber is queued and must leave its core: then the wait is over */
+
+/* The same and the switch: inlined, for the reason given at umbra_join. */
+UM_ALWAYS_INLINE int um_await_end(int begun)
+{
+    if (begun == UM_AWAIT_LEAVE) {
+        struct umbra_core *core = um_core_self;
+        struct um_fiber *self = um_core_current(core);
+
+        um_fiber_leave(core, self);
+        begun = um_fiber_woken(self);
+    }
+    return begun;
+}
+
+UM_LINKONCE int um_await_begin(const struct um_await *await);
+UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline);
+
+#ifndef UMBRA_DECLARE
+
+UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state)
+{
+    static const char *const name[] = {
+        "Reset",   "Signaled",        "Signaling",       "SignalingActReset", "SignalingActSignal",
+        "Joining", "JoiningActReset", "JoiningActSignal"};
+
+    return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
+}
+
+/* Whether the wait is over without waiting. */
+UM_INLINE bool um_await_over(const struct um_await *await)
+{
+    return await->accept ? await->accept(await->arg) : um_event_try(await->event);
+}
+
+/* Whether nobody waits, so that looking in place jumps no queue. In the midst of another's call the
+ * queue is not in the word, and CLOSED, which is there instead, counts as one: those who wait for an
+ * event to open would be overtaken too. */
+UM_INLINE bool um_await_first(const struct um_await *await)
+{
+    uint64_t word = um_atomic_load(&await->event->word, relaxed); /* a matter of fairness only */
+
+    return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE | UM_EVENT_SWEEP)) == 0;
+}
+
+/* Looks in place for as long as a spin phase; core: the caller's, NULL: a thread. Whether it is
+ * over. */
+UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_core *core,
+                             const struct umbra_wait_policy *policy, uint64_t cycles)
+{
+    uint64_t start = umbra_cycles();
+    uint64_t now = start;
+
+    do {
+        for (uint32_t i = 0; i < policy->batch; i++) {
+            if (um_await_over(await))
+                return true;
+            if ((core && um_core_attention(core)) || !um_await_first(await))
+                return false;
+            um_arch_relax();
+        }
+        now = umbra_cycles();
+    } while (now - start < cycles && now < await->deadline);
+    return false;
+}
+
+/*
+ * Takes a wait's own nodes out of what was released: whether there were any. The others are woken.
+ * mine: its node; of several events, the first's, whose claim all share: one event may be named
+ * twice. What is queued may be another thread's by now, so only what was released is looked into.
+ */
+UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
+                                 struct umbra_core *core)
+{
+    struct um_node *node = out->first;
+    bool found = false;
+
+    while (node) {
+        struct um_node *next = node == out->last ? NULL : node->next;
+
+        if (node == mine || ((node->flags & UM_NODE_CLAIMED) &&
+                             &((const struct um_claimed *)node)->group->node == mine))
+            found = true;
+        else
+            um_node_wake(node, core);
+        node = next;
+    }
+    return found;
+}
+
+/* A fiber, without a deadline: its own node will do. 0 or UM_AWAIT_LEAVE. */
+UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *core,
+                               struct um_fiber *self)
+{
+    struct um_released out = {NULL, NULL};
+
+    self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
+    self->node.accept = await->accept;
+    self->node.arg = await->arg;
+    self->waits_in = await->firm ? NULL : await->event;
+    um_fiber_block(self, await->kind, await->on, await->at);
+    if (!um_event_join(await->event, &self->node, &out) &&
+        !(out.first && um_await_released(&out, &self->node, core)))
+        return UM_AWAIT_LEAVE;
+    um_fiber_set_state(self, UMBRA_FIBER_READY);
+    return 0;
+}
+
+/* A thread, without a deadline. */
+UM_LINKONCE int um_await_thread(const struct um_await *await)
+{
+    struct um_released out = {NULL, NULL};
+    struct um_sleeper *sleeper;
+    int error = um_sleeper_get(&sleeper);
+    bool over;
+
+    if (error != 0)
+        return error;
+    sleeper->node.flags = 0;
+    sleeper->node.accept = await->accept;
+    sleeper->node.arg = await->arg;
+    um_outside_call();
+    over = um_event_join(await->event, &sleeper->node, &out) ||
+           um_await_released(&out, &sleeper->node, NULL);
+    um_outside_call_ends();
+    if (!over)
+        um_sleeper_wait(sleeper, UMBRA_NEVER);
+    return 0;
+}
+
+/* ---- waits that more than one may end: a deadline, or one of several events ---- */
+
+/* A group of waits, one for each event; the first one's claim counts. */
+struct um_group {
+    struct um_wait **wait;
+    struct um_event **event;
+    unsigned count;
+    unsigned joined; /* how many have joined their event */
+    struct umbra_core *core;
+    struct um_fiber *self;      /* or */
+    struct um_sleeper *sleeper; /* who waits */
+};
+
+UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
+{
+    return group->wait[0]->claimed.ticket;
+}
+
+/* The index of an event whose signal was there, and is taken now, or -ETIMEDOUT. */
+UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
+{
+    for (unsigned i = 0; i < group->count; i++)
+        if (await->accept ? await->accept(await->arg) : um_event_try(group->event[i]))
+            return (int)i;
+    return -ETIMEDOUT;
+}
+
+/*
+ * When a fiber's nap ends, of naps that double. At ticks that all fibers have in common: a core with
+ * many at a door runs them one after the other, and then it sleeps.
+ */
+UM_INLINE uint64_t um_nap_end(unsigned naps)
+{
+    uint64_t tick = um_nap(umbra_ns_to_cycles(UM_NAP_NS), naps); /* multiples of the first */
+
+    return (umbra_cycles() / tick + 1) * tick;
+}
+
+/* Between two looks at the door, after so many: a pause, or a nap. Nothing has been joined yet, so a
+ * fiber may switch. */
+UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct um_await *await,
+                                     unsigned looks)
+{
+    if (group->self && looks >= UM_LOOKS_AWAKE)
+        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->kind,
+                    await->on, await->at);
+    else
+        um_thread_look_again(looks, await->deadline);
+}
+
+/* True if the group may not wait, since its fiber is canceled; in `winner` then the error. */
+UM_INLINE bool um_group_barred(const struct um_group *group, int *winner)
+{
+    if (!group->self || !um_fiber_barred(group->self))
+        return false;
+    *winner = -ECANCELED;
+    return true;
+}
+
+/*
+ * The door: waits until each of the events has been open to waits that may give up (see
+ * protocol/event.h). Whether the group may join them. If not, the wait is over: in `winner` the
+ * index of an event, since who stands before one that is closed still takes the signal of any, or
+ * -ETIMEDOUT.
+ */
+UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_await *await,
+                                int *winner)
+{
+    unsigned looks = 0;
+
+    for (unsigned i = 0; i < group->count; i++) {
+        for (; um_event_is_closed(group->event[i]); looks++) {
+            bool late = umbra_cycles() >= await->deadline; /* before the last look */
+
+            *winner = um_group_try(group, await);
+            if (late || *winner >= 0)
+                return false;
+            if (um_group_barred(group, winner))
+                return false;
+            um_group_look_again(group, await, looks);
+        }
+    }
+    return true;
+}
+
+/* Joins the events, until one of them has its signal ready. Whether one had. */
+UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *await)
+{
+    bool over = false;
+
+    for (unsigned i = 0; i < group->count && !over; i++) {
+        struct um_released out = {NULL, NULL};
+        struct um_wait *wait = group->wait[i];
+
+        um_wait_prepare(wait, group->wait[0], i);
+        wait->fiber = group->self;
+        wait->sleeper = group->sleeper;
+        /* relaxed: before the node is in any queue */
+        um_atomic_store(&wait->claimed.node.home, (uintptr_t)group->core, relaxed);
+        wait->claimed.node.accept = await->accept;
+        wait->claimed.node.arg = await->arg;
+        group->joined = i + 1;
+        um_event_join(group->event[i], &wait->claimed.node, &out);
+        over = um_await_released(&out, &group->wait[0]->claimed.node, group->core);
+    }
+    return over;
+}
+
+/* The wait is over: the nodes that no signal has taken leave their queues. */
+UM_LINKONCE void um_group_withdraw(struct um_group *group, unsigned winner)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        struct um_claimed *claimed = &group->wait[i]->claimed;
+        struct um_released out = {NULL, NULL};
+
+        if (i == winner || i >= group->joined) {
+            um_claimed_free(claimed);
+            continue;
+        }
+        um_event_withdraw(group->event[i], claimed, &out);
+        um_event_wake(&out, group->core);
+        um_claimed_drop(claimed);
+    }
+}
+
+/* The index of the event that has taken the group's claim. */
+UM_INLINE int um_group_winner(const struct um_group *group)
+{
+    /* acquire: pairs with um_claimed_offer() */
+    uint64_t claim = um_atomic_load(&group->wait[0]->claimed.claim, acquire);
+
+    return (int)(claim >> UM_CLAIM_INDEX_SHIFT & UM_CLAIM_INDEX);
+}
+
+/* Waits until the claim is taken or given up. The index of the event, -ETIMEDOUT or -ECANCELED. */
+UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *await)
+{
+    int error;
+
+    if (group->self) {
+        um_fiber_block(group->self, await->kind, await->on, await->at);
+        error = um_claimed_wait_fiber(group->core, group->self, group->wait[0], await->deadline);
+    } else {
+        error = um_claimed_wait_thread(group->wait[0], await->deadline);
+    }
+    return error == 0 ? um_group_winner(group) : error;
+}
+
+/* Who waits. */
+UM_INLINE int um_group_open(struct um_group *group)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    group->core = self ? core : NULL;
+    group->self = self;
+    if (!self)
+        return um_sleeper_get(&group->sleeper);
+    return um_fiber_on_stack(self) ? 0 : -EPERM;
+}
+
+/* Whether the caller may wait at all; if so no wait for one event without a deadline fails. 0 or an
+ * error. */
+UM_INLINE int um_may_wait(void)
+{
+    struct um_group caller;
+
+    return um_group_open(&caller);
+}
+
+UM_LINKONCE int um_group_take_waits(struct um_group *group)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        group->wait[i] = um_wait_take();
+        if (group->wait[i])
+            continue;
+        while (i-- > 0)
+            um_claimed_free(&group->wait[i]->claimed);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Before and after a group touches its events. */
+UM_INLINE void um_group_call(const struct um_group *group)
+{
+    if (!group->core)
+        um_outside_call();
+}
+
+UM_INLINE void um_group_call_ends(const struct um_group *group)
+{
+    if (!group->core)
+        um_outside_call_ends();
+}
+
+/* The index of the event whose signal was taken, or a negative errno. */
+UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *await)
+{
+    int winner = um_group_open(group);
+    bool over;
+
+    if (winner < 0 || !um_group_enter(group, await, &winner))
+        return winner;
+    if (um_group_barred(group, &winner)) {
+        int ready = um_group_try(group, await);
+
+        return ready >= 0 ? ready : winner;
+    }
+    winner = um_group_take_waits(group);
+    if (winner < 0)
+        return winner;
+    um_group_call(group);
+    over = um_group_join(group, await);
+    um_group_call_ends(group);
+    winner = over ? um_group_winner(group) : um_group_wait(group, await);
+    um_group_call(group);
+    um_group_withdraw(group, winner < 0 ? group->count : (unsigned)winner);
+    um_group_call_ends(group);
+    return winner;
+}
+
+/* ---- one event ---- */
+
+UM_LINKONCE int um_await_deadline(const struct um_await *await)
+{
+    struct um_wait *wait;
+    struct um_event *event = await->event;
+    struct um_group group = {.wait = &wait, .event = &event, .count = 1};
+    int winner = um_group_run(&group, await);
+
+    return winner < 0 ? winner : 0;
+}
+
+/* Any wait for one event, but for the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
+UM_LINKONCE int um_await_begin(const struct um_await *await)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (self && !um_fiber_on_stack(self))
+        return -EPERM;
+    if (um_await_over(await))
+        return 0;
+    if (self && um_ready_empty(core)) {
+        if (um_await_first(await) &&
+            um_await_look(await, core, core->waiter.policy, core->in_place_cycles))
+            return 0;
+    } else if (!self && um_await_first(await)) {
+        struct um_sleeper *sleeper;
+        int error = um_sleeper_get(&sleeper);
+
+        if (error != 0)
+            return error;
+        if (um_await_look(await, NULL, sleeper->waiter.policy, sleeper->waiter.policy->spin_cycles))
+            return 0;
+    }
+    if (self && um_fiber_barred(self) && !await->firm)
+        return -ECANCELED;
+    if (await->deadline != UMBRA_NEVER) {
+        if (umbra_cycles() < await->deadline)
+            return um_await_deadline(await);
+        return um_await_over(await) ? 0 : -ETIMEDOUT; /* it may have been over in time */
+    }
+    if (!self)
+        return um_await_thread(await);
+    return um_await_fiber(await, core, self);
+}
+
+UM_INLINE int um_await_run(const struct um_await *await)
+{
+    return um_await_end(um_await_begin(await));
+}
+
+UM_SHARED const struct um_kind um_kind_event = {"event", NULL};
+
+UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
+{
+    struct um_await await = {.event = &event->event,
+                             .deadline = deadline,
+                             .kind = &um_kind_event,
+                             .on = event,
+                             .at = __builtin_return_address(0)};
+
+    return um_await_begin(&await);
+}
+
+/* For waits of the library's own that must not fail, in a caller that may wait (um_may_wait()): until
+ * the event is signaled, and accept, if not NULL, takes the signal. kind, on, at: for reports. */
+UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg,
+                                    const struct um_kind *kind, const void *on, const void *at)
+{
+    struct um_await await = {.event = &event->event,
+                             .accept = accept,
+                             .arg = arg,
+                             .deadline = UMBRA_NEVER,
+                             .firm = true,
+                             .kind = kind,
+                             .on = on,
+                             .at = at};
+
+    um_await_run(&await);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
+                                                   bool (*holds)(void *arg), void *arg,
+                                                   uint64_t deadline)
+{
+    struct um_await await = {.event = &event->event,
+                             .accept = holds,
+                             .arg = arg,
+                             .deadline = deadline,
+                             .kind = &um_kind_event,
+                             .on = event,
+                             .at = __builtin_return_address(0)};
+
+    return um_await_run(&await);
+}
+
+/* ---- several events ---- */
+
+#define UM_ANY_IN_FRAME 8
+#define UM_ANY_MOST 1000
+#define UM_ANY_SHOWN 8 /* of them in a report */
+
+UM_LINKONCE void um_any_describe(struct um_text *text, const void *on)
+{
+    const struct um_group *group = on;
+
+    for (unsigned i = 0; i < group->count && i < UM_ANY_SHOWN; i++) {
+        um_text_add(text, i == 0 ? " (" : " ");
+        um_text_add_address(text, group->event[i]);
+    }
+    if (group->count > UM_ANY_SHOWN) {
+        um_text_add(text, " and ");
+        um_text_add_number(text, group->count - UM_ANY_SHOWN, 10);
+        um_text_add(text, " more");
+    }
+    um_text_add(text, ")");
+}
+
+UM_SHARED const struct um_kind um_kind_any = {"any of some events", um_any_describe};
+
+UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
+                                                 uint64_t deadline, unsigned *which)
+{
+    struct um_wait *wait[UM_ANY_IN_FRAME];
+    struct um_event *event[UM_ANY_IN_FRAME];
+    struct um_group group = {.wait = wait, .event = event, .count = count};
+    struct um_await await = {.deadline = deadline,
+                             .kind = &um_kind_any,
+                             .on = &group,
+                             .at = __builtin_return_address(0)};
+    void *memory = NULL;
+    int winner;
+
+    if (count < 1 || count > UM_ANY_MOST)
+        return -EINVAL;
+    if (count > UM_ANY_IN_FRAME) {
+        memory = malloc(count * (sizeof(struct um_wait *) + sizeof(struct um_event *)));
+        if (!memory)
+            return -ENOMEM;
+        group.wait = memory;
+        group.event = (struct um_event **)(group.wait + count);
+    }
+    for (unsigned i = 0; i < count; i++)
+        group.event[i] = &events[i]->event;
+    winner = um_group_run(&group, &await);
+    free(memory);
+    if (winner < 0)
+        return winner;
+    if (which)
+        *which = (unsigned)winner;
+    return 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

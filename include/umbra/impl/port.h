@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/port.h: posting to a port, receiving from it, and choosing among several.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_PORT_H
+#define UMBRA_IMPL_PORT_H
+
+#include <string.h>
+
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/cpu.h>
+#include <umbra/event.h>
+#include <umbra/protocol/lock.h>
+#include <umbra/protocol/port.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_INLINE void *um_message_holder(struct umbra_message *message, size_t offset)
+{
+    return message ? (char *)message - offset : NULL;
+}
+
+UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
+                                                   size_t offset, uint64_t deadline);
+UM_LINKONCE int um_port_try_receive_holder(struct umbra_port *port, void *out, size_t offset);
+
+#ifndef UMBRA_DECLARE
+
+UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
+{
+    struct um_port_waiter *waiter = out->first;
+
+    while (waiter) {
+        struct um_port_waiter *next = waiter->next; /* it may go as soon as it is rung for */
+
+        umbra_event_signal(waiter->bell);
+        waiter = next;
+    }
+}
+
+UM_SHARED const struct um_kind um_kind_port = {"port", NULL};
+
+/* Waits for a bell. on: the port, for reports. Inlined, with what calls it, for the reason given at
+ * umbra_join(). */
+UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
+                                   const void *at)
+{
+    struct um_await await = {
+        .event = &bell->event, .deadline = deadline, .kind = &um_kind_port, .on = on, .at = at};
+
+    return um_await_run(&await);
+}
+
+UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message)
+{
+    struct um_port_woken out = {NULL, NULL};
+    int result = um_port_post(port, message, NULL, &out);
+
+    um_port_ring(&out);
+    return result;
+}
+
+UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_message *message,
+                                     uint64_t deadline, const void *at)
+{
+    struct um_port_woken out = {NULL, NULL};
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_poster poster = {.waiter = {.bell = &bell}};
+    int error = um_may_wait();
+    int result;
+
+    if (error != 0)
+        return error;
+    result = um_port_post(port, message, &poster, &out);
+    um_port_ring(&out);
+    if (result != UM_CHOICE_WAITS)
+        return result;
+    error = um_port_await(&bell, deadline, port, at);
+    if (error != 0) {
+        if (um_poster_give_up(port, &poster))
+            return error;
+        um_event_wait_firm(&bell, NULL, NULL, &um_kind_port, port, at);
+    }
+    return poster.result;
+}
+
+UM_LINKONCE UM_NOINLINE int
+umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message, uint64_t deadline)
+{
+    int result = umbra_port_try_post(port, message);
+
+    return result == -EAGAIN
+               ? um_port_post_waiting(port, message, deadline, __builtin_return_address(0))
+               : result;
+}
+
+UM_LINKONCE int umbra_port_close(struct umbra_port *port)
+{
+    struct um_port_woken out = {NULL, NULL};
+    bool open = um_port_close(port, &out);
+
+    um_port_ring(&out);
+    return open ? 0 : -EALREADY;
+}
+
+UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port)
+{
+    uint64_t count;
+
+    um_lock_take(&port->lock);
+    count = port->count;
+    um_lock_release(&port->lock);
+    return count;
+}
+
+/* ---- receiving ---- */
+
+/* 0, or -EINVAL. */
+UM_LINKONCE int um_branch_check(const struct umbra_branch *branch)
+{
+    if (branch->sources < 1 || (!branch->join && branch->items < 1))
+        return -EINVAL;
+    for (unsigned i = 0; i < branch->sources; i++) {
+        const struct umbra_port *port = branch->source[i].port;
+
+        if (!port || (port->capacity != 0 && branch->items > port->capacity))
+            return -EINVAL;
+        for (unsigned j = 0; j < i; j++)
+            if (branch->source[j].port == port)
+                return -EINVAL;
+    }
+    return 0;
+}
+
+/* Makes branches parts of a choice that nobody waits for yet. 0, or -EINVAL. */
+UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *branches,
+                               unsigned count, struct umbra_event *bell)
+{
+    if (count < 1)
+        return -EINVAL;
+    for (unsigned i = 0; i < count; i++) {
+        int error = um_branch_check(&branches[i]);
+
+        if (error != 0)
+            return error;
+        branches[i].choice = choice;
+        for (unsigned j = 0; j < branches[i].sources; j++) {
+            branches[i].source[j].branch = &branches[i];
+            branches[i].source[j].link.listed = false;
+        }
+    }
+    *choice = (struct um_choice){.waiter = {.bell = bell}, .branch = branches, .count = count};
+    return 0;
+}
+
+/* Waits for its bell: how it ended. */
+UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline, const void *at)
+{
+    const void *on = choice->branch->source->port;
+    int error = um_port_await(choice->waiter.bell, deadline, on, at);
+
+    if (error != 0) {
+        if (um_choice_claim(choice))
+            return error;
+        um_event_wait_firm(choice->waiter.bell, NULL, NULL, &um_kind_port, on, at);
+    }
+    return choice->result;
+}
+
+/* The index of the branch that could go, with its messages in the choice, or a negative errno.
+ * first: the branch that is looked at first. */
+UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t deadline,
+                          const void *at)
+{
+    int result = um_may_wait();
+
+    if (result != 0)
+        return result;
+    do {
+        struct um_port_woken out = {NULL, NULL};
+
+        result = um_choice_enter(choice, first, &out);
+        um_port_ring(&out);
+        if (result == UM_CHOICE_WAITS)
+            result = um_choice_wait(choice, deadline, at);
+        um_choice_leave(choice);
+    } while (result == UM_CHOICE_AGAIN);
+    return result;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned count,
+                                         uint64_t deadline, unsigned *which,
+                                         struct umbra_message **messages)
+{
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_choice choice;
+    int result = um_choice_init(&choice, branches, count, &bell);
+
+    if (result == 0)
+        result = um_choose(&choice, 0, deadline, __builtin_return_address(0));
+    if (result < 0)
+        return result;
+    if (which)
+        *which = (unsigned)result;
+    if (messages)
+        *messages = choice.messages;
+    return 0;
+}
+
+UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message)
+{
+    struct um_port_woken out = {NULL, NULL};
+    int result = um_port_try_take(port, message, &out);
+
+    um_port_ring(&out);
+    return result;
+}
+
+/* at: for reports */
+UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **message,
+                                uint64_t deadline, const void *at)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(port)};
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_choice choice;
+    int result = umbra_port_try_receive(port, message);
+
+    if (result != -EAGAIN)
+        return result;
+    um_choice_init(&choice, &branch, 1, &bell);
+    result = um_choose(&choice, 0, deadline, at);
+    if (result == 0)
+        *message = choice.messages;
+    return result;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_port_receive(struct umbra_port *port,
+                                               struct umbra_message **message, uint64_t deadline)
+{
+    return um_port_receive(port, message, deadline, __builtin_return_address(0));
+}
+
+/* What a typed call received, if it did. out: a pointer to a pointer to some struct. */
+UM_INLINE int um_port_store(int result, struct umbra_message *message, size_t offset, void *out)
+{
+    if (result == 0) {
+        void *holder = um_message_holder(message, offset);
+
+        memcpy(out, &holder, sizeof(holder));
+    }
+    return result;
+}
+
+UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
+                                                   size_t offset, uint64_t deadline)
+{
+    struct umbra_message *message = NULL;
+    int result = um_port_receive(port, &message, deadline, __builtin_return_address(0));
+
+    return um_port_store(result, message, offset, out);
+}
+
+UM_LINKONCE int um_port_try_receive_holder(struct umbra_port *port, void *out, size_t offset)
+{
+    struct umbra_message *message = NULL;
+    int result = umbra_port_try_receive(port, &message);
+
+    return um_port_store(result, message, offset, out);
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/prefetch.h: how the helper keeps its distance.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_PREFETCH_H
+#define UMBRA_IMPL_PREFETCH_H
+
+#include <umbra/base/base.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/ahead.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
+                                          uintptr_t *place);
+
+#ifndef UMBRA_DECLARE
+
+UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
+                                          uintptr_t *place)
+{
+    for (;;) {
+        uint64_t before = *item;
+        enum um_ahead found = um_ahead_look(&prefetch->leader, &prefetch->helper, item, place);
+
+        prefetch->stats.looks++;
+        prefetch->stats.skips += *item != before;
+        prefetch->stats.skipped += *item - before;
+        if (found != UM_AHEAD_WAIT)
+            return found == UM_AHEAD_GO;
+        prefetch->stats.waits++;
+        umbra_pause();
+    }
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

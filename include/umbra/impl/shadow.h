@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/shadow.h: starting and ending the helper thread, placing it, and what its owner may do.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_SHADOW_H
+#define UMBRA_IMPL_SHADOW_H
+
+#include <pthread.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/cpu.h>
+#include <umbra/impl/block.h>
+#include <umbra/impl/cpu_table.h>
+#include <umbra/os/os.h>
+#include <umbra/os/run_once.h>
+#include <umbra/protocol/slot.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/*
+ * Before the owner looks at the slot for the first time. Each look that comes too early takes the
+ * line from where it is to be written, and so makes the completion late by about a one-way trip. As
+ * long as joins come before completions, the owner leaves the line alone for that long: equal work on
+ * both sides is then done at about the first look. Now and then a join looks at once, and if the
+ * function has returned by then so do those that follow.
+ */
+UM_INLINE void um_shadow_rest(struct umbra_shadow *shadow)
+{
+    /* relaxed: set before the first join that reads it, by the same thread */
+    uint32_t rest = um_atomic_load(&shadow->rest, relaxed);
+    const struct um_wait_cond never = {&shadow->rest, 0, UINT32_MAX, false, true};
+
+    if (rest == 0)
+        return;
+    if (shadow->resting == 0) {
+        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN)
+            shadow->resting = UM_SHADOW_RESTING;
+        return;
+    }
+    shadow->resting--;
+    um_wait_poll(&never, false, rest);
+    um_count(&shadow->owner_waiter.count.polls, rest);
+}
+
+/* relaxed: a thread that is not the owner only has to see that it is not */
+UM_INLINE uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
+{
+    return um_atomic_load(&shadow->owner, relaxed);
+}
+
+UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow);
+
+UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg)
+{
+    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
+        return um_shadow_refusal(shadow);
+    if (UM_UNLIKELY(shadow->forked))
+        return -EBUSY;
+    shadow->forked = true;
+    um_slot_post(&shadow->slot, fn, arg);
+    umbra_wake(&shadow->helper_waiter);
+    return 0;
+}
+
+UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline)
+{
+    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
+        return um_shadow_refusal(shadow);
+    if (UM_UNLIKELY(!shadow->forked))
+        return -EINVAL;
+    if (deadline == UMBRA_NEVER)
+        um_shadow_rest(shadow);
+    if (umbra_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN,
+                                 UINT32_MAX, deadline) < 0)
+        return -ETIMEDOUT;
+    shadow->forked = false;
+    return 0;
+}
+
+UM_INLINE int shadow_join(struct umbra_shadow *shadow)
+{
+    return umbra_shadow_join_until(shadow, UMBRA_NEVER);
+}
+
+/* ---- all shadows of this process, for who sits where ---- */
+
+#define UM_PLACES_MOST 2048
+
+#ifndef UMBRA_DECLARE
+
+/* Why the caller may not use the shadow. */
+UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
+{
+    return um_shadow_owner(shadow) == 0 ? -ESRCH : -EPERM;
+}
+
+/* ---- the helper thread ---- */
+
+UM_LINKONCE void *um_shadow_main(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    while (um_slot_look(&shadow->slot) != UM_SLOT_QUIT) {
+        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN) {
+            um_slot_run(&shadow->slot);
+            umbra_wake(&shadow->owner_waiter);
+        }
+        umbra_wait_while_equal32(&shadow->helper_waiter, &shadow->slot.state, UM_SLOT_IDLE,
+                                 UINT32_MAX, UMBRA_NEVER);
+    }
+    return NULL;
+}
+
+/* The first function a helper runs: it binds its thread. */
+UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    shadow->bind_error = umbra_topology_bind(shadow->topology, shadow->info.shadow_cpu, NULL);
+}
+
+struct um_shadows {
+    pthread_mutex_t lock;
+    struct umbra_shadow *first;   /* linked by umbra_shadow.next */
+    struct um_run_once fork_once; /* for fork_error */
+    int fork_error;               /* of pthread_atfork */
+};
+
+UM_SHARED struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0};
+
+UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
+{
+    pthread_mutex_lock(&um_shadows.lock);
+}
+
+UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
+{
+    pthread_mutex_unlock(&um_shadows.lock);
+}
+
+/* The child has none of its parent's threads: their places are free, and their structs are dead. Its
+ * own thread is no owner any more. */
+UM_LINKONCE UM_COLD void um_shadows_in_child(void)
+{
+    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
+        if (um_shadow_owner(s) == um_arch_thread_id())
+            umbra_topology_unbind(s->topology, s->saved);
+        um_atomic_store(&s->owner, 0, relaxed);
+    }
+    um_shadows.first = NULL;
+    pthread_mutex_unlock(&um_shadows.lock);
+}
+
+UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
+{
+    um_shadows.fork_error =
+        -pthread_atfork(um_shadows_before_fork, um_shadows_in_parent, um_shadows_in_child);
+}
+
+/* Under um_shadows.lock: whether the owner has another shadow, with itself in another place. */
+UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
+{
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+        if (um_shadow_owner(s) == um_shadow_owner(shadow) &&
+            s->info.owner_cpu != shadow->info.owner_cpu)
+            return true;
+    return false;
+}
+
+/* Hardware threads, each listed once. */
+struct um_places {
+    unsigned count;
+    bool full; /* there were more */
+    int cpu[UM_PLACES_MOST];
+};
+
+UM_LINKONCE UM_COLD void um_places_add(struct um_places *places, int cpu)
+{
+    for (unsigned i = 0; i < places->count; i++)
+        if (places->cpu[i] == cpu)
+            return;
+    if (places->count < UM_PLACES_MOST)
+        places->cpu[places->count++] = cpu;
+    else
+        places->full = true;
+}
+
+/* Under um_shadows.lock: the best free place beside the owner. */
+UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
+                                             const struct umbra_shadow_options *options)
+{
+    const struct umbra_topology *topology = shadow->topology;
+    int owner_cpu = shadow->info.owner_cpu;
+    struct um_places taken;
+    int place;
+
+    if (umbra_topology_nearest(topology, owner_cpu, NULL, 0) < 0)
+        return um_why(-ENODEV,
+                      "a shadow needs a second hardware thread, and this process may use "
+                      "processor %d only",
+                      owner_cpu);
+    taken.count = 0;
+    taken.full = false;
+    for (unsigned i = 0; i < options->avoid_count; i++)
+        um_places_add(&taken, options->avoid[i]);
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
+        um_places_add(&taken, s->info.shadow_cpu);
+        um_places_add(&taken, s->info.owner_cpu);
+    }
+    place = umbra_topology_nearest(topology, owner_cpu, taken.cpu, taken.count);
+    if (place < 0 || taken.full)
+        return um_why(-ENOSPC, "no hardware thread is left for a shadow of processor %d",
+                      owner_cpu);
+    if (umbra_topology_shadows(topology, owner_cpu) > 0 &&
+        umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
+        return um_why(-ENOSPC, "no sibling of processor %d is left for a shadow", owner_cpu);
+    return place;
+}
+
+/* Under um_shadows.lock: whether a named place is free beside the owner; the place or an error. */
+UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow, int place)
+{
+    if (place == shadow->info.owner_cpu)
+        return um_why(-EINVAL, "shadow_cpu = %d: the owner's own processor", place);
+    if (umbra_topology_shared(shadow->topology, shadow->info.owner_cpu, place) < 0)
+        return um_why(-ENODEV, "shadow_cpu = %d: may not be used by this process", place);
+    for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
+        if (s->info.shadow_cpu == place)
+            return um_why(-EBUSY, "shadow_cpu = %d: holds a shadow already", place);
+    return place;
+}
+
+/* Chooses and takes places for both, and enters the shadow in the list. */
+UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
+                                        const struct umbra_shadow_options *options)
+{
+    int place;
+
+    um_once_in_process(&um_shadows.fork_once, um_shadows_watch_forks);
+    if (um_shadows.fork_error)
+        return um_shadows.fork_error;
+    pthread_mutex_lock(&um_shadows.lock);
+    if (um_shadow_owner_moved(shadow))
+        place = um_why(-EBUSY, "owner_cpu = %d: the caller owns a shadow that is bound elsewhere",
+                       shadow->info.owner_cpu);
+    else
+        place = options->place_shadow ? um_shadow_check_place(shadow, options->shadow_cpu)
+                                      : um_shadow_find_place(shadow, options);
+    if (place >= 0) {
+        shadow->info.shadow_cpu = place;
+        shadow->next = um_shadows.first;
+        um_shadows.first = shadow;
+    }
+    pthread_mutex_unlock(&um_shadows.lock);
+    return place < 0 ? place : 0;
+}
+
+/* Leaves the list, and undoes the owner's binding. */
+UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
+{
+    struct umbra_shadow **link = &um_shadows.first;
+
+    pthread_mutex_lock(&um_shadows.lock);
+    while (*link != shadow)
+        link = &(*link)->next;
+    *link = shadow->next;
+    pthread_mutex_unlock(&um_shadows.lock);
+    umbra_topology_unbind(shadow->topology, shadow->saved);
+}
+
+/* ---- create and destroy ---- */
+
+/*
+ * The policy of both sides. When to park is measured between these two (um_shadow_measure), so it
+ * is not asked of umbra_wait_policy_init, which would start a thread of its own for that.
+ */
+UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
+                                              const struct umbra_shadow_options *options)
+{
+    struct umbra_wait_options wait = options->wait;
+
+    wait.polite = wait.polite || shadow->info.shared == UMBRA_SHARED_CORE;
+    if (wait.block_cycles == 0)
+        wait.block_cycles = UMBRA_NEVER;
+    return umbra_wait_policy_init(&shadow->policy, &wait);
+}
+
+UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
+{
+    um_slot_dismiss(&shadow->slot);
+    umbra_wake(&shadow->helper_waiter);
+    pthread_join(shadow->thread, NULL);
+}
+
+/* A function that does nothing, to be woken up for. */
+UM_LINKONCE UM_COLD void um_shadow_nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* Runs on the helper, which is then not waiting: its next wait follows the final policy. */
+UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
+{
+    struct umbra_shadow *shadow = arg;
+
+    shadow->helper_waiter.policy = &shadow->policy;
+}
+
+/* How long it takes to have that done, ns. */
+UM_LINKONCE UM_COLD uint64_t um_shadow_round_trip(struct umbra_shadow *shadow)
+{
+    uint64_t start = um_os_now_ns();
+
+    shadow_fork(shadow, um_shadow_nothing, NULL);
+    shadow_join(shadow);
+    return um_os_now_ns() - start;
+}
+
+/* Median of half a round trip in which both sides park, ns. */
+UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
+{
+    uint64_t took[UM_BLOCK_TRIALS];
+
+    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++)
+        took[trial] = um_shadow_round_trip(shadow) / 2;
+    return um_block_median(took);
+}
+
+#define UM_REST_ROUNDS 8        /* a trial */
+#define UM_REST_MOST_NS 1000    /* no line's way takes longer */
+#define UM_REST_PROBES 3        /* an interruption or two do not count */
+#define UM_REST_PROBE_NS 200000 /* a turn of the scheduler takes longer */
+
+/*
+ * Whether each side has a processor; else each round trip without parking takes turns of the
+ * scheduler, which are to be few.
+ */
+UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
+{
+    bool beside = false;
+
+    for (int probe = 0; probe < UM_REST_PROBES && !beside; probe++)
+        beside = um_shadow_round_trip(shadow) <= UM_REST_PROBE_NS;
+    return beside;
+}
+
+/*
+ * How long a rest is, in polls: half of a round trip with a null function, in which both sides wait
+ * by their final policy. Siblings share the line, so that no look takes it away: none. Nor for who
+ * does not spin, and where round trips are too slow to be those of a line.
+ */
+UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
+{
+    const struct umbra_wait_policy *policy = &shadow->policy;
+    uint64_t took[UM_BLOCK_TRIALS];
+    uint64_t half;
+
+    if (policy->polite || policy->spin_cycles == 0 || !um_shadow_runs_beside(shadow))
+        return 0;
+    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
+        uint64_t start = um_arch_cycles();
+
+        for (int round = 0; round < UM_REST_ROUNDS; round++) {
+            shadow_fork(shadow, um_shadow_nothing, NULL);
+            shadow_join(shadow);
+        }
+        took[trial] = um_arch_cycles() - start;
+    }
+    half = um_block_median(took) / (2 * UM_REST_ROUNDS);
+    return half <= umbra_ns_to_cycles(UM_REST_MOST_NS) ? (uint32_t)(half / policy->poll_cycles) : 0;
+}
+
+/*
+ * Starts the helper with its binding as its first function, and joins that. Until both sides know
+ * what a wake-up between them costs they park at once.
+ */
+UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measure)
+{
+    struct umbra_wait_policy at_once = shadow->policy;
+    uint64_t signals = um_os_mask_signals();
+    int error;
+
+    at_once.spin_cycles = at_once.block_cycles = 0;
+    umbra_waiter_init(&shadow->owner_waiter, &at_once);
+    umbra_waiter_init(&shadow->helper_waiter, &at_once);
+    error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
+    um_os_unmask_signals(signals);
+    if (error)
+        return um_why(-error, "the shadow's thread cannot be started: %s", strerror(error));
+    shadow_fork(shadow, um_shadow_bind, shadow);
+    shadow_join(shadow);
+    if (!shadow->bind_error && measure)
+        shadow->policy.block_cycles = um_block_cycles(um_shadow_measure(shadow));
+    shadow_fork(shadow, um_shadow_settle_helper, shadow);
+    shadow_join(shadow);
+    shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
+    if (shadow->bind_error) {
+        um_why(shadow->bind_error, "binding the shadow to processor %d: %s",
+               shadow->info.shadow_cpu, strerror(-shadow->bind_error));
+        um_shadow_end_thread(shadow);
+    } else
+        um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* the owner's */
+    return shadow->bind_error;
+}
+
+/* The owner's hardware thread: named, or where the caller runs. */
+UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topology,
+                                            const struct umbra_shadow_options *options)
+{
+    int cpu = options->owner_cpu;
+
+    if (!options->place_owner)
+        cpu = umbra_topology_current_cpu(topology);
+    if (umbra_topology_shared(topology, cpu, cpu) >= 0)
+        return cpu;
+    if (options->place_owner)
+        return um_why(-ENODEV, "owner_cpu = %d: may not be used by this process", cpu);
+    return um_why(-ENODEV, "the caller runs on a processor that is not in the topology");
+}
+
+/* The part of shadow_create that has a topology. */
+UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
+                                         const struct umbra_shadow_options *options)
+{
+    struct umbra_shadow_info *info = &shadow->info;
+    int error;
+
+    um_atomic_store(&shadow->owner, um_arch_thread_id(), relaxed);
+    info->owner_cpu = um_shadow_owner_cpu(shadow->topology, options);
+    if (info->owner_cpu < 0)
+        return info->owner_cpu;
+    error = um_shadow_enter(shadow, options);
+    if (error)
+        return error;
+    info->shared = (enum umbra_shared)umbra_topology_shared(shadow->topology, info->owner_cpu,
+                                                            info->shadow_cpu);
+    info->bound = umbra_topology_binds(shadow->topology);
+    error = um_shadow_make_policy(shadow, options);
+    if (!error)
+        error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);
+    if (!error)
+        error = um_shadow_start(shadow, options->wait.mode == UMBRA_WAIT_TWO_PHASE &&
+                                            options->wait.block_cycles == 0);
+    if (error)
+        um_shadow_leave(shadow);
+    return error;
+}
+
+/* Gives up the topology if it is ours, and marks the struct as no shadow. */
+UM_LINKONCE UM_COLD void um_shadow_clear(struct umbra_shadow *shadow)
+{
+    if (shadow->own_topology)
+        umbra_topology_destroy(shadow->topology);
+    um_atomic_store(&shadow->owner, 0, relaxed);
+}
+
+UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
+                              const struct umbra_shadow_options *options)
+{
+    static const struct umbra_shadow_options defaults = {0};
+    int error;
+
+    um_why_begin();
+    options = options ? options : &defaults;
+    *shadow = (struct umbra_shadow){.topology = options->topology};
+    if (!shadow->topology) {
+        error = umbra_topology_create(NULL, &shadow->topology);
+        if (error)
+            return error;
+        shadow->own_topology = true;
+    }
+    error = um_shadow_settle(shadow, options);
+    if (error)
+        um_shadow_clear(shadow);
+    return um_why_returned(error);
+}
+
+UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)
+{
+    if (um_shadow_owner(shadow) != um_arch_thread_id())
+        return um_shadow_refusal(shadow);
+    if (shadow->forked)
+        shadow_join(shadow);
+    um_shadow_end_thread(shadow);
+    um_shadow_leave(shadow);
+    um_shadow_clear(shadow);
+    return 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/task.h: what fork and join do when they are not simple.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_TASK_H
+#define UMBRA_IMPL_TASK_H
+
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/protocol/task.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* ---- fork and join ---- */
+
+UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg)
+{
+    struct um_tasks *tasks = um_tasks_self;
+
+    task->fn = fn;
+    task->arg = arg;
+    if (UM_UNLIKELY(um_tasks_asked(tasks)))
+        um_task_fork_slowly(task);
+    else
+        um_tasks_push(tasks, task);
+}
+
+#ifndef UMBRA_DECLARE
+
+UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
+{
+    struct umbra_core *core = um_core_self;
+    int error;
+
+    um_task_check(task, __builtin_return_address(0));
+    if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_task_take_fn(task)(task->arg);
+        return 0;
+    }
+    error = um_task_wait_deadline(core, task, deadline, __builtin_return_address(0));
+    if (error == 0)
+        um_task_take_fn(task);
+    return error;
+}
+
+UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
+                                 umbra_task_fn *fn, void *arg)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+
+    task->fn = fn;
+    task->arg = arg;
+    um_task_begin(task, UM_TASK_WAITED);
+    return umbra_spawn_with(runtime, &anywhere, um_task_fiber, task, NULL);
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

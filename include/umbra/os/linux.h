@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The Linux form of os.h. Private; included by os.h only.
+ *
+ * Strict C11 hides syscall() and clock_gettime(), and _GNU_SOURCE shows dladdr(). They are declared
+ * here by their fixed ABI, as glibc and musl both have it on 64-bit processors, and under names of our
+ * own: a declaration by the name that the library uses would have to agree with the library's.
+ */
+#ifndef UMBRA_OS_LINUX_H
+#define UMBRA_OS_LINUX_H
+
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_CHOSEN_OS um_chosen_linux
+
+extern long um_linux_syscall(long number, ...) __asm__("syscall");
+extern int um_linux_clock_gettime(int clock, struct timespec *now) __asm__("clock_gettime");
+/* weak: it is in libdl before glibc 2.34 */
+extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
+    __attribute__((__weak__));
+
+#define UM_LINUX_CLOCK_MONOTONIC 1
+#define UM_LINUX_FUTEX_WAKE_PRIVATE (1 | 128)
+#define UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE (9 | 128) /* its timeout is absolute */
+#define UM_LINUX_FUTEX_ANY 0xffffffffu
+#define UM_LINUX_WAIT_ANY_CHILD 0x40000000 /* __WALL: the child sends no signal when it ends */
+#define UM_LINUX_PR_SET_DUMPABLE 4
+#define UM_LINUX_SYS_RISCV_HWPROBE 258
+
+UM_INLINE uint64_t um_os_now_ns(void)
+{
+    struct timespec now;
+
+    um_linux_clock_gettime(UM_LINUX_CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns);
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word);
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns)
+{
+    struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    int saved = errno;
+    int result = 0;
+
+    if (um_linux_syscall(SYS_futex, word, UM_LINUX_FUTEX_WAIT_BITSET_PRIVATE, expected,
+                         deadline_ns == UMBRA_NEVER ? NULL : &deadline, NULL,
+                         UM_LINUX_FUTEX_ANY) != 0)
+        result = errno == EAGAIN ? 0 : -errno;
+    errno = saved;
+    return result;
+}
+
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_futex, word, UM_LINUX_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = saved;
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE unsigned long um_os_hwcap(unsigned which)
+{
+    int saved = errno;
+    unsigned long value = getauxval(which);
+
+    errno = saved; /* getauxval reports an absent entry there */
+    return value;
+}
+
+UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
+{
+    struct {
+        int64_t key;
+        uint64_t value;
+    } pair = {key, 0};
+    int saved = errno;
+    long result = um_linux_syscall(UM_LINUX_SYS_RISCV_HWPROBE, &pair, 1, 0, NULL, 0);
+
+    errno = saved;
+    return result == 0 && pair.key == key ? pair.value : 0;
+}
+
+UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg);
+
+#ifndef UMBRA_DECLARE
+/*
+ * A raw clone without CLONE_VM: a copy of the process that runs fn and ends. Signal handlers are
+ * inherited, those of the process stay untouched, no atfork handler runs, no SIGCHLD is sent.
+ */
+UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
+{
+    int saved = errno;
+    int status = 0;
+    long child = um_linux_syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    long ended;
+
+    if (child < 0) /* qemu-user knows only the form that sends a signal */
+        child = um_linux_syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0) {
+        um_linux_syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
+        fn(arg);
+        um_linux_syscall(SYS_exit_group, 0);
+    }
+    if (child < 0) {
+        errno = saved;
+        return -ENOSYS;
+    }
+    do {
+        ended = um_linux_syscall(SYS_wait4, child, &status, UM_LINUX_WAIT_ANY_CHILD, NULL);
+    } while (ended < 0 && errno == EINTR);
+    errno = saved;
+    if (ended != child)
+        return -ENOSYS;
+    return status == 0 ? 0 : -EOPNOTSUPP;
+}
+#endif /* UMBRA_DECLARE */
+
+#define UM_LINUX_MASK_WORDS 128 /* 8192 processors, as many as a kernel is built for */
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
+{
+    unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
+    unsigned long one[UM_LINUX_MASK_WORDS] = {0};
+    unsigned bits = 8 * sizeof(usable[0]);
+    int saved = errno;
+    int result = -ENODEV;
+
+    um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
+    for (unsigned cpu = 0; cpu < UM_LINUX_MASK_WORDS * bits && result == -ENODEV; cpu++) {
+        if ((usable[cpu / bits] >> cpu % bits & 1) == 0 || n-- > 0)
+            continue;
+        one[cpu / bits] = 1ul << cpu % bits;
+        result = um_linux_syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
+    }
+    errno = saved;
+    return result;
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE uint32_t um_os_process(void)
+{
+    return (uint32_t)um_linux_syscall(SYS_getpid);
+}
+
+/* Signal n is bit n - 1: ILL TRAP ABRT BUS FPE KILL SEGV, STOP, SYS */
+#define UM_LINUX_FATAL_SIGNALS                                                                     \
+    (UINT64_C(0xbf) << 3 | UINT64_C(1) << 18 | UINT64_C(1) << 30)
+
+UM_INLINE bool um_os_signal_fatal(int number)
+{
+    return (UM_LINUX_FATAL_SIGNALS >> (number - 1) & 1) != 0;
+}
+
+/* Signal n is bit n - 1: ILL TRAP BUS FPE SEGV, VTALRM PROF, SYS, and glibc's 32 to 34 */
+#define UM_LINUX_KEPT_SIGNALS                                                                      \
+    (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \
+     UINT64_C(1) << 10 | UINT64_C(1) << 25 | UINT64_C(1) << 26 | UINT64_C(1) << 30 |               \
+     UINT64_C(7) << 31)
+#define UM_LINUX_SIG_SETMASK 2
+
+UM_INLINE uint64_t um_linux_set_signals(uint64_t mask)
+{
+    uint64_t before = 0;
+    int saved = errno;
+
+    um_linux_syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
+    errno = saved;
+    return before;
+}
+
+UM_INLINE uint64_t um_os_mask_signals(void)
+{
+    return um_linux_set_signals(~UM_LINUX_KEPT_SIGNALS);
+}
+
+UM_INLINE void um_os_unmask_signals(uint64_t saved)
+{
+    um_linux_set_signals(saved);
+}
+
+/* ---- memory ---- */
+
+#define UM_LINUX_PROT_READ_WRITE 3
+#define UM_LINUX_PROT_NONE 0
+#if defined(__powerpc__) || defined(__sparc__)
+#define UM_LINUX_MAP_NORESERVE 0x40
+#else
+#define UM_LINUX_MAP_NORESERVE 0x4000
+#endif
+#define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
+#define UM_LINUX_MADV_NOHUGEPAGE 15
+#define UM_LINUX_MADV_GUARD_INSTALL 102
+#define UM_LINUX_AT_PAGESZ 6
+#define UM_LINUX_AT_MINSIGSTKSZ 51
+#define UM_LINUX_LEAST_SIGSTKSZ 2048
+#define UM_LINUX_RUSAGE_THREAD 1
+#define UM_LINUX_RUSAGE_WORDS 18 /* two times of two words each, and 14 counts */
+#define UM_LINUX_RUSAGE_NIVCSW 17
+
+UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
+
+#ifndef UMBRA_DECLARE
+/* No huge pages: a stack of which one page is used must not cost 2 MiB. */
+UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
+{
+    int saved = errno;
+    long at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE,
+                               UM_LINUX_MAP_PRIVATE_ANONYMOUS | UM_LINUX_MAP_NORESERVE, -1, 0L);
+
+    if (at != -1)
+        um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_NOHUGEPAGE);
+    errno = saved;
+    return at == -1 ? NULL : (void *)at;
+}
+
+UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_munmap, at, bytes);
+    errno = saved;
+}
+
+UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
+{
+    int saved = errno;
+    int error = 0;
+
+    if (how == UM_GUARD_ADVICE)
+        error =
+            um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
+    else if (how == UM_GUARD_PROTECTION)
+        error = um_linux_syscall(SYS_mprotect, at, bytes, UM_LINUX_PROT_NONE) == 0 ? 0 : -errno;
+    errno = saved;
+    return error;
+}
+
+/*
+ * Whether the kernel itself finds a page unreadable: writing from it into a pipe must fail. Advice
+ * is not trusted, since emulators accept what they do not know.
+ */
+UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
+{
+    int saved = errno;
+    int fd[2];
+    bool faults;
+
+    if (um_linux_syscall(SYS_pipe2, fd, 0) != 0) {
+        errno = saved;
+        return false;
+    }
+    faults = um_linux_syscall(SYS_write, fd[1], at, 1L) == -1 && errno == EFAULT;
+    um_linux_syscall(SYS_close, fd[0]);
+    um_linux_syscall(SYS_close, fd[1]);
+    errno = saved;
+    return faults;
+}
+
+UM_LINKONCE UM_COLD bool um_os_resident(const void *page)
+{
+    unsigned char in_memory = 0;
+    int saved = errno;
+    bool known = um_linux_syscall(SYS_mincore, page, 1L, &in_memory) == 0;
+
+    errno = saved;
+    return known && (in_memory & 1);
+}
+
+/* What getrusage() gives: see struct rusage in <sys/resource.h>. */
+UM_LINKONCE UM_COLD uint64_t um_os_preempted(void)
+{
+    long usage[UM_LINUX_RUSAGE_WORDS] = {0};
+    int saved = errno;
+
+    um_linux_syscall(SYS_getrusage, (long)UM_LINUX_RUSAGE_THREAD, usage);
+    errno = saved;
+    return (uint64_t)usage[UM_LINUX_RUSAGE_NIVCSW];
+}
+
+UM_LINKONCE UM_COLD size_t um_os_least_stack(void)
+{
+    size_t bytes = um_os_hwcap(UM_LINUX_AT_MINSIGSTKSZ);
+
+    return bytes > UM_LINUX_LEAST_SIGSTKSZ ? bytes : UM_LINUX_LEAST_SIGSTKSZ;
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE size_t um_os_page_bytes(void)
+{
+    return um_os_hwcap(UM_LINUX_AT_PAGESZ);
+}
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+{
+    int saved = errno;
+
+    while (bytes > 0) {
+        long written = um_linux_syscall(SYS_write, fd, at, bytes);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        at = (const char *)at + written;
+        bytes -= (size_t)written;
+    }
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
+{
+    struct { /* Dl_info, the same in glibc and musl */
+        const char *file;
+        void *base;
+        const char *name;
+        void *address;
+    } info;
+
+    if (!um_linux_dladdr || um_linux_dladdr(at, &info) == 0 || !info.file)
+        return false;
+    *symbol = (struct um_os_symbol){info.file, info.base, info.name, info.address};
+    return true;
+}
+#endif /* UMBRA_DECLARE */
+
+#endif

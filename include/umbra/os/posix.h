@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The POSIX form of os.h: ISO C and pthreads, nothing that strict C11 hides. Private; included by
+ * os.h only.
+ *
+ * Without a futex, sleepers meet in a small table of mutexes and conditions, chosen by the word's
+ * address. Waking broadcasts, because two words may share an entry. Nobody sleeps longer than a
+ * nap: a waker in another shared object has a table of its own, and the calendar clock, which is
+ * the only one that conditions know here, may be set.
+ */
+#ifndef UMBRA_OS_POSIX_H
+#define UMBRA_OS_POSIX_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_CHOSEN_OS um_chosen_posix
+
+#define UM_POSIX_BEDS 16
+#define UM_POSIX_NAP_NS 10000000
+
+struct um_posix_bed {
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+};
+
+#define UM_POSIX_BED                                                                               \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER                                        \
+    }
+#define UM_POSIX_BED4 UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED
+
+/* Sleepers on any word; locked by those who sleep and wake. */
+UM_SHARED struct um_posix_bed um_posix_beds[UM_POSIX_BEDS] = {UM_POSIX_BED4, UM_POSIX_BED4,
+                                                                UM_POSIX_BED4, UM_POSIX_BED4};
+
+UM_LINKONCE uint64_t um_os_now_ns(void);
+
+#ifndef UMBRA_DECLARE
+/*
+ * Monotonic where the includer's feature macros show that clock, else the calendar clock. One copy,
+ * so that all files of a program agree on which.
+ */
+UM_LINKONCE uint64_t um_os_now_ns(void)
+{
+    struct timespec now;
+
+#ifdef CLOCK_MONOTONIC
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    timespec_get(&now, TIME_UTC);
+#endif
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* fork(2): those who slept or woke others are not in the child, but may have the locks. */
+UM_LINKONCE UM_COLD void um_posix_beds_in_child(void)
+{
+    for (unsigned bed = 0; bed < UM_POSIX_BEDS; bed++) {
+        pthread_mutex_init(&um_posix_beds[bed].lock, NULL);
+        pthread_cond_init(&um_posix_beds[bed].woken, NULL);
+    }
+}
+#endif /* UMBRA_DECLARE */
+
+UM_SHARED pthread_once_t um_posix_beds_once = PTHREAD_ONCE_INIT;
+
+UM_LINKONCE UM_COLD void um_posix_beds_init(void);
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD void um_posix_beds_init(void)
+{
+    pthread_atfork(NULL, NULL, um_posix_beds_in_child);
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)
+{
+    pthread_once(&um_posix_beds_once, um_posix_beds_init);
+    return &um_posix_beds[((uintptr_t)word / 64) % UM_POSIX_BEDS];
+}
+
+/* A condition's deadline is on the calendar clock: what is left is added to its present value. */
+UM_INLINE struct timespec um_posix_calendar(uint64_t left_ns)
+{
+    struct timespec at;
+    uint64_t ns;
+
+    timespec_get(&at, TIME_UTC);
+    ns = (uint64_t)at.tv_nsec + left_ns % 1000000000u;
+    at.tv_sec += (time_t)(left_ns / 1000000000u + ns / 1000000000u);
+    at.tv_nsec = (long)(ns % 1000000000u);
+    return at;
+}
+
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns);
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word);
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
+                                         uint64_t deadline_ns)
+{
+    struct um_posix_bed *bed = um_posix_bed_of(word);
+    uint64_t now = um_os_now_ns();
+    uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec until = um_posix_calendar(left < UM_POSIX_NAP_NS ? left : UM_POSIX_NAP_NS);
+
+    pthread_mutex_lock(&bed->lock);
+    /* relaxed: the waker changes the word before it takes this lock to broadcast */
+    if (um_atomic_load(word, relaxed) == expected)
+        pthread_cond_timedwait(&bed->woken, &bed->lock, &until);
+    pthread_mutex_unlock(&bed->lock);
+    return um_os_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
+UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
+{
+    struct um_posix_bed *bed = um_posix_bed_of(word);
+
+    pthread_mutex_lock(&bed->lock);
+    pthread_cond_broadcast(&bed->woken);
+    pthread_mutex_unlock(&bed->lock);
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE unsigned long um_os_hwcap(unsigned which)
+{
+    (void)which;
+    return 0;
+}
+
+UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
+{
+    (void)key;
+    return 0;
+}
+
+UM_INLINE int um_os_try(void (*fn)(void *), void *arg)
+{
+    (void)fn;
+    (void)arg;
+    return -ENOSYS;
+}
+
+UM_INLINE int um_os_bind_nth(unsigned n)
+{
+    (void)n;
+    return -ENOSYS;
+}
+
+UM_INLINE uint32_t um_os_process(void)
+{
+    return (uint32_t)getpid();
+}
+
+/* Those that ISO C knows, and what else the includer's feature macros show. */
+UM_INLINE bool um_os_signal_fatal(int number)
+{
+#ifdef SIGBUS
+    if (number == SIGBUS)
+        return true;
+#endif
+#ifdef SIGTRAP
+    if (number == SIGTRAP)
+        return true;
+#endif
+#ifdef SIGSYS
+    if (number == SIGSYS)
+        return true;
+#endif
+#ifdef SIGKILL
+    if (number == SIGKILL || number == SIGSTOP)
+        return true;
+#endif
+    return number == SIGSEGV || number == SIGILL || number == SIGFPE || number == SIGABRT;
+}
+
+/* Strict C11 shows no signal masks: handlers may run in any thread. */
+UM_INLINE uint64_t um_os_mask_signals(void)
+{
+    return 0;
+}
+
+UM_INLINE void um_os_unmask_signals(uint64_t saved)
+{
+    (void)saved;
+}
+
+/* ---- memory: from the heap, without guards ---- */
+
+#ifndef UMBRA_DECLARE
+/* By calloc, which need not touch much memory in order to clear it; what it gave stands below. */
+UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
+{
+    void *all = bytes < SIZE_MAX - UM_OS_PAGE ? calloc(1, bytes + UM_OS_PAGE) : NULL;
+    char *at = (char *)all + UM_OS_PAGE - (uintptr_t)all % UM_OS_PAGE;
+
+    if (!all)
+        return NULL;
+    memcpy(at - sizeof(all), &all, sizeof(all));
+    return at;
+}
+
+UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
+{
+    void *all;
+
+    (void)bytes;
+    memcpy(&all, (char *)at - sizeof(all), sizeof(all));
+    free(all);
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE int um_os_guard(void *at, size_t bytes, int how)
+{
+    (void)at;
+    (void)bytes;
+    return how == UM_GUARD_NONE ? 0 : -ENOSYS;
+}
+
+UM_INLINE bool um_os_faults(const void *at)
+{
+    (void)at;
+    return false;
+}
+
+UM_INLINE bool um_os_resident(const void *page)
+{
+    (void)page;
+    return true; /* a look may touch it */
+}
+
+UM_INLINE uint64_t um_os_preempted(void)
+{
+    return UM_OS_UNKNOWN;
+}
+
+UM_INLINE size_t um_os_least_stack(void)
+{
+    return 2048; /* MINSIGSTKSZ, where it is a constant */
+}
+
+UM_INLINE size_t um_os_page_bytes(void)
+{
+    return UM_OS_PAGE;
+}
+
+#ifndef UMBRA_DECLARE
+/* Standard error only: ISO C knows no file descriptors. */
+UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+{
+    if (fd == 2)
+        fwrite(at, 1, bytes, stderr);
+}
+#endif /* UMBRA_DECLARE */
+
+UM_INLINE bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
+{
+    (void)at;
+    (void)symbol;
+    return false;
+}
+
+#endif

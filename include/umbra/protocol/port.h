@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The ports' protocol: who takes which messages. Private; read by the model checker as it stands.
+ *
+ * Each port has a lock, held for a few instructions. Under it are the messages, whoever waits to
+ * receive some (sources, each part of a branch of somebody's choice), and whoever waits for room.
+ *
+ * A choice is one wait for the first of several branches; a branch wants messages from one port or
+ * more. All of it belongs to the one who waits. Whoever finds that a branch can go while he holds
+ * the locks of all its ports, takes the choice's claim, and with it the messages:
+ *
+ *   claim   SHUT -> OPEN        who waits, before it looks at the first port  um_choice_open()
+ *           OPEN -> SHUT        whoever ends the wait: a poster with messages for it; whoever
+ *                               wants it to look again; who waits itself, on finding messages or
+ *                               giving up                                     um_choice_claim()
+ *           OPEN, SHUT -> the same and CANCELLED: it ends, and never opens    um_choice_cancel()
+ *
+ * So a choice gets the messages of one branch, and nothing is taken out of any port before it is
+ * known that all of it can be: what a join has to "put back" never leaves the front. No message is
+ * overlooked, since whenever no lock is held
+ *
+ *   (I) no branch of an open choice that is listed at its ports could go.
+ *
+ * Two things could break (I). One lists a branch: its waiter holds the locks of all its ports, and
+ * looks first. The other posts: the poster holds the port's lock, and looks at each branch listed
+ * there; for one with other ports, too, it tries their locks. It must not wait for them, as ports
+ * are locked in the order of their addresses; if one is taken it takes the claim and rouses the
+ * choice, which is then open no longer, and looks again, waiting for the locks in their order.
+ *
+ * Why a poster may touch a choice: while it holds the lock of a port where a source is listed, the
+ * one who waits cannot have left. A listed source leaves the list under its port's lock, by who
+ * waits, or by who took the claim; the latter rings the bell afterwards, once, and who lost its
+ * claim waits for that before it leaves. All that the poster does to the port comes before the
+ * bell: so a port may go with the frame of the only one who receives from it.
+ *
+ * A closed port takes no more messages; those in it can still be received. Closing it, and taking
+ * the last message out of a closed one, rouses every choice listed there: those that can never go
+ * any more end when they look again.
+ */
+#ifndef UMBRA_PROTOCOL_PORT_H
+#define UMBRA_PROTOCOL_PORT_H
+
+#ifndef UM_MODEL_CHECK
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/protocol/lock.h>
+#endif
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+struct umbra_arbiter;
+struct umbra_branch;
+struct umbra_port;
+struct um_choice;
+
+/* A message: a member of the user's own struct. See umbra/port.h. */
+struct umbra_message {
+    um_plain(struct umbra_message *) next; /* later in the port, or among what was received */
+    um_plain(struct umbra_port *) port;    /* where it was posted last */
+    struct umbra_branch *branch;           /* on its way to a handler: whose; the arbiter */
+};
+
+/* What a handler is called with: the messages, linked by next, which are its own now. */
+typedef void umbra_handler_fn(struct umbra_message *messages, void *arg);
+
+/* Which handlers of an arbiter may run together. */
+enum umbra_group {
+    UMBRA_CONCURRENT, /* with other concurrent ones */
+    UMBRA_EXCLUSIVE,  /* alone */
+    UMBRA_TEARDOWN    /* alone, and as the last */
+};
+
+/* A place in one of a port's lists; under its lock. Who waits also looks at `listed` without, once
+ * nobody else can change it. */
+struct um_port_link {
+    um_plain(struct um_port_link *) next; /* later */
+    um_plain(struct um_port_link *) prev; /* earlier */
+    um_plain(bool) listed;
+};
+
+struct um_port_list {
+    um_plain(struct um_port_link *) first; /* the oldest */
+    um_plain(struct um_port_link *) last;
+};
+
+/* One port of a branch. In the memory of who waits. */
+struct umbra_source {
+    struct um_port_link link; /* among the port's receives */
+    struct umbra_port *port;
+    struct umbra_branch *branch; /* that it is part of */
+};
+
+/* What is waited for: one message from each source, or some from all of them together. */
+struct umbra_branch {
+    struct umbra_source *source;
+    unsigned sources;
+    bool join;                 /* one from each */
+    uint64_t items;            /* else how many altogether */
+    umbra_handler_fn *handler; /* the arbiter calls it */
+    void *arg;                 /* of handler */
+    enum umbra_group group;
+    struct um_choice *choice;      /* whose branch it is while somebody waits */
+    struct umbra_arbiter *arbiter; /* that it belongs to, if to any; the arbiter */
+};
+
+/* One who waits: for room, or to receive. Whoever ends the wait rings, once. */
+struct um_port_waiter {
+    struct um_port_waiter *next; /* among those that a call woke */
+    void *bell;                  /* what it waits for; fixed while it waits */
+};
+
+/* What a call woke, to be rung by the caller once it holds no lock. */
+struct um_port_woken {
+    struct um_port_waiter *first;
+    struct um_port_waiter *last;
+};
+
+/* A wait for the first of some branches. */
+struct um_choice {
+    struct um_port_waiter waiter;
+    um_atomic_u32 claim;
+    struct umbra_branch *branch;
+    unsigned count;
+    um_plain(int) result;                      /* how it ended; who took the claim */
+    um_plain(struct umbra_message *) messages; /* that it got; who took the claim */
+};
+
+#define UM_CHOICE_SHUT 0u
+#define UM_CHOICE_OPEN 1u
+#define UM_CHOICE_CANCELLED 2u
+
+/* Results of a choice, besides the index of the branch that could go and -ECANCELED. */
+#define UM_CHOICE_WAITS (-1000001) /* it is listed, or somebody has taken its claim */
+#define UM_CHOICE_AGAIN (-1000002) /* it was roused */
+
+/* A post that waits for room. In the poster's memory. */
+struct um_poster {
+    struct um_port_link link; /* among the port's posts */
+    struct um_port_waiter waiter;
+    struct umbra_message *message;
+    um_atomic_u32 ended;  /* 1: by whoever ends it under the port's lock, or by who gives up */
+    um_plain(int) result; /* 0: posted; -EPIPE; valid after the bell */
+};
+
+struct umbra_port {
+    struct um_lock lock;
+    um_plain(bool) closed;                  /* this and what follows under the lock */
+    um_plain(uint64_t) count;               /* messages */
+    um_plain(struct umbra_message *) first; /* the oldest */
+    um_plain(struct umbra_message *) last;  /* valid if there is a first */
+    struct um_port_list receives;           /* sources of who waits for messages */
+    struct um_port_list posts;              /* posters that wait for room */
+    uint64_t capacity;                      /* in messages; 0: any number; fixed */
+};
+
+/* ---- the locks ---- */
+
+/* Of a branch: the port with the lowest address above another's, or NULL. */
+UM_INLINE struct umbra_port *um_branch_port_above(const struct umbra_branch *branch,
+                                                  const struct umbra_port *below)
+{
+    struct umbra_port *port = NULL;
+
+    for (unsigned i = 0; i < branch->sources; i++) {
+        struct umbra_port *other = branch->source[i].port;
+
+        if ((uintptr_t)other > (uintptr_t)below && (!port || (uintptr_t)other < (uintptr_t)port))
+            port = other;
+    }
+    return port;
+}
+
+UM_INLINE void um_branch_lock(const struct umbra_branch *branch)
+{
+    struct umbra_port *port = NULL;
+
+    while ((port = um_branch_port_above(branch, port)))
+        um_lock_take(&port->lock);
+}
+
+/* The ports of the first `sources` sources, but for one. */
+UM_INLINE void um_branch_unlock_but(const struct umbra_branch *branch, unsigned sources,
+                                    const struct umbra_port *kept)
+{
+    for (unsigned i = 0; i < sources; i++)
+        if (branch->source[i].port != kept)
+            um_lock_release(&branch->source[i].port->lock);
+}
+
+/* The locks of all ports but one, which the caller holds: all or none, without waiting. */
+UM_INLINE bool um_branch_try_lock_but(const struct umbra_branch *branch,
+                                      const struct umbra_port *held)
+{
+    for (unsigned i = 0; i < branch->sources; i++) {
+        if (branch->source[i].port == held || um_lock_try(&branch->source[i].port->lock))
+            continue;
+        um_branch_unlock_but(branch, i, held);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the lists: under the port's lock ---- */
+
+UM_INLINE void um_port_woken_add(struct um_port_woken *out, struct um_port_waiter *waiter)
+{
+    waiter->next = NULL;
+    if (out->first)
+        out->last->next = waiter;
+    else
+        out->first = waiter;
+    out->last = waiter;
+}
+
+UM_INLINE void um_port_append(struct umbra_port *port, struct umbra_message *message)
+{
+    um_plain_write(message->next, (struct umbra_message *)NULL);
+    um_plain_write(message->port, port);
+    if (um_plain_read(port->first))
+        um_plain_write(um_plain_read(port->last)->next, message);
+    else
+        um_plain_write(port->first, message);
+    um_plain_write(port->last, message);
+    um_plain_write(port->count, um_plain_read(port->count) + 1);
+}
+
+/* The oldest message; there must be one. */
+UM_INLINE struct umbra_message *um_port_pop(struct umbra_port *port)
+{
+    struct umbra_message *message = um_plain_read(port->first);
+
+    um_plain_write(port->first, um_plain_read(message->next));
+    um_plain_write(port->count, um_plain_read(port->count) - 1);
+    return message;
+}
+
+UM_INLINE void um_port_list_add(struct um_port_list *list, struct um_port_link *link)
+{
+    struct um_port_link *last = um_plain_read(list->last);
+
+    um_plain_write(link->next, (struct um_port_link *)NULL);
+    um_plain_write(link->prev, last);
+    um_plain_write(link->listed, true);
+    if (last)
+        um_plain_write(last->next, link);
+    else
+        um_plain_write(list->first, link);
+    um_plain_write(list->last, link);
+}
+
+UM_INLINE void um_port_list_remove(struct um_port_list *list, struct um_port_link *link)
+{
+    struct um_port_link *next = um_plain_read(link->next);
+    struct um_port_link *prev = um_plain_read(link->prev);
+
+    um_plain_write(link->listed, false);
+    if (next)
+        um_plain_write(next->prev, prev);
+    else
+        um_plain_write(list->last, prev);
+    if (prev)
+        um_plain_write(prev->next, next);
+    else
+        um_plain_write(list->first, next);
+}
+
+UM_INLINE void um_source_list(struct umbra_source *source)
+{
+    um_port_list_add(&source->port->receives, &source->link);
+}
+
+UM_INLINE void um_source_unlist(struct umbra_source *source)
+{
+    um_port_list_remove(&source->port->receives, &source->link);
+}
+
+/* The source whose link it is. */
+UM_INLINE struct umbra_source *um_source_of(struct um_port_link *link)
+{
+    return (struct umbra_source *)link; /* its first member */
+}
+
+/* Who has waited longest for room, or NULL. */
+UM_INLINE struct um_poster *um_poster_first(const struct umbra_port *port)
+{
+    return (struct um_poster *)um_plain_read(port->posts.first); /* its first member */
+}
+
+/* Whoever does it first, under the port's lock or giving up, ends the post. relaxed: the word alone
+ * settles it; the rest is ordered by the lock and the bell */
+UM_INLINE bool um_poster_claim(struct um_poster *poster)
+{
+    uint32_t ended = 0;
+
+    return um_atomic_cas(&poster->ended, &ended, UINT32_C(1), relaxed, relaxed);
+}
+
+/* The one who has waited longest leaves the list. The poster if its post ends with this result;
+ * NULL: it has just given up. */
+UM_INLINE struct um_poster *um_poster_end(struct umbra_port *port, int result,
+                                          struct um_port_woken *out)
+{
+    struct um_poster *poster = um_poster_first(port);
+
+    um_port_list_remove(&port->posts, &poster->link);
+    if (!um_poster_claim(poster))
+        return NULL;
+    um_plain_write(poster->result, result);
+    um_port_woken_add(out, &poster->waiter);
+    return poster;
+}
+
+/* ---- the claim ---- */
+
+/* relaxed, where nothing else is said: the word alone settles who ends the wait. What goes with it
+ * is ordered by the ports' locks until then, and by the bell afterwards. */
+
+/* Who waits. Whether it was not cancelled. */
+UM_INLINE bool um_choice_open(struct um_choice *choice)
+{
+    uint32_t claim = UM_CHOICE_SHUT;
+
+    /* release: the last wait is over; pairs with um_choice_cancel(), which holds no lock */
+    return um_atomic_cas(&choice->claim, &claim, UM_CHOICE_OPEN, release, relaxed);
+}
+
+/* Who waits, to give up, or whoever holds the lock of a port where it is listed. */
+UM_INLINE bool um_choice_claim(struct um_choice *choice)
+{
+    uint32_t claim = UM_CHOICE_OPEN;
+
+    return um_atomic_cas(&choice->claim, &claim, UM_CHOICE_SHUT, relaxed, relaxed);
+}
+
+UM_INLINE bool um_choice_is_open(const struct um_choice *choice)
+{
+    return um_atomic_load(&choice->claim, relaxed) == UM_CHOICE_OPEN;
+}
+
+/* Who took the claim of another's choice. */
+UM_INLINE void um_choice_end(struct um_choice *choice, int result, struct um_port_woken *out)
+{
+    um_plain_write(choice->result, result);
+    um_port_woken_add(out, &choice->waiter);
+}
+
+/* Anybody, as long as the choice is there: it ends, and never opens again. */
+UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_port_woken *out)
+{
+    /* acquire: pairs with um_choice_open() */
+    if (um_atomic_fetch_or(&choice->claim, UM_CHOICE_CANCELLED, acquire) == UM_CHOICE_OPEN)
+        um_choice_end(choice, -ECANCELED, out);
+}
+
+/* A listed source's choice looks again, if it is still open. */
+UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_port_woken *out)
+{
+    struct um_choice *choice = source->branch->choice;
+
+    if (!um_choice_claim(choice))
+        return;
+    um_source_unlist(source);
+    um_choice_end(choice, UM_CHOICE_AGAIN, out);
+}
+
+/* All choices listed at the port look again. */
+UM_INLINE void um_port_rouse(struct umbra_port *port, struct um_port_woken *out)
+{
+    struct um_port_link *link = um_plain_read(port->receives.first);
+
+    while (link) {
+        struct um_port_link *next = um_plain_read(link->next);
+
+        um_source_rouse(um_source_of(link), out);
+        link = next;
+    }
+}
+
+/* ---- a branch: under the locks of all its ports ---- */
+
+UM_INLINE bool um_branch_can_go(const struct umbra_branch *branch)
+{
+    uint64_t there = 0;
+
+    for (unsigned i = 0; i < branch->sources; i++) {
+        uint64_t count = um_plain_read(branch->source[i].port->count);
+
+        if (branch->join && count == 0)
+            return false;
+        there += count;
+    }
+    return branch->join || there >= branch->items;
+}
+
+/* It cannot go now; whether it never will. */
+UM_INLINE bool um_branch_is_dead(const struct umbra_branch *branch)
+{
+    unsigned over = 0;
+
+    for (unsigned i = 0; i < branch->sources; i++) {
+        struct umbra_port *port = branch->source[i].port;
+
+        if (um_plain_read(port->closed) && (!branch->join || um_plain_read(port->count) == 0))
+            over++;
+    }
+    return branch->join ? over > 0 : over == branch->sources;
+}
+
+/* Something was taken out of the port: those who wait for room fill it up in their turn. */
+UM_INLINE void um_port_taken(struct umbra_port *port, struct um_port_woken *out)
+{
+    while (um_poster_first(port) && um_plain_read(port->count) < port->capacity) {
+        struct um_poster *poster = um_poster_end(port, 0, out);
+
+        if (poster)
+            um_port_append(port, poster->message);
+    }
+    if (um_plain_read(port->closed) && um_plain_read(port->count) == 0)
+        um_port_rouse(port, out);
+}
+
+/* Takes what a branch that can go wants: source by source, the oldest of each first. */
+UM_INLINE struct umbra_message *um_branch_take(const struct umbra_branch *branch,
+                                               struct um_port_woken *out)
+{
+    struct umbra_message *first = NULL, *last = NULL;
+    uint64_t wanted = branch->items;
+
+    for (unsigned i = 0; i < branch->sources; i++) {
+        struct umbra_port *port = branch->source[i].port;
+        uint64_t most = branch->join ? 1 : wanted;
+        uint64_t taken = 0;
+
+        while (taken < most && um_plain_read(port->count) > 0) {
+            struct umbra_message *message = um_port_pop(port);
+
+            um_plain_write(message->next, (struct umbra_message *)NULL);
+            if (last)
+                um_plain_write(last->next, message);
+            else
+                first = message;
+            last = message;
+            taken++;
+        }
+        wanted -= taken;
+        if (taken > 0)
+            um_port_taken(port, out);
+    }
+    return first;
+}
+
+/* Somebody else's branch that may be able to go gets its messages: whether it did. */
+UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_port_woken *out)
+{
+    struct um_choice *choice = branch->choice;
+
+    if (!um_branch_can_go(branch) || !um_choice_claim(choice))
+        return false;
+    for (unsigned i = 0; i < branch->sources; i++)
+        um_source_unlist(&branch->source[i]);
+    um_plain_write(choice->messages, um_branch_take(branch, out));
+    um_choice_end(choice, (int)(branch - choice->branch), out);
+    return true;
+}
+
+/* ---- posting ---- */
+
+/*
+ * A message has come: offers it to those listed, in their order. At most one can go: none could
+ * before, and the one that can takes at least as many from this port as have come.
+ */
+UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
+{
+    struct um_port_link *link = um_plain_read(port->receives.first);
+    bool gone = false;
+
+    while (link && !gone) {
+        struct um_port_link *next = um_plain_read(link->next);
+        struct umbra_branch *branch = um_source_of(link)->branch;
+
+        if (!um_choice_is_open(branch->choice)) {
+            /* it is just leaving */
+        } else if (um_branch_try_lock_but(branch, port)) {
+            gone = um_branch_fire(branch, out);
+            um_branch_unlock_but(branch, branch->sources, port);
+        } else {
+            um_source_rouse(um_source_of(link), out);
+        }
+        link = next;
+    }
+}
+
+/*
+ * Posts. 0; -EPIPE: closed; full: -EAGAIN, or with a poster UM_CHOICE_WAITS: it is listed, and will
+ * be rung for. Whoever waits for room goes first.
+ */
+UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *message,
+                           struct um_poster *poster, struct um_port_woken *out)
+{
+    int result = 0;
+
+    um_lock_take(&port->lock);
+    if (um_plain_read(port->closed)) {
+        result = -EPIPE;
+    } else if (port->capacity == 0 || um_plain_read(port->count) < port->capacity) {
+        um_port_append(port, message);
+        um_port_offer(port, out);
+    } else if (poster) {
+        poster->message = message;
+        um_port_list_add(&port->posts, &poster->link);
+        result = UM_CHOICE_WAITS;
+    } else {
+        result = -EAGAIN;
+    }
+    um_lock_release(&port->lock);
+    return result;
+}
+
+/* A poster gives up. Whether it could; else its bell will ring, or has. */
+UM_INLINE bool um_poster_give_up(struct umbra_port *port, struct um_poster *poster)
+{
+    if (!um_poster_claim(poster))
+        return false; /* the message may have been received, and the port be gone */
+    um_lock_take(&port->lock);
+    if (um_plain_read(poster->link.listed))
+        um_port_list_remove(&port->posts, &poster->link);
+    um_lock_release(&port->lock);
+    return true;
+}
+
+/* Whether it was open. */
+UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
+{
+    bool open;
+
+    um_lock_take(&port->lock);
+    open = !um_plain_read(port->closed);
+    um_plain_write(port->closed, true);
+    while (um_poster_first(port))
+        um_poster_end(port, -EPIPE, out);
+    um_port_rouse(port, out);
+    um_lock_release(&port->lock);
+    return open;
+}
+
+/* ---- receiving ---- */
+
+/* The oldest message, if there is one. 0, -EAGAIN, or -EPIPE: and there will be none. */
+UM_INLINE int um_port_try_take(struct umbra_port *port, struct umbra_message **message,
+                               struct um_port_woken *out)
+{
+    int result = 0;
+
+    um_lock_take(&port->lock);
+    if (um_plain_read(port->count) > 0) {
+        *message = um_port_pop(port);
+        um_plain_write((*message)->next, (struct umbra_message *)NULL);
+        um_port_taken(port, out);
+    } else {
+        result = um_plain_read(port->closed) ? -EPIPE : -EAGAIN;
+    }
+    um_lock_release(&port->lock);
+    return result;
+}
+
+/* One branch of the choice: its index if it could go, UM_CHOICE_WAITS, or -EPIPE: it never can. */
+UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_port_woken *out)
+{
+    struct umbra_branch *branch = &choice->branch[index];
+    int result = UM_CHOICE_WAITS;
+
+    um_branch_lock(branch);
+    if (um_branch_can_go(branch)) {
+        if (um_choice_claim(choice)) {
+            um_plain_write(choice->messages, um_branch_take(branch, out));
+            result = (int)index;
+        }
+    } else if (um_branch_is_dead(branch)) {
+        result = -EPIPE;
+    } else {
+        for (unsigned i = 0; i < branch->sources; i++)
+            um_source_list(&branch->source[i]);
+    }
+    um_branch_unlock_but(branch, branch->sources, NULL);
+    return result;
+}
+
+/*
+ * Looks at all branches from `first` on, and lists them, until one can go. Its index;
+ * UM_CHOICE_WAITS: the bell will ring; -EPIPE: none can ever go; -ECANCELED. However it ends,
+ * um_choice_leave() must follow, after the bell if it is to ring.
+ */
+UM_INLINE int um_choice_enter(struct um_choice *choice, unsigned first, struct um_port_woken *out)
+{
+    unsigned dead = 0;
+
+    if (!um_choice_open(choice))
+        return -ECANCELED;
+    for (unsigned i = 0; i < choice->count; i++) {
+        int result = um_choice_look(choice, (first + i) % choice->count, out);
+
+        if (result >= 0)
+            return result;
+        if (result == -EPIPE)
+            dead++;
+        else if (!um_choice_is_open(choice))
+            break;
+    }
+    return dead == choice->count && um_choice_claim(choice) ? -EPIPE : UM_CHOICE_WAITS;
+}
+
+/* The claim is taken, and the bell has rung if another took it: the rest leaves its lists. */
+UM_INLINE void um_choice_leave(struct um_choice *choice)
+{
+    for (unsigned i = 0; i < choice->count; i++) {
+        struct umbra_branch *branch = &choice->branch[i];
+
+        for (unsigned j = 0; j < branch->sources; j++) {
+            struct umbra_source *source = &branch->source[j];
+
+            if (!um_plain_read(source->link.listed))
+                continue;
+            um_lock_take(&source->port->lock);
+            um_source_unlist(source);
+            um_lock_release(&source->port->lock);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; read by the
+ * model checker as it stands, with the functions of workers.h that use it. Included by workers.h.
+ *
+ *     first                     end       a ring under a lock; `some`: first != end, for a look without
+ *       v                        v        the lock, which may be wrong by a moment
+ *       [oldest]  ...  [newest]
+ *       others: half              its worker: the newest, or one part of it
+ *
+ * An item is a pointer or a range of any number of parts. That a worker waits with an unanswered
+ * request (protocol/dispatch.h) only while nothing is queued, is kept so:
+ *
+ *   - Whoever queues an item answers one request, that of the queue's worker if there is one; for a whole
+ *     step's range, or one that it queues for another worker, one for each part.
+ *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its hands
+ *     then was in no queue; what it queues of that it answers for, too.
+ *   - So for each item that was queued while somebody was hungry, one more looks for values. It may find
+ *     another item first, but then another looks for that one. (One that was looking anyway, and was
+ *     answered before it took its request back, is none more: it answers another, R4.)
+ *   - Who takes an item from its own queue takes as many as it was answered for, one; of a range for whose
+ *     parts others were answered, too, a part. A thief leaves the other parts of a range, for which nobody
+ *     was answered: if it queues them it answers for them; if they are still where they were, it answers
+ *     one request more, um_worker_steal().
+ */
+#ifndef UMBRA_PROTOCOL_STOCK_H
+#define UMBRA_PROTOCOL_STOCK_H
+
+#ifndef UM_MODEL_CHECK
+#include <sched.h>
+#include <stdlib.h>
+
+#include <umbra/cpu.h>
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
+#define UM_STEAL_MOST 16     /* items taken at once from another's queue */
+#define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
+#endif
+
+/* What is queued: a pointer, or a range and the size of its parts; 0: as whoever takes it likes. */
+struct um_item {
+    um_plain(void *) pointer;
+    um_plain(size_t) begin;
+    um_plain(size_t) end;
+    um_plain(size_t) grain;
+};
+
+/* Something taken from a queue. */
+struct um_taken {
+    struct umbra_value value;
+    bool as_liked; /* of a range without a grain, and as long as was asked for */
+};
+
+/* A queue. Its worker takes the newest, others the oldest. */
+struct um_stock {
+    um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
+    um_atomic_u32 some; /* whether there is any; changed under the lock, anybody looks */
+    um_plain(struct um_item *) items; /* a ring */
+    um_plain(size_t) room;            /* in it; a power of two */
+    um_plain(size_t) first;           /* the oldest, counted on and on */
+    um_plain(size_t) end;             /* after the newest */
+};
+
+UM_INLINE void um_stock_lock(struct um_stock *stock)
+{
+    /* acquire: the queue; pairs with um_stock_unlock() */
+    while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
+        for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
+            um_arch_pause();
+        if (um_atomic_load(&stock->lock, relaxed) != 0) /* a hint */
+            sched_yield();
+    }
+}
+
+UM_INLINE void um_stock_unlock(struct um_stock *stock)
+{
+    um_atomic_store(&stock->lock, 0, release); /* pairs with um_stock_lock() */
+}
+
+UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
+{
+    return &um_plain_read(stock->items)[at & (um_plain_read(stock->room) - 1)];
+}
+
+#ifndef UMBRA_DECLARE
+/* Under the lock. */
+UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
+{
+    size_t room = um_plain_read(stock->room) ? 2 * um_plain_read(stock->room) : UM_STOCK_FIRST;
+    struct um_item *items = malloc(room * sizeof(*items));
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t at = um_plain_read(stock->first); at != um_plain_read(stock->end); at++)
+        items[at & (room - 1)] = *um_stock_at(stock, at);
+    free(um_plain_read(stock->items));
+    um_plain_write(stock->items, items);
+    um_plain_write(stock->room, room);
+    return 0;
+}
+
+/* 0 or -ENOMEM. */
+UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
+{
+    int error = 0;
+
+    um_stock_lock(stock);
+    if (um_plain_read(stock->end) - um_plain_read(stock->first) == um_plain_read(stock->room))
+        error = um_stock_grow(stock);
+    if (error == 0) {
+        size_t at = um_plain_read(stock->end);
+
+        um_plain_write(stock->end, at + 1);
+        *um_stock_at(stock, at) = *item;
+        if (um_atomic_load(&stock->some, relaxed) == 0) /* under the lock */
+            um_atomic_store(&stock->some, 1, seq_cst);  /* V1 */
+    }
+    um_stock_unlock(stock);
+    return error;
+}
+#endif /* UMBRA_DECLARE */
+
+/* How many parts a range has. */
+UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
+{
+    return begin < end ? (end - begin - 1) / (grain ? grain : 1) + 1 : 0;
+}
+
+/*
+ * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
+ * indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at most, since
+ * those that follow may take longer, and what is processed nobody else can take.
+ */
+UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
+{
+    size_t left = um_plain_read(item->end) - um_plain_read(item->begin);
+    size_t quarter = left / 4 + (left % 4 != 0);
+    size_t most = um_plain_read(item->grain) ? um_plain_read(item->grain)
+                  : part < quarter           ? part
+                                             : quarter;
+
+    if (um_plain_read(item->pointer))
+        taken->value.pointer = um_plain_read(item->pointer);
+    else
+        taken->value.begin = um_plain_read(item->begin);
+    taken->as_liked = um_plain_read(item->grain) == 0 && most == part;
+    um_plain_write(item->begin, um_plain_read(item->begin) + (left < most ? left : most));
+    taken->value.end = um_plain_read(item->begin);
+    return um_plain_read(item->begin) == um_plain_read(item->end);
+}
+
+/* Under the lock: an item was taken. */
+UM_INLINE void um_stock_settle(struct um_stock *stock)
+{
+    if (um_plain_read(stock->first) == um_plain_read(stock->end))
+        um_atomic_store(&stock->some, 0, relaxed); /* who finds it wrong by a moment looks again */
+}
+
+/* The newest, or a part of it. Whether there was one. */
+UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
+{
+    bool any;
+
+    if (um_atomic_load(&stock->some, relaxed) == 0) /* what it has put itself it sees */
+        return false;
+    um_stock_lock(stock);
+    any = um_plain_read(stock->first) != um_plain_read(stock->end);
+    if (any && um_item_take(um_stock_at(stock, um_plain_read(stock->end) - 1), part, taken)) {
+        um_plain_write(stock->end, um_plain_read(stock->end) - 1);
+        um_stock_settle(stock);
+    }
+    um_stock_unlock(stock);
+    return any;
+}
+
+#ifndef UMBRA_DECLARE
+/* Takes half: of the items, the oldest, or of the only one's range. How many items. */
+UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
+{
+    unsigned count = 0;
+    size_t there;
+
+    um_stock_lock(stock);
+    there = um_plain_read(stock->end) - um_plain_read(stock->first);
+    if (there == 1) {
+        struct um_item *only = um_stock_at(stock, um_plain_read(stock->first));
+        size_t grain = um_plain_read(only->grain) ? um_plain_read(only->grain) : 1;
+        size_t parts = um_plain_read(only->pointer)
+                           ? 1
+                           : um_parts(um_plain_read(only->begin), um_plain_read(only->end), grain);
+
+        items[count++] = *only;
+        if (parts > 1) {
+            size_t middle = um_plain_read(only->begin) + parts / 2 * grain;
+
+            um_plain_write(items[0].begin, middle);
+            um_plain_write(only->end, middle);
+        } else {
+            um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+        }
+    }
+    while (there > 1 && count < UM_STEAL_MOST && count < (there + 1) / 2) {
+        items[count++] = *um_stock_at(stock, um_plain_read(stock->first));
+        um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+    }
+    um_stock_settle(stock);
+    um_stock_unlock(stock);
+    return count;
+}
+#endif /* UMBRA_DECLARE */
+
+#endif
