@@ -129,7 +129,7 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
  * wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
-UM_LINKONCE int umbra_sleep_until(uint64_t deadline);
+UM_LINKONCE int umbra_sleep_deadline(uint64_t deadline);
 
 /*
  * Cancelling. After umbra_cancel a call of the fiber that would have to wait returns -ECANCELED
@@ -233,7 +233,7 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
                     ((um_fiber_flags(from) & UM_FIBER_PERMIT) |
                      um_exceptions_some(core->exceptions)) != 0 ||
                     !um_fiber_on_stack(from)))
-        return um_transfer_slowly(core, to);
+        return um_transfer_slow(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_fiber_switch(core, from, to.block);

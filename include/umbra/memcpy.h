@@ -47,7 +47,7 @@
 
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/impl/judge.h>
+#include <umbra/impl/pick.h>
 #include <umbra/protocol/share.h>
 #include <umbra/shadow.h>
 
@@ -70,10 +70,10 @@
 
 /*
  * What copies of one shadow's owner took, by that thread only; all zero at first. One copy in 61
- * is made the way that is thought to be slower, so as to know (see impl/judge.h).
+ * is made the way that is thought to be slower, so as to know (see impl/pick.h).
  */
 struct umbra_memcpy_judge {
-    struct um_judge size[64]; /* i: of 2^i bytes and more, but below 2^(i+1) */
+    struct um_pick size[64]; /* i: of 2^i bytes and more, but below 2^(i+1) */
 };
 
 /* From which sizes on a shadow helps. */

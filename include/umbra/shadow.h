@@ -20,7 +20,7 @@
  *     shadow_create                anybody   until the helper is bound -EINVAL, -ENODEV, ...
  *     shadow_fork                  owner     never                     -EBUSY: not yet joined
  *     shadow_join                  owner     until done                -EINVAL: nothing forked
- *     umbra_shadow_join_until      owner     until done or deadline    -EINVAL: nothing forked
+ *     umbra_shadow_join_deadline      owner     until done or deadline    -EINVAL: nothing forked
  *     shadow_destroy               owner     until done                -
  *     umbra_shadow_done            anybody   never
  *     umbra_shadow_info, _stats    anybody   never
@@ -142,7 +142,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
 UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 
 /* The same up to a deadline of umbra_cycles(): -ETIMEDOUT leaves the fork to be joined later. */
-UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline);
+UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 
 /*
  * Ends the helper thread, after the function it still runs, and gives the caller its old binding

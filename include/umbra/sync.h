@@ -417,10 +417,10 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
 
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
-    /* acquire: what fn did; pairs with um_once_slowly() */
+    /* acquire: what fn did; pairs with um_once_slow() */
     if (UM_LIKELY(um_atomic_load(&once->state, acquire) == UM_ONCE_DONE))
         return 0;
-    return um_once_slowly(once, fn, arg);
+    return um_once_slow(once, fn, arg);
 }
 
 #endif

@@ -141,7 +141,7 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
         um_task_take_fn(task);
         fn(arg);
     } else {
-        um_task_join_slowly(task);
+        um_task_join_slow(task);
     }
 }
 
@@ -150,7 +150,7 @@ UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task)
     if (UM_LIKELY(um_tasks_pop(um_tasks_self, task)))
         um_task_take_fn(task)(task->arg);
     else
-        um_task_join_slowly(task);
+        um_task_join_slow(task);
 }
 
 #endif

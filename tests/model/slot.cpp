@@ -129,7 +129,7 @@ struct join_by_deadline : household<P, Owner, Helper> {
     void live()
     {
         this->fork(run_errand, &this->first, 7);
-        if (P::umbra_shadow_join_until(this->shadow, UM_SOON) == -ETIMEDOUT)
+        if (P::umbra_shadow_join_deadline(this->shadow, UM_SOON) == -ETIMEDOUT)
             RL_ASSERT(P::shadow_join(this->shadow) == 0);
         this->fork(run_back, &this->first, 3);
         RL_ASSERT(P::shadow_join(this->shadow) == 0);

@@ -197,11 +197,11 @@ static void fork_and_join(struct umbra_shadow *shadow, struct work *work, uint64
         cr_assert_eq(shadow_join(shadow), 0);
         break;
     case 1:
-        while (umbra_shadow_join_until(shadow, umbra_cycles() + (random_next(random) >> 50)) != 0)
+        while (umbra_shadow_join_deadline(shadow, umbra_cycles() + (random_next(random) >> 50)) != 0)
             cr_assert_lt(umbra_now_ns(), give_up, "lost completion");
         break;
     default:
-        cr_assert_eq(umbra_shadow_join_until(shadow, umbra_deadline(PATIENCE_NS)), 0);
+        cr_assert_eq(umbra_shadow_join_deadline(shadow, umbra_deadline(PATIENCE_NS)), 0);
     }
     cr_assert_eq(work->count, expected);
 }

@@ -545,7 +545,7 @@ static void *sleeps(void *arg)
     cr_expect_eq(umbra_sleep_ns(3 * MS), 0);
     cr_expect_geq(umbra_now_ns() - start, 3 * MS - 1000);
     start = umbra_now_ns();
-    cr_expect_eq(umbra_sleep_until(umbra_cycles()), 0);
+    cr_expect_eq(umbra_sleep_deadline(umbra_cycles()), 0);
     cr_expect_lt(umbra_now_ns() - start, SECOND);
     return arg;
 }

@@ -233,40 +233,40 @@ Test(memcpy, in_another_thread_it_is_memcpy)
 /* ---- by a judge ---- */
 
 /* Asks for so many ways, and says how long each took; how often the second was chosen. */
-static unsigned judged(struct um_judge *judge, unsigned pieces, uint64_t first, uint64_t second)
+static unsigned judged(struct um_pick *judge, unsigned pieces, uint64_t first, uint64_t second)
 {
     unsigned seconds = 0;
 
     for (unsigned i = 0; i < pieces; i++) {
-        enum um_judge_way way = um_judge_next(judge);
+        enum um_pick_way way = um_pick_next(judge);
 
-        seconds += way == UM_JUDGE_SECOND;
-        um_judge_hear(judge, way, way == UM_JUDGE_SECOND ? second : first);
+        seconds += way == UM_PICK_SECOND;
+        um_pick_hear(judge, way, way == UM_PICK_SECOND ? second : first);
     }
     return seconds;
 }
 
 Test(memcpy, the_first_way_is_kept_while_it_is_not_slower)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
-    cr_assert_eq(judged(&judge, UM_JUDGE_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
-    cr_assert_eq(judged(&judge, 100 * UM_JUDGE_EVERY, 1000, 1000), 100);
+    cr_assert_eq(judged(&judge, UM_PICK_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
+    cr_assert_eq(judged(&judge, 100 * UM_PICK_EVERY, 1000, 1000), 100);
     cr_assert_not(judge.second);
 }
 
 Test(memcpy, a_first_way_that_is_slower_is_left_at_once_and_tried_now_and_then)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
-    judged(&judge, UM_JUDGE_EVERY, 1010, 1000);
+    judged(&judge, UM_PICK_EVERY, 1010, 1000);
     cr_assert(judge.second);
-    cr_assert_eq(judged(&judge, 100 * UM_JUDGE_EVERY, 1010, 1000), 100 * UM_JUDGE_EVERY - 100);
+    cr_assert_eq(judged(&judge, 100 * UM_PICK_EVERY, 1010, 1000), 100 * UM_PICK_EVERY - 100);
 }
 
 Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
     judged(&judge, 5, 5000, 1000); /* the second way at 1, 2 and 4 */
     cr_assert_not(judge.second);
@@ -276,20 +276,20 @@ Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
 
 Test(memcpy, one_interruption_overturns_no_verdict)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
-    judged(&judge, 10 * UM_JUDGE_EVERY, 550, 1000);
-    um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
-    um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
+    judged(&judge, 10 * UM_PICK_EVERY, 550, 1000);
+    um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
+    um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
     cr_assert_not(judge.second);
     for (int i = 0; i < 10; i++)
-        um_judge_hear(&judge, UM_JUDGE_FIRST, 1000000);
+        um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
     cr_assert(judge.second);
 }
 
 Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
     judged(&judge, 1000, 600, 1000);
     cr_assert_not(judge.second);
@@ -301,7 +301,7 @@ Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
 
 Test(memcpy, a_way_that_was_left_is_taken_again_only_for_a_tenth)
 {
-    struct um_judge judge = {0};
+    struct um_pick judge = {0};
 
     judged(&judge, 1000, 1100, 1000);
     cr_assert(judge.second);
@@ -315,8 +315,8 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
 {
     struct umbra_memcpy_judge judge = {0};
     struct umbra_memcpy_limits limits = {1024, 1024, 512, &judge};
-    struct um_judge slow = {
-        {1000, 1}, {UM_JUDGE_WEIGHT, UM_JUDGE_WEIGHT}, UM_JUDGE_EVERY + 1, true};
+    struct um_pick slow = {
+        {1000, 1}, {UM_PICK_WEIGHT, UM_PICK_WEIGHT}, UM_PICK_EVERY + 1, true};
 
     create(UMBRA_WAIT_SPIN);
     judge.size[12] = slow;
@@ -324,9 +324,9 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
     cr_assert_not(copies(4096, 1, 2, &limits)); /* of this one */
     judge.size[12] = slow;
     cr_assert_not(copies(8191, 1, 2, &limits));
-    judge.size[12].asked = UM_JUDGE_EVERY;
+    judge.size[12].asked = UM_PICK_EVERY;
     cr_assert(copies(5000, 1, 2, &limits));
-    cr_assert_eq(judge.size[12].asked, UM_JUDGE_EVERY + 1);
+    cr_assert_eq(judge.size[12].asked, UM_PICK_EVERY + 1);
     cr_assert_eq(judge.size[11].asked, 1);
     destroy();
 }

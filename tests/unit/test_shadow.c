@@ -183,10 +183,10 @@ Test(shadow, join_that_timed_out_can_be_repeated)
     create(&shadow, topology);
     atomic_store(&gate, 0);
     shadow_fork(&shadow, until_gate_opens, &count);
-    cr_assert_eq(umbra_shadow_join_until(&shadow, umbra_deadline(2000000)), -ETIMEDOUT);
+    cr_assert_eq(umbra_shadow_join_deadline(&shadow, umbra_deadline(2000000)), -ETIMEDOUT);
     cr_assert_eq(shadow_fork(&shadow, increment, &count), -EBUSY);
     atomic_store(&gate, 1);
-    cr_assert_eq(umbra_shadow_join_until(&shadow, UMBRA_NEVER), 0);
+    cr_assert_eq(umbra_shadow_join_deadline(&shadow, UMBRA_NEVER), 0);
     cr_assert_eq(count, 1);
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
@@ -247,7 +247,7 @@ Test(shadow, use_after_destroy_is_an_error)
     shadow_destroy(&shadow);
     cr_assert_eq(shadow_fork(&shadow, increment, &count), -ESRCH);
     cr_assert_eq(shadow_join(&shadow), -ESRCH);
-    cr_assert_eq(umbra_shadow_join_until(&shadow, 0), -ESRCH);
+    cr_assert_eq(umbra_shadow_join_deadline(&shadow, 0), -ESRCH);
     cr_assert_eq(shadow_destroy(&shadow), -ESRCH);
     cr_assert_eq(count, 0);
     umbra_topology_destroy(topology);

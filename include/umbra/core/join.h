@@ -346,7 +346,7 @@ UM_INLINE struct umbra_core *um_join_owner(const struct um_fiber *fiber, uint64_
     return um_atomic_load(&fiber->owner, relaxed); /* ordered by the load of `done` */
 }
 
-UM_LINKONCE int um_join_slowly(struct um_join *join)
+UM_LINKONCE int um_join_slow(struct um_join *join)
 {
     struct um_fiber *fiber = join->fiber.block;
     struct umbra_core *owner;
@@ -376,7 +376,7 @@ UM_LINKONCE int um_join_slowly(struct um_join *join)
 
 UM_LINKONCE int um_join_until(struct um_join *join, void **result)
 {
-    int error = um_join_slowly(join);
+    int error = um_join_slow(join);
 
     if (error == 0 && result)
         *result = join->result;
@@ -404,7 +404,7 @@ UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)
     struct um_join join = {
         .fiber = fiber, .deadline = UMBRA_NEVER, .detach = true, .at = __builtin_return_address(0)};
 
-    return um_join_slowly(&join);
+    return um_join_slow(&join);
 }
 
 /* ---- the end of a runtime: its cores have stopped ---- */

@@ -82,7 +82,7 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 
 UM_SHARED const struct um_kind um_kind_sleep = {"sleep", NULL};
 
-/* As umbra_sleep_until(); what a fiber is said to do meanwhile, to what and where. */
+/* As umbra_sleep_deadline(); what a fiber is said to do meanwhile, to what and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
                             const void *at)
 {
@@ -102,7 +102,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
     return um_fiber_woken(self);
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_sleep_until(uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_sleep_deadline(uint64_t deadline)
 {
     return um_sleep_at(deadline, &um_kind_sleep, NULL, __builtin_return_address(0));
 }

@@ -29,7 +29,7 @@ UM_ALWAYS_INLINE int um_fiber_woken(struct um_fiber *fiber)
                : um_fiber_take_interrupt(fiber);
 }
 
-UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from);
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from);
 
 /*
  * Gives up the core. The caller has made sure that somebody will make it ready; it returns when it
@@ -41,13 +41,13 @@ UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *f
 
     if (UM_UNLIKELY(first == &core->ready || um_core_attention(core) ||
                     um_exceptions_some(core->exceptions)))
-        um_fiber_leave_slowly(core, from);
+        um_fiber_leave_slow(core, from);
     else
         um_fiber_switch(core, from, um_ready_take(core, first));
 }
 
 UM_LINKONCE void um_yield_attending(struct umbra_core *core);
-UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to);
+UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to);
 
 #ifndef UMBRA_DECLARE
 
@@ -59,13 +59,13 @@ UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct
 {
     struct um_exceptions taken = um_exceptions_take(core->exceptions);
 
-    um_fiber_leave_slowly(core, from);
+    um_fiber_leave_slow(core, from);
     *core->exceptions = taken;
 }
 
 /* Nothing is ready, or somebody wants something, or the fiber handles exceptions: look, then run what
  * is next. */
-UM_LINKONCE UM_NOINLINE void um_fiber_leave_slowly(struct umbra_core *core, struct um_fiber *from)
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_link *first;
     struct um_fiber *to;
@@ -123,13 +123,13 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
 UM_LINKONCE UM_COLD int um_transfer_handling(struct umbra_core *core, struct umbra_fiber to)
 {
     struct um_exceptions taken = um_exceptions_take(core->exceptions);
-    int error = um_transfer_slowly(core, to);
+    int error = um_transfer_slow(core, to);
 
     *core->exceptions = taken;
     return error;
 }
 
-UM_LINKONCE UM_NOINLINE int um_transfer_slowly(struct umbra_core *core, struct umbra_fiber to)
+UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
     struct umbra_core *home;

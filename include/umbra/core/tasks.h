@@ -45,8 +45,8 @@ UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
     return fn;
 }
 
-UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task);
-UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task);
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
+UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
 #ifndef UMBRA_DECLARE
 
@@ -295,7 +295,7 @@ UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
 /* ---- what fork and join do when they are not simple ---- */
 
 /* A fork that was asked to share, or of a thread that is no core. */
-UM_LINKONCE void um_task_fork_slowly(struct umbra_task *task)
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
 {
     struct umbra_core *core = um_core_self;
 
@@ -322,7 +322,7 @@ UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
     }
 }
 
-UM_LINKONCE UM_NOINLINE void um_task_join_slowly(struct umbra_task *task)
+UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task)
 {
     um_task_join_at(task, __builtin_return_address(0));
 }

@@ -188,7 +188,7 @@ UM_LINKONCE int um_arbiter_join(const struct umbra_arbiter *arbiter, uint64_t de
                                 const void *at)
 {
     struct um_join join = {.fiber = arbiter->fiber, .deadline = deadline, .at = at};
-    int error = um_join_slowly(&join);
+    int error = um_join_slow(&join);
 
     return error == 0 ? (int)(intptr_t)join.result : error;
 }

@@ -617,7 +617,7 @@ UM_LINKONCE UM_NOINLINE int umbra_core_shadow_join(struct umbra_shadow *shadow)
     if (!core || !um_core_current(core) || !um_fiber_on_stack(um_core_current(core)))
         return -EPERM;
     start = umbra_cycles();
-    while ((error = umbra_shadow_join_until(shadow, 0)) == -ETIMEDOUT) { /* only looks */
+    while ((error = umbra_shadow_join_deadline(shadow, 0)) == -ETIMEDOUT) { /* only looks */
         uint64_t waited = umbra_cycles() - start;
 
         if (waited < core->look_cycles) {

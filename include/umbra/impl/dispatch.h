@@ -483,7 +483,7 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
         struct um_join join = {
             .fiber = dispatch->worker[i].fiber, .deadline = UMBRA_NEVER, .at = at};
 
-        um_join_slowly(&join);
+        um_join_slow(&join);
     }
     umbra_unshield();
 }

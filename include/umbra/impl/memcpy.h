@@ -15,7 +15,7 @@
 #include <umbra/impl/backend.h>
 #include <umbra/impl/block.h>
 #include <umbra/impl/cpu_table.h>
-#include <umbra/impl/judge.h>
+#include <umbra/impl/pick.h>
 #include <umbra/os/os.h>
 #include <umbra/protocol/share.h>
 #include <umbra/shadow.h>
@@ -119,16 +119,16 @@ UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
 
 /* The way the judge wants it, who is told how long it took. Whether by both. */
 UM_INLINE bool um_copy_judged(struct um_copy *copy, struct umbra_shadow *shadow,
-                              struct um_judge *judge)
+                              struct um_pick *judge)
 {
-    bool shared = um_judge_next(judge) == UM_JUDGE_FIRST;
+    bool shared = um_pick_next(judge) == UM_PICK_FIRST;
     uint64_t start = um_arch_cycles();
 
     if (shared)
         shared = um_copy_both(copy, shadow);
     else
         memcpy(copy->to, copy->from, copy->bytes);
-    um_judge_hear(judge, shared ? UM_JUDGE_FIRST : UM_JUDGE_SECOND,
+    um_pick_hear(judge, shared ? UM_PICK_FIRST : UM_PICK_SECOND,
                   ((um_arch_cycles() - start) << 16) / copy->bytes);
     return shared;
 }

@@ -69,7 +69,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
     return 0;
 }
 
-UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t deadline)
+UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline)
 {
     if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
         return um_shadow_refusal(shadow);
@@ -86,7 +86,7 @@ UM_INLINE int umbra_shadow_join_until(struct umbra_shadow *shadow, uint64_t dead
 
 UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 {
-    return umbra_shadow_join_until(shadow, UMBRA_NEVER);
+    return umbra_shadow_join_deadline(shadow, UMBRA_NEVER);
 }
 
 /* ---- all shadows of this process, for who sits where ---- */

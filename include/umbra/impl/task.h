@@ -23,7 +23,7 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
     task->fn = fn;
     task->arg = arg;
     if (UM_UNLIKELY(um_tasks_asked(tasks)))
-        um_task_fork_slowly(task);
+        um_task_fork_slow(task);
     else
         um_tasks_push(tasks, task);
 }

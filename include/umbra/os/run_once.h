@@ -27,10 +27,10 @@ struct um_run_once {
     um_atomic_u32 state; /* as above; written and read by every caller */
 };
 
-UM_LINKONCE UM_COLD void um_once_in_process_slowly(struct um_run_once *once, void (*fn)(void));
+UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void (*fn)(void));
 
 #ifndef UMBRA_DECLARE
-UM_LINKONCE UM_COLD void um_once_in_process_slowly(struct um_run_once *once, void (*fn)(void))
+UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void (*fn)(void))
 {
     uint32_t own = um_os_process();
     /* acquire, all: as in um_once_in_process() */
@@ -54,9 +54,9 @@ UM_LINKONCE UM_COLD void um_once_in_process_slowly(struct um_run_once *once, voi
 /* Returns when fn has run: in this call, or in another of this process or of one that it comes from. */
 UM_INLINE void um_once_in_process(struct um_run_once *once, void (*fn)(void))
 {
-    /* acquire: what fn wrote; pairs with the release in um_once_in_process_slowly() */
+    /* acquire: what fn wrote; pairs with the release in um_once_in_process_slow() */
     if (UM_UNLIKELY(um_atomic_load(&once->state, acquire) != UM_RUN_DONE))
-        um_once_in_process_slowly(once, fn);
+        um_once_in_process_slow(once, fn);
 }
 
 #endif

@@ -50,9 +50,9 @@ UM_INLINE bool um_lock_try(struct um_lock *lock)
 }
 
 #ifdef UMBRA_DECLARE
-UM_LINKONCE void um_lock_take_slowly(struct um_lock *lock);
+UM_LINKONCE void um_lock_take_slow(struct um_lock *lock);
 #else
-UM_LINKONCE void um_lock_take_slowly(struct um_lock *lock)
+UM_LINKONCE void um_lock_take_slow(struct um_lock *lock)
 {
     for (int i = 0; i < UM_LOCK_LOOKS; i++) {
         /* relaxed: only looked at */
@@ -69,12 +69,12 @@ UM_LINKONCE void um_lock_take_slowly(struct um_lock *lock)
 UM_INLINE void um_lock_take(struct um_lock *lock)
 {
     if (UM_UNLIKELY(!um_lock_try(lock)))
-        um_lock_take_slowly(lock);
+        um_lock_take_slow(lock);
 }
 
 UM_INLINE void um_lock_release(struct um_lock *lock)
 {
-    /* release: pairs with um_lock_try() and um_lock_take_slowly() */
+    /* release: pairs with um_lock_try() and um_lock_take_slow() */
     if (UM_UNLIKELY(um_atomic_exchange(&lock->word, UM_LOCK_FREE, release) == UM_LOCK_WANTED))
         um_os_futex_wake(&lock->word); /* to the kernel it is only an address */
 }
