@@ -40,7 +40,7 @@
  * Blocks are taken from one counter (protocol/share.h), not split in halves beforehand: so a
  * shadow that starts late, or an owner that has its end in the cache, costs at most one block of
  * waiting. The owner's other ways of using a shadow for a copy (prefetching ahead of it, alternate
- * blocks, halves) are in bench/memcpy.c, beside this one.
+ * blocks, halves) are in bench/kernels/memcpy.c, beside this one.
  */
 #ifndef UMBRA_MEMCPY_H
 #define UMBRA_MEMCPY_H

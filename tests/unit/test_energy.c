@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* bench/energy.h, on a folder that looks like /sys. */
+/* bench/parts/energy.h, on a folder that looks like /sys. */
 #define _GNU_SOURCE
 #include <runner.h>
 
