@@ -307,6 +307,21 @@ UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
 #pragma GCC system_header
 #endif
 
+UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
+{
+    return um_runtime_self();
+}
+
+UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
+{
+    return runtime->cores;
+}
+
+UM_INLINE struct umbra_shadow *umbra_core_shadow(void)
+{
+    return um_core_self && um_core_self->more->has_shadow ? &um_core_self->more->shadow : NULL;
+}
+
 UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)
 {
     struct umbra_core *core = um_core_self;

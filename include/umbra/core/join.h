@@ -277,7 +277,7 @@ UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
 {
     int error;
 
-    if (owner->runtime != umbra_runtime_self() && owner->runtime->inherited)
+    if (owner->runtime != um_runtime_self() && owner->runtime->inherited)
         return -EPERM;
     if (!join->self)
         return um_join_ask_thread(join, owner);

@@ -102,19 +102,10 @@ struct um_runtimes {
 UM_SHARED struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                               .once = {UM_RUN_NEVER}};
 
-UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
+/* The runtime of the calling thread's core; NULL: it is no core. */
+UM_INLINE struct umbra_runtime *um_runtime_self(void)
 {
     return um_core_self ? um_core_self->runtime : NULL;
-}
-
-UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
-{
-    return runtime->cores;
-}
-
-UM_INLINE struct umbra_shadow *umbra_core_shadow(void)
-{
-    return um_core_self && um_core_self->more->has_shadow ? &um_core_self->more->shadow : NULL;
 }
 
 /* One more fiber begun there, or one less. The core. */
@@ -224,11 +215,6 @@ UM_INLINE void um_core_poke(struct umbra_core *core)
 {
     if (um_inbox_poke(&core->inbox))
         umbra_wake(&core->waiter);
-}
-
-UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
-{
-    um_quiet_enter(&runtime->activity);
 }
 
 #endif /* UMBRA_DECLARE */

@@ -485,6 +485,11 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
     return um_why_returned(um_runtime_create(options ? options : &defaults, runtime));
 }
 
+UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
+{
+    um_quiet_enter(&runtime->activity);
+}
+
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
 {
     if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)

@@ -143,13 +143,6 @@ UM_LINKONCE UM_COLD int um_cpu_table_siblings(const struct um_cpu_table *table, 
 
 /* ---- what is shared ---- */
 
-UM_LINKONCE UM_COLD const char *umbra_topology_shared_name(enum umbra_shared shared)
-{
-    static const char *const names[] = {"core", "L2", "L3", "node", "machine"};
-
-    return names[shared <= UMBRA_SHARED_MACHINE ? shared : UMBRA_SHARED_MACHINE];
-}
-
 UM_LINKONCE UM_COLD enum umbra_shared um_cpu_shared(const struct umbra_topology_cpu *a,
                                                     const struct umbra_topology_cpu *b)
 {

@@ -418,6 +418,13 @@ UM_LINKONCE UM_COLD int umbra_topology_current_cpu(const struct umbra_topology *
     return um_cpu_table_find(&topology->table, cpu) >= 0 ? cpu : -ENODEV;
 }
 
+UM_LINKONCE UM_COLD const char *umbra_topology_shared_name(enum umbra_shared shared)
+{
+    static const char *const names[] = {"core", "L2", "L3", "node", "machine"};
+
+    return names[shared <= UMBRA_SHARED_MACHINE ? shared : UMBRA_SHARED_MACHINE];
+}
+
 #endif /* UMBRA_DECLARE */
 
 #endif
