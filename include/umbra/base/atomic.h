@@ -2,10 +2,10 @@
 /*
  * The atomic words of the protocols. Private.
  *
- * The headers named *_protocol.h use atomics through these names only, and stay in the common
- * subset of C and C++, so that a model checker can read the very text that ships: it defines
- * UM_MODEL_CHECK and its own um_atomic_* before including a protocol. That is also the reason for
- * the typedefs.
+ * The headers in umbra/protocol/ use atomics through these names only, and stay in the common
+ * subset of C and C++, so that a model checker can read the very text that ships: the checker
+ * defines UM_MODEL_CHECK and its own um_atomic_* before it includes a protocol. The typedefs exist
+ * for the same reason.
  */
 #ifndef UMBRA_BASE_ATOMIC_H
 #define UMBRA_BASE_ATOMIC_H
@@ -32,12 +32,12 @@ typedef _Atomic uintptr_t um_atomic_uptr;
     atomic_fetch_or_explicit((p), (value), memory_order_##order)
 #define um_atomic_fetch_and(p, value, order)                                                       \
     atomic_fetch_and_explicit((p), (value), memory_order_##order)
-/* Whether *p was *expected and is now value; if not, *expected is what was found. */
+/* True if *p was *expected; then *p is `value` now. If false, *expected becomes what *p was. */
 #define um_atomic_cas(p, expected, value, order, failed)                                           \
     atomic_compare_exchange_strong_explicit((p), (expected), (value), memory_order_##order,        \
                                             memory_order_##failed)
 
-/* An ordinary variable that a protocol protects; the checker looks for races on it. */
+/* An ordinary variable that a protocol protects; the checker reports races on it. */
 #define um_plain(type) type
 #define um_plain_read(variable) (variable)
 #define um_plain_write(variable, value) ((variable) = (value))

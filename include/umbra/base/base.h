@@ -7,18 +7,19 @@
  * objects are UM_LINKONCE: weak and hidden, so an executable or shared object keeps one copy of
  * each, however many of its files include the header, and two shared objects never mix theirs.
  *
- * UMBRA_DECLARE, defined before the first include, leaves out the cold functions: a file then compiles
- * in a fraction of the time, and one file of the program (or umbra.c) includes umbra.h without it. A
- * cold function that is nowhere is an undefined reference; two files that have them are harmless.
+ * UMBRA_DECLARE, defined before the first include, leaves out the cold functions: a file then
+ * compiles in a fraction of the time. One file of the program (or umbra.c) includes umbra.h without
+ * it. If no file does, the link fails with undefined references; if two files do, no harm is done.
  *
- * All files of a program must be compiled with the same choices of the headers. A header that chooses
- * names a function that does nothing after its choice (UM_CHOICE). Each file compiled with UMBRA_DECLARE
- * refers to it, so the linker refuses a program whose files chose differently.
+ * All files of a program must be compiled with the same choices (UMBRA_ASSERT and the like). Each
+ * header that has a choice names an empty function after the choice made (UM_CHOICE). Each file
+ * compiled with UMBRA_DECLARE refers to that function, so the linker refuses a program if its files
+ * chose differently.
  *
- * Warnings. A user's set of warnings, under -I too, is for the user's own text: each header that defines
- * functions is a system header to the compiler from the end of its includes on. (Not before: what a
- * system header includes is missing in the dependency files of -MMD.) UMBRA_SHOW_WARNINGS shows the
- * warnings; Umbra's own builds define it.
+ * Warnings. The warnings that a user switches on are for the user's own text, under -I, too: each
+ * header that defines functions is a system header to the compiler from the end of its includes on.
+ * (Not before: -MMD leaves out of its dependency files what a system header includes.)
+ * UMBRA_SHOW_WARNINGS shows the warnings; Umbra's own builds define it.
  */
 #ifndef UMBRA_BASE_BASE_H
 #define UMBRA_BASE_BASE_H
@@ -40,8 +41,9 @@
 #endif
 
 /*
- * Attributes are spelled with underscores, here and elsewhere: a user may have a macro named `unused`
- * or `aligned`. UM_UNCHECKED is for what reads a stack as bytes, or runs before a sanitizer knows it.
+ * Attributes are spelled with underscores, here and elsewhere: a user may have a macro named
+ * `unused` or `aligned`. UM_UNCHECKED is for a function that reads a stack as bytes, or that runs
+ * on a stack before the sanitizer knows the stack.
  */
 #define UM_INLINE static inline
 /* For functions that switch fibers: a return after a switch is mispredicted (core/join.h). */
@@ -49,24 +51,24 @@
 #define UM_HIDDEN __attribute__((__visibility__("hidden")))
 #define UM_SHARED __attribute__((__weak__)) UM_HIDDEN /* objects: one for each program or shared object */
 #ifdef UMBRA_DECLARE
-#define UM_LINKONCE UM_HIDDEN /* not weak: a cold function that is not linked is the linker's error */
+#define UM_LINKONCE UM_HIDDEN /* not weak: a missing cold function is a link error */
 #else
 #define UM_LINKONCE __attribute__((__weak__)) UM_HIDDEN
 #endif
-/* Functions that ask for their caller, for reports, have it, too, against link-time optimization. */
+/* Also for functions that report their return address: link-time optimization would inline them. */
 #define UM_NOINLINE __attribute__((__noinline__))
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
 #define UM_UNCHECKED __attribute__((__no_sanitize__("address"), __no_sanitize__("thread")))
 #define UM_ALIGNED(bytes) __attribute__((__aligned__(bytes)))
-/* The alignment of objects that users place: any memory of malloc's will do. */
+/* The alignment of objects in the user's memory: what malloc() returns is enough. */
 #define UM_ANY_MEMORY 16
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /*
- * UMBRA_ASSERT, if defined as 1, and in all files of a program: misuse that would cost too much to look
- * for otherwise is printed, and aborts. It finds fibers that end holding a mutex, and tasks that are
- * joined twice. No struct depends on it.
+ * UMBRA_ASSERT, defined as 1 in all files of a program, finds misuse that is too expensive to look
+ * for otherwise, prints it, and aborts. It finds fibers that end while they hold a mutex, and tasks
+ * that are joined twice. No struct depends on it.
  */
 #ifndef UMBRA_ASSERT
 #define UMBRA_ASSERT 0
@@ -78,7 +80,7 @@
 #define UM_CHOSEN_ASSERT um_chosen_no_assert
 #endif
 
-/* Names what a header chose; see above. */
+/* Names the choice that a header made; see above. */
 #ifdef UMBRA_DECLARE
 #define UM_CHOICE(name) UM_CHOICE_REFERENCE(name)
 #define UM_CHOICE_REFERENCE(name)                                                                  \
@@ -94,7 +96,7 @@
 
 UM_CHOICE(UM_CHOSEN_ASSERT);
 
-/* A deadline or threshold that is never reached, in any unit. */
+/* A deadline or threshold that is never reached; in any unit. */
 #define UMBRA_NEVER UINT64_MAX
 
 #endif

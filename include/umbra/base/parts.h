@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How long a part of a range should be where nobody has said it. Private.
+ * How long a part of a range should be where the user has not set a length. Private. The worker
+ * that has executed a part calls this; no state is shared.
  */
 #ifndef UMBRA_BASE_PARTS_H
 #define UMBRA_BASE_PARTS_H
@@ -14,14 +15,15 @@
 #pragma GCC system_header
 #endif
 
-/* Indices in the next part, after one of `part` took so many cycles and should have taken `wanted`. It
- * grows step by step, and becomes as short as it must at once. */
+/* The number of indices in the next part, after a part of `part` indices took `took` cycles and
+ * should have taken `wanted`. A part that was too short doubles; one that took more than 4 times as
+ * long as wanted shrinks to its right length at once; at least 1. */
 UM_INLINE size_t um_part_after(size_t part, uint64_t took, uint64_t wanted)
 {
     if (took < wanted && part < SIZE_MAX / 2)
         return 2 * part;
     if (took > 4 * wanted)
-        part /= took / (wanted + 1); /* which a slow clock may make 0 */
+        part /= took / (wanted + 1); /* + 1: on a slow clock `wanted` may be 0 */
     return part > 0 ? part : 1;
 }
 

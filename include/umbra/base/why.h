@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Why a start-up call failed, in words: a text for each thread. Private, but for
- * umbra_last_error_text, which the headers that include this one make public.
+ * Why a start-up call failed, in words: each thread has one text. Private, except
+ * umbra_last_error_text(), which the headers that include this one make public.
  *
- * A start-up call empties the text when it begins. The place that finds an error writes it (um_why), since only
- * that place knows the processor, the variable or the limit; what is left without words is given the
- * system's (um_why_returned). An error that another thread finds on behalf of the caller travels as text.
+ * A start-up call empties the text when it begins. The function that finds an error writes the text
+ * (um_why), since only that function knows the processor, the variable or the limit. An error
+ * without a text gets the system's words (um_why_returned). If another thread finds the error for
+ * the caller, the text is copied to the caller's thread.
  */
 #ifndef UMBRA_BASE_WHY_H
 #define UMBRA_BASE_WHY_H
@@ -21,16 +22,17 @@
 #endif
 
 /*
- * Why the caller's latest start-up call failed, in one line, such as "cores = 3, but this process may
- * use 2"; "" if it succeeded, or if there was none. Start-up calls are umbra_topology_create, _place,
- * _place_list and _bind, umbra_wait_policy_init, shadow_create, umbra_runtime_create,
- * umbra_runtime_run and umbra_run. The text is the thread's: valid until its next such call, in a
- * fiber until the next call that may switch. Any thread or fiber, but no signal handler; neither
- * switches nor blocks.
+ * Says in one line why the caller's latest start-up call failed, such as "cores = 3, but this
+ * process may use 2"; "" if it succeeded, or if there was none. Start-up calls are
+ * umbra_topology_create, _place, _place_list, _bind and _bind_all, umbra_wait_policy_init,
+ * shadow_create, umbra_runtime_create, umbra_runtime_run, umbra_run and umbra_core_unbound. The
+ * text belongs to the thread. It is valid until the thread's next start-up call; in a fiber until
+ * the next call that may switch. Any thread or fiber, but not a signal handler; neither switches
+ * nor blocks.
  */
 UM_INLINE const char *umbra_last_error_text(void);
 
-#define UM_WHY_BYTES 256 /* a longer text is cut off */
+#define UM_WHY_BYTES 256 /* with the final 0; a longer text is cut off */
 
 UM_SHARED _Thread_local char um_why_text[UM_WHY_BYTES] = "";
 
@@ -40,7 +42,7 @@ UM_INLINE const char *umbra_last_error_text(void)
 }
 
 #ifndef UMBRA_DECLARE
-/* Writes the reason of an error, and returns the error. */
+/* Writes the reason of an error into the thread's text, and returns the error. */
 UM_LINKONCE UM_COLD __attribute__((__format__(__printf__, 2, 3))) int
 um_why(int error, const char *format, ...)
 {
@@ -53,7 +55,7 @@ um_why(int error, const char *format, ...)
 }
 #endif /* UMBRA_DECLARE */
 
-/* A start-up call begins. */
+/* A start-up call begins: empties the text. */
 UM_INLINE void um_why_begin(void)
 {
     um_why_text[0] = 0;
@@ -62,7 +64,7 @@ UM_INLINE void um_why_begin(void)
 UM_LINKONCE UM_COLD int um_why_returned(int error);
 
 #ifndef UMBRA_DECLARE
-/* A start-up call returns `error`, or a count: an error without a reason is given the system's words. */
+/* A start-up call returns `error`, or a count. An error without a text gets the system's words. */
 UM_LINKONCE UM_COLD int um_why_returned(int error)
 {
     if (error < 0 && um_why_text[0] == 0)
