@@ -2,20 +2,21 @@
 /*
  * Cancelling fibers. Private; included by core.h.
  *
- * A fiber's home core alone changes its flags, so a cancellation is a message to it: the core sets
- * CANCELED and, if the fiber is blocked in a wait that can be interrupted, ends the wait. From then on
- * the fiber finds BARRED before each wait.
+ * Only the home core changes a fiber's flags, so a cancellation is a message to that core. The core
+ * sets CANCELED and, if the fiber is blocked in a wait that can be interrupted, ends the wait. From
+ * then on the fiber finds BARRED before each wait, unless it is shielded. Any thread or fiber may
+ * cancel; errors: -ESRCH, -EPERM, -ENOMEM.
  *
  *   blocked in                        ended by
  *   a wait with a claim               its claim, as a deadline would (protocol/claim.h)
  *   a join of a fiber it owns         `done`, which is RUNNING again (protocol/join.h)
  *   a sleep                           its timer
- *   a wait for one event              the event, out of whose queue the fiber's node is taken
- *   (a task's join)                   not at all
+ *   a wait for one event              the event: the fiber's node is taken out of its queue
+ *   (a task's join, no deadline)      not at all
  *
- * Where the wait just ends by itself, the wake-up is on its way, and the cancellation comes too late
- * for this wait. Where another thread is at the claim or holds the event, the message goes into the
- * core's inbox again.
+ * If the wait is just ending by itself, the wake-up is on its way, and the cancellation comes too
+ * late for this wait. If another thread is offering a signal to the claim, or holds the event, the
+ * core posts the message to its own inbox again.
  */
 #ifndef UMBRA_CORE_CANCEL_H
 #define UMBRA_CORE_CANCEL_H
@@ -58,7 +59,8 @@ UM_LINKONCE void umbra_unshield(void)
 
 /* ---- any thread ---- */
 
-/* A fiber without a place: 0, or its core since, to which the message must go. */
+/* Cancels a fiber that had no place. NULL: done; else the core that has taken the fiber since,
+ * which must get the message. */
 UM_LINKONCE struct umbra_core *um_cancel_unplaced(struct umbra_fiber fiber)
 {
     struct umbra_runtime *runtime = fiber.block->runtime;

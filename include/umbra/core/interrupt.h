@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How the wait of a canceled fiber is ended. Private; included by core.h. Only the fiber's home core
- * executes this; a wait that another thread is about to end is left to that thread. The canceller's
- * side is in cancel.h.
+ * How the wait of a canceled fiber is ended. Private; included by core.h. Only the thread of the
+ * fiber's home core executes this. If another thread is about to end the wait, the wait is left to
+ * that thread. The canceller's side is in core/cancel.h, with a table of the waits.
  */
 #ifndef UMBRA_CORE_INTERRUPT_H
 #define UMBRA_CORE_INTERRUPT_H
@@ -27,7 +27,7 @@
 
 /* ---- a blocked fiber: its home core ---- */
 
-/* The join of a fiber that the joiner's core owns. */
+/* Ends the join of a fiber that the joiner's core owns: `done` is RUNNING again. */
 UM_LINKONCE enum um_withdraw um_interrupt_join(struct umbra_core *core, struct um_fiber *self)
 {
     /* relaxed: this core's own */
@@ -41,6 +41,7 @@ UM_LINKONCE enum um_withdraw um_interrupt_join(struct umbra_core *core, struct u
                : UM_WITHDRAW_TOO_LATE;
 }
 
+/* Ends the wait for one event: takes the fiber's node out of the event's queue. */
 UM_LINKONCE enum um_withdraw um_interrupt_event(struct umbra_core *core, struct um_fiber *self)
 {
     struct um_released out = {NULL, NULL};
@@ -53,6 +54,7 @@ UM_LINKONCE enum um_withdraw um_interrupt_event(struct umbra_core *core, struct 
     return result;
 }
 
+/* Ends a wait with a claim, as its deadline would. */
 UM_LINKONCE enum um_withdraw um_interrupt_claim(struct um_fiber *self)
 {
     switch (um_claim_give_up(self->claimed, self->ticket)) {
@@ -65,7 +67,7 @@ UM_LINKONCE enum um_withdraw um_interrupt_claim(struct um_fiber *self)
     }
 }
 
-/* Ends the wait of a blocked fiber, if it can be ended now. */
+/* Ends the wait of a blocked fiber, if possible now, and makes it ready. LATER: try again. */
 UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct um_fiber *fiber)
 {
     enum um_withdraw result = UM_WITHDRAWN;
@@ -85,7 +87,8 @@ UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct 
     return result;
 }
 
-/* a fiber of this core is canceled. */
+/* Receives the message of umbra_cancel(): a fiber of this core is canceled. Posts the message again
+ * if the fiber's wait can be ended only later. */
 UM_LINKONCE void um_cancel_receive(struct umbra_core *core, struct um_node *node)
 {
     struct um_wait *message = um_wait_of(node);

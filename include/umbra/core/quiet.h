@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * When a runtime is quiet: all cores idle, and nothing outside that could wake a fiber. Private;
- * included by core.h. The last core or thread that becomes inactive counts the fibers that are left:
- * none is the end of a run, some are a deadlock. The words are in protocol/quiet.h.
+ * Judging that a runtime is quiet: all cores are asleep, and no thread outside holds the runtime or
+ * is in a call that could wake a fiber. Private; included by core.h. The last core or thread that
+ * becomes inactive judges, and counts the fibers that are left: none is the end of a run, some are
+ * a deadlock. The words, and why the verdict is right, are in protocol/quiet.h.
  */
 #ifndef UMBRA_CORE_QUIET_H
 #define UMBRA_CORE_QUIET_H
@@ -21,20 +22,22 @@
 
 #ifndef UMBRA_DECLARE
 
-/* Every inbox, for the judge, who learns of fibers besides; see protocol/quiet.h. */
+/* What um_runtime_empty() looks at, and the fibers that it counts. */
 struct um_census {
     struct umbra_runtime *runtime;
     uint64_t live;
 };
 
+/* True if every inbox is empty and no work is without a place; for um_quiet_judge(). Counts the
+ * live fibers, too. */
 UM_LINKONCE bool um_runtime_empty(void *context)
 {
     struct um_census *census = context;
     struct umbra_runtime *runtime = census->runtime;
 
     for (unsigned i = 0; i < runtime->cores; i++)
-        /* acquire: pairs with um_core_count(): what a core counted since it became active is not
-         * seen without its activity, which is looked at again */
+        /* acquire: pairs with um_core_count(). If this load sees a count that a core made since it
+         * became active, um_quiet_judge() sees that activity when it reads the word again */
         census->live += um_atomic_load(&runtime->core[i]->live, acquire);
     if (um_atomic_load(&runtime->unplaced, seq_cst))
         return false;
@@ -44,8 +47,8 @@ UM_LINKONCE bool um_runtime_empty(void *context)
     return true;
 }
 
-/* Nobody seems to be active: find out. Under the runtime's lock. Whether there is a verdict now, which
- * those who wait for it (runtime->changed) must be told. */
+/* Judges, when no core or holder seems to be active. Under the runtime's lock. True if there is a
+ * new verdict: the caller must then wake the threads that wait for it (runtime->changed). */
 UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
 {
     struct um_census census = {.runtime = runtime};
@@ -59,8 +62,9 @@ UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
     return true;
 }
 
-/* The same, without the lock, while the runtime cannot end. Who waits is told when the lock is free: if
- * it ran at once, on this processor, it would only wait for that. */
+/* The same, and wakes the threads that wait. The caller does not have the lock, and knows that the
+ * runtime cannot end meanwhile. The threads are woken after the lock is free: a thread that ran at
+ * once, on this processor, would only wait for the lock. */
 UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
 {
     bool over;
@@ -72,30 +76,34 @@ UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
         pthread_cond_broadcast(&runtime->changed);
 }
 
-/* Around what a thread that is no core does to an event while it waits for it. */
+/* Begins a call by which a thread that is no core joins or leaves an event's queue: the call may
+ * execute the requests of other threads (protocol/quiet.h). */
 UM_INLINE void um_outside_call(void)
 {
     um_quiet_call(&um_outside);
 }
 
+/* Judges every runtime: a thread does not know which fibers its call might have woken. */
 UM_LINKONCE UM_COLD void um_outside_judge(void)
 {
     struct umbra_runtime *runtime;
 
-    pthread_mutex_lock(&um_runtimes.lock); /* none of them ends meanwhile */
+    pthread_mutex_lock(&um_runtimes.lock); /* no runtime ends meanwhile */
     for (runtime = um_atomic_load(&um_runtimes.first, relaxed); runtime; runtime = runtime->next)
         um_runtime_judge(runtime);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
+/* Ends such a call. */
 UM_INLINE void um_outside_call_ends(void)
 {
     if (um_quiet_call_ends(&um_outside))
         um_outside_judge();
 }
 
-/* The creator of the runtime waits in a join: are all others waiting, too? Then none of them can end it,
- * and the creator's own hold is for nothing. */
+/* For the thread that created the runtime, while it waits in a join. If nothing but its own hold
+ * keeps the runtime from being quiet, nothing can end the join: reports the deadlock, and ends the
+ * joins of all threads with -EDEADLK. */
 UM_LINKONCE UM_COLD void um_join_judge(struct umbra_runtime *runtime)
 {
     struct um_census census = {.runtime = runtime};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Waits with an end in time: a fiber's or thread's sleep, and waits whose claim a deadline may take.
- * Private; included by core.h. A fiber's core executes others meanwhile; a thread that is no core sleeps.
+ * Sleeps of fibers and threads, and waits with a claim, which a deadline may end. Private; included
+ * by core.h. While a fiber waits its core executes other fibers; a thread that is no core blocks. A
+ * sleep of a canceled fiber, or on an alternate signal stack, is an error.
  */
 #ifndef UMBRA_CORE_SLEEP_H
 #define UMBRA_CORE_SLEEP_H
@@ -29,15 +30,15 @@ UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
     int error = um_sleeper_get(&sleeper);
 
     if (error == 0)
-        um_sleeper_wait(sleeper, deadline); /* nobody wakes it */
+        um_sleeper_wait(sleeper, deadline); /* no thread wakes it */
     return error;
 }
 
 /*
- * Waits until the claim of `wait` is taken or dead, or the deadline has passed. self, core: the calling
- * fiber and its core; NULL: a thread, with the sleeper in `wait`. 0: it was taken, and the waiter woken;
- * -ETIMEDOUT, -ECANCELED: the waiter has given up; -EDEADLK: the claim was ended for a thread
- * (um_joins_end()). What a fiber is said to wait for is set by the caller (um_fiber_block()).
+ * The calling fiber, `self` on `core`, waits until the claim of `wait` is taken or dead, or the
+ * deadline has passed. Returns 0: the claim was taken, and the waiter woken; -ETIMEDOUT,
+ * -ECANCELED: the waiter has given up. The caller has set what the fiber waits for, for reports
+ * (um_fiber_block()).
  */
 UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *self,
                                       struct um_wait *wait, uint64_t deadline)
@@ -62,6 +63,7 @@ UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *
     return error != 0 ? error : -ETIMEDOUT;
 }
 
+/* The same for a thread, with the sleeper in `wait`. -EDEADLK: um_joins_end() ended the wait. */
 UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 {
     struct um_claimed *claimed = &wait->claimed;
@@ -82,7 +84,7 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 
 UM_SHARED const struct um_kind um_kind_sleep = {"sleep", NULL};
 
-/* As umbra_sleep_deadline(); what a fiber is said to do meanwhile, to what and where. */
+/* As umbra_sleep_deadline(). kind, on, at: for reports: what the fiber waits for, and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
                             const void *at)
 {
