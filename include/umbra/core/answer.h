@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How a join is answered. Private; included by core.h. The core that owns a fiber receives requests to
- * join it; the fiber's home core finds them in `done` when the fiber has ended. The joiner's side is in
- * join.h, the word by which both cores agree in protocol/join.h.
+ * How a join is answered. Private; included by core.h. The core that owns a fiber receives requests
+ * to join it, and puts the request's node into the word `done`. The fiber's home core finds the
+ * node there when the fiber has ended, and answers. Each section below names the core that executes
+ * it. The joiner's side is in core/join.h, the word in protocol/join.h.
  */
 #ifndef UMBRA_CORE_ANSWER_H
 #define UMBRA_CORE_ANSWER_H
@@ -22,8 +23,8 @@
 #pragma GCC system_header
 #endif
 
-/* The fiber has ended and is the caller's: its next life may begin. Keeps it for the owner's core,
- * or (core NULL) in its home's depot. */
+/* Ends the life of a fiber that has ended and that is the caller's alone: its next life may begin.
+ * Keeps the fiber for `core`, the owner, or (NULL) in its home's depot. Returns the result. */
 UM_ALWAYS_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber *fiber)
 {
     void *result = fiber->node.arg;
@@ -40,7 +41,7 @@ UM_ALWAYS_INLINE void *um_join_collect(struct umbra_core *core, struct um_fiber 
 
 /* ---- threads that join ---- */
 
-/* One that waits: in its own frame, and in the runtime's list. */
+/* A thread that waits in a join; in the thread's own frame, and in the runtime's list. */
 struct um_join_thread {
     struct um_join_thread *next, **link; /* in runtime->joins; under the runtime's lock */
     struct um_wait *wait;
@@ -48,7 +49,7 @@ struct um_join_thread {
 
 #ifndef UMBRA_DECLARE
 
-/* True if owner and home are one. The owner. */
+/* SAME if the owner is the home core, too. The owner. */
 UM_INLINE enum um_done_sides um_join_sides(const struct umbra_core *core,
                                            const struct um_fiber *fiber)
 {
@@ -57,7 +58,7 @@ UM_INLINE enum um_done_sides um_join_sides(const struct umbra_core *core,
 
 /* ---- answers ---- */
 
-/* Answers a request whose claim the caller has taken: it is the asker's again. */
+/* Answers a request after the caller has taken its claim: the node is the joiner's again. */
 UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, int status,
                                void *result)
 {
@@ -69,8 +70,8 @@ UM_LINKONCE void um_join_reply(struct umbra_core *core, struct um_node *node, in
     um_node_wake(node, core);
 }
 
-/* True if the asker still waits: then its claim is taken for the caller, which replies. If not, the
- * caller's share of the node is dropped. */
+/* True if the joiner still waits: the claim is taken, and the caller must reply. If false, the
+ * joiner has given up, and the caller's reference to the node is dropped. */
 UM_LINKONCE bool um_join_claim(struct um_node *node)
 {
     struct um_claimed *claimed = (struct um_claimed *)node;
@@ -81,6 +82,7 @@ UM_LINKONCE bool um_join_claim(struct um_node *node)
     return false;
 }
 
+/* Answers a request without a result, if the joiner still waits. */
 UM_LINKONCE void um_join_say(struct umbra_core *core, struct um_node *node, int status)
 {
     if (um_join_claim(node))
@@ -89,11 +91,12 @@ UM_LINKONCE void um_join_say(struct umbra_core *core, struct um_node *node, int 
 
 /* ---- the home core: a fiber has ended ---- */
 
-/* `done` is ANSWERING: the fiber is in the caller's hands alone. */
+/* Answers the request that was in `done`, which is ANSWERING: only the caller touches the fiber. If
+ * the joiner has given up, `done` becomes FINISHED. */
 UM_LINKONCE void um_join_answer(struct umbra_core *core, struct um_fiber *fiber,
                                 struct um_node *node)
 {
-    if (core->watched == fiber) { /* the asker may be of this core, and run next */
+    if (core->watched == fiber) { /* the joiner may be of this core, and run next */
         um_watch_end(&fiber->node.link);
         core->watched = NULL;
     }
@@ -111,8 +114,8 @@ UM_INLINE bool um_join_free(uint64_t done)
     return (done & UM_DONE_TAG) == UM_DONE_RUNNING || um_done_given_up(done);
 }
 
-/* Begins a join, or a detachment: `done`, for which um_join_free() was true, becomes `next`. False: the
- * fiber has ended meanwhile. */
+/* Begins a join or a detachment: `done`, for which um_join_free() was true, becomes `next`. False:
+ * the fiber has ended meanwhile. */
 UM_INLINE bool um_join_begin(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                              uint64_t next)
 {
@@ -127,19 +130,19 @@ UM_INLINE bool um_join_begin(struct umbra_core *core, struct um_fiber *fiber, ui
 UM_INLINE bool um_join_begin_asked(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                                    struct um_node *node)
 {
-    /* relaxed: before `done` has the node, whose readers acquire */
+    /* relaxed: before `done` has the node; readers of `done` acquire */
     um_atomic_store(&fiber->owner, core, relaxed);
     return um_join_begin(core, fiber, done, (uintptr_t)node | UM_DONE_ASKED);
 }
 
-/* A request for a fiber that has ended and is the owner's. */
+/* Answers a request for a fiber that has ended, and collects the fiber. */
 UM_LINKONCE void um_join_give(struct umbra_core *core, struct um_fiber *fiber, struct um_node *node)
 {
     if (um_join_claim(node))
         um_join_reply(core, node, 0, um_join_collect(core, fiber));
 }
 
-/* Carries a request out, as far as it can be at this moment. False: look again. */
+/* Executes a request as far as is possible now. False: `done` has changed, look at it again. */
 UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                                struct um_node *node)
 {
@@ -154,7 +157,7 @@ UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, 
     } else if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING ||
                ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber)) {
         um_core_post(core,
-                     node); /* it is just leaving its stack, or being answered: again, later */
+                     node); /* it is leaving its stack, or being answered: try again later */
     } else if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
         um_join_give(core, fiber, node);
     } else if (um_atomic_load(&fiber->node.done, acquire) != done) { /* as in um_join_receive() */
@@ -165,7 +168,7 @@ UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, 
     return true;
 }
 
-/* A request, from a fiber or thread that is not of the owner. */
+/* Receives a request of a thread, or of a fiber of another core. */
 UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
 {
     struct umbra_fiber handle = um_wait_of(node)->join.fiber;
@@ -180,7 +183,7 @@ UM_LINKONCE void um_join_receive(struct umbra_core *core, struct um_node *node)
     } while (!um_join_serve(core, handle.block, done, node));
 }
 
-/* Ends all these waits with an error. Under the runtime's lock. */
+/* Ends the joins of all threads in the runtime's list with an error. Under the runtime's lock. */
 UM_LINKONCE UM_COLD void um_joins_end(struct umbra_runtime *runtime, int error)
 {
     for (struct um_join_thread *thread = runtime->joins; thread; thread = thread->next) {

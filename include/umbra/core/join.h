@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Joining fibers. Private; included by core.h. The word by which home core and owner agree is in
- * protocol/join.h.
+ * Joining and detaching fibers: the joiner's side. Private; included by core.h. The answering side
+ * is in core/answer.h. The word by which home core and owner agree is in protocol/join.h.
  *
  *   the joiner                             joins by
  *   a fiber of the owner, no deadline      its own node in `done`
@@ -9,7 +9,8 @@
  *   any other fiber, or a thread           a node with a claim, sent to the owner, which puts it there
  *
  * Threads that wait are in a list of the runtime (um_join_thread): a deadlock, or the end of the
- * runtime, ends their waits.
+ * runtime, ends their waits. Any thread or fiber may join, but not a signal handler; the errors are
+ * listed at umbra_join().
  */
 #ifndef UMBRA_CORE_JOIN_H
 #define UMBRA_CORE_JOIN_H
@@ -35,21 +36,21 @@
 #pragma GCC system_header
 #endif
 
-/* A fiber of the owner is about to wait for one of the same home. */
+/* The calling fiber is about to wait for a fiber that its own core spawned and runs. */
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
 {
-    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* only looked at, both */
+    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* only reports read both */
     um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
     um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
-    /* relaxed: only this core looks */
+    /* relaxed: only this core acts on it */
     um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
 }
 
 UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result);
 
 /*
- * The common case here, inlined up to the switch: each return after a switch would be mispredicted,
- * since the processor's stack of return addresses belongs to the side that left.
+ * The common case, inlined up to the switch: each return after a switch would be mispredicted,
+ * since the processor's stack of return addresses is that of the fiber that left.
  */
 UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
 {
@@ -61,7 +62,7 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
 
     if (UM_UNLIKELY(!self || !fiber || fiber == self || !um_fiber_on_stack(self)))
         return um_join_outline(handle, result);
-    /* acquire, though where it matters only this core writes: see um_fiber_is() */
+    /* acquire: see um_fiber_is(); where the value is acted on below only this core writes it */
     done = um_atomic_load(&fiber->node.done, acquire);
     if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
                     um_fiber_generation(fiber) != handle.generation))
@@ -82,9 +83,9 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
 
 #ifndef UMBRA_DECLARE
 
-#define UM_GAPS 8 /* a look with its gap takes as long as so many without */
+#define UM_GAPS 8 /* a look with its pauses takes as long as 8 looks without */
 
-/* Waits in place while the core has nothing else to do. Whether the fiber has ended. */
+/* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
     uint64_t finished = (uintptr_t)core | UM_DONE_FINISHED;
@@ -97,14 +98,14 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
                 return true;
             if (um_core_attention(core))
                 return false;
-            um_arch_pause(); /* each look takes the line from where it will be written */
+            um_arch_pause(); /* each look takes the line from the core that will write it */
             um_arch_pause();
         }
     } while (umbra_cycles() - start < core->in_place_cycles);
     return false;
 }
 
-/* A fiber of the owner joins one that has not ended: without a deadline. */
+/* A fiber of the owner joins a fiber that has not ended, without a deadline. 0 or -ECANCELED. */
 UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                              const void *at)
 {
@@ -120,19 +121,19 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, ui
 
 /* ---- a request ---- */
 
-/* What joins, and how. */
+/* A join or detachment: arguments, caller, result. */
 struct um_join {
     struct umbra_fiber fiber;
     uint64_t deadline;
     bool detach;
-    void *result;          /* found */
-    const void *at;        /* for reports: where it was called from */
+    void *result;          /* what the fiber returned */
+    const void *at;        /* for reports: where the join was called */
     struct um_fiber *self; /* the caller; NULL: a thread */
     struct umbra_core *core;
     struct um_sleeper *sleeper;
 };
 
-/* A node for a request of the caller's. 0 or -ENOMEM. */
+/* Makes the node of a request. 0 or -ENOMEM. */
 UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **result)
 {
     struct um_wait *wait = um_wait_take();
@@ -145,13 +146,13 @@ UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **res
     wait->join = (struct um_join_request){.fiber = join->fiber, .detach = join->detach};
     wait->claimed.node.kind = UM_NODE_JOIN;
     wait->claimed.node.accept = NULL;
-    /* relaxed: before any other has the node */
+    /* relaxed: no other thread has the node yet */
     um_atomic_store(&wait->claimed.node.home, (uintptr_t)join->core, relaxed);
     *result = wait;
     return 0;
 }
 
-/* After the wait: the answer, or why there is none; the node is not the caller's any more. */
+/* After the wait: returns its error, or else the answer. The node is no longer the caller's. */
 UM_LINKONCE int um_join_answered(struct um_join *join, struct um_wait *wait, int error)
 {
     if (error != 0) {
@@ -164,7 +165,7 @@ UM_LINKONCE int um_join_answered(struct um_join *join, struct um_wait *wait, int
     return error;
 }
 
-/* A fiber of the owner, with a deadline. *begun: false if the fiber has ended meanwhile. */
+/* A fiber of the owner joins with a deadline. *begun: false if the fiber has ended meanwhile. */
 UM_LINKONCE int um_join_wait_deadline(struct um_join *join, uint64_t done, bool *begun)
 {
     struct um_fiber *fiber = join->fiber.block;
@@ -183,7 +184,7 @@ UM_LINKONCE int um_join_wait_deadline(struct um_join *join, uint64_t done, bool 
     return um_join_answered(join, wait, error);
 }
 
-/* A fiber that is not of the owner asks it. */
+/* A fiber of another core asks the owner. */
 UM_LINKONCE int um_join_ask_fiber(struct um_join *join, struct umbra_core *owner)
 {
     struct um_wait *wait;
@@ -194,15 +195,15 @@ UM_LINKONCE int um_join_ask_fiber(struct um_join *join, struct umbra_core *owner
     um_fiber_block(join->self, &um_kind_join,
                    owner->runtime == join->core->runtime
                        ? um_waits_on_fiber(join->fiber.block)
-                       : (const void *)join->fiber.block, /* that runtime may go before */
+                       : (const void *)join->fiber.block, /* that runtime may end first */
                    join->at);
     um_core_post(owner, &wait->claimed.node);
     error = um_claimed_wait_fiber(join->core, join->self, wait, join->deadline);
     return um_join_answered(join, wait, error);
 }
 
-/* Enters the list and asks the owner; in one, so that the end of the runtime finds the request. 0, or
- * -ECANCELED: the runtime is ending. */
+/* A thread enters the list and asks the owner, both under the lock, so that the end of the runtime
+ * finds the request. 0, or -ECANCELED: the runtime is ending. */
 UM_LINKONCE UM_COLD int um_join_thread_begin(struct um_join_thread *thread,
                                              struct umbra_core *owner)
 {
@@ -235,9 +236,9 @@ UM_LINKONCE UM_COLD void um_join_thread_end(struct um_join_thread *thread,
     pthread_mutex_unlock(&runtime->lock);
 }
 
-#define UM_JOIN_LOOK_NS 100000000 /* how often */
+#define UM_JOIN_LOOK_NS 100000000 /* how often the creator looks for a deadlock */
 
-/* The runtime's creator holds it, so that no core can tell a deadlock: it looks by itself. */
+/* The joiner created the runtime and holds it, so no core can find a deadlock: the joiner looks. */
 UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,
                                              struct umbra_runtime *runtime, uint64_t deadline)
 {
@@ -291,7 +292,8 @@ UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
     return error;
 }
 
-/* -EAGAIN: look at `done` again. */
+/* Joins or detaches a fiber that has not ended, and that the caller's core owns. -EAGAIN: `done`
+ * has changed, look at it again. */
 UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
 {
     struct um_fiber *fiber = join->fiber.block;
@@ -319,7 +321,7 @@ UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
     return error == 0 && !begun ? -EAGAIN : error;
 }
 
-/* The caller's core is the owner. -EAGAIN: look again. */
+/* The caller's core is the owner. -EAGAIN: look at `done` again. */
 UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
 {
     struct um_fiber *fiber = join->fiber.block;
@@ -330,7 +332,7 @@ UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
     }
     if (um_join_free(done))
         return um_join_own_running(join, done);
-    if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* for some instructions of another core */
+    if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* another core is just answering */
         if (!um_fiber_on_stack(join->self))
             return -EPERM;
         um_yield_attending(join->core);
@@ -358,7 +360,7 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
     if (!fiber)
         return -ESRCH;
     do {
-        /* acquire: pairs with um_done_tell(), um_done_change(); the generation comes after it, see
+        /* acquire: pairs with um_done_tell(), um_done_change(). The generation is read later, see
          * um_fiber_is() */
         done = um_atomic_load(&fiber->node.done, acquire);
         tag = done & UM_DONE_TAG;
@@ -409,10 +411,11 @@ UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)
 
 /* ---- the end of a runtime: its cores have stopped ---- */
 
-/* A request that no core will answer any more. */
+/* Answers -ECANCELED to a request that no core will answer. A joiner that is a fiber of this
+ * runtime gets no answer, since it never runs again. */
 UM_LINKONCE UM_COLD void um_join_cancel(const struct umbra_runtime *runtime, struct um_node *node)
 {
-    /* relaxed: fixed while the asker waits */
+    /* relaxed: fixed while the joiner waits */
     const struct umbra_core *home = (const struct umbra_core *)um_atomic_load(&node->home, relaxed);
 
     if (!home || home->runtime != runtime)
