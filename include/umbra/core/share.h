@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How a core shows its tasks to the others. Private; included by core.h. The owner publishes tasks when
- * a core is hungry and pokes one that is idle; any core may ask whether there are some to take.
- * Taking and running them is in tasks.h, the words are in protocol/task.h.
+ * How a core shares its tasks with other cores. Private; included by core.h. The owner publishes
+ * tasks when another core has asked, and wakes a core that is idle. Any core may look at the tasks
+ * of the others, and ask them to share. Taking and running tasks is in core/tasks.h; the words are
+ * in protocol/task.h.
  */
 #ifndef UMBRA_CORE_SHARE_H
 #define UMBRA_CORE_SHARE_H
@@ -20,7 +21,7 @@
 
 #ifndef UMBRA_DECLARE
 
-/* Whether a core has tasks that nobody has started. The core. */
+/* True if the core has tasks that have not started. The core. */
 UM_INLINE bool um_core_has_tasks(struct umbra_core *core)
 {
     return um_tasks_some(&core->tasks) || um_tasks_shared(&core->tasks);
@@ -28,7 +29,7 @@ UM_INLINE bool um_core_has_tasks(struct umbra_core *core)
 
 /* ---- sharing ---- */
 
-/* Something is shared: wakes a core that sleeps. Whether more of them sleep. */
+/* Wakes one sleeping core, since tasks are shared: O3 and O4. True if more cores sleep. */
 UM_LINKONCE bool um_core_call_another(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -39,23 +40,24 @@ UM_LINKONCE bool um_core_call_another(struct umbra_core *core)
         um_core_poke(runtime->core[other]);
     for (unsigned i = 0; i * UM_IDLE_BITS < runtime->cores; i++)
         idle |=
-            um_atomic_load(&runtime->idle[i], relaxed); /* a hint; who sleeps later asks first */
+            um_atomic_load(&runtime->idle[i], relaxed); /* a hint: a core that sleeps later asks */
     return idle != 0;
 }
 
-/* Shares private tasks, of which there are some, while none are shared: O2. */
+/* Shares private tasks: O2. The core has some, and none of its tasks is shared. */
 UM_INLINE void um_core_publish(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
 
-    if (!um_atomic_load(&runtime->tasking, relaxed))    /* only ever set */
-        um_atomic_store(&runtime->tasking, 1, relaxed); /* a hint, but to those who are called */
+    if (!um_atomic_load(&runtime->tasking, relaxed))    /* never cleared */
+        um_atomic_store(&runtime->tasking, 1, relaxed); /* a hint; a poked core sees it */
     um_tasks_publish(&core->tasks);
 }
 
 /*
- * Somebody has asked, and there are tasks: O1 to O4 of protocol/task.h. Those that are shared already
- * are enough; but who was called for them may have got other work, or nobody was.
+ * Answers a request, when the core has tasks: O1 to O4 of protocol/task.h. If some tasks are shared
+ * already, no more are published; but a core is woken all the same, since the core that was woken
+ * for them may have found other work, or none was woken.
  */
 UM_LINKONCE void um_core_share(struct umbra_core *core)
 {
@@ -66,8 +68,8 @@ UM_LINKONCE void um_core_share(struct umbra_core *core)
         um_tasks_ask(&core->tasks);
 }
 
-/* whether there are tasks to take, of this core or of the next one it looks at, which
- * is asked to share if it has none for others. */
+/* Looks at the next core in turn, at times at this core itself. True if that core has tasks to
+ * take. If another core shares none it is asked to. */
 UM_LINKONCE bool um_core_sees_tasks(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -86,7 +88,8 @@ UM_LINKONCE bool um_core_sees_tasks(struct umbra_core *core)
     return false;
 }
 
-/* A core that has announced itself as idle: whether no core shares tasks; all are asked. */
+/* For a core that has announced itself as idle: asks all other cores to share (H2, H3). True if the
+ * core may sleep: there are no tasks to take, or it has no memory for a fiber. */
 UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Tasks between cores: how they are shared, taken, run and awaited. Private; included by core.h. What
- * a fork and a join do when they are simple is in umbra/task.h.
+ * Tasks between cores: how a thief takes and runs them, and how a joiner waits for them. Private;
+ * included by core.h. The short ways of fork and join are in umbra/task.h, sharing in core/share.h.
  *
- * A core that has nothing else to do runs tasks, in a fiber: its own that blocked fibers have left,
- * then those of others, the oldest first. So a core whose own are not all taken never sleeps, and
- * who judges that nothing can happen any more (protocol/quiet.h) need not look at tasks.
+ * A core that has nothing else to do runs tasks, in a fiber: first its own, which blocked fibers
+ * have left, then those of other cores, the oldest first. So a core that has tasks never sleeps,
+ * and the thread that judges whether the runtime is quiet (protocol/quiet.h) need not look at
+ * tasks.
+ *
+ * Any thread or fiber may fork and join; in a thread that is no core a fork runs the task at once.
+ * A core without memory for a fiber is starved: it takes no task until it has dozed, for 1 ms at
+ * most (core/loop.h).
  */
 #ifndef UMBRA_CORE_TASKS_H
 #define UMBRA_CORE_TASKS_H
@@ -35,7 +40,8 @@
 
 UM_LINKONCE void um_task_joined(void *arg);
 
-/* The task is the joiner's alone, which may be about to run it. What it was to run. */
+/* Returns the task's function. The task is the joiner's alone, which may be about to run it. With
+ * UMBRA_ASSERT, marks the task as joined. */
 UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
 {
     umbra_task_fn *fn = task->fn;
@@ -52,7 +58,7 @@ UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
 /* ---- taking ---- */
 
-/* One of the core's own, the oldest; NULL: none is left. */
+/* Takes the oldest of the core's own tasks; NULL: none is left. */
 UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
 {
     struct umbra_task *task = um_tasks_steal(&core->tasks);
@@ -66,7 +72,7 @@ UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
     return task;
 }
 
-/* One of another core's, or NULL; then the other is asked. */
+/* Takes a task of another core; NULL: it shares none, and has been asked to. */
 UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct umbra_core *other)
 {
     struct umbra_task *task = um_tasks_steal(&other->tasks);
@@ -80,7 +86,7 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
     return task;
 }
 
-/* A task to be run in a fiber of this core, or NULL. The core, in a fiber or not. */
+/* Takes a task, of this core or of another, or NULL. The core, in a fiber or in the scheduler. */
 UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -99,7 +105,7 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 
 /* ---- running ---- */
 
-/* Runs a task that was taken. Its memory is the joiner's then. */
+/* Runs a task that was taken, and wakes its joiner. Then the task's memory is the joiner's. */
 UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
     struct um_node *waiting;
@@ -110,8 +116,8 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
         um_node_wake(waiting, core);
 }
 
-/* What a fiber runs that runs tasks: the one it was made for, and more as long as the core has
- * nothing else to do. */
+/* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
+ * has nothing else to do. */
 UM_LINKONCE void *um_task_fiber(void *arg)
 {
     struct umbra_core *core = um_core_self;
@@ -124,7 +130,7 @@ UM_LINKONCE void *um_task_fiber(void *arg)
     return NULL;
 }
 
-/* Whether there is a task, here or elsewhere; nobody is asked. */
+/* True if the core may take a task, its own or one that a core shares. Asks no core to share. */
 UM_INLINE bool um_core_could_take(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -135,7 +141,8 @@ UM_INLINE bool um_core_could_take(struct umbra_core *core)
     return any && !core->starved;
 }
 
-/* Takes a task, if there is any, and makes a fiber ready that runs it. Whether it has. */
+/* Takes a task, if there is one, and makes a fiber ready that runs it. True if it did; false also
+ * without memory for a fiber: the core is starved then. */
 UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
 {
     struct um_fiber *fiber;
@@ -146,7 +153,7 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
     if (um_pool_take(core, core, 0, &fiber) != 0) {
         core->starved = true;
         if (um_core_has_tasks(core))
-            um_core_share(core); /* others may have memory */
+            um_core_share(core); /* other cores may have memory */
         return false;
     }
     task = um_core_find_task(core);
@@ -162,7 +169,7 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
 
 /* ---- joining ---- */
 
-/* Waits in place while the core has nothing else to do. Whether the task has ended. */
+/* Waits in place while the core has nothing else to do. True if the task has ended. */
 UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
 {
     uint64_t start = umbra_cycles();
@@ -173,7 +180,7 @@ UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
                 return true;
             if (um_core_attention(core) || um_core_sees_tasks(core))
                 return false;
-            um_arch_pause(); /* each look takes the line from where it will be written */
+            um_arch_pause(); /* each look takes the line from the core that will write it */
         }
     } while (umbra_cycles() - start < core->in_place_cycles);
     return false;
@@ -184,7 +191,7 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
 {
     struct um_sleeper *sleeper;
 
-    if (um_sleeper_get(&sleeper) != 0) { /* no memory: without sleep */
+    if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
         while (!um_task_has_ended(&task->state))
             sched_yield();
         return;
@@ -197,7 +204,7 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
 
 UM_SHARED const struct um_kind um_kind_task = {"task", NULL};
 
-/* Waits for the end of a task that somebody else runs. */
+/* Waits for the end of a task that another fiber runs. */
 UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
 {
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -212,14 +219,14 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
         return;
     self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
-    self->waits_in = NULL; /* a task's memory is its joiner's: canceled or not, it waits */
+    self->waits_in = NULL; /* the task is in the joiner's memory: it waits even if canceled */
     if (um_task_await(&task->state, (uintptr_t)&self->node)) {
         um_fiber_block(self, &um_kind_task, task, at);
         um_fiber_leave(core, self);
     }
 }
 
-/* Waits with a claim, for a task that had not ended. 0 or a negative errno. */
+/* Waits with a claim, for a task that had not ended. 0: it has ended; or a negative errno. */
 UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
                                      struct um_wait *wait, uint64_t deadline, const void *at)
 {
@@ -242,7 +249,8 @@ UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task 
     return error;
 }
 
-/* The same as um_task_wait(), until a deadline. 0 or a negative errno. */
+/* As um_task_wait(), with a deadline. 0; -ETIMEDOUT; -ECANCELED; -EPERM: on an alternate signal
+ * stack; -ENOMEM, or another error of a thread's first wait. */
 UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
                                       uint64_t deadline, const void *at)
 {
@@ -272,29 +280,29 @@ UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task
     wait->fiber = self;
     wait->sleeper = sleeper;
     wait->claimed.node.accept = NULL;
-    /* relaxed: before any other has the node */
+    /* relaxed: no other thread has the node yet */
     um_atomic_store(&wait->claimed.node.home, self ? (uintptr_t)core : 0, relaxed);
     return um_task_wait_claimed(core, task, wait, deadline, at);
 }
 
 /* ---- misuse ---- */
 
-/* With UMBRA_ASSERT, the function of a task that was joined. */
+/* With UMBRA_ASSERT, the mark of a joined task, in place of its function. */
 UM_LINKONCE void um_task_joined(void *arg)
 {
     (void)arg;
 }
 
-/* A join begins. */
+/* A join begins: with UMBRA_ASSERT, aborts if the task has been joined. */
 UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
 {
     if (UMBRA_ASSERT && task->fn == um_task_joined)
         um_task_joined_twice(task, at);
 }
 
-/* ---- what fork and join do when they are not simple ---- */
+/* ---- the slow ways of fork and join ---- */
 
-/* A fork that was asked to share, or of a thread that is no core. */
+/* A fork on a core that was asked to share, or in a thread that is no core: that runs the task. */
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
 {
     struct umbra_core *core = um_core_self;
@@ -308,7 +316,7 @@ UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
     um_core_share(core);
 }
 
-/* A join of a task that is not the newest. at: for reports */
+/* A join of a task that is not the newest. at: for reports, where the join was called. */
 UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
 {
     struct umbra_core *core = um_core_self;
