@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What a core does between fibers: messages, timers, work without a place, waiting. Private;
- * included by core.h.
+ * included by core.h. The core's own thread executes all of this, on its own stack.
  *
  * An idle core goes through three stages:
  *
  *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
- *                  (protocol/task.h), and the fiber that ended last (protocol/watch.h), as long as
- *                  the spin phase
+ *                  (protocol/task.h), and the fiber that ended last (protocol/watch.h), for
+ *                  look_cycles
  *   dozes          announces itself as idle (protocol/idle.h) and waits on its inbox
- *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done: counts
- *                  as inactive (protocol/quiet.h), and goes on waiting
+ *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
+ *                  counts as inactive (protocol/quiet.h), and goes on waiting; not while a timer is
+ *                  set, its shadow runs, or memory for a fiber is missing
  */
 #ifndef UMBRA_CORE_LOOP_H
 #define UMBRA_CORE_LOOP_H
@@ -40,24 +41,24 @@
 
 #ifndef UMBRA_DECLARE
 
-#define UM_SHADOW_LOOK_NS 10000000 /* how often a sleeping core looks whether its shadow is done */
+#define UM_SHADOW_LOOK_NS 10000000 /* how often a dozing core looks at its running shadow */
 #define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
 
 /* ---- waiting ---- */
 
-/* Whether there may be any. relaxed: a hint; um_core_no_tasks() looks again */
+/* True if there may be tasks. relaxed: a hint; um_core_no_tasks() looks again */
 UM_INLINE bool um_core_tasking(const struct umbra_core *core)
 {
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
-/* Whether there is a message, or work without a place. relaxed: whoever takes it acquires */
+/* True if there is a message, or work without a place. relaxed: what takes it acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
 {
     return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed)) != 0;
 }
 
-/* Stage 1. Whether there is something to do. */
+/* Stage 1. True if there is something to do. */
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
     bool tasking = um_core_tasking(core);
@@ -78,14 +79,14 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
             }
             if (!um_watch_quiet(&watched->node.link))
                 return true;
-            um_arch_pause(); /* longer: each look takes the line from where it will be written */
+            um_arch_pause(); /* longer: each look takes the line from the core that will write it */
         }
         now = umbra_cycles();
     }
     return now >= deadline;
 }
 
-/* Waits on the inbox. Whether it is still empty. */
+/* Waits on the inbox, until a deadline. True if the inbox is still empty. */
 UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 {
     return umbra_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
@@ -130,10 +131,10 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
 
 UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
 {
-    um_atomic_store(&core->state, (uint32_t)state, relaxed); /* only looked at */
+    um_atomic_store(&core->state, (uint32_t)state, relaxed); /* only queries read it */
 }
 
-/* Ends the watch. Whether the fiber was launched. */
+/* Ends the watch. True if the fiber was launched; then it has begun. */
 UM_INLINE bool um_core_unwatch(struct umbra_core *core)
 {
     struct um_fiber *fiber = core->watched;
@@ -145,6 +146,8 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
+/* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
+ * to do. */
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
 {
     bool busy;
@@ -160,8 +163,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
 }
 
-/* The scheduler's own loop, on its thread's stack: runs when no fiber is ready, until it is told to
- * stop. */
+/* The scheduler's loop, on its thread's stack: runs if no fiber is ready, until the runtime ends.
+ */
 UM_LINKONCE void um_core_loop(struct umbra_core *core)
 {
     for (;;) {
@@ -175,7 +178,7 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         if (!um_ready_empty(core)) {
             struct um_fiber *fiber = um_ready_pop(core);
 
-            um_atomic_store(&core->current, fiber, relaxed); /* only looked at by others */
+            um_atomic_store(&core->current, fiber, relaxed); /* other threads only read it */
             um_context_switch(&core->scheduler, &fiber->context);
         } else if (!core->watched &&
                    um_atomic_load(&core->runtime->stopping, acquire)) { /* umbra_runtime_destroy */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Telling people what fibers do: on demand, on a signal, in a deadlock, when a stack overflows.
- * Private; included by core.h.
+ * Reports of what fibers do: on demand, on a signal, in a deadlock, when a stack overflows, and on
+ * misuse (UMBRA_ASSERT). Private; included by core.h.
  *
- * What is written from a signal handler uses write(2) and nothing that locks or allocates.
+ * Reports on demand, on a signal and of an overflow may be written by a signal handler: they use
+ * write(2), and nothing that locks or allocates. While cores run, such a report may be out of date.
  */
 #ifndef UMBRA_CORE_REPORT_H
 #define UMBRA_CORE_REPORT_H
@@ -31,14 +32,15 @@
 
 /* ---- text ---- */
 
-/* A line in the making. What does not fit is left out. */
+/* A line that is being made. What does not fit is left out. */
 struct um_text {
     size_t length;
     char line[480];
 };
 
-/* Handlers read the list of runtimes: none may go meanwhile. seq_cst, all three: who comes after the
- * last look of who waits has seen what that one did before. */
+/* A handler begins to read the list of runtimes: no runtime may be freed meanwhile. seq_cst, here,
+ * in um_report_end() and in um_reports_wait(): a handler that begins after the last look of the
+ * waiting thread finds the list as that thread has left it. */
 UM_INLINE void um_report_begin(void)
 {
     um_atomic_fetch_add(&um_runtimes.reports, 1, seq_cst);
@@ -78,7 +80,7 @@ UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
     if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
         return -ESRCH;
 #ifdef UM_CONTEXT_VALGRIND
-    VALGRIND_DISABLE_ERROR_REPORTING; /* it reads where nothing is now */
+    VALGRIND_DISABLE_ERROR_REPORTING; /* it reads stack that no frame uses */
 #endif
     bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block);
 #ifdef UM_CONTEXT_VALGRIND
@@ -155,8 +157,8 @@ UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fib
     um_text_add_address(text, fiber);
 }
 
-/* Where in the program a blocked fiber called its wait, or a stopped one its transfer; NULL: not known.
- * relaxed, here and below: it is only looked at. */
+/* Where in the program a blocked fiber called its wait, or a stopped fiber its transfer; NULL: not
+ * known. relaxed, here and below: reports only look. */
 UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber)
 {
     const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
@@ -215,8 +217,8 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED bool um_report_delayed(const struct um_fibe
     return *(const volatile uint64_t *)&fiber->timer.deadline != 0;
 }
 
-/* Whether the fiber has been spawned and has not ended. In a message on its way, it does not show.
- */
+/* True if reports show the fiber: it has been spawned and has not ended. A fiber in a message, on
+ * its way to its core, is not shown. */
 UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
 {
     uint32_t state = um_fiber_get_state(fiber);
@@ -226,7 +228,7 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
     return state != UMBRA_FIBER_TERMINATED;
 }
 
-/* tells that a fiber ends holding mutexes, and aborts. */
+/* Prints that a fiber has ended while it holds mutexes, and aborts. */
 UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
 {
     struct um_text text = {.length = 0};
@@ -242,7 +244,7 @@ UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
     abort();
 }
 
-/* prints it, and aborts. */
+/* Prints that a task is joined a second time, and aborts. */
 UM_LINKONCE UM_COLD void um_task_joined_twice(const struct umbra_task *task, const void *at)
 {
     struct um_text text = {.length = 0};
@@ -256,9 +258,9 @@ UM_LINKONCE UM_COLD void um_task_joined_twice(const struct umbra_task *task, con
     abort();
 }
 
-/* ---- what holds a mutex ---- */
+/* ---- the holder of a mutex ---- */
 
-/* The fiber that has this address, if there is a control block. While um_slabs.looking counts. */
+/* The fiber that has its control block there, or NULL. The caller counts in um_slabs.looking. */
 UM_LINKONCE const struct um_fiber *um_report_find(uintptr_t block)
 {
     /* seq_cst, acquire: as in um_slab_find() */
@@ -276,7 +278,7 @@ UM_LINKONCE const struct um_fiber *um_report_find(uintptr_t block)
     return NULL;
 }
 
-/* A fiber of any runtime, in the life that holds something, or after it. */
+/* Adds the fiber that holds a mutex; it may be of any runtime, and its life may have ended. */
 UM_LINKONCE void um_report_holding_fiber(struct um_text *text, uintptr_t holder)
 {
     const struct um_fiber *fiber = um_report_find(um_self_block(holder));
@@ -297,7 +299,7 @@ UM_LINKONCE void um_report_holding_fiber(struct um_text *text, uintptr_t holder)
         um_text_add(text, ", which has ended");
 }
 
-/* holder: see um_fiber_self() */
+/* Adds what holds a mutex: a fiber or a thread. holder: see um_fiber_self() */
 UM_LINKONCE void um_report_holder(struct um_text *text, uintptr_t holder)
 {
     if (holder == 0) {
@@ -340,8 +342,8 @@ UM_LINKONCE UM_COLD void um_reports_wait(void)
         um_thread_look_again(looks, UMBRA_NEVER);
 }
 
-/* idle: all cores are, so that what fibers wait for can be read, and symbols be looked up, which may
- * lock. */
+/* idle: all cores are idle and the caller is no handler, so the report may read the objects that
+ * fibers wait for, and look symbols up, which may lock. */
 UM_LINKONCE void um_report_fibers(const struct umbra_runtime *runtime, int fd, bool idle)
 {
     for (unsigned i = 0; i < runtime->cores; i++)
@@ -372,7 +374,7 @@ UM_LINKONCE UM_COLD void um_report_deadlock(struct umbra_runtime *runtime)
     um_report_fibers(runtime, 2, true);
 }
 
-/* For the report of an overflow. */
+/* Describes a slot's fiber, for the report of an overflow. */
 UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char *line,
                                  size_t bytes)
 {
@@ -396,7 +398,7 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
 
 #define UM_SIGNALS_MOST 65
 
-/* What a signal's handler is put over; under um_runtimes.lock. */
+/* A signal's handler, and what it was put over; under um_runtimes.lock. */
 struct um_report_signal {
 #ifdef UM_OS_HANDLES
     struct um_handler handler;
@@ -427,7 +429,8 @@ UM_LINKONCE void um_report_for_signal(int number)
 
 #ifdef UM_OS_HANDLES
 
-/* Below may be another copy of the library, with runtimes of its own; the program's is not called. */
+/* Below may be the handler of another copy of the library, with runtimes of its own: it is called,
+ * too. A handler of the program is not called. */
 UM_LINKONCE void um_report_on_signal(int number, void *info, void *context)
 {
     struct um_handler *handler = &um_report_signals.of[number].handler;
@@ -449,7 +452,7 @@ UM_LINKONCE UM_COLD int um_report_handle(int number)
     return um_handler_put(handler);
 }
 
-/* True: um_os_keep_loaded() is to be called with the handler. */
+/* True if the caller must call um_report_keep_handler(), without a lock. */
 UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
 {
     return um_handler_take(&um_report_signals.of[number].handler);
@@ -464,7 +467,7 @@ UM_INLINE void um_report_keep_handler(void)
 
 UM_LINKONCE void um_report_on_signal(int number)
 {
-    signal(number, um_report_on_signal); /* where signal() is that of System V it was reset */
+    signal(number, um_report_on_signal); /* a System V signal() has reset it */
     um_report_for_signal(number);
 }
 
@@ -490,7 +493,8 @@ UM_INLINE void um_report_keep_handler(void)
 
 #endif
 
-/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). */
+/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
+ * signal does not exist, ends the program, or cannot be handled. */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
 {
     int error = 0;
@@ -506,11 +510,11 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
         pthread_mutex_unlock(&um_runtimes.lock);
         return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
     }
-    um_report_signals.of[number].users++; /* of 0: of no matter */
+    um_report_signals.of[number].users++; /* the count of 0 is not used */
     runtime->dump_signal = number;
     /* relaxed: under the lock */
     um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);
-    /* release: the runtime is complete; pairs with um_report_on_signal() */
+    /* release: the runtime is complete; pairs with um_report_for_signal() */
     um_atomic_store(&um_runtimes.first, runtime, release);
     pthread_mutex_unlock(&um_runtimes.lock);
     return 0;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How fibers begin and end. Private; included by core.h.
+ * Spawning fibers. Private; included by core.h. A spawn turns its options into a plan, takes an
+ * idle fiber (core/make.h) and sends it on its way: into the ready queue of the caller's core, to
+ * the core that watches it (protocol/watch.h), through the inbox of its core, or into the runtime's
+ * list of fibers without a place. Any thread or fiber may spawn, but not a signal handler. The
+ * errors are listed at umbra_spawn_with(). How a fiber begins to run, and ends, is in core/make.h.
  */
 #ifndef UMBRA_CORE_SPAWN_H
 #define UMBRA_CORE_SPAWN_H
@@ -26,11 +30,12 @@
 
 /* ---- spawning ---- */
 
-/* Gives an idle fiber a function and a handle. owner: the core whose fibers may join it. */
+/* Gives an idle fiber a function and a handle. owner: the core that decides its join. */
 UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner,
                                 umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)
 {
-    /* release: after the life's number; pairs with calls that have a stale handle (um_fiber_is) */
+    /* release: after the generation; pairs with the loads of `done` for a stale handle, see
+     * um_fiber_is() */
     um_atomic_store(&fiber->node.done,
                     (uintptr_t)owner | (handle ? UM_DONE_RUNNING : UM_DONE_DETACHED), release);
     fiber->node.accept = (um_accept_fn *)(void (*)(void))fn;
@@ -44,8 +49,8 @@ UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner
 /* Where a spawn goes, resolved. */
 struct um_spawn_plan {
     struct umbra_core *here;   /* the caller's core, or NULL */
-    struct umbra_core *target; /* whose fiber it becomes; if `anywhere`, for the time being */
-    struct umbra_core *owner;  /* whose fibers may join it */
+    struct umbra_core *target; /* the fiber's core; if `anywhere`, until a core takes it */
+    struct umbra_core *owner;  /* decides its join; see protocol/join.h */
     bool anywhere;
     unsigned size_class;
     uint64_t deadline; /* of its delay, or 0 */
@@ -53,6 +58,7 @@ struct um_spawn_plan {
     bool stopped;
 };
 
+/* Makes the plan. options NULL: here; runtime NULL: the caller's. -EPERM, -EINVAL. */
 UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
                               const struct umbra_spawn_options *options, struct um_spawn_plan *plan)
 {
@@ -124,7 +130,7 @@ UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber 
         um_core_poke(runtime->core[core]);
 }
 
-/* Whether the fiber was given straight to its core, which watches it (protocol/watch.h). */
+/* True if the fiber went straight to its core, which watches it (protocol/watch.h). */
 UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
 {
     if (!plan->anywhere && !plan->stopped && plan->deadline == 0 &&
@@ -134,6 +140,7 @@ UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber
     return false;
 }
 
+/* Spawns one fiber. -ENOMEM. */
 UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *fn, void *arg,
                              struct umbra_fiber *handle)
 {
@@ -150,7 +157,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     if (plan->deadline != 0) /* else 0 already */
         fiber->timer.deadline = plan->deadline;
     if (plan->here == target)
-        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* other lists' have it already */
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* in other lists fibers have it */
     if (!plan->anywhere && plan->here == target) {
         um_core_begin(target, fiber, plan->stopped);
         return 0;
@@ -159,7 +166,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
         return 0;
     if (plan->anywhere) {
         fiber->traits |= UM_FIBER_ANYWHERE;
-        um_atomic_store(&fiber->node.home, 0, relaxed); /* none yet; whoever takes it sets it */
+        um_atomic_store(&fiber->node.home, 0, relaxed); /* none: the core that takes it sets it */
         um_unplaced_add(target->runtime, fiber);
         return 0;
     }
