@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Starting and ending the cores of a runtime. Private; included by core.h.
+ * Starting and ending the cores of a runtime, holding it and waiting for it. Private; included by
+ * core.h. A runtime is created, waited for and destroyed by threads that are no core. Each core
+ * opens and closes what belongs to its thread (binding, signal stack, shadow) in that thread; the
+ * errors of its start are passed to the creator. If a start fails, all cores that have started are
+ * stopped.
  */
 #ifndef UMBRA_IMPL_CORE_H
 #define UMBRA_IMPL_CORE_H
@@ -40,9 +44,9 @@
 #endif
 
 /*
- * libgcc's, part of a program only if some of its files are compiled with -fsplit-stack, for which
- * compilers have no macro. Functions in them compare the stack pointer with the end of the thread's
- * stack also where a fiber executes.
+ * A function of libgcc. It is in a program only if some file was compiled with -fsplit-stack, for
+ * which compilers have no macro. Functions of such a file compare the stack pointer with the end of
+ * the thread's stack, even in a fiber.
  */
 extern void um_morestack(void) __asm__("__morestack") __attribute__((__weak__));
 
@@ -50,13 +54,14 @@ UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg);
 
 #ifndef UMBRA_DECLARE
 
-#define UM_LINGER_NS 10000 /* how long an idle core waits before it counts as asleep */
+#define UM_LINGER_NS 10000 /* how long a dozing core waits before it counts as asleep */
 
 /* ---- a core's thread ---- */
 
 /*
- * The hardware threads where the core's shadow must not be: the runtime's schedulers, and what is
- * kept for the shadows of others. Writes at most 2 * UM_CORES_MOST; returns how many.
+ * Lists the hardware threads where the core's shadow must not be: those of the runtime's
+ * schedulers, and those kept for the shadows of other cores. Writes at most 2 * UM_CORES_MOST;
+ * returns how many.
  */
 UM_LINKONCE UM_COLD unsigned um_core_avoid(const struct umbra_core *core, int *cpus)
 {
@@ -129,7 +134,7 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
 }
 
-/* The scheduler to its end; and what the thread has opened. */
+/* Runs the scheduler to its end, then closes what the thread has opened. */
 UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
@@ -142,7 +147,7 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
     um_core_set_state(core, UMBRA_CORE_TERMINATED);
 }
 
-/* The thread's stack is cut back below the caller's frame, from where a fiber executed. */
+/* Tells sanitizers that the thread has left the fiber's stack for the caller's frame. */
 UM_INLINE UM_UNCHECKED void um_core_cut_back(struct umbra_core *core, struct um_fiber *fiber)
 {
     um_context_leaving(&fiber->context, &core->scheduler);
@@ -151,24 +156,26 @@ UM_INLINE UM_UNCHECKED void um_core_cut_back(struct umbra_core *core, struct um_
 }
 
 /*
- * The destructor of um_runtimes.key. A fiber has called pthread_exit(), or was canceled as a thread, and
- * the core goes on without it; the fiber is made anew (um_fiber_retire), and ends.
+ * The destructor of um_runtimes.key. A fiber has called pthread_exit(), or pthread_cancel() has
+ * ended the core's thread in it. The core goes on without the fiber's function; the fiber is made
+ * anew (um_fiber_retire), and ends.
  *
- * glibc has unwound the fiber's stack and gone back to where the thread began, so that the scheduler's
- * frames are lost: it begins once more, in here. The next fiber that does this cuts that off, too, and
- * the thread's destructors are called again. musl calls destructors where pthread_exit() was called.
+ * glibc has unwound the fiber's stack and gone back to where the thread began, so that the
+ * scheduler's frames are lost: the scheduler begins once more, in here. The next fiber that does
+ * this cuts these frames off, too, and the thread's destructors are called again. musl calls
+ * destructors on the stack where pthread_exit() was called.
  */
 UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
 {
     struct umbra_core *core = arg;
     struct um_fiber *fiber;
 
-    if (um_core_self != core) /* a fiber's child process */
+    if (um_core_self != core) /* in a child process of a fiber */
         return;
     fiber = um_core_current(core);
     pthread_setspecific(um_runtimes.key, core);
     core->retiring = fiber;
-    um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+    um_atomic_store(&core->current, NULL, relaxed); /* other threads only read it */
     um_exceptions_take(core->exceptions);
     if (fiber && um_fiber_on_stack(fiber))
         um_context_switch(&fiber->context, &core->scheduler);
@@ -226,7 +233,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->index = index;
     core->cpu = cpu;
     um_link_join(&core->ready, &core->ready);
-    um_tasks_init(&core->tasks, runtime->cores > 1); /* the first fork wakes others */
+    um_tasks_init(&core->tasks, runtime->cores > 1); /* the first fork wakes a core */
     core->unplaced = &runtime->unplaced;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
@@ -266,18 +273,18 @@ UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
     return 0;
 }
 
-/* As many of the places as leave a hardware thread to each core's shadow: at least one. */
+/* How many of the places leave a hardware thread for each core's shadow; at least 1. */
 UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
                                                       unsigned places)
 {
     unsigned half = umbra_topology_cpus(runtime->topology) / 2;
 
     if (half == 0)
-        half = 1; /* and creating its shadow fails */
+        half = 1; /* then creating the shadow fails */
     return places < half ? places : half;
 }
 
-/* The processors that the options name: how many, or an error. */
+/* Chooses the schedulers' processors by the options. Returns how many, or a negative errno. */
 UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
                                          const struct umbra_options *options, int *cpus)
 {
@@ -306,8 +313,8 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
     return count < 0 ? count : (int)wanted;
 }
 
-/* Keeps a sibling of each scheduler that has one for its shadow, so that the shadow of a scheduler
- * without siblings is not put there first. Before the cores start. */
+/* Keeps, for each scheduler that has siblings, one of them for its shadow, so that the shadow of a
+ * scheduler without siblings is not put there first. Before the cores start. */
 UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
 {
     int taken[2 * UM_CORES_MOST];
@@ -327,6 +334,7 @@ UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
 
 /* ---- the runtime ---- */
 
+/* What needs no cores: stack size, wait policy, locks. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
                                           const struct umbra_options *options)
 {
@@ -378,7 +386,7 @@ UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned
         pthread_join(runtime->core[i]->more->thread, NULL);
 }
 
-/* Starts the threads and waits until all are up; on failure none is left. */
+/* Starts the threads and waits until all are ready. On failure all have ended. */
 UM_LINKONCE UM_COLD int um_runtime_start(struct umbra_runtime *runtime)
 {
     unsigned threads = 0;
@@ -420,7 +428,7 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
     if (!runtime->core)
         return -ENOMEM;
     runtime->cores = (unsigned)count;
-    /* every core, and who created them; relaxed: nobody else knows the runtime yet */
+    /* all cores, and the creator; relaxed: no other thread knows the runtime yet */
     um_atomic_store(&runtime->activity, (uint64_t)count + 1, relaxed);
     for (unsigned i = 0; i < runtime->cores && error == 0; i++)
         error = um_core_create(runtime, i, cpus[i]);
@@ -431,7 +439,7 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
 
 UM_LINKONCE UM_COLD int um_runtimes_begin(void);
 
-/* umbra_runtime_create with options, and without words for an error that has none yet. */
+/* As umbra_runtime_create(), with options; an error may be without a text (um_why_returned()). */
 UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
                                           struct umbra_runtime **result)
 {
@@ -494,7 +502,7 @@ UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
 {
     if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
         return;
-    /* No verdict, and so no end of the runtime, before the lock is free again. */
+    /* There is no verdict, and the runtime cannot end, until the lock is free again. */
     pthread_mutex_lock(&runtime->lock);
     if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
         pthread_cond_broadcast(&runtime->changed);
@@ -510,12 +518,12 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
         return -EPERM;
     pthread_mutex_lock(&runtime->lock);
     while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
-        pthread_cond_wait(&runtime->changed, &runtime->lock); /* it is for those before */
+        pthread_cond_wait(&runtime->changed, &runtime->lock); /* an earlier wait's verdict */
     first = runtime->waiting++ == 0;
     if (first) {
         runtime->verdict = UM_VERDICT_NONE;
         if (um_quiet_leave(&runtime->activity))
-            um_runtime_judge_locked(runtime); /* nobody else waits for it yet */
+            um_runtime_judge_locked(runtime); /* no other thread waits yet */
     }
     while (runtime->verdict == UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
@@ -530,7 +538,8 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
 }
 
-/* The cores have stopped: joins that are under way elsewhere end, and leave the runtime. */
+/* The cores have stopped: ends the joins that threads, and fibers of other runtimes, have begun
+ * here, and waits until the threads have left the list. */
 UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
 {
     for (unsigned i = 0; i < runtime->cores; i++)
@@ -588,7 +597,7 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
     return error;
 }
 
-/* ---- what can be asked ---- */
+/* ---- queries ---- */
 
 UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core)
 {
@@ -601,7 +610,7 @@ UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned c
         return -EINVAL;
     if (um_core_current(runtime->core[core]))
         return UMBRA_CORE_TASK;
-    return (int)um_atomic_load(&runtime->core[core]->state, relaxed); /* only looked at */
+    return (int)um_atomic_load(&runtime->core[core]->state, relaxed); /* a query */
 }
 
 UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
@@ -649,7 +658,7 @@ UM_LINKONCE UM_COLD void um_runtimes_init(void)
         um_why(um_runtimes.error, "no key is left for thread-specific data");
 }
 
-/* Before the first runtime. 0, -EAGAIN or -ENOMEM. */
+/* Called before each runtime is made; acts once. 0, -EAGAIN or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_runtimes_begin(void)
 {
     um_once_in_process(&um_runtimes.once, um_runtimes_init);
