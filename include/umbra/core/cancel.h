@@ -4,8 +4,9 @@
  *
  * Only the home core changes a fiber's flags, so a cancellation is a message to that core. The core
  * sets CANCELED and, if the fiber is blocked in a wait that can be interrupted, ends the wait. From
- * then on the fiber finds BARRED before each wait, unless it is shielded. Any thread or fiber may
- * cancel; errors: -ESRCH, -EPERM, -ENOMEM.
+ * then on the fiber finds BARRED before each wait, unless it is shielded. A fiber without a place
+ * has no home yet: the canceller sets CANCELED, under the lock of such fibers. Any thread or fiber
+ * may cancel, but not a signal handler; errors: -ESRCH, -EPERM, -ENOMEM.
  *
  *   blocked in                        ended by
  *   a wait with a claim               its claim, as a deadline would (protocol/claim.h)

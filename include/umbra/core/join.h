@@ -39,7 +39,7 @@
 /* The calling fiber is about to wait for a fiber that its own core spawned and runs. */
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
 {
-    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* only reports read both */
+    um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* both: reports read it */
     um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
     um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
     /* relaxed: only this core acts on it */
@@ -62,7 +62,7 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
 
     if (UM_UNLIKELY(!self || !fiber || fiber == self || !um_fiber_on_stack(self)))
         return um_join_outline(handle, result);
-    /* acquire: see um_fiber_is(); where the value is acted on below only this core writes it */
+    /* acquire: see um_fiber_is(). If this core is owner and home, no other core writes `done` */
     done = um_atomic_load(&fiber->node.done, acquire);
     if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
                     um_fiber_generation(fiber) != handle.generation))
@@ -93,7 +93,7 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 
     do {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i += UM_GAPS) {
-            /* acquire: pairs with um_fiber_retire() */
+            /* acquire: pairs with um_done_tell() */
             if (um_atomic_load(&fiber->node.done, acquire) == finished)
                 return true;
             if (um_core_attention(core))

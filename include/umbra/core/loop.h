@@ -52,7 +52,7 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
-/* True if there is a message, or work without a place. relaxed: what takes it acquires */
+/* True if there is a message, or work without a place. relaxed: taking it acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
 {
     return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed)) != 0;
@@ -163,8 +163,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
 }
 
-/* The scheduler's loop, on its thread's stack: runs if no fiber is ready, until the runtime ends.
- */
+/* The scheduler's loop, on its thread's stack: runs if no fiber is ready, until the core stops. */
 UM_LINKONCE void um_core_loop(struct umbra_core *core)
 {
     for (;;) {
