@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What fibers and cores are made of: the control block of a fiber, the core, its ready queue, and the
- * words by which a fiber's state, flags and permit are read. Private; included by fiber.h, after its
- * declarations. The ready queue is touched by its core's thread alone; other threads only look at what
- * a comment says they may read.
+ * What fibers and cores are made of: the control block of a fiber, the core with its ready queue,
+ * and the functions that read and change a fiber's state, flags and permit. Private; included by
+ * fiber.h after its declarations.
+ *
+ * Only the core's own thread touches its ready queue. Each field names its writer; other threads
+ * read only what the comment of a field lets them read. A handle may be stale at any moment: see
+ * um_fiber_is(). Nothing here blocks, and only um_fiber_switch() switches.
  */
 #ifndef UMBRA_CORE_FIBER_H
 #define UMBRA_CORE_FIBER_H
@@ -30,116 +33,122 @@
 /* ---- the control block ---- */
 
 /*
- * A place in a ready queue: a ring through its core's `ready`. Atomic, relaxed, though only one
- * thread uses it: else compilers join the two stores into one of a vector register, which takes
- * longer to fill, and to be read back from, than two stores do.
+ * A place in a ready queue, which is a ring through its core's `ready`. Atomic (relaxed), although
+ * only one thread uses it: otherwise compilers merge the two stores into one of a vector register,
+ * which takes longer to fill, and to read back, than two stores.
  */
 struct um_link {
     _Atomic(struct um_link *) next;
     _Atomic(struct um_link *) prev;
 };
 
-#define UM_FIBER_PERMIT 1u       /* flags: umbra_continue came before the transfer */
+#define UM_FIBER_PERMIT 1u       /* flags: umbra_continue() came before the transfer */
 
-#define UM_FIBER_BARRED 16u      /* flags: canceled and not shielded: it does not begin to wait */
-#define UM_FIBER_INTERRUPTED 32u /* flags: what it waited for has not come */
+#define UM_FIBER_BARRED 16u      /* flags: canceled and not shielded: no new wait begins */
+#define UM_FIBER_INTERRUPTED 32u /* flags: its wait was ended by a cancellation */
 
-#define UM_AHEAD 8 /* how far to look: some 10 ns a fiber, against 100 ns from memory */
+#define UM_AHEAD 8 /* prefetch distance, in fibers: some 10 ns each, against 100 ns from memory */
 
-/* A core: the scheduler of one hardware thread. Private, but for what the calls above tell. */
+/* A core: the scheduler on one hardware thread. Programs read it through public calls only. */
 struct umbra_core {
     /* other threads write this line */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 inbox;
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* to wait on its inbox with */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* its wait on the inbox */
 
     /* the core's own */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. All read */
+    _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. Any thread reads */
     struct um_link ready;               /* the ready queue, oldest next */
     struct um_timers timers;
-    struct um_fiber *idle_fibers;    /* of the default size, this core's, to be started here */
-    struct um_fiber *kept[UM_AHEAD]; /* what entered that list last, in a ring */
-    uint32_t kept_next;              /* its oldest place */
-    um_atomic_u64 live;              /* fibers begun and not ended here; all read */
-    struct um_context scheduler;     /* its thread's own stack */
-    struct um_fiber *watched;        /* ended last, and looked at while idle, or NULL */
-    struct um_fiber *retiring;       /* ended; published once its context is saved */
-    void *retiring_result;           /* what its function returned */
-    uint32_t turns;                  /* looks around since the timers were last looked at */
-    um_atomic_u32 state;             /* enum umbra_core_state; all read */
-    unsigned victim;                 /* the core whose tasks it looked at last */
-    bool starved;                    /* there are tasks, and no memory for a fiber to run them */
-    struct um_tasks tasks;           /* forked here and not started */
+    struct um_fiber *idle_fibers;    /* of this core and the default size, to be started here */
+    struct um_fiber *kept[UM_AHEAD]; /* the last that entered that list, in a ring */
+    uint32_t kept_next;              /* the oldest place of the ring, modulo UM_AHEAD */
+    um_atomic_u64 live;              /* fibers begun and not ended here; any thread reads */
+    struct um_context scheduler;     /* runs on its thread's own stack */
+    struct um_fiber *watched;        /* ended last; see protocol/watch.h; or NULL */
+    struct um_fiber *retiring;       /* has just left; see um_fiber_retire(); or NULL */
+    void *retiring_result;           /* what the function of `retiring` returned */
+    uint32_t turns;                  /* counts um_core_attend() with fibers ready and timers set */
+    um_atomic_u32 state;             /* enum umbra_core_state; any thread reads */
+    unsigned victim;                 /* index of the core where it last looked for tasks */
+    bool starved;                    /* there are tasks, but no memory for a fiber to run them */
+    struct um_tasks tasks;           /* tasks forked here and not started */
 
-    /* fixed; who spawns here reads it, so it shares no line with what changes */
+    /* fixed; other threads that spawn here read it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
     unsigned index;
     int cpu;
-    um_atomic_u64 *unplaced;     /* how much work has no place; the runtime's */
-    uint64_t in_place_cycles;    /* how long a fiber waits before it leaves an idle core */
+    um_atomic_u64 *unplaced;     /* how many fibers wait for a place; the runtime's */
+    uint64_t in_place_cycles;    /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
-    struct um_fiber **elsewhere; /* idle fibers of other cores that fibers here joined, by core */
-    struct um_core_more *more;   /* what is seldom needed: core.h */
-    struct um_exceptions *exceptions; /* its thread's; set before it runs fibers */
+    struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
+    struct um_core_more *more;   /* what is seldom used: core/runtime.h */
+    struct um_exceptions *exceptions; /* its thread's; set before the core runs fibers */
 };
 
 /*
- * A fiber. At the top of its stack, so that a blocked fiber costs one page. The memory stays a
- * control block until the runtime is destroyed.
+ * The control block of a fiber. It stands at the top of the fiber's stack, so that a blocked fiber
+ * costs one page. The memory stays a control block until the runtime is destroyed.
  */
 struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
     struct um_link ready;   /* in the ready queue */
-    um_atomic_u32 state;    /* enum umbra_fiber_state, but for executing; home core; all read */
-    um_atomic_u32 flags;    /* home core, during a life; a late permit's, by comparing */
-    struct um_fiber *ahead; /* a few places on in the core's list of idle fibers: a hint, or NULL */
+    um_atomic_u32 state;    /* enum umbra_fiber_state, never EXECUTING; home core, CREATED also the
+                               collector; any thread reads */
+    um_atomic_u32 flags;    /* home core; before there is one umbra_cancel(), under unplaced_lock;
+                               an old home's late permit, by compare-and-swap */
+    struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL */
 
-    /* what another core touches to start it, and a signaller to wake it */
-    struct um_node node; /* home: its core; done: see UM_DONE_. At its start accept and arg hold
-                            function and argument, at its end arg the result */
+    /* what another core touches to start the fiber, and a signaller to wake it */
+    struct um_node node; /* home: its core, 0: none yet; done: see UM_DONE_. A life begins with the
+                            function in accept, its argument in arg; it ends with the result in
+                            arg */
 
-    /* whoever spawns and joins it; and the home core while it is blocked */
-    um_atomic_u64 generation;                  /* one more for each life; whoever collects writes */
+    /* the spawner, and the core that collects the ended fiber (collector); the home core while the
+       fiber is blocked */
+    um_atomic_u64 generation;                  /* one more for each life; the collector */
     struct um_fiber *in_pool;                  /* next in a list of idle fibers; the list's owner */
-    uint32_t traits;                           /* how it was spawned; spawner */
+    uint32_t traits;                           /* how it was spawned; spawner, collector */
     uint32_t size_class;                       /* of its stack; fixed */
-    _Atomic(const struct um_kind *) waits_for; /* blocked: what kind of thing; home core; reports
-                                                  read, as the next two */
+    _Atomic(const struct um_kind *) waits_for; /* blocked: for what kind of thing; home core;
+                                                  reports read, as the next two */
     _Atomic(const void *) waits_on;            /* blocked: its address; see um_waits_on_fiber() */
-    _Atomic(const void *) waits_at; /* blocked: where in the program it was called from */
-    struct um_event *waits_in;      /* blocked, with its own node: the event that has it, or NULL:
-                                       the wait cannot be interrupted; home core */
+    _Atomic(const void *) waits_at; /* blocked: where in the program the wait was called */
+    struct um_event *waits_in;      /* blocked, with its own node: the event that has the node;
+                                       NULL: the wait cannot be interrupted; home core */
 
     /* rarely used */
-    void **local;               /* fiber-local, UMBRA_LOCAL_KEYS of them, or NULL; home core */
-    struct um_claimed *claimed; /* blocked: the claim of a wait that may time out, or NULL */
-    uint64_t ticket;            /* of claimed */
-    _Atomic(struct umbra_core *) owner; /* set before `done` becomes ASKED; owner; all read */
-    uint32_t shields;              /* umbra_shield less umbra_unshield, if SHIELDED; the fiber */
-    struct um_node mail;           /* UM_NODE_CONTINUE */
-    um_atomic_u64 mail_for;        /* generation that a pending mail is for, 0: none pending */
-    struct um_timer timer;         /* home core; deadline 0: none */
-    struct um_slab *slab;          /* its stack's; fixed */
+    void **local;               /* UMBRA_LOCAL_KEYS fiber-local values, or NULL; home core */
+    struct um_claimed *claimed; /* blocked: the claim of its wait, or NULL; home core */
+    uint64_t ticket;            /* of `claimed`; home core */
+    _Atomic(struct umbra_core *) owner; /* its owner sets it before `done` is ASKED; any thread
+                                           reads */
+    uint32_t shields;              /* calls of umbra_shield() not undone, if SHIELDED; the fiber */
+    struct um_node mail;           /* a message of kind UM_NODE_CONTINUE */
+    um_atomic_u64 mail_for;        /* the generation that pending mail is for, 0: none is pending;
+                                      senders, and the core that receives it */
+    struct um_timer timer;         /* home core; deadline 0: none; the spawner sets a delay */
+    struct um_slab *slab;          /* of its stack; fixed */
     struct umbra_runtime *runtime; /* fixed */
     uint32_t slot;                 /* in the slab; fixed */
-    uint32_t mutexes;              /* held, if UMBRA_ASSERT; the fiber */
-    um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* its bytes; spawner; reports read */
+    uint32_t mutexes;              /* how many it holds, if UMBRA_ASSERT; the fiber */
+    um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 
-#define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, a caller or two */
-#define UM_BLOCK_FETCHED 3  /* and those of the control block up to the generation */
+#define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, and the frames of a call or two */
+#define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
 
-/* The core whose thread this is; NULL: none. One for each executable or shared object. */
+/* The core that runs on this thread; NULL: none. One variable an executable or shared object. */
 UM_SHARED _Thread_local struct umbra_core *um_core_self = NULL;
 
-/* The tasks of threads that are no core: none, and always asked, so that forks look further. */
+/* The tasks of a thread that is no core: none, and always asked, so that forks are slow. */
 UM_SHARED struct um_tasks um_tasks_of_none = {.asked = 1};
 
-/* The tasks of the core whose thread this is; of another thread those of none. */
+/* The tasks of the core that runs on this thread; of any other thread um_tasks_of_none. */
 UM_SHARED _Thread_local struct um_tasks *um_tasks_self = &um_tasks_of_none;
 
-/* ---- the ready queue: its core only ---- */
+/* ---- the ready queue: only its core ---- */
 
 UM_INLINE struct um_fiber *um_fiber_of_link(struct um_link *link)
 {
@@ -168,14 +177,14 @@ UM_INLINE void um_ready_push(struct umbra_core *core, struct um_fiber *fiber)
     um_link_join(&fiber->ready, &core->ready);
 }
 
-/* Takes the first, which the caller has read. */
+/* Takes the oldest fiber out. first: its link, which the caller has read. */
 UM_ALWAYS_INLINE struct um_fiber *um_ready_take(struct umbra_core *core, struct um_link *first)
 {
     um_link_join(&core->ready, um_link_next(first));
     return um_fiber_of_link(first);
 }
 
-/* relaxed, all of these: what a fiber does is written by its core and only looked at by others */
+/* relaxed, both: the core alone writes what a fiber does; other threads only look */
 UM_INLINE struct um_fiber *um_core_current(const struct umbra_core *core)
 {
     return um_atomic_load(&core->current, relaxed);
@@ -186,23 +195,25 @@ UM_INLINE void um_fiber_set_state(struct um_fiber *fiber, enum umbra_fiber_state
     um_atomic_store(&fiber->state, (uint32_t)state, relaxed);
 }
 
-/* Whether it has returned: known by its state on its own core, elsewhere once that core has told.
- * acquire: see um_fiber_is() */
+/* True if the fiber's function has returned. Its home core knows by the state; other threads may
+ * learn it only when that core has told the end in `done`. acquire: see um_fiber_is() */
 UM_INLINE bool um_fiber_has_ended(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->state, acquire) == UMBRA_FIBER_TERMINATED ||
            um_done_is_told(um_atomic_load(&fiber->node.done, acquire));
 }
 
+/* relaxed: it is read last (um_fiber_is()), or the caller's core owns the fiber */
 UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->generation, relaxed);
 }
 
 /*
- * A fiber in one life, or a thread, in one word that is never 0: what has a mutex. Of a fiber the
- * address of its control block, below 2^48 and a multiple of 64, and 21 bits of the generation above it;
- * so fibers that live at a time differ, and a life from 2,097,151 later ones. Threads are odd.
+ * The holder of a mutex, in one word that is never 0: a fiber in one life, or a thread. A fiber's
+ * word has the address of its control block, below 2^48 and a multiple of 64, and above it 21 bits
+ * of the generation. So fibers that live at the same time differ, and a life differs from the
+ * 2,097,151 that follow it in the same memory. A thread's word is odd.
  */
 #define UM_SELF_LIFE_SHIFT 43
 #define UM_SELF_LIFE ((uintptr_t)1 << UM_SELF_LIFE_SHIFT)
@@ -213,16 +224,18 @@ UM_INLINE uintptr_t um_fiber_self(const struct um_fiber *fiber, uint64_t generat
     return (uintptr_t)generation << UM_SELF_LIFE_SHIFT | (uintptr_t)fiber >> 5;
 }
 
-/* Where the control block is. */
+/* The address of the fiber's control block. */
 UM_INLINE uintptr_t um_self_block(uintptr_t self)
 {
     return (self & (UM_SELF_LIFE - 1)) << 5;
 }
 
 /*
- * A handle may be stale, and its fiber begin another life at any moment. So what a call finds out
- * about the fiber it reads first, with acquire, and the generation last: each life's writes follow
- * its number, so if the number still fits, all of it was this life's.
+ * True if the handle's fiber is in this state and has this home. A handle may be stale, and its
+ * fiber may begin another life at any moment. So a call first reads with acquire what it wants to
+ * know, and the generation last. The writes of a life follow its generation: if the generation
+ * still fits, all that was read belongs to this life. Pairs with um_pool_give_back() and
+ * um_fiber_prepare().
  */
 UM_INLINE bool um_fiber_is(struct umbra_fiber handle, enum umbra_fiber_state state,
                            const struct umbra_core *home)
@@ -232,7 +245,7 @@ UM_INLINE bool um_fiber_is(struct umbra_fiber handle, enum umbra_fiber_state sta
            um_fiber_generation(handle.block) == handle.generation;
 }
 
-/* relaxed, both: the home core's own */
+/* relaxed: only the home core writes them while the fiber lives there */
 UM_INLINE uint32_t um_fiber_flags(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->flags, relaxed);
@@ -244,19 +257,20 @@ UM_INLINE bool um_fiber_barred(const struct um_fiber *fiber)
     return UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_BARRED);
 }
 
+/* relaxed: it changes only between two lives, and when a core takes a fiber without a place */
 UM_INLINE struct umbra_core *um_fiber_home(const struct um_fiber *fiber)
 {
     return (struct umbra_core *)um_atomic_load(&fiber->node.home, relaxed);
 }
 
+/* Puts the fiber at the end of its core's ready queue. The core. */
 UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fiber)
 {
     um_fiber_set_state(fiber, UMBRA_FIBER_READY);
     um_ready_push(core, fiber);
 }
 
-/* Whether the caller runs on this fiber's stack, at whose top it stands, not on an alternate signal
- * stack. */
+/* True if the caller runs on the stack of this fiber, and not on an alternate signal stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
     return um_arch_stack_pointer() - (uintptr_t)fiber->context.stack_low <
@@ -265,22 +279,24 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 
 /* ---- switching ---- */
 
-/* Whether somebody wants something of the core: a message, a timer, work without a place. */
+/* True if the core has a message or a timer, or if there is work without a place. */
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 {
-    /* relaxed: whoever acts on it takes the message or the work with an acquire */
+    /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
     return (um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
             um_atomic_load(core->unplaced, relaxed)) != 0;
 }
 
+/* Jumps to a fiber that is out of the ready queue; returns when `from` runs again. The core. */
 UM_ALWAYS_INLINE void um_fiber_switch(struct umbra_core *core, struct um_fiber *from,
                                       struct um_fiber *to)
 {
-    um_atomic_store(&core->current, to, relaxed); /* only looked at by others */
+    um_atomic_store(&core->current, to, relaxed); /* other threads only look */
     um_context_switch(&from->context, &to->context);
 }
 
-/* Fetches lines of a control block, or below zero of the top of its stack; NULL: none. */
+/* Prefetches lines `first` to `last` of a control block; below 0: of its stack's top. NULL:
+ * nothing. */
 UM_INLINE void um_fiber_fetch(const struct um_fiber *fiber, int first, int last)
 {
     const char *block = (const char *)fiber; /* its stack is right below it */
@@ -295,28 +311,28 @@ UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber);
 
 /* What a message in an inbox asks for. */
 enum um_node_kind {
-    UM_NODE_WAKE,     /* the fiber whose node it is may run: what it waited for has come */
-    UM_NODE_SPAWN,    /* the fiber whose node it is begins */
-    UM_NODE_ASIDE,    /* the same, stopped */
-    UM_NODE_CONTINUE, /* umbra_continue for the fiber whose `mail` it is */
-    UM_NODE_CANCEL,   /* umbra_cancel: struct um_cancel_request in arg */
-    UM_NODE_JOIN      /* struct um_join_request in arg */
+    UM_NODE_WAKE,     /* the fiber that waits with this node may run: its wait is over */
+    UM_NODE_SPAWN,    /* the fiber that has this node begins */
+    UM_NODE_ASIDE,    /* the same, but stopped */
+    UM_NODE_CONTINUE, /* umbra_continue() for the fiber that has this node as `mail` */
+    UM_NODE_CANCEL,   /* umbra_cancel(): um_cancel_request in the node's um_wait */
+    UM_NODE_JOIN      /* um_join_request in the node's um_wait */
 };
 
-#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values, or is in a child process */
-#define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel, in this life */
-#define UM_FIBER_SHIELDED 8u     /* flags: `shields` counts; else there are none */
+#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values, or runs in a child process */
+#define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel() was called in this life */
+#define UM_FIBER_SHIELDED 8u     /* flags: `shields` is valid; else there are none */
 
 #define UM_FIBER_LIFE 6 /* flags: from this bit on, the generation that the permit is for */
 
-/* flags: what neither a permit nor its end changes */
+/* flags: what stays when a permit is given or used */
 #define UM_FIBER_KEPT                                                                              \
     (UM_FIBER_LOCAL | UM_FIBER_CANCELED | UM_FIBER_SHIELDED | UM_FIBER_BARRED |                    \
      UM_FIBER_INTERRUPTED)
 
 #define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
-#define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside, so its memory is the depot's */
+#define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside: its memory returns to the depot */
 
 _Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
 _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
@@ -332,7 +348,7 @@ UM_INLINE void um_ready_remove(struct um_fiber *fiber)
     um_link_join(um_atomic_load(&fiber->ready.prev, relaxed), um_link_next(&fiber->ready));
 }
 
-/* The oldest; the queue must not be empty. */
+/* Takes the oldest fiber out; the queue must not be empty. */
 UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
 {
     return um_ready_take(core, um_link_next(&core->ready));
@@ -343,7 +359,7 @@ UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
     return um_atomic_load(&fiber->state, relaxed);
 }
 
-/* relaxed, both: a report may see part of a name that is just being written, and no harm is done */
+/* relaxed, both: a report may see a name that is only partly written, which does no harm */
 UM_INLINE void um_fiber_write_name(struct um_fiber *fiber, const char bytes[UMBRA_FIBER_NAME_BYTES])
 {
     for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++) {
@@ -369,13 +385,13 @@ UM_INLINE void um_fiber_set_flags(struct um_fiber *fiber, uint32_t flags)
     um_atomic_store(&fiber->flags, flags, relaxed);
 }
 
-/* The flags of a permit for one life: one that comes late is not mistaken for the next life's. */
+/* The flags of a permit. They name the life: a late permit does not count for the next one. */
 UM_INLINE uint32_t um_fiber_permit(uint64_t generation)
 {
     return UM_FIBER_PERMIT | (uint32_t)generation << UM_FIBER_LIFE;
 }
 
-/* Whether it has a permit, if any, for the life that it leads. The home core. */
+/* True if the fiber has a permit for its present life. The home core. */
 UM_INLINE bool um_fiber_permitted(const struct um_fiber *fiber)
 {
     return (um_fiber_flags(fiber) & ~UM_FIBER_KEPT) == um_fiber_permit(um_fiber_generation(fiber));
@@ -383,7 +399,7 @@ UM_INLINE bool um_fiber_permitted(const struct um_fiber *fiber)
 
 /* ---- the fiber's flags: the fiber, or its home core ---- */
 
-/* After CANCELED or the shields have changed. */
+/* Sets BARRED anew, after CANCELED or SHIELDED has changed in `flags`. */
 UM_INLINE void um_fiber_set_barred(struct um_fiber *fiber, uint32_t flags)
 {
     bool barred = (flags & (UM_FIBER_CANCELED | UM_FIBER_SHIELDED)) == UM_FIBER_CANCELED;
@@ -391,7 +407,7 @@ UM_INLINE void um_fiber_set_barred(struct um_fiber *fiber, uint32_t flags)
     um_fiber_set_flags(fiber, (flags & ~UM_FIBER_BARRED) | (barred ? UM_FIBER_BARRED : 0));
 }
 
-/* 0, or -ECANCELED. */
+/* Clears INTERRUPTED. Always -ECANCELED. */
 UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber)
 {
     um_fiber_set_flags(fiber, um_fiber_flags(fiber) & ~UM_FIBER_INTERRUPTED);

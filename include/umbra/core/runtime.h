@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What the cores of one runtime share. Private; included by core.h.
+ * The runtime: what its cores share, and the list of all runtimes that reports, debuggers and
+ * fork(2) go through. Private; included by core.h.
+ *
+ * Any thread may post a message to a core or poke it. The comment of a field says which thread
+ * writes it, or which lock protects it. In a child process of fork(2) the parent's runtimes have no
+ * threads: they are marked as inherited, and calls that need these
+ * threads return -EPERM.
  */
 #ifndef UMBRA_CORE_RUNTIME_H
 #define UMBRA_CORE_RUNTIME_H
@@ -29,11 +35,11 @@
 #define UM_CORES_MOST 1024
 #define UM_SIZE_CLASSES 40 /* of stacks: 0 the runtime's size, k > 0 a page times 2^(k - 1) */
 
-/* Idle fibers that belong to no core's list, and the slabs that new ones come from. */
+/* The idle fibers of a core that are in no core's list, and the slabs that new ones come from. */
 struct um_depot {
     pthread_mutex_t lock;
     struct um_fiber *idle[UM_SIZE_CLASSES]; /* linked by in_pool; under lock */
-    /* where the next new one is, and which: under lock; reports read without */
+    /* the slab of the next new fiber, and its slot there: under lock; reports read without */
     _Atomic(struct um_slab *) slab[UM_SIZE_CLASSES];
     um_atomic_u32 next_slot[UM_SIZE_CLASSES];
 };
@@ -42,12 +48,12 @@ struct um_depot {
 struct um_core_more {
     struct um_depot depot;
     pthread_t thread;
-    struct umbra_affinity *before; /* what undoes its thread's binding; the thread */
+    struct umbra_affinity *before; /* undoes its thread's binding; the thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     bool has_shadow;
-    int sibling;     /* the hardware thread that is kept for its shadow, -1: none; set once */
+    int sibling;     /* the hardware thread kept for its shadow, -1: none; set once */
     int start_error; /* its thread writes before it is counted as started */
-    char why[UM_WHY_BYTES]; /* likewise: the reason of that */
+    char why[UM_WHY_BYTES]; /* likewise: the reason of start_error */
 };
 
 enum um_verdict { UM_VERDICT_NONE, UM_VERDICT_ENDED, UM_VERDICT_DEADLOCK };
@@ -62,41 +68,41 @@ struct umbra_runtime {
     struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
     struct um_fiber *unplaced_last;
 
-    pthread_mutex_t lock;         /* for the rest up to `started` */
-    pthread_cond_t changed;       /* verdict, waiting, started */
-    enum um_verdict verdict;      /* of the cores, for who waits for the runtime */
+    pthread_mutex_t lock;         /* for all that follows, up to `joins` */
+    pthread_cond_t changed;       /* verdict, waiting, started or joins */
+    enum um_verdict verdict;      /* for the threads in umbra_runtime_wait */
     unsigned waiting;             /* threads in umbra_runtime_wait */
-    unsigned started;             /* cores whose thread is up, or has failed */
-    struct um_join_thread *joins; /* threads that join its fibers */
+    unsigned started;             /* cores with a thread that is up, or has failed */
+    struct um_join_thread *joins; /* threads that join fibers of the runtime */
 
-    um_atomic_u32 stopping;   /* cores end when they have nothing to do */
-    um_atomic_u32 tasking;    /* some core has shared tasks, once */
+    um_atomic_u32 stopping;   /* 1: a core ends as soon as it has nothing to do */
+    um_atomic_u32 tasking;    /* 1: some core has shared tasks at some time */
     um_atomic_u32 next_core;  /* for spawns from outside without a place */
     struct umbra_core **core; /* fixed, as all that follows */
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;
-    bool inherited;                  /* the parent process's; um_runtimes_in_child() writes */
+    bool inherited;                  /* the parent process's; um_runtimes_inherit() writes */
     size_t stack_bytes;              /* of size class 0 */
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
-    struct umbra_wait_policy policy; /* of idle cores and waiting threads */
-    pthread_t creator;               /* the thread that holds it but in umbra_runtime_wait */
+    struct umbra_wait_policy policy; /* of idle cores */
+    pthread_t creator;               /* holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
     int dump_signal;                      /* 0: none */
     _Atomic(struct umbra_runtime *) next; /* in um_runtimes; changed under its lock */
 };
 
-/* All runtimes of this executable or shared object: for reports, debuggers, and fork(2). */
+/* All runtimes of this executable or shared object. */
 struct um_runtimes {
     pthread_mutex_t lock;
     _Atomic(struct umbra_runtime *) first;
     struct um_run_once once; /* for key, has_key and error */
-    pthread_key_t key;       /* cores' threads have their core there; see um_core_thread_exits() */
+    pthread_key_t key;       /* a core's thread has its core there; see um_core_thread_exits() */
     bool has_key;            /* um_runtimes_end() deletes it */
-    int error;               /* of what is done once */
-    um_atomic_u32 reports;   /* in signal handlers; see um_report_begin() */
+    int error;               /* of um_runtimes_init(), which runs once */
+    um_atomic_u32 reports;   /* under way in signal handlers; see um_report_begin() */
 };
 
 UM_SHARED struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -108,10 +114,10 @@ UM_INLINE struct umbra_runtime *um_runtime_self(void)
     return um_core_self ? um_core_self->runtime : NULL;
 }
 
-/* One more fiber begun there, or one less. The core. */
+/* Counts a fiber that begins here (1) or ends (-1). The core. */
 UM_INLINE void um_core_count(struct umbra_core *core, int more)
 {
-    uint64_t live = um_atomic_load(&core->live, relaxed); /* its own */
+    uint64_t live = um_atomic_load(&core->live, relaxed); /* only the core writes it */
 
     um_atomic_store(&core->live, live + (uint64_t)more,
                     release); /* pairs with um_runtime_empty() */
@@ -119,25 +125,25 @@ UM_INLINE void um_core_count(struct umbra_core *core, int more)
 
 struct um_text;
 
-/* A kind of thing that fibers wait for, for reports. */
+/* A kind of thing that fibers wait for; reports read it. */
 struct um_kind {
     const char *name;
-    /* adds what a report says of one besides its address, or NULL: then nothing. It reads the thing,
-       which must not go meanwhile: only while all cores are idle */
+    /* adds to the text what a report says besides the address; NULL: nothing. It reads the thing,
+       which must not be freed meanwhile, so it is called only while all cores are idle */
     void (*describe)(struct um_text *text, const void *on);
 };
 
-/* A join that was blocked in line: waits_at does not count, its context tells. */
+/* A join by the inlined path: waits_at is not set, but the saved context says the place. */
 UM_SHARED const struct um_kind um_kind_join_inline = {"join", NULL};
 
-/* For waits_on: marked, so that a report knows by this one word that it may read the fiber's name,
- * whatever else the fiber that waits writes meanwhile. */
+/* A fiber's address for waits_on, with a mark in bit 0. By this one word a report knows that it may
+ * read the fiber's name, even if the waiting fiber writes its other fields meanwhile. */
 UM_INLINE const void *um_waits_on_fiber(const struct um_fiber *fiber)
 {
     return (const char *)fiber + 1;
 }
 
-/* Gives a core a message. Any thread; never blocks. */
+/* Gives a core a message. Any thread, signal handlers too; never switches or blocks. */
 UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 {
     if (um_inbox_push(&core->inbox, node))
@@ -146,7 +152,7 @@ UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 
 #ifndef UMBRA_DECLARE
 
-/* fork(2): the child has none of the runtimes' threads. */
+/* Before fork(2). The child has none of the runtimes' threads, so the caller takes their locks. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
 {
     pthread_mutex_lock(&um_runtimes.lock);
@@ -159,7 +165,7 @@ UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
-/* Nothing runs them in the child. Those of its own come into an empty list. */
+/* In the child no thread runs the parent's runtimes: they are marked, and leave the list. */
 UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
 {
     struct umbra_runtime *runtime =
@@ -171,8 +177,9 @@ UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
 }
 
 /*
- * The child's only thread has been a core: it goes on in the fiber that forked, as a thread that is none,
- * on the processors that it began with. At the end of the fiber's function, um_fiber_end() looks.
+ * The child's only thread was a core. It goes on in the fiber that forked, but as a thread that is
+ * no core, on the processors that it had before the core was bound. UM_FIBER_LOCAL makes the fiber
+ * call um_fiber_end() when its function returns; that ends the process.
  */
 UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
 {
@@ -192,12 +199,13 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_runtimes_inherit();
     um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_slabs.looking, 0, relaxed);
-    um_slabs.runtimes = 0; /* which leaves the handler where it is, until one of the child's ends */
+    um_slabs.runtimes = 0; /* the handler stays, until a runtime of the child's own ends */
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
-/* As um_sleepers_end(). A program that exits may still have runtimes, whose cores use the key. */
+/* Runs as late as um_sleepers_end(). If an exiting program still has runtimes, their cores use the
+ * key, which stays. */
 UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_runtimes_end(void)
 {
     if (um_runtimes.has_key && !um_atomic_load(&um_runtimes.first, relaxed)) { /* only compared */
@@ -207,10 +215,11 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_runtimes_end(vo
 }
 
 UM_SHARED const struct um_kind um_kind_join = {"join", NULL};
-/* A transfer not in line: as long as it lasts waits_at counts, else the context of what is stopped. */
+/* A transfer by the slow path, which sets waits_at. Of a fiber that stopped by the inlined path the
+ * saved context says where. */
 UM_SHARED const struct um_kind um_kind_transfer = {"transfer", NULL};
 
-/* Makes a core look around. */
+/* Makes a core look around. Any thread; never switches or blocks. */
 UM_INLINE void um_core_poke(struct umbra_core *core)
 {
     if (um_inbox_poke(&core->inbox))
