@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How threads that are no core wait for what fibers wait for, and the memory of waits that more
- * than one may end. Private.
+ * Sleepers: how threads that are no core wait for what fibers wait for. And the memory of waits
+ * that more than one thread may end (struct um_wait). Private.
  *
- * Both kinds of object are not given back to the system while the program or shared object that has
- * them is loaded: a signaller may look at them a moment after the wait is over. A thread keeps the
- * sleeper it has first used until it ends.
+ * A thread takes a sleeper at its first wait and keeps it until the thread ends. Any thread or
+ * fiber may take a wait's memory, but not a signal handler. Both return an error if there is no
+ * memory. A signaller may look at such an object a moment after the wait is over. So both kinds
+ * stay allocated while the program or shared object that has them is loaded.
  *
- * A shared object that is unloaded takes the key and all of this memory with it, after its own
- * destructors; then no call that waits, or that has ended such a wait, may be under way. A program that
- * exits has other threads in the midst of that, so there the memory stays. What tells the two apart is
- * an order: a handler of atexit() is called before destructors at the exit, but after them when its
- * shared object is unloaded.
+ * A shared object that is unloaded frees the key and all of this memory after its own destructors.
+ * Then no call that waits, or that has ended such a wait, may be under way. In a program that exits
+ * other threads may be in the midst of such calls, so there the memory stays. An order tells the
+ * two apart: at the exit a handler of atexit() is called before the destructors, but when its
+ * shared object is unloaded it is called after them.
  *
  *     at the exit     um_sleepers_at_exit()    um_sleepers_unload()        um_sleepers_end()
  *     unloading       um_sleepers_unload()     um_sleepers_at_exit()       um_sleepers_end()
  *
- * Without the order of the second line the memory would stay, too.
+ * In any other order the memory stays.
  */
 #ifndef UMBRA_CORE_SLEEPER_H
 #define UMBRA_CORE_SLEEPER_H
@@ -41,35 +42,35 @@
 struct um_sleeper {
     struct um_node node;                                     /* home 0 */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* set up once */
-    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken;        /* 1: the wait is over; wakers set */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken;        /* 1: wait is over; signallers set */
     struct um_sleeper *next;  /* in um_sleepers.idle; under its lock */
     struct um_sleeper *older; /* in um_sleepers.newest; fixed */
 };
 
-/* What a joiner asks of a fiber's owner, and the answer. */
+/* What a joiner asks the owner of a fiber, and the answer. */
 struct um_join_request {
     struct umbra_fiber fiber;
     bool detach; /* only detach it */
-    int status;  /* of the answer, as the result; the one that takes the claim */
+    int status;  /* answer, as `result`; written by the side that takes the claim */
     void *result;
 };
 
-/* For a core: a fiber of its own is canceled. */
+/* What a core is asked: to cancel a fiber that lives there. */
 struct um_cancel_request {
     struct umbra_fiber fiber;
 };
 
-/* A claimed node, and who waits with it. */
+/* A claimed node, and the waiter that it stands for. */
 struct um_wait {
     struct um_claimed claimed;
     union {
         struct um_join_request join;     /* UM_NODE_JOIN */
-        struct um_cancel_request cancel; /* UM_NODE_CANCEL: a message, in which none waits */
+        struct um_cancel_request cancel; /* UM_NODE_CANCEL: a message without a waiter */
     };
-    struct um_fiber *fiber;     /* the one that waits, or NULL */
-    struct um_sleeper *sleeper; /* the thread that waits, or NULL */
-    unsigned rings; /* how often its deadline came while it was offered a signal; its core */
-    struct um_waits *among; /* fixed */
+    struct um_fiber *fiber;     /* the waiting fiber, or NULL */
+    struct um_sleeper *sleeper; /* of the waiting thread, or NULL */
+    unsigned rings; /* how often its deadline came while a signal was being offered; home core */
+    struct um_waits *among; /* those allocated with it; fixed */
 };
 
 #define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
@@ -77,11 +78,11 @@ struct um_wait {
 struct um_waits {
     UM_ALIGNED(64) struct um_wait wait[UM_WAITS_AT_ONCE];
     struct um_waits *older; /* in um_sleepers.waits; fixed */
-    unsigned idle;          /* how many of them are; um_waits_end() */
+    unsigned idle;          /* how many of them are idle; um_waits_end() */
 };
 
-/* What atexit() does in a shared object, and the object (Itanium C++ ABI). ThreadSanitizer's atexit()
- * would keep the handler when the object is gone. */
+/* What atexit() calls in a shared object, and the mark of that object (Itanium C++ ABI). The
+ * atexit() of ThreadSanitizer would keep the handler after the object is gone. */
 int um_at_exit_of(void (*handler)(void *arg), void *arg, void *object) __asm__("__cxa_atexit");
 extern char um_object __asm__("__dso_handle") UM_HIDDEN;
 
@@ -92,17 +93,19 @@ UM_INLINE struct um_wait *um_wait_of(struct um_node *node)
     return (struct um_wait *)node;
 }
 
-/* A node that was released wakes its waiter. core: the caller's, if it may use it; else NULL. */
+/* The fiber that waits with a node; not for a thread's node (home 0). */
 UM_INLINE struct um_fiber *um_node_fiber(struct um_node *node)
 {
     return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->fiber : um_fiber_of_node(node);
 }
 
+/* The sleeper of the thread that waits with a node; only for a thread's node (home 0). */
 UM_INLINE struct um_sleeper *um_node_sleeper(struct um_node *node)
 {
     return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->sleeper : (struct um_sleeper *)node;
 }
 
+/* Wakes the thread that waits with a released node. Any thread or handler; never blocks. */
 UM_INLINE void um_node_wake_thread(struct um_node *node)
 {
     struct um_sleeper *sleeper = um_node_sleeper(node);
@@ -115,15 +118,15 @@ UM_INLINE void um_node_wake_thread(struct um_node *node)
 struct um_sleepers {
     pthread_mutex_t lock;
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
-    struct um_sleeper *newest;       /* of all; under lock */
+    struct um_sleeper *newest;       /* of all sleepers; under lock */
     struct um_run_once once;         /* for policy and error */
-    pthread_key_t key;               /* its destructor makes the sleeper idle; under lock */
+    pthread_key_t key;               /* its destructor is um_sleeper_forget(); under lock */
     bool has_key;                    /* under lock, as the next two */
     bool exiting;                    /* see above */
     bool unloading;                  /* see above */
-    struct umbra_wait_policy policy; /* of all */
-    int error;
-    pthread_mutex_t popping;  /* one thread at a time takes waits out: no ABA */
+    struct umbra_wait_policy policy; /* of all sleepers */
+    int error;                       /* of um_sleepers_init(), which runs once */
+    pthread_mutex_t popping;  /* one thread at a time takes idle waits: no ABA */
     struct um_waits *waits;   /* all, the newest first; under popping */
 };
 
@@ -131,12 +134,13 @@ UM_SHARED struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                               .once = {UM_RUN_NEVER},
                                               .popping = PTHREAD_MUTEX_INITIALIZER};
 
-/* Threads that are no core and are doing something to an event: of all runtimes, since a thread does
- * not know whose fibers wait for it. */
+/* Counts the calls on events by threads that are no core. One count for all runtimes, since such a
+ * thread does not know of which runtime the waiting fibers are. */
 UM_SHARED struct um_quiet_outside um_outside = {0, 0};
 
 UM_SHARED _Thread_local struct um_sleeper *um_sleeper_self = NULL;
 
+/* The thread that has this sleeper ends, or could not keep it: the sleeper is idle. */
 UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
 {
     struct um_sleeper *sleeper = arg;
@@ -148,7 +152,7 @@ UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
     um_sleeper_self = NULL;
 }
 
-/* fork(2): the child has none of the threads that were in the midst of something. */
+/* Before fork(2). In the child no other thread could free these locks, so the caller takes them. */
 UM_LINKONCE UM_COLD void um_sleepers_before_fork(void)
 {
     pthread_mutex_lock(&um_sleepers.lock);
@@ -192,8 +196,8 @@ UM_LINKONCE UM_COLD void um_sleepers_init(void)
     pthread_mutex_unlock(&um_sleepers.lock);
 }
 
-/* Gives the calling thread a sleeper until it ends. A program that is exiting may have no key any more:
- * then for good. 0 or a negative errno. */
+/* Gives the calling thread a sleeper, until the thread ends; or for good if the program is exiting
+ * and has no key any more. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_sleeper_keep(struct um_sleeper *sleeper)
 {
     int error = 0;
@@ -205,7 +209,7 @@ UM_LINKONCE UM_COLD int um_sleeper_keep(struct um_sleeper *sleeper)
     return error;
 }
 
-/* A sleeper that no thread has. NULL: no memory. */
+/* An idle sleeper, or a new one. NULL: no memory. */
 UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
 {
     struct um_sleeper *sleeper;
@@ -224,6 +228,7 @@ UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
     return sleeper;
 }
 
+/* The first wait of the calling thread. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_sleeper_make(void)
 {
     struct um_sleeper *sleeper;
@@ -242,7 +247,7 @@ UM_LINKONCE UM_COLD int um_sleeper_make(void)
     return 0;
 }
 
-/* The calling thread's sleeper. 0, or -ENOMEM and the like the first time. */
+/* The calling thread's sleeper. 0; -ENOMEM or another error only if the thread has none yet. */
 UM_INLINE int um_sleeper_get(struct um_sleeper **sleeper)
 {
     int error = UM_LIKELY(um_sleeper_self != NULL) ? 0 : um_sleeper_make();
@@ -250,11 +255,11 @@ UM_INLINE int um_sleeper_get(struct um_sleeper **sleeper)
     *sleeper = um_sleeper_self;
     if (error == 0)
         um_atomic_store(&um_sleeper_self->woken, 0,
-                        relaxed); /* its owner; before it is given out */
+                        relaxed); /* its thread; before others know it */
     return error;
 }
 
-/* The thread: until it is woken, or a deadline passes (-ETIMEDOUT). */
+/* Blocks until the sleeper is woken (0) or the deadline has passed (-ETIMEDOUT). Its thread. */
 UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
 {
     int end = umbra_wait_until_equal32(&sleeper->waiter, &sleeper->woken, 1, 1, deadline);
@@ -262,12 +267,12 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
     return end < 0 ? end : 0;
 }
 
-#define UM_LOOKS_AWAKE 100 /* before another is taken for one that has lost its processor */
-#define UM_NAP_NS 50000    /* more than that needs to be run again */
+#define UM_LOOKS_AWAKE 100 /* then the other thread is taken to have lost its processor */
+#define UM_NAP_NS 50000    /* more than that thread needs to be scheduled again */
 
-/* Naps double. An idle core sleeps in the kernel only when it has waited for up to 0.2 ms
- * (impl/block.h), or 1 ms with a dispatcher's worker: the last naps are longer, since the processor
- * may be what the other thread waits for. */
+/* How often the length of a nap doubles. An idle core goes to sleep in the kernel only after up to
+ * 0.2 ms (impl/block.h), or 1 ms with a dispatcher's worker. The last naps are longer (1.6 ms),
+ * since the other thread may wait for this very processor. */
 #define UM_NAP_DOUBLINGS 5
 
 /* A nap's length, in the unit of the first one's. */
@@ -276,11 +281,12 @@ UM_INLINE uint64_t um_nap(uint64_t first, unsigned naps)
     return first << (naps < UM_NAP_DOUBLINGS ? naps : UM_NAP_DOUBLINGS);
 }
 
-/* Between two looks at what another thread is about to do, after so many: a pause, or a nap, so that
- * it may have this processor, until a time stamp at the latest. */
+/* Waits between two looks at what another thread is about to do. looks: how many were made. The
+ * first times it is a pause; later a nap, so that the other thread may have this processor, but no
+ * longer than until the deadline, a time stamp. Any thread; a nap blocks. */
 UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
 {
-    um_atomic_u32 nobody = 0; /* nobody knows of it */
+    um_atomic_u32 nobody = 0; /* no other thread has its address */
     uint64_t now;
 
     if (looks < UM_LOOKS_AWAKE) {
@@ -294,9 +300,9 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
                                                      umbra_cycles_to_ns(deadline - now)));
 }
 
-/* ---- waits that more than one may end ---- */
+/* ---- waits that more than one thread may end ---- */
 
-/* 64 more, of which one is the caller's. NULL: no memory. */
+/* Allocates UM_WAITS_AT_ONCE more: one for the caller, the others become idle. NULL: no memory. */
 UM_LINKONCE UM_COLD struct um_wait *um_waits_make(void)
 {
     struct um_waits *waits = aligned_alloc(64, sizeof(*waits));
@@ -316,7 +322,7 @@ UM_LINKONCE UM_COLD struct um_wait *um_waits_make(void)
     return &waits->wait[0];
 }
 
-/* A wait's memory. Any thread, but not a signal handler. NULL: no memory. */
+/* The memory of a wait. Any thread, but not a signal handler. NULL: no memory. */
 UM_LINKONCE struct um_wait *um_wait_take(void)
 {
     struct um_wait *wait;
@@ -326,7 +332,7 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
     first = um_atomic_load(&um_claimed_idle, acquire); /* pairs with um_claimed_free() */
     while (first) {
         wait = (struct um_wait *)(uintptr_t)first;
-        /* relaxed: nobody else takes any out, so the link stays. acquire: as above */
+        /* relaxed: no other thread takes one out now, so the link stays. acquire: as above */
         if (um_atomic_cas(&um_claimed_idle, &first,
                           um_atomic_load(&wait->claimed.node.link, relaxed), acquire, acquire))
             break;
@@ -334,7 +340,7 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
     pthread_mutex_unlock(&um_sleepers.popping);
     if (!first && !(wait = um_waits_make()))
         return NULL;
-    um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* its owner's now */
+    um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* the caller's alone now */
     return wait;
 }
 
@@ -342,7 +348,7 @@ _Static_assert(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for")
 
 /* ---- the end of what is loaded ---- */
 
-/* Takes all that are idle here out, and counts them. */
+/* Takes out all waits that are idle here, and counts them where they were allocated. */
 UM_LINKONCE UM_COLD void um_waits_count_idle(void)
 {
     /* acquire: pairs with um_claimed_free() */
@@ -357,8 +363,9 @@ UM_LINKONCE UM_COLD void um_waits_count_idle(void)
 }
 
 /*
- * Frees those that are idle here together with all which were allocated with them. One that is not may
- * be a message on its way to a core of another object's, or idle in another object, which has freed it.
+ * Frees waits that are idle here, if all that were allocated with them are idle here, too. A wait
+ * that is not may be a message on its way to a core of another shared object, or may be idle in
+ * another shared object, which has freed it to its own list.
  */
 UM_LINKONCE UM_COLD void um_waits_end(void)
 {
@@ -375,7 +382,7 @@ UM_LINKONCE UM_COLD void um_waits_end(void)
     }
 }
 
-/* Every file has an entry for each destructor, so that they are called more than once. */
+/* Each object file has an entry for each destructor, so both destructors run more than once. */
 UM_LINKONCE UM_COLD __attribute__((__destructor__)) void um_sleepers_unload(void)
 {
     pthread_mutex_lock(&um_sleepers.lock);
@@ -383,8 +390,8 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__)) void um_sleepers_unload(void
     pthread_mutex_unlock(&um_sleepers.lock);
 }
 
-/* By its priority after all other destructors, and after handlers of atexit() and C++ objects. The key
- * goes in each case: at the exit some handler may unload objects. */
+/* Runs, by its priority, after all other destructors, handlers of atexit() and destructors of C++
+ * objects. It deletes the key in each case: at the exit some handler may unload objects. */
 UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_sleepers_end(void)
 {
     struct um_sleeper *sleeper = NULL;
@@ -408,10 +415,10 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_sleepers_end(vo
     }
 }
 
-/* Sets up one of the waits of a group for a new wait; `index` says which event. The waiter. */
+/* Prepares one node of a wait for any of several events; `index` says which event. The waiter. */
 UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsigned index)
 {
-    /* relaxed: only the waiter changes a claim that is not being waited with */
+    /* relaxed: only the waiter changes a claim while no wait uses it */
     uint64_t base = (um_atomic_load(&group->claimed.claim, relaxed) >> UM_CLAIM_SHIFT) + 1;
 
     if (wait == group)
@@ -423,7 +430,7 @@ UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsi
     wait->claimed.node.kind = UM_NODE_WAKE;
     wait->claimed.node.flags = UM_NODE_CLAIMED;
     wait->rings = 0;
-    um_atomic_store(&wait->claimed.refs, 2, relaxed); /* the waiter's and the queue's */
+    um_atomic_store(&wait->claimed.refs, 2, relaxed); /* one of the waiter, one of the queue */
 }
 
 #endif /* UMBRA_DECLARE */
