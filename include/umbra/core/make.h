@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The life of a fiber's stack: what executes on it, and how a core gets one. Private; included by core.h.
- * um_fiber_main() executes one function after the other; a depot makes fibers when the core's list of
- * idle ones is empty.
+ * How idle fibers are found or made, and what runs on their stacks. Private; included by core.h.
+ *
+ * Any thread, but not a signal handler, may take an idle fiber (um_pool_take); if the lists are
+ * empty the depot makes one. It may block for a moment on the depot's lock, and returns -ENOMEM.
+ * All else is executed by the fiber's core: um_fiber_main() runs on the fiber's stack and calls the
+ * function of one life after the other; um_fiber_retire() runs in the scheduler.
  */
 #ifndef UMBRA_CORE_MAKE_H
 #define UMBRA_CORE_MAKE_H
@@ -31,7 +34,7 @@
 
 #ifndef UMBRA_DECLARE
 
-/* Under the depot's lock: a slab with a free slot. */
+/* Adds a slab of free slots to the depot. Under the depot's lock. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_class)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -47,7 +50,7 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
         slots = UM_SLAB_SLOTS_MOST;
     while (slots > 1 && slots > UM_SLAB_BYTES_MOST / bytes)
         slots /= 2;
-    do /* where address space is limited, all of it can be used */
+    do /* smaller if need be, so that limited address space can be used up */
         error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
     while (error == -ENOMEM && (slots /= 2) > 0);
     if (error != 0)
@@ -55,8 +58,8 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
     slab->owner = core;
     slab->describe = um_report_owner;
     slab->next = full;
-    /* release: pairs with the acquire of um_report_slabs(). The slot first: what it says of the old
-     * slab is too little for a moment, never too much */
+    /* release, both: pairs with the acquire of um_report_slabs(). The slot first: for a moment a
+     * report sees too few slots of the old slab, never too many */
     um_atomic_store(&depot->next_slot[size_class], 0, release);
     um_atomic_store(&depot->slab[size_class], slab, release);
     return 0;
@@ -64,7 +67,7 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
 
 UM_LINKONCE void um_fiber_main(struct um_context *self);
 
-/* Under the depot's lock: a fiber that has never been. */
+/* Makes a new fiber. Under the depot's lock. 0 or -ENOMEM. */
 UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
                               struct um_fiber **result)
 {
@@ -89,7 +92,7 @@ UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
     fiber->runtime = core->runtime;
     fiber->node.kind = UM_NODE_WAKE;
     fiber->mail.kind = UM_NODE_CONTINUE;
-    /* relaxed, both: before anybody else knows the fiber */
+    /* relaxed, both: no other thread knows the fiber yet */
     um_atomic_store(&fiber->generation, 1, relaxed);
     um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
     um_context_make(&fiber->context, um_slab_low(slab, slot), fiber, um_fiber_main);
@@ -99,7 +102,7 @@ UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
     return 0;
 }
 
-/* An idle fiber for `target`, taken by core `here` (NULL: from outside). 0 or -ENOMEM. */
+/* An idle fiber with home `target`. here: the caller's core; NULL: from outside. 0 or -ENOMEM. */
 UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
                              unsigned size_class, struct um_fiber **fiber)
 {
@@ -127,13 +130,13 @@ UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
     return error;
 }
 
-/* The end of a fiber whose stack was unwound. */
+/* The function of a fiber that begins anew after its stack was unwound. arg: NULL. */
 UM_LINKONCE UM_COLD void *um_fiber_unwound(void *arg)
 {
     return arg;
 }
 
-/* A fiber has called pthread_exit(): it begins anew, as one whose function returns NULL. */
+/* The fiber has called pthread_exit(): it begins anew with a function that returns NULL. */
 UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_fiber *fiber)
 {
     um_context_destroy(&fiber->context);
@@ -143,7 +146,8 @@ UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_
     um_fiber_make_ready(core, fiber);
 }
 
-/* The fiber's context is saved; its end may be known, and its memory used again. */
+/* The fiber has left, and its context is saved: tells its end, after which its memory may be used
+ * again. If its function has not returned, it has called pthread_exit(). The scheduler. */
 UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
     uint64_t done;
@@ -153,8 +157,8 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
         return;
     }
     fiber->node.arg = result;
-    if (fiber->slab->owner == core) { /* else it came without a place, and goes home again */
-        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life, while it is at hand */
+    if (fiber->slab->owner == core) { /* else it was spawned without a place */
+        um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life; the line is here */
         if (um_ready_empty(core)) {
             core->watched = fiber;
             um_watch_begin(&fiber->node.link);
@@ -170,15 +174,15 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
 }
 
 /*
- * The function of a fiber has returned; the fiber leaves its core. When this returns it has been
- * given another function. If only fibers of its own core can know of its end yet, no atomic
- * operation tells them. What cannot be told from the fiber's own stack the scheduler tells, once
- * the context is saved (um_fiber_retire).
+ * The function of a fiber has returned, and the fiber leaves its core. This call returns when the
+ * fiber has been given its next function. If only fibers of its own core can learn of the end so
+ * far, plain stores tell it. Otherwise the scheduler tells it, after the context is saved
+ * (um_fiber_retire).
  */
 UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
 {
     struct umbra_core *core = um_fiber_home(fiber);
-    /* acquire: the fields of the joiner's node; pairs with um_join_wait() */
+    /* acquire: the fields of the joiner's node; pairs with um_done_change() */
     uint64_t done = um_atomic_load(&fiber->node.done, acquire);
     /* relaxed: a joiner's home is fixed while it waits */
     bool local = (done & UM_DONE_TAG) == UM_DONE_JOINED &&
@@ -197,7 +201,7 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
         um_ready_push(core, um_fiber_of_node(um_done_node(done)));
     } else if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING))) {
         fiber->node.arg = result;
-        /* relaxed: only fibers of this core look */
+        /* relaxed: so far only fibers of this core read it */
         um_atomic_store(&fiber->node.done, (uintptr_t)core | UM_DONE_FINISHED, relaxed);
     } else if (done == ((uintptr_t)core | UM_DONE_DETACHED) && um_fiber_is_simple(fiber)) {
         um_pool_reset(fiber);
@@ -205,15 +209,15 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
     } else {
         core->retiring = fiber;
         core->retiring_result =
-            result; /* the joiner may be looking at the fiber's line: one write */
-        um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+            result; /* not into the fiber's line yet, where the joiner may be looking */
+        um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
         um_context_switch(&fiber->context, &core->scheduler);
         return;
     }
     um_fiber_leave(core, fiber);
 }
 
-/* What every fiber's context runs, for one function after the other. */
+/* What the context of every fiber runs: the function of one life after the other. */
 UM_LINKONCE void um_fiber_main(struct um_context *self)
 {
     struct um_fiber *fiber = (struct um_fiber *)self;
@@ -222,7 +226,7 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
         void *result;
 
-        um_fiber_fetch_ahead(fiber, -2, 1); /* what is on its stack, too */
+        um_fiber_fetch_ahead(fiber, -2, 1); /* two lines of its stack, too */
         result = fn(fiber->node.arg);
 
         if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))

@@ -3,19 +3,23 @@
  * Idle fibers: where a spawn gets its control block and stack, and where they go when the fiber has
  * been joined. Private; included by core.h.
  *
- *   list                     of            who touches it       a spawn that takes from it
- *   core->idle_fibers        its own       the core             here, on itself
- *   core->elsewhere[other]   other's       the core             here, on the other core
- *   depot (each core has     its core's    anybody, under       from outside; other sizes; and when
+ *   list                     fibers of     used by              a spawn that takes from it
+ *   core->idle_fibers        this core     the core             here, on this core
+ *   core->elsewhere[other]   the other     the core             here, on the other core
+ *   depot (each core has     its core      any thread, under    from outside; other sizes; and when
  *   one)                                   its lock             the two above are empty
  *
- * A fiber goes back to where the next spawn of its kind looks. A core that joins one of its own
- * making keeps it: who spawns on another core and joins there, again and again, uses the same few
- * fibers without a lock. A fiber's context is saved before it enters any list that a thread other
- * than its core's can take it from.
+ * A fiber goes back to the list where the next spawn of its kind looks. A core keeps the fibers
+ * that it has spawned and joined: if it spawns on another core and joins, again and again, it uses
+ * the same few fibers without a lock. The context of a fiber is saved before the fiber enters a
+ * list from which a thread other than its core's can take it.
  *
  * The control block stands at the top of its stack, at a distance that differs from slot to slot,
- * so that blocks and first frames of many fibers do not fight for the same sets of the cache.
+ * so that control blocks and first frames of many fibers do not compete for the same sets of the
+ * cache.
+ *
+ * Nothing here switches. What takes a depot's lock may block for a moment, and no signal handler
+ * may call it. Making new fibers, which can fail, is in make.h.
  */
 #ifndef UMBRA_CORE_POOL_H
 #define UMBRA_CORE_POOL_H
@@ -31,22 +35,23 @@
 #pragma GCC system_header
 #endif
 
-/* Whether the fiber may go straight into its core's list. */
+/* True if the fiber may go straight into its core's list: default size, no traits. */
 UM_INLINE bool um_fiber_is_simple(const struct um_fiber *fiber)
 {
     return (fiber->size_class | fiber->traits) == 0;
 }
 
-/* The fiber that was, is no more: its handles are stale. */
+/* Bumps the generation: old handles become stale. */
 UM_INLINE void um_pool_reset(struct um_fiber *fiber)
 {
-    /* relaxed: whoever has a handle of this life only has to see that it is over */
+    /* relaxed: a thread with a handle of this life only has to see that the life is over */
     um_atomic_store(&fiber->generation, um_fiber_generation(fiber) + 1, relaxed);
 }
 
+/* Puts a fiber first in its own core's list. The core. */
 UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
 {
-    if (fiber->in_pool != core->idle_fibers) { /* else it is back where it was taken from */
+    if (fiber->in_pool != core->idle_fibers) { /* else it returns to where it was taken */
         uint32_t place = core->kept_next++ % UM_AHEAD;
 
         fiber->ahead = core->kept[place];
@@ -57,10 +62,9 @@ UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
 }
 
 /*
- * Fetches some of the lines of the fiber that will be spawned, begun or joined a few places after
- * this one, if many are spawned at a time and joined in their order: each has lines and pages of
- * its own, and the lists lead from one only to the next. Fetching the wrong one, or none, is
- * harmless.
+ * Prefetches lines of the fiber that is spawned, begun or joined UM_AHEAD places after this one, if
+ * many are spawned at a time and joined in the same order. Each fiber has lines and pages of its
+ * own, and a list leads from one only to the next. To fetch the wrong fiber, or none, is harmless.
  */
 UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int last)
 {
@@ -73,9 +77,9 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
 
 #define UM_SLAB_SLOTS_FIRST 16
 #define UM_SLAB_SLOTS_MOST 4096
-#define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* but for a single slot */
+#define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* except for a slab of one slot */
 
-/* The size class of a stack of at least so many bytes; 0 bytes: the runtime's size. -EINVAL. */
+/* The size class of stacks of at least so many bytes; 0: of the runtime's size. Or -EINVAL. */
 UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t bytes)
 {
     int size_class = 1;
@@ -105,7 +109,7 @@ UM_INLINE struct um_fiber *um_slab_fiber(const struct um_slab *slab, unsigned sl
     return (struct um_fiber *)(top - sizeof(struct um_fiber));
 }
 
-/* relaxed, both: under the depot's lock, or when nothing runs any more */
+/* relaxed, both: under the depot's lock, or when no core runs any more */
 UM_INLINE struct um_slab *um_depot_slab(const struct um_depot *depot, unsigned size_class)
 {
     return um_atomic_load(&depot->slab[size_class], relaxed);
@@ -117,9 +121,10 @@ UM_INLINE unsigned um_depot_next_slot(const struct um_depot *depot, unsigned siz
 }
 
 /*
- * The caller has joined the fiber: core keeps it, or (NULL, or spawned from outside) the depot of
- * its home. One spawned without a place first goes home again to whose memory it is: else what one
- * core spawns and another takes would pile up there.
+ * The fiber's life was collected. `core`, which runs the caller, keeps the fiber; but it goes to
+ * its home's depot if core is NULL, if it was spawned from outside, or if its size is not the
+ * default. A fiber that was spawned without a place first gets its slab's owner as home again:
+ * otherwise fibers that one core spawns and another takes would pile up with the second.
  */
 UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber)
 {
@@ -135,8 +140,8 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
     fiber->traits = 0;
     home = um_fiber_home(fiber);
     if (home == core ||
-        (traits & UM_FIBER_ANYWHERE)) /* others have been CREATED since they ended */
-        /* release: after the generation; pairs with um_fiber_continue() where it has been */
+        (traits & UM_FIBER_ANYWHERE)) /* all others are CREATED since um_fiber_retire() */
+        /* release: after the generation; pairs with um_fiber_continue() on the core where it was */
         um_atomic_store(&fiber->state, UMBRA_FIBER_CREATED, release);
     if (core && fiber->size_class == 0 && !(traits & UM_FIBER_FOREIGN)) {
         if (home == core) {
@@ -153,7 +158,7 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
     pthread_mutex_unlock(&home->more->depot.lock);
 }
 
-/* Calls fn for each fiber that has ever been; no core runs any more. */
+/* Calls fn for each fiber that was ever made. No core may run any more. */
 UM_LINKONCE UM_COLD void um_pool_each(struct umbra_runtime *runtime,
                                       void (*fn)(struct um_fiber *fiber))
 {
@@ -179,7 +184,7 @@ UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slot
     um_slab_destroy(slab);
 }
 
-/* All memory of all fibers; no core runs any more. */
+/* Frees all memory of all fibers. No core may run any more. */
 UM_LINKONCE UM_COLD void um_pool_destroy(struct umbra_runtime *runtime)
 {
     for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
