@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What a core is asked to look after between two fibers: the messages in its inbox, its timers, and
- * spawns without a place. Private; included by core.h. The core's own thread executes it, in a fiber
- * that yields or blocks, or in the scheduler's loop. Nothing here switches.
+ * What a core attends to between two fibers: the messages in its inbox, its timers, fibers without
+ * a place, and thieves that ask for tasks. Private; included by core.h.
+ *
+ * The core's own thread executes it, in a fiber that yields or blocks or in the scheduler's loop.
+ * Only umbra_continue() may be called by any thread, but not by a signal handler. Nothing here
+ * switches. A message for a life that has ended is dropped.
  */
 #ifndef UMBRA_CORE_ATTEND_H
 #define UMBRA_CORE_ATTEND_H
@@ -29,17 +32,17 @@
 
 #ifndef UMBRA_DECLARE
 
-#define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready one look in so many reads the clock */
+#define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready, one call in so many reads the clock */
 
-#define UM_OFFERED_AGAIN_NS 1000   /* until a wait is given up that is just offered a signal, */
-#define UM_OFFERED_DOUBLINGS 11    /* doubled each time: more than an idle core stays awake */
+#define UM_OFFERED_AGAIN_NS 1000   /* a deadline came while a signal is being offered: try again */
+#define UM_OFFERED_DOUBLINGS 11    /* doubled each time, to more than an idle core stays awake */
 
-/* The core, for a life of a fiber of its own, if it has not ended yet. */
+/* umbra_continue() for one life of a fiber, if that life still goes on here. The core. */
 UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber,
                                    uint64_t generation)
 {
-    /* acquire: if the fiber is elsewhere again the generation tells; pairs with
-     * um_pool_give_back() */
+    /* acquire: if the fiber has gone back to another core, the generation below shows it; pairs
+     * with um_pool_give_back() */
     uint32_t state = um_atomic_load(&fiber->state, acquire);
     uint32_t flags = um_fiber_flags(fiber);
 
@@ -47,27 +50,29 @@ UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fib
         return;
     if (state == UMBRA_FIBER_STOPPED)
         um_fiber_make_ready(core, fiber);
-    else /* relaxed: it is for the core itself. If that life has ended, and another one elsewhere
-            has changed the flags meanwhile, the permit is for nobody, and is not written */
+    else /* relaxed: the permit is for this core. If that life has ended, and a later one on another
+            core has changed the flags, the comparison fails and no permit is written */
         um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_KEPT) | um_fiber_permit(generation),
                       relaxed, relaxed);
 }
 
+/* A message UM_NODE_CONTINUE. The core. */
 UM_LINKONCE void um_mail_receive(struct umbra_core *core, struct um_node *node)
 {
     struct um_fiber *fiber = (struct um_fiber *)((char *)node - offsetof(struct um_fiber, mail));
-    /* acq_rel: what the sender wrote before; from here on another mail may be sent. Pairs with
-     * umbra_continue() */
+    /* acq_rel: what the sender wrote before is visible; from here on mail may be sent again. Pairs
+     * with umbra_continue() */
     uint64_t generation = um_atomic_exchange(&fiber->mail_for, 0, acq_rel);
 
     if (generation != um_fiber_generation(fiber))
         return;
     if (um_fiber_home(fiber) == core)
         um_fiber_continue(core, fiber, generation);
-    else /* sent to an earlier life, which was elsewhere, and kept for this one */
+    else /* sent for an earlier life, to its home; a later call let it count for this life */
         umbra_continue((struct umbra_fiber){fiber, generation});
 }
 
+/* Takes all messages out of the inbox and carries them out, oldest first. The core. */
 UM_LINKONCE void um_core_receive(struct umbra_core *core)
 {
     struct um_node *node = um_inbox_take(&core->inbox);
@@ -103,7 +108,7 @@ UM_INLINE struct um_fiber *um_fiber_of_timer(struct um_timer *timer)
     return (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer));
 }
 
-/* A fiber's time has come: its delay, its sleep, or the deadline of its wait. */
+/* The end of a fiber's delay or sleep, or the deadline of its wait, has come. The core. */
 UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
 {
     enum um_give_up outcome = UM_GAVE_UP;
@@ -113,7 +118,8 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
     if (outcome == UM_GIVE_UP_LATER) {
         struct um_wait *wait = um_wait_of(&fiber->claimed->node);
 
-        /* who offers may have lost its processor to this very core, which soon sleeps in between */
+        /* the thread that offers may have lost its processor to this core, which soon sleeps
+         * between two tries */
         fiber->timer.deadline = umbra_deadline((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
         if (wait->rings < UM_OFFERED_DOUBLINGS)
             wait->rings++;
@@ -123,6 +129,7 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
     }
 }
 
+/* Rings all timers that have passed their deadline. The core. */
 UM_LINKONCE void um_core_ring(struct umbra_core *core)
 {
     uint64_t now = umbra_cycles();
@@ -138,6 +145,7 @@ UM_LINKONCE void um_core_ring(struct umbra_core *core)
 
 /* ---- work without a place ---- */
 
+/* Takes the oldest fiber without a place for this core, or NULL. The core. */
 UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
                                               struct umbra_core *core)
 {
@@ -147,9 +155,10 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
     fiber = runtime->unplaced_first;
     if (fiber) {
         runtime->unplaced_first = fiber->in_pool;
-        /* relaxed: no wait has begun with it; under the lock, for umbra_cancel() */
+        /* relaxed: the node waits for nothing yet; under the lock, for um_cancel_unplaced() */
         um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
-        /* release: who sees none left sees that this core is active (protocol/quiet.h, Q4) */
+        /* release: a thread that sees none left sees also that this core is active
+         * (protocol/quiet.h, Q4); pairs with um_runtime_empty() */
         um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
     }
     pthread_mutex_unlock(&runtime->unplaced_lock);
@@ -164,14 +173,14 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
         um_core_begin(core, fiber, false);
 }
 
-/* Looks after all that. The core; never switches.  */
+/* Attends to all of these. The core; never switches. */
 UM_LINKONCE void um_core_attend(struct umbra_core *core)
 {
-    if (um_atomic_load(&core->inbox, relaxed)) /* the exchange that takes it acquires */
+    if (um_atomic_load(&core->inbox, relaxed)) /* um_inbox_take() acquires */
         um_core_receive(core);
     if (core->timers.top && (um_ready_empty(core) || ++core->turns % UM_LOOKS_AT_TIMERS == 0))
         um_core_ring(core);
-    if (um_atomic_load(core->unplaced, relaxed)) /* the lock that it is taken under acquires */
+    if (um_atomic_load(core->unplaced, relaxed)) /* unplaced_lock acquires */
         um_core_take_unplaced(core);
     if (um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks))
         um_core_share(core);
@@ -186,7 +195,7 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
 
     if (!block)
         return -ESRCH;
-    /* acquire: see um_fiber_is(). Read once: in its next life it may have none yet */
+    /* acquire: see um_fiber_is(). Read once: in its next life the fiber may have no home yet */
     home = (struct umbra_core *)um_atomic_load(&block->node.home, acquire);
     if (um_fiber_has_ended(block) || um_fiber_generation(block) != fiber.generation)
         return -ESRCH;
@@ -196,8 +205,8 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
     }
     if (!home)
         return -EBUSY;
-    /* acq_rel: one mail at a time; what the caller wrote before is visible to the fiber, be it this
-     * mail or the one that is pending. Pairs with um_mail_receive() */
+    /* acq_rel: one mail at a time. What the caller wrote before is visible to the fiber, by this
+     * mail or by the one that is pending. Pairs with um_mail_receive() */
     while (!um_atomic_cas(&block->mail_for, &pending, fiber.generation, acq_rel, acquire))
         if (pending >= fiber.generation)
             return pending == fiber.generation ? 0 : -ESRCH;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * How a waiter is woken. Private; included by core.h. A node that an event, a join or a task has
- * released goes to the ready queue if its fiber lives on the caller's core, to the inbox of another
- * core, or to the thread that sleeps. Any thread may wake; no call here switches or blocks.
+ * released is passed on: to the ready queue if its fiber lives on the caller's core, to the inbox
+ * of another core, or to the sleeper of a thread. Any thread may wake. The two functions at the
+ * end, by which a fiber begins and blocks, are for its core alone. Nothing here switches, blocks or
+ * fails.
  */
 #ifndef UMBRA_CORE_WAKE_H
 #define UMBRA_CORE_WAKE_H
@@ -20,11 +22,11 @@
 #pragma GCC system_header
 #endif
 
-/* Hands a released node to whoever waits with it. core: the caller's, or NULL: it may not use it.
- * Any thread; never blocks. */
+/* Wakes the waiter of a released node. core: the caller's core; NULL: the caller is on none, or
+ * must not touch its ready queue. Any thread; with NULL signal handlers, too. Never blocks. */
 UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
 {
-    /* relaxed: fixed as long as the node waits */
+    /* relaxed: fixed while the node waits */
     struct umbra_core *home = (struct umbra_core *)um_atomic_load(&node->home, relaxed);
 
     if (home && home == core)
@@ -35,7 +37,7 @@ UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
         um_node_wake_thread(node);
 }
 
-/* Wakes what a call on an event released. core: the caller's, or NULL. */
+/* Wakes the waiters that a call on an event has released. core: as in um_node_wake(). */
 UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
 {
     struct um_node *node = out->first;
@@ -52,6 +54,7 @@ UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
 
 /* ---- messages ---- */
 
+/* A fiber's life begins on this core: it is ready, delayed, or stopped. The core. */
 UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
 {
     um_core_count(core, 1);
@@ -60,7 +63,7 @@ UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bo
     } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
         um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
     } else {
-        if (UM_UNLIKELY(stopped)) /* continued before it has come here */
+        if (UM_UNLIKELY(stopped)) /* umbra_continue() came first: the permit is used */
             um_fiber_set_flags(fiber, um_fiber_flags(fiber) & UM_FIBER_KEPT);
         um_fiber_make_ready(core, fiber);
     }
@@ -68,11 +71,11 @@ UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bo
 
 /* ---- sleeping ---- */
 
-/* What a blocked fiber waits for, for reports. at: where its wait was called from. */
+/* Marks the fiber as blocked; for reports: what it waits for, and where it called. The core. */
 UM_INLINE void um_fiber_block(struct um_fiber *fiber, const struct um_kind *kind, const void *on,
                               const void *at)
 {
-    um_atomic_store(&fiber->waits_for, kind, relaxed); /* only looked at by others, all four */
+    um_atomic_store(&fiber->waits_for, kind, relaxed); /* all four: reports only look */
     um_atomic_store(&fiber->waits_on, on, relaxed);
     um_atomic_store(&fiber->waits_at, at, relaxed);
     um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
