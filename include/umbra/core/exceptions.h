@@ -3,19 +3,23 @@
  * The C++ exceptions that a fiber handles. Private.
  *
  * A C++ runtime keeps two words for each thread, which __cxa_get_globals() finds (Itanium C++ ABI;
- * libstdc++ and libc++abi agree): the stack of exceptions that were caught and not done with yet, and
- * how many are on their way to a handler. Both belong to the fiber that runs, so
+ * libstdc++ and libc++abi agree): the stack of exceptions that were caught and are still being
+ * handled, and the number of those that are on their way to a handler. Both belong to the fiber
+ * that runs, so
  *
  *   when a core switches, both words of its thread are 0.
  *
- * A fiber that leaves its core inside a handler, or in a destructor that an exception has called, takes
- * them off its thread, keeps them on its stack, and puts them back when it runs again. A fiber that
- * handles none, begins or ends has nothing to do, nor has the scheduler.
+ * A fiber that leaves its core inside a catch block, or in a destructor that an exception has
+ * called, takes the two words off its thread, keeps them on its stack, and puts them back when it
+ * runs again. A fiber that handles no exception, begins or ends has nothing to do, and neither has
+ * the scheduler.
  *
- * So the short ways to leave a core look at the two words, and go the slow way if they are not 0. That
- * a program has a C++ runtime does not tell that it throws: the shared Boost.Context needs one. Which
- * runtime is known when the program is loaded; one that a program without any loads later (dlopen) is
- * not.
+ * So the fast paths by which a fiber leaves its core look at the two words, and take the slow path
+ * if they are not 0. They look in every program with a C++ runtime: that it has one does not mean
+ * that it throws, since the shared Boost.Context needs one. The runtime is found when the program
+ * is loaded. If a program without one loads it later (dlopen), it is not found.
+ *
+ * All functions here are called on the core's own thread. None switches, blocks or fails.
  */
 #ifndef UMBRA_CORE_EXCEPTIONS_H
 #define UMBRA_CORE_EXCEPTIONS_H
@@ -26,17 +30,17 @@
 #pragma GCC system_header
 #endif
 
-/* What begins as __cxa_eh_globals. Its thread only. */
+/* The layout of __cxa_eh_globals at its start. Only its thread reads and writes it. */
 struct um_exceptions {
-    void *caught;      /* the newest, which names the next */
-    uint64_t uncaught; /* how many are on their way: an unsigned int, and padding that is 0 */
+    void *caught;      /* the newest, which links to the next */
+    uint64_t uncaught; /* how many are on their way: an unsigned int, then padding that is 0 */
 };
 
-/* The calling thread's, at an address that stays. NULL: the program has no C++ runtime. */
+/* The calling thread's two words; the address stays. The function is NULL without a C++ runtime. */
 struct um_exceptions *um_exceptions_of_thread(void) __asm__("__cxa_get_globals")
     __attribute__((__weak__, __visibility__("default")));
 
-/* Not 0 if there are any. */
+/* Not 0 if the thread has any. */
 UM_INLINE uint64_t um_exceptions_some(const struct um_exceptions *here)
 {
     return (uintptr_t)here->caught | here->uncaught;
@@ -44,15 +48,17 @@ UM_INLINE uint64_t um_exceptions_some(const struct um_exceptions *here)
 
 #ifndef UMBRA_DECLARE
 
-/* What stands for them then: never anything. */
+/* The two words of a thread where there is no C++ runtime: always 0. */
 UM_SHARED _Thread_local struct um_exceptions um_exceptions_none = {NULL, 0};
 
+/* The calling thread's two words, never NULL. */
 UM_LINKONCE UM_COLD struct um_exceptions *um_exceptions_here(void)
 {
     return um_exceptions_of_thread ? um_exceptions_of_thread() : &um_exceptions_none;
 }
 
-/* Before the fiber leaves; what it returns is put back when the fiber runs again. */
+/* Clears the two words before a fiber leaves. Returns them: the fiber puts them back when it runs
+ * again. */
 UM_INLINE struct um_exceptions um_exceptions_take(struct um_exceptions *here)
 {
     struct um_exceptions taken = *here;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Fiber-local values. Private; included by core.h.
+ * Fiber-local values. Private; included by core.h. Any thread may create keys, which are valid in
+ * all fibers of this executable or shared object. Only the fiber itself sets its values, and
+ * destroys them after its function has returned. The first value that it sets allocates memory for
+ * all. Errors: see umbra/fiber.h.
  */
 #ifndef UMBRA_CORE_LOCAL_H
 #define UMBRA_CORE_LOCAL_H
@@ -17,11 +20,11 @@
 
 #ifndef UMBRA_DECLARE
 
-#define UM_LOCAL_ROUNDS 4 /* how often destructors may set new values, as of POSIX threads */
+#define UM_LOCAL_ROUNDS 4 /* rounds of destructors, if they set new values; as with POSIX threads */
 
 struct um_local_keys {
-    um_atomic_u32 count;
-    _Atomic(uintptr_t) destroy[UMBRA_LOCAL_KEYS]; /* 0: none */
+    um_atomic_u32 count;                          /* of keys; none is given back */
+    _Atomic(uintptr_t) destroy[UMBRA_LOCAL_KEYS]; /* written by umbra_local_create(); 0: none */
 };
 
 UM_SHARED struct um_local_keys um_local_keys = {0};
@@ -34,7 +37,7 @@ UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key)
         if (taken >= UMBRA_LOCAL_KEYS)
             return -ENOSPC;
     } while (!um_atomic_cas(&um_local_keys.count, &taken, taken + 1, relaxed, relaxed));
-    /* release: pairs with um_local_round(); before anybody has the key */
+    /* release: before the key is given out; pairs with um_local_round() */
     um_atomic_store(&um_local_keys.destroy[taken], (uintptr_t)destroy, release);
     *key = taken;
     return 0;
@@ -46,7 +49,7 @@ UM_LINKONCE int umbra_local_set(unsigned key, void *value)
 
     if (!fiber)
         return -EPERM;
-    if (key >= um_atomic_load(&um_local_keys.count, relaxed)) /* the key came from somewhere */
+    if (key >= um_atomic_load(&um_local_keys.count, relaxed)) /* ordered by how the key came here */
         return -EINVAL;
     if (!fiber->local)
         fiber->local = calloc(UMBRA_LOCAL_KEYS, sizeof(*fiber->local));
@@ -57,7 +60,7 @@ UM_LINKONCE int umbra_local_set(unsigned key, void *value)
     return 0;
 }
 
-/* One round of destructors. Whether there was any value. */
+/* One round of destructors. True if one was called. The fiber. */
 UM_LINKONCE bool um_local_round(struct um_fiber *fiber)
 {
     bool any = false;
@@ -76,8 +79,9 @@ UM_LINKONCE bool um_local_round(struct um_fiber *fiber)
     return any;
 }
 
-/* In a child process (um_core_in_child()) there is no core to go on: the process ends, as one does with
- * its only thread. */
+/* Destroys the values of a fiber that has returned from its function. The fiber; destructors may
+ * switch. In a child process (um_core_in_child()) there is no core that goes on: the process ends,
+ * as it does with its only thread. */
 UM_LINKONCE void um_fiber_end(struct um_fiber *fiber)
 {
     for (unsigned round = 0; fiber->local && round < UM_LOCAL_ROUNDS && um_local_round(fiber);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Giving up a core. Private; included by fiber.h. The short way is inlined where a fiber waits or yields:
- * take the next ready fiber and jump. The slow way first attends to messages, timers and exceptions
- * that are being handled. A fiber's context is saved before any other side may make it ready.
+ * How a fiber gives up its core. Private; included by fiber.h. The fast path is inlined where a
+ * fiber waits or yields: it takes the next ready fiber and jumps. The slow path first attends to
+ * messages, timers and work without a place, and takes along the C++ exceptions that the fiber
+ * handles.
+ *
+ * um_fiber_leave() is called by a fiber on its own stack. The slow paths of yield and transfer may
+ * be called by any thread, and find out what the caller is: -EPERM, or no effect, where it cannot
+ * switch. The jump saves a fiber's context before any other fiber of the core runs; other threads
+ * may only ask the core by a message to make it ready.
  */
 #ifndef UMBRA_CORE_SWITCH_H
 #define UMBRA_CORE_SWITCH_H
@@ -21,7 +27,7 @@
 #pragma GCC system_header
 #endif
 
-/* The fiber runs again after a wait. 0, or -ECANCELED: what it waited for has not come. */
+/* How the wait ended, when the fiber runs again: 0, or -ECANCELED: by a cancellation. The fiber. */
 UM_ALWAYS_INLINE int um_fiber_woken(struct um_fiber *fiber)
 {
     return UM_LIKELY(!(um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED))
@@ -32,8 +38,8 @@ UM_ALWAYS_INLINE int um_fiber_woken(struct um_fiber *fiber)
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from);
 
 /*
- * Gives up the core. The caller has made sure that somebody will make it ready; it returns when it
- * runs again, perhaps without a switch.
+ * Gives up the core; switches. The fiber can already be made ready again, or its function has
+ * returned. Returns when the fiber runs again, perhaps without a switch. The fiber.
  */
 UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *from)
 {
@@ -53,7 +59,8 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
 
 /* ---- fibers that leave ---- */
 
-/* ..._handling: of a fiber that handles C++ exceptions, which it takes along. */
+/* ..._handling: the fiber handles C++ exceptions. It takes them off the thread and puts them back
+ * when it runs again. */
 
 UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct um_fiber *from)
 {
@@ -63,15 +70,15 @@ UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct
     *core->exceptions = taken;
 }
 
-/* Nothing is ready, or somebody wants something, or the fiber handles exceptions: look, then run what
- * is next. */
+/* No other fiber is ready, or the core has something to attend to, or the fiber handles exceptions:
+ * attends, then runs the next fiber, or the scheduler if none is ready. */
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_link *first;
     struct um_fiber *to;
 
-    if (um_atomic_load(&from->waits_for, relaxed) == &um_kind_join_inline) { /* its own */
-        um_atomic_store(&from->waits_for, &um_kind_join, relaxed); /* only looked at, both */
+    if (um_atomic_load(&from->waits_for, relaxed) == &um_kind_join_inline) { /* the fiber's own */
+        um_atomic_store(&from->waits_for, &um_kind_join, relaxed); /* both: reports only look */
         um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
     }
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
@@ -81,7 +88,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
     um_core_attend(core);
     first = um_link_next(&core->ready);
     if (first == &core->ready) {
-        um_atomic_store(&core->current, NULL, relaxed); /* only looked at by others */
+        um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
         um_context_switch(&from->context, &core->scheduler);
         return;
     }
@@ -98,7 +105,8 @@ UM_LINKONCE UM_COLD void um_yield_handling(struct umbra_core *core)
     *core->exceptions = taken;
 }
 
-/* The calls that yield and transfer make when they are not simple. */
+/* The slow paths of yield and transfer. core: NULL on a thread that is no core. A yield of a thread
+ * or of the scheduler gives up the processor; on an alternate signal stack it does nothing. */
 UM_LINKONCE void um_yield_attending(struct umbra_core *core)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;

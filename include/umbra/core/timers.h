@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A core's timers: a pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986), earliest deadline
- * first. Private; one thread.
+ * first. Private; only the core's own thread calls this. Nothing here switches, blocks or fails.
  *
- * The links are in what waits, so nothing is allocated, and a timer is taken out at once when its
- * wait ends early. Adding and looking take a constant number of steps, taking out a logarithmic one
- * on average over the calls.
+ * The links are in the timer of each fiber, so nothing is allocated, and a timer is taken out at
+ * once when its wait ends early. To add a timer or to look at the earliest takes a constant number
+ * of steps; to take one out takes a logarithmic number, on average over the calls.
  */
 #ifndef UMBRA_CORE_TIMERS_H
 #define UMBRA_CORE_TIMERS_H
@@ -18,16 +18,16 @@
 
 struct um_timer {
     uint64_t deadline;        /* time stamp of umbra_cycles() */
-    struct um_timer *child;   /* first of those below; none earlier than this one */
-    struct um_timer *sibling; /* next below the same parent */
-    struct um_timer *before;  /* previous sibling, or the parent; NULL: top, or not in the heap */
+    struct um_timer *child;   /* first of those below, of which none is earlier than this */
+    struct um_timer *sibling; /* the next below the same parent */
+    struct um_timer *before;  /* previous sibling, or parent; NULL: the top, or in no heap */
 };
 
 struct um_timers {
     struct um_timer *top; /* the earliest; NULL: none */
 };
 
-/* Two heaps made one; either may be NULL. */
+/* Makes one heap of two; either may be NULL. Returns its top. */
 UM_INLINE struct um_timer *um_timers_meld(struct um_timer *a, struct um_timer *b)
 {
     struct um_timer *earlier = !b || (a && a->deadline <= b->deadline) ? a : b;
@@ -43,13 +43,14 @@ UM_INLINE struct um_timer *um_timers_meld(struct um_timer *a, struct um_timer *b
     return earlier;
 }
 
-/* The timer is in no heap; its deadline is set. */
+/* Adds a timer that is in no heap and has its deadline set. */
 UM_INLINE void um_timers_add(struct um_timers *timers, struct um_timer *timer)
 {
     timer->child = timer->sibling = timer->before = NULL;
     timers->top = um_timers_meld(timers->top, timer);
 }
 
+/* True if the timer is in this heap; it is in no other. */
 UM_INLINE bool um_timers_has(const struct um_timers *timers, const struct um_timer *timer)
 {
     return timer->before != NULL || timers->top == timer;
@@ -59,7 +60,7 @@ UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *tim
 
 #ifndef UMBRA_DECLARE
 
-/* A list of siblings made one heap: in pairs from the front, then the pairs from the back. */
+/* Makes one heap of a list of siblings: in pairs from the front, then the pairs from the back. */
 UM_LINKONCE struct um_timer *um_timers_combine(struct um_timer *first)
 {
     struct um_timer *pairs = NULL;
@@ -88,7 +89,7 @@ UM_LINKONCE struct um_timer *um_timers_combine(struct um_timer *first)
     return all;
 }
 
-/* Takes a timer out; it must be in this heap. */
+/* Takes out a timer, which must be in this heap. */
 UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *timer)
 {
     struct um_timer *below = um_timers_combine(timer->child);
