@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Idle fibers: where a spawn gets its control block and stack, and where they go when the fiber has
- * been joined. Private; included by core.h.
+ * Idle fibers: where a spawn gets its control block and stack, and where both go when the fiber has
+ * been joined, or has ended detached. Private; included by core.h.
  *
  *   list                     fibers of     used by              a spawn that takes from it
  *   core->idle_fibers        this core     the core             here, on this core

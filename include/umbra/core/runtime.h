@@ -5,8 +5,7 @@
  *
  * Any thread may post a message to a core or poke it. The comment of a field says which thread
  * writes it, or which lock protects it. In a child process of fork(2) the parent's runtimes have no
- * threads: they are marked as inherited, and calls that need these
- * threads return -EPERM.
+ * threads: they are marked as inherited, and calls that need these threads return -EPERM.
  */
 #ifndef UMBRA_CORE_RUNTIME_H
 #define UMBRA_CORE_RUNTIME_H
@@ -62,7 +61,7 @@ struct umbra_runtime {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 unplaced; /* see protocol/idle.h */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 activity; /* see protocol/quiet.h */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 idle[UM_CORES_MOST / UM_IDLE_BITS]; /* cores that sleep */
+    um_atomic_u64 idle[UM_CORES_MOST / UM_IDLE_BITS]; /* a bit for each core that dozes or sleeps */
 
     UM_ALIGNED(UMBRA_CACHE_LINE) pthread_mutex_t unplaced_lock;
     struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
