@@ -1,62 +1,65 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The event's protocol: who changes its word, and who owns its queue. Private; read by the model
- * checker as it stands (base/atomic.h). The synchronization primitive of Karasik and Prihozhy
- * (2020), Figure 4 and Examples 1 to 5.
+ * The event's protocol: how calls change its word, and which call owns its queue. Signal, reset and
+ * try may be called by any thread, fiber or core; join and withdraw by a waiter for its own node.
+ * Private; read by the model checker as it stands (base/atomic.h). The synchronization primitive of
+ * Karasik and Prihozhy (2020), Figure 4 and Examples 1 to 5.
  *
  * The word
  *
  *   bits    name        meaning in Reset and Signaled      meaning in the other six ("held") states
  *   0-2     state       enum umbra_event_state
  *   3       QUEUE       waiters are in first..last         CLOSED: see below
- *   4       SWEEP       -                                  left: take dead nodes out of the queue
- *   5       LAST_RESET  -                                  the last left request is a reset
- *   6-47    node        Reset: the only waiter             left joins, the latest first
- *   48-63   count       -                                  left signals since the latest left join
+ *   4       SWEEP       -                                  request: take out dead nodes
+ *   5       LAST_RESET  -                                  the last recorded request is a reset
+ *   6-47    node        Reset: the only waiter             recorded joins, the latest first
+ *   48-63   count       -                                  recorded signals since the latest join
  *
- * A free word (Reset, Signaled) is changed in one step where one step says it all; otherwise the
- * caller takes hold by making it Signaling or Joining. Only the holder touches first, last and the
- * links of queued nodes. Whoever finds it held leaves a request in the word and goes on: nobody
- * waits for the holder, who cannot let go before it has seen every request, since it lets go by
- * compare-and-swap from a word without any. (One exception: the 65,536th signal, see
- * um_event_signal().)
+ * A call changes a free word (Reset, Signaled) in one step where one step is enough; otherwise it
+ * becomes the holder by making the word Signaling or Joining. Only the holder touches first, last
+ * and the links of queued nodes. A call that finds the event held records its request in the word
+ * and returns; the holder executes it. No call waits for the holder, and no request is missed: the
+ * holder releases the event by a compare-and-swap from a word without requests. (One exception: the
+ * 65,536th signal, see um_event_signal().)
  *
- * The requests are a log. Between two joins n signals and some resets come to this: as many waiters
- * as there are, up to n, are released; the event is signaled if one was left over and no reset came
- * last. So a count and one bit hold them, and a left join takes both along in its node and starts
- * them afresh. The holder replays the log in order: no request is lost, merged or overtaken.
+ * The requests are a log. n signals and some resets between two joins have this effect: up to n
+ * waiters are released; the event is signaled if a signal is left over and the last of these
+ * requests is not a reset. So a count and one bit say it all. A recorded join moves both into its
+ * node, and both start again from 0. The holder replays the log in order: no request is lost,
+ * merged or overtaken.
  *
- * Who is released is woken when the event has been let go, so the holder must come to an end. It has
- * no end if others leave requests as fast as it carries them out, and while it has lost its
- * processor a log may grow without any. A waiter without a deadline cannot do that: it leaves one
- * join, and is there again when it was woken. One with a deadline gives up and comes again. It has
- * left SWEEP then; and from the first log with SWEEP in it until it lets go, the holder keeps
- * CLOSED. A wait with a claim is not to begin while one of them is there (um_event_is_closed(); it
- * looks, then joins, so it may be late by one). So each waiter adds a few requests to a hold, and
- * no more. Signals and resets do not pile up: they merge. But nothing closes an event to them:
- * whoever leaves one again within each round of the holder's, which is long where many conditions
- * are asked, keeps the holder, and those whom it has released, for as long as he goes on.
+ * Released waiters are woken after the holder has released the event, so the holder must come to an
+ * end. It has none while calls record requests as fast as it executes them; and while it has lost
+ * its processor, a log could grow without limit. A waiter without a deadline cannot cause that: it
+ * records one join, and joins again only after it was woken. A waiter with a deadline can: it gives
+ * up and joins again. But then it has recorded SWEEP, and from the first log with SWEEP until it
+ * releases the event, the holder keeps CLOSED. A wait with a claim must not begin while one of the
+ * two bits is set (um_event_is_closed(); the waiter looks, then joins, so one join may come late).
+ * So each waiter adds a few requests while an event is held, and no more. Signals and resets do not
+ * pile up: they merge. But no bit closes an event to them: a thread that records one within each
+ * round of the holder, which is long where many conditions are called, keeps the holder and the
+ * waiters that it has released for as long as it goes on.
  *
  * Transitions (the table um_event_transition is what the tests walk)
  *
  *   Reset               -> Signaling, Joining; in one step: Signaled, Reset (its waiter taken)
  *   Signaled            -> Signaling; in one step: Reset (consumed, or reset), Signaled (merged)
- *   Signaling           -> Signaled, Reset; left by others: ActReset, ActSignal
- *   SignalingActReset   -> Reset; left by a third: SignalingActSignal
+ *   Signaling           -> Signaled, Reset; by a request: SignalingActReset, SignalingActSignal
+ *   SignalingActReset   -> Reset; by a request: SignalingActSignal
  *   SignalingActSignal  -> Signaling
- *   Joining             -> Reset; left by others: JoiningActReset, JoiningActSignal
- *   JoiningActReset     -> Reset; left by a third: JoiningActSignal
+ *   Joining             -> Reset; by a request: JoiningActReset, JoiningActSignal
+ *   JoiningActReset     -> Reset; by a request: JoiningActSignal
  *   JoiningActSignal    -> Signaling
  *
- * The paper has no word for a signal that follows a left reset; here it makes Act*Reset an
- * Act*Signal, whose holder replays both. It also leaves open what a join finds in Signaled: the
- * signal, which it consumes; with a condition that does not hold it queues and the event stays
- * Signaled, for whoever comes without one.
+ * The paper has no state for a signal that follows a recorded reset; here it changes Act*Reset to
+ * Act*Signal, and the holder replays both. The paper does not say either what a join finds in
+ * Signaled: here it consumes the signal; if its condition is false, it queues, and the event stays
+ * Signaled, for a waiter without a condition.
  *
- * Order. Every change of the word is acq_rel and every load acquire, so the holds follow each other
- * like those of a lock, and what happened before a signal was called is visible to the waiter that
- * it ends, whoever replays it. Released nodes are handed over after the event has been let go:
- * a waiter may destroy the event as soon as it runs.
+ * Order. Every change of the word is acq_rel and every load acquire. So the holders follow each
+ * other like those of a lock, and what happened before a signal was called is visible to the waiter
+ * that the signal releases, whichever holder replays it. Released nodes are handed over after the
+ * event was released: a waiter may destroy the event as soon as it runs.
  */
 #ifndef UMBRA_PROTOCOL_EVENT_H
 #define UMBRA_PROTOCOL_EVENT_H
@@ -93,7 +96,7 @@ enum umbra_event_state {
 #define UM_EVENT_COUNT (UINT64_C(0xffff) << 48)
 #define UM_EVENT_REQUESTS (UM_EVENT_COUNT | UM_EVENT_LAST_RESET)
 
-/* Which state may follow which: bit t of entry s. Self-loops are requests added to the log. */
+/* Bit t of entry s: state t may follow state s. Self-loops are requests added to the log. */
 #define UM_EVENT_TO(state) (1u << UMBRA_EVENT_##state)
 static const unsigned char um_event_transition[8] __attribute__((__unused__)) = {
     /* Reset */ UM_EVENT_TO(SIGNALING) | UM_EVENT_TO(JOINING) | UM_EVENT_TO(SIGNALED) |
@@ -112,23 +115,23 @@ static const unsigned char um_event_transition[8] __attribute__((__unused__)) = 
 
 struct um_event {
     um_atomic_u64 word;
-    um_atomic_uptr hint; /* home of the waiter in the word, perhaps of an earlier one: only for a
+    um_atomic_uptr hint; /* home of the waiter in the word, or of an earlier one: only for a
                             prefetch; the holder that puts the waiter there */
-    um_plain(struct um_node *) first; /* the queue, oldest first; the holder, and valid if QUEUE */
+    um_plain(struct um_node *) first; /* the queue, oldest first; holder only, and valid if QUEUE */
     um_plain(struct um_node *) last;
     bool manual; /* stays Signaled until it is reset; fixed */
 };
 
-/* What a call released, to be woken by the caller. */
+/* The waiters that a call released; the caller wakes them. */
 struct um_released {
     struct um_node *first; /* linked by next, oldest first */
     struct um_node *last;
 };
 
-/* A hold on an event: the part of its state that is not in the word meanwhile. */
+/* The holder's part of an event's state: what the word does not say while the event is held. */
 struct um_hold {
-    uint64_t held; /* the word as it is when nothing has been left */
-    bool value;    /* whether a signal is there to be taken */
+    uint64_t held; /* the word as it is without requests */
+    bool value;    /* a signal is there to be taken */
     struct um_released *out;
 };
 
@@ -142,10 +145,10 @@ UM_INLINE bool um_event_is_held(uint64_t word)
     return um_event_state_of(word) > UMBRA_EVENT_SIGNALED;
 }
 
-/* Whether a wait with a claim had better come later. Anybody, before it joins. */
+/* True if a wait with a claim should begin later. The waiter, before it joins. */
 UM_INLINE bool um_event_is_closed(struct um_event *e)
 {
-    uint64_t word = um_atomic_load(&e->word, relaxed); /* it joins by compare-and-swap */
+    uint64_t word = um_atomic_load(&e->word, relaxed); /* the join is a compare-and-swap */
 
     return um_event_is_held(word) && (word & (UM_EVENT_SWEEP | UM_EVENT_CLOSED)) != 0;
 }
@@ -205,7 +208,8 @@ UM_INLINE void um_released_add(struct um_released *out, struct um_node *node)
 
 /* ---- offering a signal to a waiter: holder only ---- */
 
-/* The node, in no queue, was offered a signal: hand it on. Whether it still wants to queue. */
+/* Acts on the answer to an offer. The node is in no queue, but for one that refused. True if it
+ * refused: then it stays in the queue, or goes there. */
 UM_INLINE bool um_event_offered(struct um_event *e, struct um_hold *hold, struct um_node *node,
                                 enum um_offer offer)
 {
@@ -221,7 +225,7 @@ UM_INLINE bool um_event_offered(struct um_event *e, struct um_hold *hold, struct
     return false;
 }
 
-/* ---- the four requests, as the holder carries them out ---- */
+/* ---- the four requests, as the holder executes them ---- */
 
 /* Offers the signal to each waiter once, oldest first, until it is taken (manual: to all). */
 UM_INLINE void um_event_offer_all(struct um_event *e, struct um_hold *hold)
@@ -245,11 +249,11 @@ UM_INLINE void um_event_do_signals(struct um_event *e, struct um_hold *hold, uin
         hold->value = true;
         um_event_offer_all(e, hold);
         if (hold->value)
-            break; /* nobody wanted this one, so nobody wants the others: they merge with it */
+            break; /* no waiter took this signal, so none takes the next ones: they merge with it */
     }
 }
 
-/* A waiter with a condition is asked even without a signal: one may have come and gone since it
+/* A waiter's condition is called even without a signal: one may have come and gone since the waiter
  * looked. */
 UM_INLINE void um_event_do_join(struct um_event *e, struct um_hold *hold, struct um_node *node)
 {
@@ -287,8 +291,8 @@ UM_INLINE void um_event_do_requests(struct um_event *e, struct um_hold *hold, ui
         hold->value = false;
 }
 
-/* A log taken out of the word: the joins, which it has latest first, each after what preceded it.
- */
+/* Executes a log that was taken out of the word: each join, oldest first, after the requests before
+ * it, then the requests after the last join. */
 UM_INLINE void um_event_replay(struct um_event *e, struct um_hold *hold, uint64_t log)
 {
     struct um_node *later = um_event_node_of(log);
@@ -315,7 +319,7 @@ UM_INLINE void um_event_replay(struct um_event *e, struct um_hold *hold, uint64_
 
 /* ---- holding ---- */
 
-/* Just made `held` of `word`, which was free: take over the waiters. */
+/* The caller has just become the holder; `word` was the free word. Takes over the waiters. */
 UM_INLINE void um_event_hold(struct um_event *e, struct um_hold *hold, uint64_t word,
                              unsigned state, struct um_released *out)
 {
@@ -332,7 +336,7 @@ UM_INLINE void um_event_hold(struct um_event *e, struct um_hold *hold, uint64_t 
         um_event_append(e, only);
 }
 
-/* The word that says what the holder knows. A single waiter that takes any signal goes into it. */
+/* The free word for what the holder knows. An only waiter that takes any signal goes into it. */
 UM_INLINE uint64_t um_event_free_word(struct um_event *e, bool value)
 {
     struct um_node *first = um_plain_read(e->first);
@@ -348,7 +352,7 @@ UM_INLINE uint64_t um_event_free_word(struct um_event *e, bool value)
     return UMBRA_EVENT_RESET | (uint64_t)(uintptr_t)first;
 }
 
-/* What the holder makes of the word when it takes the requests out of it. */
+/* The held word after the holder has taken the requests out of it. */
 UM_INLINE uint64_t um_event_taken_word(uint64_t word)
 {
     unsigned state = um_event_state_of(word);
@@ -360,7 +364,7 @@ UM_INLINE uint64_t um_event_taken_word(uint64_t word)
                 : (uint64_t)state);
 }
 
-/* Lets go, after carrying out whatever others have left. */
+/* Executes the recorded requests, then releases the event. */
 UM_INLINE void um_event_let_go(struct um_event *e, struct um_hold *hold)
 {
     for (;;) {
@@ -390,7 +394,7 @@ UM_INLINE void um_event_prefetch(struct um_event *e, const struct um_node *node)
 }
 #endif
 
-/* A left signal added to a held word; a full count stays as it is. */
+/* A held word with one more signal recorded; a full count stays as it is. */
 UM_INLINE uint64_t um_event_left_signal(uint64_t word)
 {
     uint64_t rest = word & ~(UM_EVENT_STATE | UM_EVENT_LAST_RESET);
@@ -401,7 +405,7 @@ UM_INLINE uint64_t um_event_left_signal(uint64_t word)
            (uint64_t)(joining ? UMBRA_EVENT_JOINING_ACT_SIGNAL : UMBRA_EVENT_SIGNALING_ACT_SIGNAL);
 }
 
-/* A left reset added to a held word. ActSignal stays: its holder replays both. */
+/* A held word with a reset recorded. ActSignal stays: the holder replays both. */
 UM_INLINE uint64_t um_event_left_reset(uint64_t word)
 {
     unsigned state = um_event_state_of(word);
@@ -412,12 +416,13 @@ UM_INLINE uint64_t um_event_left_reset(uint64_t word)
 }
 
 /*
- * Signals. out is empty before; the caller wakes what it holds after. With a single waiter in the
- * word one compare-and-swap does it. Meanwhile the lines that waking it takes are on their way: by
- * prefetch, since nothing of a waiter may be read before it has been taken out of the word.
+ * Signals. out is empty before; after the call the caller wakes the waiters in it. With an only
+ * waiter in the word, one compare-and-swap is enough. Meanwhile the lines that the wake-up needs
+ * are on their way: by prefetch, since no field of a waiter may be read before the waiter is out of
+ * the word.
  *
- * The one exception to "nobody waits": with 65,535 signals left in an auto-reset event, the next
- * one waits until the holder has taken them. A manual-reset event needs but one.
+ * The one exception to "no call waits": with 65,535 signals recorded in an auto-reset event, the
+ * next signal waits until the holder has taken them. For a manual-reset event one signal is enough.
  */
 UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
 {
@@ -427,7 +432,7 @@ UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
     for (;;) {
         if (um_event_is_held(word)) {
             if ((word & UM_EVENT_COUNT) == UM_EVENT_COUNT && !e->manual)
-                word = um_atomic_load(&e->word, acquire); /* as above: let the holder work */
+                word = um_atomic_load(&e->word, acquire); /* as above: wait for the holder */
             else if (um_event_cas(e, &word, um_event_left_signal(word)))
                 return;
         } else if (word & UM_EVENT_QUEUE) {
@@ -450,6 +455,7 @@ UM_INLINE void um_event_signal(struct um_event *e, struct um_released *out)
     um_event_let_go(e, &hold);
 }
 
+/* Resets. Nothing to do in Reset; a held event's reset is recorded. */
 UM_INLINE void um_event_reset(struct um_event *e)
 {
     uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
@@ -465,7 +471,8 @@ UM_INLINE void um_event_reset(struct um_event *e)
 }
 
 /*
- * Takes a signal if there is one. May say no while another thread's call on the event is under way.
+ * True: a signal was there and is consumed (manual: it stays). May be false while another call
+ * holds the event.
  */
 UM_INLINE bool um_event_try(struct um_event *e)
 {
@@ -477,7 +484,7 @@ UM_INLINE bool um_event_try(struct um_event *e)
     return false;
 }
 
-/* Leaves a join in a held word. Whether it was still held. */
+/* Records a join in a held word. False: the word is free again, and nothing was recorded. */
 UM_INLINE bool um_event_leave_join(struct um_event *e, struct um_node *node, uint64_t *word)
 {
     uint64_t keep = UM_EVENT_STATE | UM_EVENT_CLOSED | UM_EVENT_SWEEP;
@@ -492,8 +499,8 @@ UM_INLINE bool um_event_leave_join(struct um_event *e, struct um_node *node, uin
 }
 
 /*
- * Joins the waiters. True: the signal was there and is consumed, the node was not used. False: the
- * node is queued, or already in `out`, or another holder has it.
+ * Joins the waiters. True: a signal was there and is consumed, and the node was not used. False:
+ * the node is queued, or already in `out`, or recorded for the holder.
  */
 UM_INLINE bool um_event_join(struct um_event *e, struct um_node *node, struct um_released *out)
 {
@@ -526,8 +533,8 @@ UM_INLINE bool um_event_join(struct um_event *e, struct um_node *node, struct um
 }
 
 /*
- * Takes a dead node out of the event's queue, or leaves that to the holder. The waiter, before it
- * drops its reference.
+ * Takes a dead node out of the event's queue, or records that as a request to the holder. The
+ * waiter, before it drops its reference. After the call the caller wakes the waiters in `out`.
  */
 UM_INLINE void um_event_withdraw(struct um_event *e, struct um_claimed *claimed,
                                  struct um_released *out)
@@ -555,8 +562,8 @@ UM_INLINE void um_event_withdraw(struct um_event *e, struct um_claimed *claimed,
 
 enum um_withdraw { UM_WITHDRAWN, UM_WITHDRAW_LATER, UM_WITHDRAW_TOO_LATE };
 
-/* True if the node is in the queue. Its flags do not tell: a signal takes the only waiter out of the
- * word without a look at it. Holder only. */
+/* True if the node is in the queue. Its flags cannot say so: a signal takes the only waiter out of
+ * the word without a look at its node. Holder only. */
 UM_INLINE bool um_event_queues(struct um_event *e, const struct um_node *node)
 {
     const struct um_node *queued = um_plain_read(e->first);
@@ -567,9 +574,10 @@ UM_INLINE bool um_event_queues(struct um_event *e, const struct um_node *node)
 }
 
 /*
- * Takes a waiter's own node, without a claim, out of the event: WITHDRAWN, and the waiter is the
- * caller's to run. TOO_LATE: it was released, and its wake-up is on its way, or has come. LATER: another
- * call holds the event, so try again. The waiter's core; what it holds in `out` the caller wakes.
+ * Takes a node without a claim out of the event, to interrupt its wait. WITHDRAWN: the caller runs
+ * the waiter. TOO_LATE: the waiter was released, and its wake-up is on its way or has come. LATER:
+ * another call holds the event; try again. Only the waiter's core; after the call it wakes the
+ * waiters in `out`.
  */
 UM_INLINE enum um_withdraw um_event_withdraw_plain(struct um_event *e, struct um_node *node,
                                                    struct um_released *out)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A lock for a few instructions: a thread that does not get it spins a little, then sleeps. Private;
- * read by the model checker as it stands.
+ * A lock for a few instructions: a thread that does not get it spins a little, then sleeps. Any
+ * thread or fiber may take it, but not a signal handler. Private; read by the model checker as it
+ * stands.
  *
- * It stops the thread, not only the fiber: nobody who has it gives up his core, so waiting for long
- * can only mean that the holder's thread has lost its processor, and then the system must run that.
- * A lock that fibers hold for longer is a mutex (umbra/sync.h).
+ * It blocks the thread, not only the fiber. A holder never gives up its core, so a long wait can
+ * only mean that the holder's thread has lost its processor, and then the system must run that
+ * thread. A lock that fibers hold for longer is a mutex (umbra/sync.h).
  *
- *   word     FREE -> HELD             who takes it                          um_lock_try()
- *            any -> WANTED            who is about to sleep for it; it is his if it was FREE
- *            HELD, WANTED -> FREE     who lets go; WANTED: and wakes one who sleeps
+ *   word     FREE -> HELD             the thread that takes it              um_lock_try()
+ *            any -> WANTED            a thread that is about to sleep for it; if the word was FREE,
+ *                                     the thread has the lock and does not sleep
+ *            HELD, WANTED -> FREE     the holder releases it; WANTED: and wakes one sleeping thread
  *
- * Whoever has slept leaves WANTED behind when it gets the lock, as it cannot know whether others
- * sleep, too; so nobody is forgotten. The word is the last that the holder touches: the memory may
- * go as soon as another has had the lock since.
+ * A thread that has slept leaves WANTED in the word when it gets the lock, since it cannot know
+ * whether more threads sleep; so no sleeper is forgotten. The holder touches nothing after the
+ * word: the memory may be freed as soon as another thread has had the lock since.
  */
 #ifndef UMBRA_PROTOCOL_LOCK_H
 #define UMBRA_PROTOCOL_LOCK_H
@@ -35,12 +37,13 @@ struct um_lock {
 
 #define UM_LOCK_FREE 0u
 #define UM_LOCK_HELD 1u
-#define UM_LOCK_WANTED 2u /* held, and somebody sleeps for it, or is about to */
+#define UM_LOCK_WANTED 2u /* held; threads may sleep for it, or be about to */
 
 #ifndef UM_LOCK_LOOKS
-#define UM_LOCK_LOOKS 100 /* before it sleeps: 1 to 5 us, by what a pause takes */
+#define UM_LOCK_LOOKS 100 /* looks before the sleep: 1 to 5 us, by the length of a pause */
 #endif
 
+/* True if the caller has the lock now. Never blocks. */
 UM_INLINE bool um_lock_try(struct um_lock *lock)
 {
     uint32_t word = UM_LOCK_FREE;
@@ -55,7 +58,7 @@ UM_LINKONCE void um_lock_take_slow(struct um_lock *lock);
 UM_LINKONCE void um_lock_take_slow(struct um_lock *lock)
 {
     for (int i = 0; i < UM_LOCK_LOOKS; i++) {
-        /* relaxed: only looked at */
+        /* relaxed: um_lock_try() orders */
         if (um_atomic_load(&lock->word, relaxed) == UM_LOCK_FREE && um_lock_try(lock))
             return;
         um_arch_pause();
@@ -76,7 +79,7 @@ UM_INLINE void um_lock_release(struct um_lock *lock)
 {
     /* release: pairs with um_lock_try() and um_lock_take_slow() */
     if (UM_UNLIKELY(um_atomic_exchange(&lock->word, UM_LOCK_FREE, release) == UM_LOCK_WANTED))
-        um_os_futex_wake(&lock->word); /* to the kernel it is only an address */
+        um_os_futex_wake(&lock->word); /* the kernel uses only the address */
 }
 
 #endif
