@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The event's protocol: how calls change its word, and which call owns its queue. Signal, reset and
- * try may be called by any thread, fiber or core; join and withdraw by a waiter for its own node.
+ * The event's protocol: how calls change its word, and which call owns its queue. Any thread,
+ * fiber or signal handler may signal, reset and try; a waiter joins and withdraws its own node.
  * Private; read by the model checker as it stands (base/atomic.h). The synchronization primitive of
  * Karasik and Prihozhy (2020), Figure 4 and Examples 1 to 5.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Parking: a thread, the waiter, sleeps in the kernel until a word changes, and a signaller that
- * changes the word learns that it must wake the waiter. Any thread or signal handler may signal.
+ * changes the word learns that it must wake the waiter. Any thread or fiber may signal.
  * Private. Checked by tests/model/park.
  *
  * The waited word is never the futex word: the kernel compares 32 bits, and the waited word may

@@ -1,41 +1,46 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The ports' protocol: who takes which messages. Private; read by the model checker as it stands.
+ * The ports' protocol: which receiver gets which messages. Any thread or fiber may post, receive,
+ * close and cancel; a call may wait for a port's lock, and the caller rings the woken waiters after
+ * it. Private; read by the model checker as it stands.
  *
- * Each port has a lock, held for a few instructions. Under it are the messages, whoever waits to
- * receive some (sources, each part of a branch of somebody's choice), and whoever waits for room.
+ * Each port has a lock, held for a few instructions. Under it are the messages, the receivers'
+ * sources (each a part of a branch of some choice), and the posters that wait for room.
  *
  * A choice is one wait for the first of several branches; a branch wants messages from one port or
- * more. All of it belongs to the one who waits. Whoever finds that a branch can go while he holds
- * the locks of all its ports, takes the choice's claim, and with it the messages:
+ * more. Choice, branches and sources are in the memory of the receiver that waits. A thread that
+ * holds the locks of all ports of a branch, and finds that the branch can go, takes the choice's
+ * claim, and with it the messages:
  *
- *   claim   SHUT -> OPEN        who waits, before it looks at the first port  um_choice_open()
- *           OPEN -> SHUT        whoever ends the wait: a poster with messages for it; whoever
- *                               wants it to look again; who waits itself, on finding messages or
- *                               giving up                                     um_choice_claim()
+ *   claim   SHUT -> OPEN        the receiver, before its first look at a port  um_choice_open()
+ *           OPEN -> SHUT        the thread that ends the wait: a poster with messages for it; a
+ *                               thread that makes it look again; the receiver itself, when it finds
+ *                               messages or gives up                          um_choice_claim()
  *           OPEN, SHUT -> the same and CANCELLED: it ends, and never opens    um_choice_cancel()
  *
- * So a choice gets the messages of one branch, and nothing is taken out of any port before it is
- * known that all of it can be: what a join has to "put back" never leaves the front. No message is
+ * So a choice gets the messages of one branch, and no message leaves a port before it is known that
+ * all messages of the branch can be taken: a join never has to "put back" a message. No message is
  * overlooked, since whenever no lock is held
  *
  *   (I) no branch of an open choice that is listed at its ports could go.
  *
- * Two things could break (I). One lists a branch: its waiter holds the locks of all its ports, and
- * looks first. The other posts: the poster holds the port's lock, and looks at each branch listed
- * there; for one with other ports, too, it tries their locks. It must not wait for them, as ports
- * are locked in the order of their addresses; if one is taken it takes the claim and rouses the
- * choice, which is then open no longer, and looks again, waiting for the locks in their order.
+ * Two steps could break (I). The first lists a branch: its receiver has the locks of all its ports,
+ * and looks first. The second posts: the poster has the port's lock, and looks at each branch
+ * listed there; if the branch has more ports, the poster tries their locks. It must not wait for
+ * them, since ports are locked in the order of their addresses. If one of them is taken, the poster
+ * takes the claim and rouses the choice. Then the choice is not open, and its receiver looks again,
+ * and waits for the locks in their order.
  *
- * Why a poster may touch a choice: while it holds the lock of a port where a source is listed, the
- * one who waits cannot have left. A listed source leaves the list under its port's lock, by who
- * waits, or by who took the claim; the latter rings the bell afterwards, once, and who lost its
- * claim waits for that before it leaves. All that the poster does to the port comes before the
- * bell: so a port may go with the frame of the only one who receives from it.
+ * Why a poster may touch a choice: while the poster has the lock of a port where a source is
+ * listed, the receiver cannot have left. A listed source leaves the list under its port's lock; the
+ * receiver takes it out, or the thread that took the claim. That thread rings the bell afterwards,
+ * once, and a receiver that has lost its claim waits for the bell before it leaves. All that the
+ * poster does to the port comes before the bell: so a port may be in the frame of its only
+ * receiver, and end with it.
  *
- * A closed port takes no more messages; those in it can still be received. Closing it, and taking
- * the last message out of a closed one, rouses every choice listed there: those that can never go
- * any more end when they look again.
+ * A closed port takes no more messages; those in it can still be received. A call that closes a
+ * port, or takes the last message out of a closed one, rouses every choice listed there: those that
+ * can never go any more end when they look again.
  */
 #ifndef UMBRA_PROTOCOL_PORT_H
 #define UMBRA_PROTOCOL_PORT_H
@@ -59,21 +64,21 @@ struct um_choice;
 struct umbra_message {
     um_plain(struct umbra_message *) next; /* later in the port, or among what was received */
     um_plain(struct umbra_port *) port;    /* where it was posted last */
-    struct umbra_branch *branch;           /* on its way to a handler: whose; the arbiter */
+    struct umbra_branch *branch;           /* on its way to a handler: its branch; the arbiter */
 };
 
-/* What a handler is called with: the messages, linked by next, which are its own now. */
+/* A handler. It owns the messages now, which are linked by next. */
 typedef void umbra_handler_fn(struct umbra_message *messages, void *arg);
 
 /* Which handlers of an arbiter may run together. */
 enum umbra_group {
-    UMBRA_CONCURRENT, /* with other concurrent ones */
+    UMBRA_CONCURRENT, /* together with other concurrent ones */
     UMBRA_EXCLUSIVE,  /* alone */
     UMBRA_TEARDOWN    /* alone, and as the last */
 };
 
-/* A place in one of a port's lists; under its lock. Who waits also looks at `listed` without, once
- * nobody else can change it. */
+/* A place in one of a port's lists; under its lock. The waiter also reads `listed` without the
+ * lock, when no other thread can change it any more. */
 struct um_port_link {
     um_plain(struct um_port_link *) next; /* later */
     um_plain(struct um_port_link *) prev; /* earlier */
@@ -85,33 +90,33 @@ struct um_port_list {
     um_plain(struct um_port_link *) last;
 };
 
-/* One port of a branch. In the memory of who waits. */
+/* One port of a branch. In the receiver's memory. */
 struct umbra_source {
-    struct um_port_link link; /* among the port's receives */
+    struct um_port_link link; /* in the port's `receives` */
     struct umbra_port *port;
     struct umbra_branch *branch; /* that it is part of */
 };
 
-/* What is waited for: one message from each source, or some from all of them together. */
+/* A branch: waits for one message from each source, or for some from all sources together. */
 struct umbra_branch {
     struct umbra_source *source;
     unsigned sources;
-    bool join;                 /* one from each */
-    uint64_t items;            /* else how many altogether */
+    bool join;                 /* one message from each source */
+    uint64_t items;            /* if not: how many messages in total */
     umbra_handler_fn *handler; /* the arbiter calls it */
     void *arg;                 /* of handler */
     enum umbra_group group;
-    struct um_choice *choice;      /* whose branch it is while somebody waits */
-    struct umbra_arbiter *arbiter; /* that it belongs to, if to any; the arbiter */
+    struct um_choice *choice;      /* that it is a branch of, while a receiver waits */
+    struct umbra_arbiter *arbiter; /* that it belongs to, or NULL; the arbiter */
 };
 
-/* One who waits: for room, or to receive. Whoever ends the wait rings, once. */
+/* A waiter: for room, or to receive. The thread that ends the wait rings, once. */
 struct um_port_waiter {
-    struct um_port_waiter *next; /* among those that a call woke */
-    void *bell;                  /* what it waits for; fixed while it waits */
+    struct um_port_waiter *next; /* the next that the same call woke */
+    void *bell;                  /* the event that it waits for; fixed while it waits */
 };
 
-/* What a call woke, to be rung by the caller once it holds no lock. */
+/* The waiters that a call woke. The caller rings them when it has no lock. */
 struct um_port_woken {
     struct um_port_waiter *first;
     struct um_port_waiter *last;
@@ -123,8 +128,8 @@ struct um_choice {
     um_atomic_u32 claim;
     struct umbra_branch *branch;
     unsigned count;
-    um_plain(int) result;                      /* how it ended; who took the claim */
-    um_plain(struct umbra_message *) messages; /* that it got; who took the claim */
+    um_plain(int) result;                      /* how it ended; the thread that took the claim */
+    um_plain(struct umbra_message *) messages; /* that it got; the thread that took the claim */
 };
 
 #define UM_CHOICE_SHUT 0u
@@ -132,15 +137,15 @@ struct um_choice {
 #define UM_CHOICE_CANCELLED 2u
 
 /* Results of a choice, besides the index of the branch that could go and -ECANCELED. */
-#define UM_CHOICE_WAITS (-1000001) /* it is listed, or somebody has taken its claim */
+#define UM_CHOICE_WAITS (-1000001) /* it is listed, or another thread has taken its claim */
 #define UM_CHOICE_AGAIN (-1000002) /* it was roused */
 
 /* A post that waits for room. In the poster's memory. */
 struct um_poster {
-    struct um_port_link link; /* among the port's posts */
+    struct um_port_link link; /* in the port's `posts` */
     struct um_port_waiter waiter;
     struct umbra_message *message;
-    um_atomic_u32 ended;  /* 1: by whoever ends it under the port's lock, or by who gives up */
+    um_atomic_u32 ended;  /* 1: by a thread that ends it under the port's lock, or by the poster */
     um_plain(int) result; /* 0: posted; -EPIPE; valid after the bell */
 };
 
@@ -150,14 +155,14 @@ struct umbra_port {
     um_plain(uint64_t) count;               /* messages */
     um_plain(struct umbra_message *) first; /* the oldest */
     um_plain(struct umbra_message *) last;  /* valid if there is a first */
-    struct um_port_list receives;           /* sources of who waits for messages */
+    struct um_port_list receives;           /* sources of receivers that wait */
     struct um_port_list posts;              /* posters that wait for room */
     uint64_t capacity;                      /* in messages; 0: any number; fixed */
 };
 
 /* ---- the locks ---- */
 
-/* Of a branch: the port with the lowest address above another's, or NULL. */
+/* The branch's port with the lowest address above `below`, or NULL. */
 UM_INLINE struct umbra_port *um_branch_port_above(const struct umbra_branch *branch,
                                                   const struct umbra_port *below)
 {
@@ -172,6 +177,7 @@ UM_INLINE struct umbra_port *um_branch_port_above(const struct umbra_branch *bra
     return port;
 }
 
+/* Takes the locks of all ports of the branch. May block for a few instructions of their holders. */
 UM_INLINE void um_branch_lock(const struct umbra_branch *branch)
 {
     struct umbra_port *port = NULL;
@@ -180,7 +186,7 @@ UM_INLINE void um_branch_lock(const struct umbra_branch *branch)
         um_lock_take(&port->lock);
 }
 
-/* The ports of the first `sources` sources, but for one. */
+/* Releases the locks of the ports of the first `sources` sources, but for one port. */
 UM_INLINE void um_branch_unlock_but(const struct umbra_branch *branch, unsigned sources,
                                     const struct umbra_port *kept)
 {
@@ -189,7 +195,8 @@ UM_INLINE void um_branch_unlock_but(const struct umbra_branch *branch, unsigned 
             um_lock_release(&branch->source[i].port->lock);
 }
 
-/* The locks of all ports but one, which the caller holds: all or none, without waiting. */
+/* Takes the locks of all ports of the branch but one, which the caller has: all or none. Never
+ * blocks. True if it took all. */
 UM_INLINE bool um_branch_try_lock_but(const struct umbra_branch *branch,
                                       const struct umbra_port *held)
 {
@@ -226,7 +233,7 @@ UM_INLINE void um_port_append(struct umbra_port *port, struct umbra_message *mes
     um_plain_write(port->count, um_plain_read(port->count) + 1);
 }
 
-/* The oldest message; there must be one. */
+/* Takes the oldest message out; there must be one. */
 UM_INLINE struct umbra_message *um_port_pop(struct umbra_port *port)
 {
     struct umbra_message *message = um_plain_read(port->first);
@@ -276,20 +283,20 @@ UM_INLINE void um_source_unlist(struct umbra_source *source)
     um_port_list_remove(&source->port->receives, &source->link);
 }
 
-/* The source whose link it is. */
+/* The source that the link is in. */
 UM_INLINE struct umbra_source *um_source_of(struct um_port_link *link)
 {
     return (struct umbra_source *)link; /* its first member */
 }
 
-/* Who has waited longest for room, or NULL. */
+/* The poster that has waited longest for room, or NULL. */
 UM_INLINE struct um_poster *um_poster_first(const struct umbra_port *port)
 {
     return (struct um_poster *)um_plain_read(port->posts.first); /* its first member */
 }
 
-/* Whoever does it first, under the port's lock or giving up, ends the post. relaxed: the word alone
- * settles it; the rest is ordered by the lock and the bell */
+/* Ends the post: a thread under the port's lock, or the poster, which gives up. True if the caller
+ * was first. relaxed: only this word decides; the lock and the bell order all else */
 UM_INLINE bool um_poster_claim(struct um_poster *poster)
 {
     uint32_t ended = 0;
@@ -297,7 +304,7 @@ UM_INLINE bool um_poster_claim(struct um_poster *poster)
     return um_atomic_cas(&poster->ended, &ended, UINT32_C(1), relaxed, relaxed);
 }
 
-/* The one who has waited longest leaves the list. The poster if its post ends with this result;
+/* The poster that has waited longest leaves the list. Returned if its post ends with this result;
  * NULL: it has just given up. */
 UM_INLINE struct um_poster *um_poster_end(struct umbra_port *port, int result,
                                           struct um_port_woken *out)
@@ -314,10 +321,10 @@ UM_INLINE struct um_poster *um_poster_end(struct umbra_port *port, int result,
 
 /* ---- the claim ---- */
 
-/* relaxed, where nothing else is said: the word alone settles who ends the wait. What goes with it
+/* relaxed, where nothing else is said: only this word decides which thread ends the wait. All else
  * is ordered by the ports' locks until then, and by the bell afterwards. */
 
-/* Who waits. Whether it was not cancelled. */
+/* The receiver. False: it was cancelled. */
 UM_INLINE bool um_choice_open(struct um_choice *choice)
 {
     uint32_t claim = UM_CHOICE_SHUT;
@@ -326,7 +333,8 @@ UM_INLINE bool um_choice_open(struct um_choice *choice)
     return um_atomic_cas(&choice->claim, &claim, UM_CHOICE_OPEN, release, relaxed);
 }
 
-/* Who waits, to give up, or whoever holds the lock of a port where it is listed. */
+/* The receiver, or a thread that has the lock of a port where the choice is listed. True if the
+ * caller ends the wait. */
 UM_INLINE bool um_choice_claim(struct um_choice *choice)
 {
     uint32_t claim = UM_CHOICE_OPEN;
@@ -339,14 +347,14 @@ UM_INLINE bool um_choice_is_open(const struct um_choice *choice)
     return um_atomic_load(&choice->claim, relaxed) == UM_CHOICE_OPEN;
 }
 
-/* Who took the claim of another's choice. */
+/* A thread that took the claim of another thread's choice. */
 UM_INLINE void um_choice_end(struct um_choice *choice, int result, struct um_port_woken *out)
 {
     um_plain_write(choice->result, result);
     um_port_woken_add(out, &choice->waiter);
 }
 
-/* Anybody, as long as the choice is there: it ends, and never opens again. */
+/* Any thread or fiber, as long as the choice exists: it ends, and never opens again. */
 UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_port_woken *out)
 {
     /* acquire: pairs with um_choice_open() */
@@ -354,7 +362,7 @@ UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_port_woken *
         um_choice_end(choice, -ECANCELED, out);
 }
 
-/* A listed source's choice looks again, if it is still open. */
+/* Makes the choice of a listed source look again, if it is still open. */
 UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_port_woken *out)
 {
     struct um_choice *choice = source->branch->choice;
@@ -365,7 +373,7 @@ UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_port_woken
     um_choice_end(choice, UM_CHOICE_AGAIN, out);
 }
 
-/* All choices listed at the port look again. */
+/* Makes all choices listed at the port look again. */
 UM_INLINE void um_port_rouse(struct umbra_port *port, struct um_port_woken *out)
 {
     struct um_port_link *link = um_plain_read(port->receives.first);
@@ -380,6 +388,7 @@ UM_INLINE void um_port_rouse(struct umbra_port *port, struct um_port_woken *out)
 
 /* ---- a branch: under the locks of all its ports ---- */
 
+/* True if the messages that the branch wants are there. */
 UM_INLINE bool um_branch_can_go(const struct umbra_branch *branch)
 {
     uint64_t there = 0;
@@ -394,7 +403,7 @@ UM_INLINE bool um_branch_can_go(const struct umbra_branch *branch)
     return branch->join || there >= branch->items;
 }
 
-/* It cannot go now; whether it never will. */
+/* The branch cannot go now. True if it never can. */
 UM_INLINE bool um_branch_is_dead(const struct umbra_branch *branch)
 {
     unsigned over = 0;
@@ -408,7 +417,7 @@ UM_INLINE bool um_branch_is_dead(const struct umbra_branch *branch)
     return branch->join ? over > 0 : over == branch->sources;
 }
 
-/* Something was taken out of the port: those who wait for room fill it up in their turn. */
+/* A message was taken out of the port: posters that wait for room post, in their order. */
 UM_INLINE void um_port_taken(struct umbra_port *port, struct um_port_woken *out)
 {
     while (um_poster_first(port) && um_plain_read(port->count) < port->capacity) {
@@ -421,7 +430,7 @@ UM_INLINE void um_port_taken(struct umbra_port *port, struct um_port_woken *out)
         um_port_rouse(port, out);
 }
 
-/* Takes what a branch that can go wants: source by source, the oldest of each first. */
+/* Takes the messages of a branch that can go: source by source, the oldest of each first. */
 UM_INLINE struct umbra_message *um_branch_take(const struct umbra_branch *branch,
                                                struct um_port_woken *out)
 {
@@ -451,7 +460,7 @@ UM_INLINE struct umbra_message *um_branch_take(const struct umbra_branch *branch
     return first;
 }
 
-/* Somebody else's branch that may be able to go gets its messages: whether it did. */
+/* Gives another thread's branch its messages, if it can go. True if it got them. */
 UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_port_woken *out)
 {
     struct um_choice *choice = branch->choice;
@@ -468,8 +477,9 @@ UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_port_woken 
 /* ---- posting ---- */
 
 /*
- * A message has come: offers it to those listed, in their order. At most one can go: none could
- * before, and the one that can takes at least as many from this port as have come.
+ * A message has come: offers it to the branches listed, in their order. At most one branch can go:
+ * none could before, and the one that can takes at least as many messages from this port as have
+ * come.
  */
 UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
 {
@@ -481,7 +491,7 @@ UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
         struct umbra_branch *branch = um_source_of(link)->branch;
 
         if (!um_choice_is_open(branch->choice)) {
-            /* it is just leaving */
+            /* its wait has ended */
         } else if (um_branch_try_lock_but(branch, port)) {
             gone = um_branch_fire(branch, out);
             um_branch_unlock_but(branch, branch->sources, port);
@@ -493,8 +503,8 @@ UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
 }
 
 /*
- * Posts. 0; -EPIPE: closed; full: -EAGAIN, or with a poster UM_CHOICE_WAITS: it is listed, and will
- * be rung for. Whoever waits for room goes first.
+ * Posts. 0; -EPIPE: closed; full: -EAGAIN, or with a poster UM_CHOICE_WAITS: it is listed, and its
+ * bell will ring. Posters that wait for room go first.
  */
 UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *message,
                            struct um_poster *poster, struct um_port_woken *out)
@@ -518,11 +528,11 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
     return result;
 }
 
-/* A poster gives up. Whether it could; else its bell will ring, or has. */
+/* A poster gives up. False: it was too late, and its bell will ring, or has. */
 UM_INLINE bool um_poster_give_up(struct umbra_port *port, struct um_poster *poster)
 {
     if (!um_poster_claim(poster))
-        return false; /* the message may have been received, and the port be gone */
+        return false; /* the message may have been received, and the port destroyed */
     um_lock_take(&port->lock);
     if (um_plain_read(poster->link.listed))
         um_port_list_remove(&port->posts, &poster->link);
@@ -530,7 +540,7 @@ UM_INLINE bool um_poster_give_up(struct umbra_port *port, struct um_poster *post
     return true;
 }
 
-/* Whether it was open. */
+/* Closes the port. True if it was open. */
 UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
 {
     bool open;
@@ -547,7 +557,7 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
 
 /* ---- receiving ---- */
 
-/* The oldest message, if there is one. 0, -EAGAIN, or -EPIPE: and there will be none. */
+/* Takes the oldest message. 0; -EAGAIN: there is none; -EPIPE: and none will come. */
 UM_INLINE int um_port_try_take(struct umbra_port *port, struct umbra_message **message,
                                struct um_port_woken *out)
 {
@@ -565,7 +575,8 @@ UM_INLINE int um_port_try_take(struct umbra_port *port, struct umbra_message **m
     return result;
 }
 
-/* One branch of the choice: its index if it could go, UM_CHOICE_WAITS, or -EPIPE: it never can. */
+/* Looks at one branch of the choice: its index if it could go; UM_CHOICE_WAITS: listed, or another
+ * thread has the claim; -EPIPE: it never can. */
 UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_port_woken *out)
 {
     struct umbra_branch *branch = &choice->branch[index];
@@ -588,9 +599,9 @@ UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um
 }
 
 /*
- * Looks at all branches from `first` on, and lists them, until one can go. Its index;
- * UM_CHOICE_WAITS: the bell will ring; -EPIPE: none can ever go; -ECANCELED. However it ends,
- * um_choice_leave() must follow, after the bell if it is to ring.
+ * The receiver looks at all branches from `first` on, and lists them, until one can go. Returns its
+ * index; UM_CHOICE_WAITS: the bell will ring; -EPIPE: none can ever go; -ECANCELED.
+ * um_choice_leave() must follow in all cases, after the bell if it is to ring.
  */
 UM_INLINE int um_choice_enter(struct um_choice *choice, unsigned first, struct um_port_woken *out)
 {
@@ -611,7 +622,8 @@ UM_INLINE int um_choice_enter(struct um_choice *choice, unsigned first, struct u
     return dead == choice->count && um_choice_claim(choice) ? -EPIPE : UM_CHOICE_WAITS;
 }
 
-/* The claim is taken, and the bell has rung if another took it: the rest leaves its lists. */
+/* The receiver. The claim is taken, and the bell has rung if another thread took it: the sources
+ * that are still listed leave their lists. */
 UM_INLINE void um_choice_leave(struct um_choice *choice)
 {
     for (unsigned i = 0; i < choice->count; i++) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The slot: one cache line through which an owner hands a function to a helper thread and gets it
- * back done. Private. Checked by tests/model/slot.
+ * The slot: one cache line through which an owner hands a function to a helper thread, and learns
+ * that it is done. One owner and one helper; these functions never wait. Private. Checked by
+ * tests/model/slot.
  *
  *            owner posts                 helper takes, runs, completes
  *     IDLE --------------> RUN --------------------------------------> IDLE
  *       |  owner dismisses
  *       +----------------> QUIT   (the helper ends; nothing follows)
  *
- * The state alone says who may touch the rest: fn and arg belong to the owner while IDLE and to
- * the helper while RUN. Function, argument and state share the line, so one transfer of the line
- * carries a fork and one carries its completion (design, invariant 6).
+ * The state alone says which side may touch fn and arg: the owner while IDLE, the helper while RUN.
+ * Function, argument and state are in the same line, so one transfer of the line carries a fork and
+ * one carries its completion (design, invariant 6).
  *
- * Ordering. post and complete store the state with seq_cst: that publishes what was written before
+ * Ordering. Post and complete store the state with seq_cst. That publishes what was written before
  * (fn, arg; the function's effects) to the acquire load with which the other side sees the state,
  * and it is step S1 of protocol/park.h, so um_park_wake may follow directly.
  */
@@ -40,7 +41,7 @@ struct um_slot {
     um_plain(void *) arg;      /* its argument: likewise */
 };
 
-/* Owner, while IDLE and after it saw so: hand over a function. Follow with um_park_wake. */
+/* Owner, after it saw IDLE: hands over a function. um_park_wake must follow. */
 UM_INLINE void um_slot_post(struct um_slot *slot, um_slot_fn *fn, void *arg)
 {
     um_plain_write(slot->fn, fn);
@@ -49,14 +50,14 @@ UM_INLINE void um_slot_post(struct um_slot *slot, um_slot_fn *fn, void *arg)
     um_atomic_store(&slot->state, UM_SLOT_RUN, seq_cst);
 }
 
-/* Owner, while IDLE: tell the helper to end. Follow with um_park_wake. */
+/* Owner, while IDLE: tells the helper to end. um_park_wake must follow. */
 UM_INLINE void um_slot_dismiss(struct um_slot *slot)
 {
     /* seq_cst: the owner's last writes before QUIT, pairs with um_slot_look; step S1 of a park */
     um_atomic_store(&slot->state, UM_SLOT_QUIT, seq_cst);
 }
 
-/* Helper, after it saw RUN: run the function and say so. Follow with um_park_wake. */
+/* Helper, after it saw RUN: runs the function and sets IDLE. um_park_wake must follow. */
 UM_INLINE void um_slot_run(struct um_slot *slot)
 {
     um_slot_fn *fn = um_plain_read(slot->fn);
@@ -66,7 +67,7 @@ UM_INLINE void um_slot_run(struct um_slot *slot)
     um_atomic_store(&slot->state, UM_SLOT_IDLE, seq_cst);
 }
 
-/* Either side: the state, and with it what the other side wrote before it set it. */
+/* Either side: reads the state, and sees what the other side wrote before it set the state. */
 UM_INLINE uint32_t um_slot_look(const struct um_slot *slot)
 {
     /* acquire: pairs with the stores of um_slot_post, um_slot_dismiss and um_slot_run */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; read by the
- * model checker as it stands, with the functions of workers.h that use it. Included by workers.h.
+ * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; read by
+ * the model checker as it stands, with the functions of workers.h that use it. Included by
+ * workers.h.
  *
  *     first                     end       a ring under a lock; `some`: first != end, for a look without
  *       v                        v        the lock, which may be wrong by a moment
@@ -11,17 +12,17 @@
  * An item is a pointer or a range of any number of parts. That a worker waits with an unanswered
  * request (protocol/dispatch.h) only while nothing is queued, is kept so:
  *
- *   - Whoever queues an item answers one request, that of the queue's worker if there is one; for a whole
- *     step's range, or one that it queues for another worker, one for each part.
- *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its hands
- *     then was in no queue; what it queues of that it answers for, too.
- *   - So for each item that was queued while somebody was hungry, one more looks for values. It may find
- *     another item first, but then another looks for that one. (One that was looking anyway, and was
- *     answered before it took its request back, is none more: it answers another, R4.)
- *   - Who takes an item from its own queue takes as many as it was answered for, one; of a range for whose
- *     parts others were answered, too, a part. A thief leaves the other parts of a range, for which nobody
- *     was answered: if it queues them it answers for them; if they are still where they were, it answers
- *     one request more, um_worker_steal().
+ *   - Whoever queues an item answers one request, that of the queue's worker if there is one; for a
+ *     whole step's range, or one that it queues for another worker, one for each part.
+ *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its
+ *     hands then was in no queue; what it queues of that it answers for, too.
+ *   - So for each item that was queued while somebody was hungry, one more looks for values. It may
+ *     find another item first, but then another looks for that one. (One that was looking anyway,
+ *     and was answered before it took its request back, is none more: it answers another, R4.)
+ *   - Who takes an item from its own queue takes as many as it was answered for, one; of a range
+ *     for whose parts others were answered, too, a part. A thief leaves the other parts of a range,
+ *     for which nobody was answered: if it queues them it answers for them; if they are still where
+ *     they were, it answers one request more, um_worker_steal().
  */
 #ifndef UMBRA_PROTOCOL_STOCK_H
 #define UMBRA_PROTOCOL_STOCK_H
@@ -133,9 +134,9 @@ UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
 }
 
 /*
- * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so many
- * indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at most, since
- * those that follow may take longer, and what is processed nobody else can take.
+ * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so
+ * many indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at
+ * most, since those that follow may take longer, and what is processed nobody else can take.
  */
 UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
 {
