@@ -9,7 +9,8 @@
  * One word counts the blocks taken. A thread knows which block is next at its end from the number
  * that it has taken itself. The two threads together never take more blocks than there are, so they
  * never overlap. A thread takes a block as soon as it is free to work on it. So if one thread comes
- * late, or not before the other has finished, no block waits for it.
+ * late, or not before the other has finished, the other has not waited for blocks that it might
+ * have taken.
  */
 #ifndef UMBRA_PROTOCOL_SHARE_H
 #define UMBRA_PROTOCOL_SHARE_H

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queue of a worker: what is queued, who takes it, and what is taken at once. Private; read by
- * the model checker as it stands, with the functions of workers.h that use it. Included by
- * workers.h.
+ * The queue of a dispatcher's worker: its values, and how many of them a worker or a thief takes at
+ * once. Any worker or source may add, the queue's worker takes, other workers steal. All wait for
+ * the lock if it is taken; adding may fail with -ENOMEM. Private; read by the model checker as it
+ * stands, with the functions of impl/dispatch.h that use it. Included by impl/dispatch.h.
  *
- *     first                     end       a ring under a lock; `some`: first != end, for a look without
- *       v                        v        the lock, which may be wrong by a moment
+ *     first                     end       a ring under a lock; `some`: first != end, for a look
+ *       v                        v        without the lock, which may see an old value for a moment
  *       [oldest]  ...  [newest]
- *       others: half              its worker: the newest, or one part of it
+ *       thieves: half             its worker: the newest, or one part of it
  *
- * An item is a pointer or a range of any number of parts. That a worker waits with an unanswered
- * request (protocol/dispatch.h) only while nothing is queued, is kept so:
+ * An item is a pointer or a range of any number of parts. A worker waits with an unanswered request
+ * (protocol/dispatch.h) only while nothing is queued. This holds, because:
  *
- *   - Whoever queues an item answers one request, that of the queue's worker if there is one; for a
- *     whole step's range, or one that it queues for another worker, one for each part.
- *   - A worker that is hungry has seen all queues empty after it asked. What a thief had in its
- *     hands then was in no queue; what it queues of that it answers for, too.
- *   - So for each item that was queued while somebody was hungry, one more looks for values. It may
- *     find another item first, but then another looks for that one. (One that was looking anyway,
- *     and was answered before it took its request back, is none more: it answers another, R4.)
- *   - Who takes an item from its own queue takes as many as it was answered for, one; of a range
- *     for whose parts others were answered, too, a part. A thief leaves the other parts of a range,
- *     for which nobody was answered: if it queues them it answers for them; if they are still where
- *     they were, it answers one request more, um_worker_steal().
+ *   - A call that queues an item answers one request, that of the queue's worker if it has one; for
+ *     the range of a whole step, or a range queued for another worker, one request for each part.
+ *   - A hungry worker has seen all queues empty after it asked. Items that a thief had taken then
+ *     were in no queue; for those that the thief queues again it answers requests, too.
+ *   - So for each item that was queued while a worker was hungry, one more worker looks for values.
+ *     It may find another item first, but then another worker looks for this one. (A worker that
+ *     was looking anyway, and was answered before it took its request back, is not one more: it
+ *     answers another request, R4.)
+ *   - A worker that takes from its own queue takes one item, as it was answered for one; of a range
+ *     for which other workers were answered, too, one part. A thief leaves the other parts of a
+ *     range, for which no worker was answered: if it queues them, it answers for them; if they are
+ *     still where they were, it answers one request more, um_worker_steal().
  */
 #ifndef UMBRA_PROTOCOL_STOCK_H
 #define UMBRA_PROTOCOL_STOCK_H
@@ -39,12 +41,13 @@
 #pragma GCC system_header
 #endif
 
-#define UM_STOCK_FIRST 64    /* items that a queue has room for at first; a power of two */
-#define UM_STEAL_MOST 16     /* items taken at once from another's queue */
-#define UM_STOCK_PATIENCE 64 /* looks at a lock before its holder may want the processor */
+#define UM_STOCK_FIRST 64    /* items in the first ring; a power of two */
+#define UM_STEAL_MOST 16     /* items that a thief takes at once, at most */
+#define UM_STOCK_PATIENCE 64 /* looks at a lock, then the processor is yielded to its holder */
 #endif
 
-/* What is queued: a pointer, or a range and the size of its parts; 0: as whoever takes it likes. */
+/* What is queued: a pointer, or a range and the size of its parts; 0: the worker that takes it
+ * chooses. */
 struct um_item {
     um_plain(void *) pointer;
     um_plain(size_t) begin;
@@ -58,19 +61,19 @@ struct um_taken {
     bool as_liked; /* of a range without a grain, and as long as was asked for */
 };
 
-/* A queue. Its worker takes the newest, others the oldest. */
+/* A queue. Its worker takes the newest, thieves the oldest. */
 struct um_stock {
     um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
-    um_atomic_u32 some; /* whether there is any; changed under the lock, anybody looks */
-    um_plain(struct um_item *) items; /* a ring */
-    um_plain(size_t) room;            /* in it; a power of two */
-    um_plain(size_t) first;           /* the oldest, counted on and on */
-    um_plain(size_t) end;             /* after the newest */
+    um_atomic_u32 some; /* 1: there are items; changed under the lock, read by all workers */
+    um_plain(struct um_item *) items; /* the ring */
+    um_plain(size_t) room;            /* items that it can have; a power of two */
+    um_plain(size_t) first;           /* number of the oldest; never goes down */
+    um_plain(size_t) end;             /* number after the newest */
 };
 
 UM_INLINE void um_stock_lock(struct um_stock *stock)
 {
-    /* acquire: the queue; pairs with um_stock_unlock() */
+    /* acquire: what is in the queue; pairs with um_stock_unlock() */
     while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
         for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
             um_arch_pause();
@@ -90,7 +93,7 @@ UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
 }
 
 #ifndef UMBRA_DECLARE
-/* Under the lock. */
+/* Doubles the ring, under the lock. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
 {
     size_t room = um_plain_read(stock->room) ? 2 * um_plain_read(stock->room) : UM_STOCK_FIRST;
@@ -106,7 +109,7 @@ UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
     return 0;
 }
 
-/* 0 or -ENOMEM. */
+/* Queues an item as the newest. 0 or -ENOMEM. The caller answers a request afterwards. */
 UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
 {
     int error = 0;
@@ -134,9 +137,9 @@ UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
 }
 
 /*
- * Under the lock: takes a part of an item. Whether that was all of it. Without a grain it is so
- * many indices, which took about UM_TAKEN_NS where they were counted: a quarter of what is left at
- * most, since those that follow may take longer, and what is processed nobody else can take.
+ * Under the lock: takes a part of an item. True if that was all of it. Without a grain a part is
+ * `part` indices, which took about UM_TAKEN_NS when it was measured; but at most a quarter of what
+ * is left, since the next indices may take longer, and no thief can take what is being processed.
  */
 UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
 {
@@ -156,19 +159,19 @@ UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *
     return um_plain_read(item->begin) == um_plain_read(item->end);
 }
 
-/* Under the lock: an item was taken. */
+/* Under the lock, after an item was taken: clears `some` if none is left. */
 UM_INLINE void um_stock_settle(struct um_stock *stock)
 {
     if (um_plain_read(stock->first) == um_plain_read(stock->end))
-        um_atomic_store(&stock->some, 0, relaxed); /* who finds it wrong by a moment looks again */
+        um_atomic_store(&stock->some, 0, relaxed); /* a worker that sees an old 1 looks again */
 }
 
-/* The newest, or a part of it. Whether there was one. */
+/* Its worker takes the newest item, or a part of it. False: there was none. */
 UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
 {
     bool any;
 
-    if (um_atomic_load(&stock->some, relaxed) == 0) /* what it has put itself it sees */
+    if (um_atomic_load(&stock->some, relaxed) == 0) /* the worker sees its own items */
         return false;
     um_stock_lock(stock);
     any = um_plain_read(stock->first) != um_plain_read(stock->end);
@@ -181,7 +184,7 @@ UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_take
 }
 
 #ifndef UMBRA_DECLARE
-/* Takes half: of the items, the oldest, or of the only one's range. How many items. */
+/* A thief takes the older half of the items, or half of the only item's range. How many items. */
 UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
 {
     unsigned count = 0;
