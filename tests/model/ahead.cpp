@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A helper that runs ahead of a leader (umbra/protocol/ahead.h), under the model checker. See
+ * A helper that runs ahead of a leader (umbra/protocol/ahead.h) under the model checker. See
  * checker.hpp.
  *
  * Each scenario: a leader goes through some items, publishes where it is, and ends; a helper goes
- * through the same, as umbra/prefetch.h does it. Checked: the helper is never further ahead than the
- * window; when it was late it goes on from the leader's item or lead items after it, with the place
- * of just that item, and sees what the leader wrote there before; it ends when the leader does, and
- * does not when only the one before did.
+ * through the same items, as umbra/prefetch.h does. Checked: the helper is never further ahead than
+ * the window; after it was late it goes on from the leader's item, or lead items after it, with the
+ * place of exactly that item, and sees what the leader wrote there before; it ends when this leader
+ * ends, and not because an earlier leader ended.
  */
 #include "checker.hpp"
 

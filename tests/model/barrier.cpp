@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A barrier whose parties may give up (of umbra/sync.h what waits and leaves) under the model checker.
- * See checker.hpp.
+ * A barrier with parties that may give up (the wait and leave functions of umbra/sync.h) under the
+ * model checker. See checker.hpp.
  *
- * Each scenario: as many threads as parties, which meet again and again; some give up now and then, and
- * come again. Checked: none goes on before all have come, each sees what the others wrote before, one
- * is told that it was the last, and none sleeps on.
+ * Each scenario: as many threads as parties, which meet again and again; some give up now and then,
+ * and come again. Checked: no thread goes on before all have come, each sees what the others wrote
+ * before, one is told that it was the last, and none sleeps on.
  */
 #include "checker.hpp"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for what a barrier is made of: a manual-reset event. Included inside the struct of each
- * variant, so it has no guard and includes nothing.
+ * Stands in for what a barrier is built on: a manual-reset event. Included inside the struct of
+ * each variant, so it has no guard and includes nothing.
  */
 
 struct umbra_event {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Model checks of Umbra's protocols with Relacy (https://github.com/dvyukov/relacy): the headers'
- * own text is compiled as C++ on atomics that Relacy simulates under the C++11 memory model, and
- * run again and again with other interleavings and other values for each weak load.
+ * Model checks of Umbra's protocols with Relacy (https://github.com/dvyukov/relacy). The text of
+ * the headers is compiled as C++ on atomics that Relacy simulates under the C++11 memory model. It
+ * is run again and again, with other interleavings and other values for each weak load.
  *
  *     MODEL [--trace] [VARIANT]...     MODEL: ahead, park, slot, event, ...
  *
  * A variant is `unmodified`, which must pass every scenario under every search, or a mutation (see
- * the script `mutate`), which must fail in one of them, and in the way it is expected to.
+ * the script `mutate`), which must fail in one of them, and in the expected way.
  *
  * How to read a failure. Relacy prints the execution that failed twice: all events in their order,
  * then by thread. An event names thread, function, file and line of the header, what was read or
@@ -16,14 +16,14 @@
  *   DEADLOCK          all threads left sleep: a lost wake-up. Look for the sleeper's announcement
  *                     (store of 1 to parked) and the signaller's load of parked that missed it.
  *   DATA RACE, ACCESS TO UNINITIALIZED VARIABLE
- *                     a plain variable touched by two threads with nothing that orders them
+ *                     two threads touched a plain variable, and nothing orders them
  *   USER ASSERT FAILED, ACCESS TO FREED MEMORY, LIVELOCK
  *                     as the scenario says; livelock: more than 2000 steps
  * The same execution comes back when the program is run again. `--trace` shows it for a mutation.
  *
- * What is simulated here: um_atomic_* and um_plain_* (Relacy's atomic and var), the futex, and the
- * deadline, which may pass at any moment. What is not: the monitor instructions (to a waiter they
- * are a look that happens early or late), and Relacy knows only the last three values of a word.
+ * Simulated are um_atomic_* and um_plain_* (Relacy's atomic and var), the futex, and the deadline,
+ * which may pass at any moment. Not simulated are the monitor instructions (to a waiter they are a
+ * look that happens early or late). Relacy knows only the last three values of a word.
  */
 #ifndef UMBRA_TESTS_MODEL_CHECKER_HPP
 #define UMBRA_TESTS_MODEL_CHECKER_HPP
@@ -265,8 +265,9 @@ static bool run_scenario(const scenario &what, bool talk, outcome *failed)
 }
 
 /*
- * The beginning of a scenario's search by chance, as run_scenario(). Nearly all mutations fail there,
- * each in a scenario of its own, and it is much shorter than all searches of those before it.
+ * The beginning of a scenario's search by chance, as run_scenario(). Nearly all mutations fail
+ * there, each in a scenario of its own, and it is much shorter than all searches of those before
+ * it.
  */
 static bool run_beginning(const scenario &what, outcome *failed)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Waits that more than one may end (umbra/protocol/claim.h) under the model checker.
- * See checker.hpp.
+ * Waits that two sides may end (umbra/protocol/claim.h) under the model checker. See checker.hpp.
  *
  * Each scenario: waits with a deadline, or for any of two events, against signals and each other;
  * the waiter does what umbra/event.h does. A deadline passes at once, or by chance not at all.
- * Checked: a wait ends by one event or by giving up, never both; no signal is lost or taken twice;
- * who gave up is not asked whether he accepts; each node is freed once, and nobody touches it
- * afterwards, but for the claim of a group, whose memory stays what it is (see sleeper.h).
+ * Checked: one event ends a wait, or the waiter gives up, never both; no signal is lost or taken
+ * twice; accept is not called for a waiter that gave up; each node is freed once, and no thread
+ * touches it afterwards, but for the claim of a group, which stays a claim (see core/sleeper.h).
  */
 #include "checker.hpp"
 #include "claim_variants.hpp"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How a core uses its inbox, for the checks of inbox.cpp, idle.cpp and quiet.cpp: what
+ * How a core uses its inbox, for inbox.cpp, idle.cpp, quiet.cpp and other models: what
  * um_core_post(), um_core_poke(), um_core_wait() and um_core_receive() do. Included after the
  * variants.
  */

@@ -3,11 +3,11 @@
  * A dispatcher's step (umbra/protocol/dispatch.h) under the model checker. See checker.hpp.
  *
  * Each scenario: workers that take values from each other's queues and wait when there are none, as
- * um_worker_main() does, and a source that queues some, and is complete. Values are worth more
- * values, which their worker queues. The first may rest after each value. Somebody outside may stop
- * the step. Checked: the step ends,
- * once, when everything is done and not before; no worker waits while something is queued; a step
- * that was stopped ends, begins nothing afterwards, and loses no value.
+ * um_worker_main() does, and a source that queues some, and is complete. A value may be worth more
+ * values, which its worker queues. The first worker may yield after each value. A thread outside
+ * may stop the step. Checked: the step ends, once, when everything is done and not before; no
+ * worker waits while something is queued; a step that was stopped ends, begins nothing afterwards,
+ * and loses no value.
  */
 #include "checker.hpp"
 

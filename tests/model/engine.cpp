@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Relacy's simulation of threads, for each number of them, and its searches. A scenario is a `world`
- * to it, whatever the model, so that this is compiled once for all of them.
+ * Relacy's simulation of threads, for each number of threads, and its searches. To Relacy a
+ * scenario of any model is a `world`, so this file is compiled once for all models.
  */
 #include "checker.hpp"
 

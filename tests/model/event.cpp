@@ -5,16 +5,17 @@
  * The name of a scenario is its program: the kind of event, what happened before the start, and
  * after the colon what each thread calls, one letter a call.
  *
- *   S signal   R reset   T try   W wait   c makes the condition of C waits hold
- *   A, N, C    wait with a condition that always holds, never, or once somebody did c
+ *   S signal   R reset   T try   W wait   c makes the condition of C waits true
+ *   A, N, C    wait with a condition that is always true, never true, or true after a c
  *
- * Checked after each execution: there is an order of all calls, which keeps that of each thread
- * (and, if so said, that of time), in which somebody alone with an event, calling one after the
- * other (struct alone), would have met the same: who was released, what was returned, who still
- * waits and in which order, and whether the event is signaled. So no waiter is lost, overtaken or
- * released twice, and no signal is lost or taken from nowhere. Meanwhile: each change of the word
- * is one of those listed; a released node is its waiter's again; what was written before a single
- * signal is visible to whom it releases. Over all scenarios, each listed change must be met.
+ * Checked after each execution: there is an order of all calls with the same results as a single
+ * thread gets that makes the calls one after the other (struct alone): which waiters were released,
+ * what was returned, which waiters still wait and in which order, and whether the event is
+ * signaled. The order keeps that of each thread and, where a scenario says so, that of time. So no
+ * waiter is lost, overtaken or released twice, and no signal is lost or taken from nowhere. During
+ * the execution: each change of the word is one of those listed; a released node belongs to its
+ * waiter again; what was written before a single signal is visible to the waiter that it releases.
+ * Over all scenarios, each listed change must be met.
  */
 #include "checker.hpp"
 #include "event_variants.hpp"

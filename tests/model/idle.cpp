@@ -4,9 +4,9 @@
  * checker.hpp.
  *
  * Each scenario: cores that look for work and sleep on their inbox, as um_core_doze() does, and
- * others who add work, as um_unplaced_add() does. Checked: every piece is done once, no core sleeps
- * while there is work that nobody looks for. Pieces may wait for each other in the middle, with
- * their core: so if there are as many cores, each must get one.
+ * threads that add work, as um_unplaced_add() does. Checked: every piece is done once, and no core
+ * sleeps on while there is work that no core looks for. Pieces may wait for each other in the
+ * middle, and keep their core: so if there are as many cores, each piece must get one.
  */
 #include "checker.hpp"
 #include "idle_variants.hpp"

@@ -3,10 +3,11 @@
  * The inbox (umbra/protocol/inbox.h) with the wait of the core that owns it, under the model
  * checker. See checker.hpp.
  *
- * Each scenario: a core that takes its messages and parks when there are none; others push and
- * poke. Checked: the core gets every message once, those of one sender in their order, with what
- * was written before without a race; it is never left asleep; a poke alone shows what was written
- * before it; a node can be pushed again as soon as it has been taken, with its link cleared.
+ * Each scenario: a core that takes its messages and parks when there are none; other threads push
+ * and poke. Checked: the core gets every message once, those of one sender in their order, and sees
+ * what the sender wrote before without a race; it is never left asleep; a poke alone shows what was
+ * written before it; a node can be pushed again as soon as it has been taken, with its link
+ * cleared.
  */
 #include "checker.hpp"
 #include "inbox_variants.hpp"

@@ -3,11 +3,12 @@
  * The end of a fiber and its join (umbra/protocol/join.h) under the model checker. See
  * checker.hpp.
  *
- * Thread 0 is the home core, where the fiber ends; thread 1 the owner, which serves askers in the order
- * of their numbers, or has a joiner of its own; the others are askers, some of which give up. They do
- * what umbra/core/join.h does. Checked: the result is taken at most once, and is written then; an
- * asker that still waits is answered; a node is freed once, and none touches it afterwards but for its
- * claim; where nothing was taken the fiber is there to be joined at the end.
+ * Thread 0 is the home core, where the fiber ends. Thread 1 is the owner, which serves askers in
+ * the order of their numbers, or has a joiner of its own. The other threads are askers, some of
+ * which give up. They do what umbra/core/join.h does. Checked: the result is taken at most once,
+ * and only after it was written; an asker that still waits is answered; a node is freed once, and
+ * no thread touches it afterwards, but for its claim; if no join took the result, the fiber can
+ * still be joined at the end.
  */
 #include "checker.hpp"
 #include "join_variants.hpp"
@@ -262,7 +263,8 @@ template <class P, int Count, int Patient> struct asked : stage<P> {
     }
 };
 
-/* One after the other, of one thread: the second is patient, and none but the first is before it. */
+/* One after the other, of one thread: the second is patient, and none but the first is before
+ * it. */
 template <class P> struct in_turn : stage<P> {
     void thread(int index)
     {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The wait with a park (umbra/protocol/park.h, and its users in umbra/wait.h) under the
- * model checker. See checker.hpp.
+ * The wait with a park (umbra/protocol/park.h, and its users in umbra/wait.h) under the model
+ * checker. See checker.hpp.
  *
  * Each scenario: a waiter on one or two words, one or two signallers. Checked: the wait ends (no
  * lost wake-up), it ends with the word as awaited, what the signaller wrote before is visible
- * without a race, and afterwards nobody counts as parked, so that the next signal costs no call.
+ * without a race, and afterwards no waiter counts as parked, so that the next signal needs no
+ * system call.
  */
 #include "checker.hpp"
 #include "park_variants.hpp"

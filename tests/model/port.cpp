@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Ports and who gets their messages (umbra/protocol/port.h, protocol/lock.h) under the model
- * checker. See checker.hpp.
+ * Ports, and which receiver gets their messages (umbra/protocol/port.h, protocol/lock.h) under the
+ * model checker. See checker.hpp.
  *
- * Each scenario: some who post, some who wait for branches of one port or more, as um_choose() does,
- * perhaps with a deadline, and some who close or cancel. Checked: every message is received once or
- * still in its port, in the order in which it was posted there; a choice gets the messages of one
- * branch, all of them; who can go is woken (else it sleeps for ever: DEADLOCK), once; and nobody
- * touches a choice, or a port that has served, afterwards.
+ * Each scenario: posters; receivers that wait for branches of one port or more, as um_choose()
+ * does, perhaps with a deadline; and threads that close or cancel. Checked: every message is
+ * received once or is still in its port, in the order in which it was posted there; a choice gets
+ * the messages of one branch, all of them; a receiver that can go is woken (else it sleeps for
+ * ever: DEADLOCK), once; and no thread touches a choice after its end, or a port after its last
+ * use.
  */
 #include "checker.hpp"
 

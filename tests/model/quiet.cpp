@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The decision that nothing can happen any more (umbra/protocol/quiet.h) under the model
- * checker. See checker.hpp.
+ * The verdict that nothing can happen any more (umbra/protocol/quiet.h) under the model checker.
+ * See checker.hpp.
  *
  * Each scenario: two cores that send a message to and fro some times and sleep when they have none,
- * as um_core_sleep() does; perhaps somebody outside who holds, sends another and lets go, or who
- * only waits, and sends what a core has left with it meanwhile. Checked: the verdict is given (else
- * all would sleep: DEADLOCK), once, and with no message under way; who lets go touches nothing after
- * a verdict.
+ * as um_core_sleep() does; perhaps a thread outside that holds the runtime, sends another message
+ * and releases it, or a thread that only waits, and sends what a core has recorded with it
+ * meanwhile. Checked: the verdict is given (else all would sleep: DEADLOCK), once, and with no
+ * message under way; a thread that releases touches nothing after a verdict.
  */
 #include "checker.hpp"
 #include "quiet_variants.hpp"

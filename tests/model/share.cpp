@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Blocks shared out between two threads (umbra/protocol/share.h) under the model checker.
- * See checker.hpp.
+ * Blocks that two threads divide (umbra/protocol/share.h) under the model checker. See checker.hpp.
  *
  * Each scenario: two threads take blocks from their ends, as umbra/memcpy.h does, until none are
- * left. Checked: each block is somebody's exactly once, and nobody writes another's.
+ * left. Checked: one thread takes each block, once, and no thread writes a block of the other.
  */
 #include "checker.hpp"
 #include "share_variants.hpp"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queues of a dispatcher's workers (umbra/protocol/stock.h, and of workers.h what queues,
- * steals and answers) under the model checker. See checker.hpp.
+ * The queues of a dispatcher's workers (umbra/protocol/stock.h, and the functions of
+ * impl/dispatch.h that queue, steal and answer) under the model checker. See checker.hpp.
  *
  * Each scenario: a source that queues pointers or a range, and workers that take, steal, queue
- * more, and wait, as um_worker_main() does; some wait from the start. Values that are `together` do not
- * return before all of these have begun: if one is queued and nobody takes it, all that are left
- * sleep, hungry or in the midst of a value. Checked: every value is begun, once, and sees what was
- * written before it was queued; the step ends then and not before, and what values have written is
- * seen after it; where there is no memory, nothing is lost.
+ * more, and wait, as um_worker_main() does; some wait from the start. Values that are `together` do
+ * not return before all of them have begun: if one is queued and no worker takes it, all workers
+ * sleep in the end, hungry or in the middle of a value. Checked: every value is begun, once, and
+ * sees what was written before it was queued; the step ends then and not before, and what the
+ * values wrote is seen after it; where there is no memory, nothing is lost.
  */
 #include "checker.hpp"
 
@@ -352,8 +352,8 @@ struct range_of_some : house<P, Workers, Hungry> {
     }
 };
 
-/* A value that queues others, pointers, as many as there are workers, which wait for each other, or not;
- * for whoever is so many further. */
+/* A value that queues others, pointers, as many as there are workers, which wait for each other, or
+ * not; for whoever is so many further. */
 template <class P, unsigned Workers, unsigned Hungry, bool Waits = true, unsigned On = 0>
 struct pointers_of_one : house<P, Workers, Hungry> {
     void source()

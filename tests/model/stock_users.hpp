@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for the parts of workers.h that are not under check, beside the text of those that are.
- * Included inside the struct of each variant, so it has no guard and includes nothing.
+ * Stands in for the parts of impl/dispatch.h that are not checked, beside the text of those that
+ * are. Included inside the struct of each variant, so it has no guard and includes nothing.
  */
 
 struct umbra_event {

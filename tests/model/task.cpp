@@ -3,10 +3,10 @@
  * The tasks of a core (umbra/protocol/task.h) under the model checker. See checker.hpp.
  *
  * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
- * others who take some; or a core that sleeps when there is nothing to take, as um_core_doze() does,
- * while the owner forks on and needs it; or an owner that gives up joins and comes again. Checked:
- * every task runs once a round, sees what was written before its fork, and is seen to have run by its
- * join; none sleeps on; a node is freed once, when neither side has it.
+ * thieves that take some; or a core that sleeps when there is nothing to take, as um_core_doze()
+ * does, while the owner forks on and needs it; or an owner that gives up joins and joins again.
+ * Checked: every task runs once a round, sees what was written before its fork, and its join sees
+ * that it has run; no core sleeps on; a node is freed once, when neither side has it.
  */
 #include "checker.hpp"
 
@@ -184,7 +184,8 @@ template <class P, int Tasks, int Rounds, bool OldestFirst> struct taking : work
     }
 };
 
-/* An owner that gives up some joins of a task that another core runs, each with a node of its own. */
+/* An owner that gives up some joins of a task that another core runs, each with a node of its
+ * own. */
 template <class P, int Rounds> struct giving_up : workshop<P> {
     typedef typename P::um_claimed claimed_type;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for the parts of wait.h and shadow.h that are not under check, beside the text of those
+ * Stands in for the parts of wait.h and shadow.h that are not checked, beside the text of those
  * that are. Included inside the struct of each variant, so it has no guard and includes nothing.
  */
 

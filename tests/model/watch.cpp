@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The fiber that an idle core watches (umbra/protocol/watch.h), beside its inbox, under the
- * model checker. See checker.hpp.
+ * The fiber that an idle core watches (umbra/protocol/watch.h), beside its inbox, under the model
+ * checker. See checker.hpp.
  *
- * Each scenario: a core on which a fiber ends, watches it for as long as it likes, and then goes to
- * its inbox; and others, one of whom gives the fiber its next life, as um_spawn_one() does, perhaps
- * with messages of its own before and after. Checked: each life begins once, with what was prepared
- * for it, between the messages; nothing is lost; a node is pushed only with its link cleared.
+ * Each scenario: a core on which a fiber ends, watches it for a time of its choice, and then goes
+ * to its inbox; and other threads, one of which gives the fiber its next life, as um_spawn_one()
+ * does, perhaps with messages of its own before and after. Checked: each life begins once, with
+ * what was prepared for it, between the messages; nothing is lost; a node is pushed only with its
+ * link cleared.
  */
 #include "checker.hpp"
 #include "watch_variants.hpp"
