@@ -121,7 +121,7 @@ static bool um_model_cas(rl::atomic<T> *p, T *expected, T value, rl::memory_orde
 #define UM_THREADS_MOST 5
 #define UM_SPURIOUS_MOST 1 /* in one execution: without a limit a full search has no end */
 
-/* Who sleeps on what, in the present execution. */
+/* Which thread sleeps on which word, in the present execution. */
 struct um_kernel {
     const um_atomic_u32 *sleeps_on[UM_THREADS_MOST];
     int spurious_left;
@@ -286,7 +286,7 @@ struct variant {
     int count;
 };
 
-/* Whether word is one of the alternatives. */
+/* True if word is one of the alternatives. */
 static bool is_among(const rl::string &word, const char *alternatives)
 {
     rl::string all = rl::string("|") + alternatives + "|";
@@ -294,7 +294,7 @@ static bool is_among(const rl::string &word, const char *alternatives)
     return all.find("|" + word + "|") != rl::string::npos;
 }
 
-/* Whether the variant behaves as it must. */
+/* True if the variant behaves as it must. */
 static bool check(const variant &v, bool trace)
 {
     bool must_fail = v.expected[0] != '\0';

@@ -255,7 +255,7 @@ template <class P> struct waits : world {
         return end != P::UM_WITHDRAWN;
     }
 
-    /* Whether the event is signaled at the end, with nobody left in its queue. */
+    /* True if the event is signaled at the end, with no waiter left in its queue. */
     bool signaled(int i)
     {
         uint64_t word = event[i]->word.debug_value();
@@ -290,13 +290,13 @@ template <class P, um_condition Condition> struct cancel : waits<P> {
 
     void check()
     {
-        /* one whose condition holds when it joins takes no signal */
+        /* a waiter with a condition that is true when it joins takes no signal */
         if (Condition == NONE || winner < 0)
             RL_ASSERT(this->signaled(0) == (winner < 0));
     }
 };
 
-/* One token, which whoever gets it passes on: some give up, others wait, the last one signals. */
+/* One token, which each waiter passes on: some give up, others wait, the last one signals. */
 template <class P, int Cancels, bool Claims> struct relay : waits<P> {
     void thread(int index)
     {
@@ -340,7 +340,7 @@ template <class P, int Interrupted, bool Claims> struct relay_interrupted : wait
     }
 };
 
-/* No signal: everybody gives up. */
+/* No signal: all waiters give up. */
 template <class P> struct all_cancel : waits<P> {
     void thread(int index)
     {
@@ -353,12 +353,12 @@ template <class P> struct all_cancel : waits<P> {
     }
 };
 
-/* ---- those who give up and come again ---- */
+/* ---- waiters that give up and come again ---- */
 
 /* What the holder of the word at `watched` has been told since it took hold, over one execution. */
 static struct {
     const void *word;
-    bool told;                  /* it has taken a log that somebody who gave up is in */
+    bool told;                  /* it has taken a log with a waiter that gave up */
     int joins[UM_THREADS_MOST]; /* left with it since, by thread */
 } hold_now;
 
@@ -477,7 +477,7 @@ template <class P> struct any_then_again : waits<P> {
     }
 };
 
-/* A wait for any of two events, one of which somebody else waits for until he gives up. */
+/* A wait for any of two events; another waiter waits for one of them, and gives up. */
 template <class P> struct any_against_cancel : waits<P> {
     int winner[2];
 

@@ -32,13 +32,13 @@ template <class P> struct house : world, receiver {
     mail_core<P> core[WORKERS];
     rl::mutex lock;
     rl::var<int> overs; /* under the lock */
-    rl::var<int> over;  /* whoever begins a value reads it: ordered before or after by the step */
+    rl::var<int> over;  /* read as a value begins: ordered before or after by the step */
     um_atomic_u32 end;  /* told to all when the step is over */
     int worth;          /* values that are to be done, in all */
     int done;
-    bool stops;         /* somebody stops the step */
+    bool stops;         /* a thread outside stops the step */
     bool rests;         /* the first worker does, after each value */
-    rl::var<int> steps; /* that whoever ends one begins after it, each with a value worth one */
+    rl::var<int> steps; /* begun after the end of one, each with a value worth one */
 
     house(int worth_, bool stops_)
     {
@@ -191,7 +191,7 @@ template <class P> struct house : world, receiver {
         return begun;
     }
 
-    /* As um_dispatch_judge(); worker: who has asked and judges, or -1. */
+    /* As um_dispatch_judge(); worker: the one that has asked and judges, or -1. */
     bool judge(int worker)
     {
         lock.lock($);
@@ -296,7 +296,7 @@ template <class P, bool Rests, bool Stops = false> struct following : stepping<P
     }
 };
 
-/* A value for a worker that has asked, and somebody who stops the step; nobody else is active. */
+/* A value for a worker that has asked, and a thread that stops the step; no other is active. */
 template <class P> struct stopping : house<P> {
     stopping() : house<P>(1, true)
     {

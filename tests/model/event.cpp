@@ -38,7 +38,7 @@ static bool is_wait(char what)
     return strchr("WANC", what) != NULL;
 }
 
-/* ---- the specification: an event as one knows it who is alone with it ---- */
+/* ---- the specification: an event that a single thread uses ---- */
 
 struct alone {
     bool manual;
@@ -93,7 +93,7 @@ struct history {
     int queue[OPS];
     int waiting;
 
-    /* Whether `later` must not come before `earlier`. */
+    /* True if `later` must not come before `earlier`. */
     bool before(int earlier, int later) const
     {
         const call &a = calls[earlier];
@@ -138,7 +138,7 @@ struct history {
         return true;
     }
 
-    /* Whether those whom a call released were released, and not before it began. */
+    /* True if the waiters that a call released were released, and not before it began. */
     bool releases(unsigned now, int index) const
     {
         for (int i = 0; i < count; i++)
@@ -205,7 +205,7 @@ static void note_change(const void *word, uint64_t before, uint64_t after)
     met[before & 7] |= UM_TO(after & 7);
 }
 
-/* Whether all of them were met, and no others are in the header's own table. */
+/* True if all changes were met, and the header's table has no more. */
 static bool covered()
 {
     bool good = true;
@@ -367,7 +367,7 @@ template <class P, um_rules Rules> struct meeting : world {
         }
     }
 
-    /* Whoever wakes does what the woken waiter may do at once. */
+    /* The caller that wakes does what the woken waiter may do at once. */
     void note_release(int index)
     {
         call *c = &told.calls[index];

@@ -241,7 +241,7 @@ template <class P> struct stage : world {
     }
 };
 
-/* Askers, of whom the last ones are patient; the others give up, if it is not too late. */
+/* Askers: the last ones are patient; the others give up, if it is not too late. */
 template <class P, int Count, int Patient> struct asked : stage<P> {
     void thread(int index)
     {

@@ -128,7 +128,7 @@ template <class P> struct deadline_then_other_word : meeting<P> {
     }
 };
 
-/* Both signallers end one and the same wait; whoever finds the waiter parked wakes it. */
+/* Both signallers end the same wait; the one that finds the waiter parked wakes it. */
 template <class P> struct two_signallers_one_word : meeting<P> {
     void thread(int index)
     {

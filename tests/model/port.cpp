@@ -27,10 +27,10 @@ template <class P> struct ports : world {
     typedef typename P::umbra_branch branch_type;
     typedef typename P::um_port_woken woken_type;
 
-    /* Who waits: its bell and its frame. */
+    /* A waiter: its bell and its frame. */
     struct waiter {
         um_atomic_u32 bell;
-        rl::var<int> rung; /* how often, since it waits; also finds who rings too late */
+        rl::var<int> rung; /* how often, since it waits; also finds a ring that is too late */
         typename P::um_choice choice;
         branch_type branch[BRANCHES];
         typename P::umbra_source source[SOURCES];
@@ -170,7 +170,7 @@ template <class P> struct ports : world {
         } while (result == UM_CHOICE_AGAIN);
         if (result >= 0)
             take(w, result);
-        for (int i = 0; i < SOURCES; i++) /* nobody but its waiter has it now */
+        for (int i = 0; i < SOURCES; i++) /* only its waiter has it now */
             um_plain_write(w->source[i].link.listed, false);
         um_plain_write(w->choice.result, 0);
         return result;
@@ -231,7 +231,7 @@ template <class P> struct ports : world {
         ring(&out);
     }
 
-    /* Nobody will use it any more. */
+    /* No thread uses it any more. */
     void destroy(int which)
     {
         gone[which] = true;
@@ -323,7 +323,7 @@ template <class P, int Items> struct goes_with_receiver : ports<P> {
     }
 };
 
-/* Who gives up, and who comes after it. */
+/* A waiter that gives up, and one that comes after it. */
 template <class P> struct gives_up : ports<P> {
     int result[2];
 
@@ -349,7 +349,7 @@ template <class P> struct gives_up : ports<P> {
     }
 };
 
-/* Room for one: who posts waits, or gives up; all arrive that are not given up. */
+/* Room for one: a poster waits, or gives up; all arrive that are not given up. */
 template <class P, bool Deadline> struct bounded : ports<P> {
     int posted;
 
@@ -381,7 +381,7 @@ template <class P, bool Deadline> struct bounded : ports<P> {
     }
 };
 
-/* Who waits for room, and perhaps gives up; the port goes with the receiver when it has all. */
+/* A poster waits for room, and may give up; the port goes with the receiver when it has all. */
 template <class P> struct room_and_gone : ports<P> {
     int result;
 
@@ -410,7 +410,7 @@ template <class P> struct room_and_gone : ports<P> {
     }
 };
 
-/* Two who wait for the same room. */
+/* Two posters that wait for the same room. */
 template <class P> struct crowded : ports<P> {
     crowded()
     {
@@ -440,7 +440,7 @@ template <class P> struct crowded : ports<P> {
     }
 };
 
-/* Closed while one waits for room that nobody makes. */
+/* Closed while a poster waits for room that no receiver makes. */
 template <class P> struct closed_full : ports<P> {
     closed_full()
     {
@@ -589,7 +589,7 @@ template <class P> struct chained_joins : ports<P> {
     }
 };
 
-/* A join, and one who lives on one of its ports. */
+/* A join, and a receiver that lives on one of its ports. */
 template <class P> struct join_and_receive : ports<P> {
     join_and_receive()
     {
@@ -697,7 +697,7 @@ template <class P> struct together : ports<P> {
     }
 };
 
-/* A join whose port is closed with a message in it, which another may take. */
+/* A join with a port that is closed with a message in it, which another receiver may take. */
 template <class P> struct join_closed : ports<P> {
     int joined, taken;
 
@@ -729,7 +729,7 @@ template <class P> struct join_closed : ports<P> {
     }
 };
 
-/* Who waits again and again is cancelled meanwhile. */
+/* A receiver that waits again and again is cancelled meanwhile. */
 template <class P> struct cancelled : ports<P> {
     int taken;
 

@@ -73,7 +73,7 @@ template <class P> struct house : world, receiver {
         return true;
     }
 
-    /* As um_runtime_judge_locked(): one verdict. Whether this was it. */
+    /* As um_runtime_judge_locked(): one verdict. True if this was it. */
     bool judge_locked()
     {
         if (um_plain_read(verdicts) != 0 || !P::um_quiet_judge(&activity, 0, &outside, empty, this))
@@ -155,7 +155,7 @@ template <class P, int Hops> struct cores_only : house<P> {
     }
 };
 
-/* Besides, a holder who sends a message, or none, and lets go. */
+/* Besides, a thread that holds the runtime, sends a message, or none, and releases it. */
 template <class P, int Hops, int Sent> struct with_holder : house<P> {
     with_holder() : house<P>(1, Hops)
     {
@@ -173,7 +173,7 @@ template <class P, int Hops, int Sent> struct with_holder : house<P> {
     }
 };
 
-/* Besides, one who only waits: core 0's message is a signal to what both use. */
+/* Besides, a thread that only waits: core 0's message is a signal to what both use. */
 template <class P, int Hops> struct with_helper : house<P> {
     enum { FREE, HELD, LEFT };
     um_atomic_u32 held;

@@ -68,7 +68,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         int runs;
         task *adds[POINTERS]; /* what it queues; NULL after the last */
         size_t indices;       /* of the range that it queues */
-        unsigned on;          /* for whom: so many workers further */
+        unsigned on;          /* queued for: the worker so many further */
     };
 
     typename P::umbra_dispatch dispatch;
@@ -119,7 +119,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         um_plain_write(which->done, 0);
     }
 
-    /* A step is under way, with one source, and those who are hungry have asked. */
+    /* A step is under way, with one source, and the hungry workers have asked. */
     void clear_step()
     {
         dispatch.workers = Workers;
@@ -278,7 +278,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         RL_ASSERT(which->runs <= 1 && um_plain_read(which->done) == which->runs);
     }
 
-    /* A step that was stopped: what is left, nobody has begun. */
+    /* A step that was stopped: no worker has begun what is left. */
     void take_rest()
     {
         struct P::umbra_value value;
@@ -324,7 +324,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
 };
 
 /* A value that queues a range of so many parts, which wait for each other, and perhaps for it; for
- * whoever is so many further. */
+ * the worker so many further. */
 template <class P, unsigned Workers, unsigned Hungry, int Parts, bool Waits = true, unsigned On = 0>
 struct range_of_one : house<P, Workers, Hungry> {
     void source()
@@ -338,7 +338,7 @@ struct range_of_one : house<P, Workers, Hungry> {
     }
 };
 
-/* The same, of so many indices, which wait for nobody. */
+/* The same, of so many indices, which do not wait for each other. */
 template <class P, unsigned Workers, unsigned Hungry, int Indices, int Grain>
 struct range_of_some : house<P, Workers, Hungry> {
     void source()
@@ -353,7 +353,7 @@ struct range_of_some : house<P, Workers, Hungry> {
 };
 
 /* A value that queues others, pointers, as many as there are workers, which wait for each other, or
- * not; for whoever is so many further. */
+ * not; for the worker so many further. */
 template <class P, unsigned Workers, unsigned Hungry, bool Waits = true, unsigned On = 0>
 struct pointers_of_one : house<P, Workers, Hungry> {
     void source()
@@ -368,7 +368,7 @@ struct pointers_of_one : house<P, Workers, Hungry> {
     }
 };
 
-/* The same, of which none waits, and there is no memory for who steals more than one. */
+/* The same; none waits, and a thief has no memory for more than one. */
 template <class P, unsigned Workers, unsigned Hungry>
 struct without_memory : pointers_of_one<P, Workers, Hungry, false> {
     void source()

@@ -23,7 +23,7 @@ template <class P> struct workshop : world, receiver {
     typename P::um_tasks tasks;
     typename P::umbra_task task[TASKS];
     typename P::um_node *node; /* of the owner, when it waits */
-    mail_core<P> core[2];      /* the owner's, and that of one who sleeps */
+    mail_core<P> core[2];      /* the owner's, and one that sleeps */
     um_atomic_u64 idle;
     um_atomic_u32 over;
     um_atomic_u32 away; /* tasks that others have begun */
@@ -130,7 +130,7 @@ template <class P> struct workshop : world, receiver {
         return true;
     }
 
-    /* Whether there was one to take. As um_core_take_from() and um_task_run(). */
+    /* True if there was one to take. As um_core_take_from() and um_task_run(). */
     bool take()
     {
         typename P::umbra_task *taken = P::um_tasks_steal(&tasks);
@@ -155,7 +155,7 @@ template <class P> struct workshop : world, receiver {
     }
 };
 
-/* An owner, who joins in one order or the other, and others who take one now and then. */
+/* An owner that joins in one order or the other, and thieves that take one now and then. */
 template <class P, int Tasks, int Rounds, bool OldestFirst> struct taking : workshop<P> {
     taking() : workshop<P>(true)
     {
@@ -259,7 +259,7 @@ template <class P, int Rounds> struct giving_up : workshop<P> {
     }
 };
 
-/* A core that sleeps when nothing is shared; an owner who forks until its first task is taken. */
+/* A core that sleeps when nothing is shared; an owner that forks until its first task is taken. */
 template <class P, bool Asked> struct sleeping : workshop<P> {
     sleeping() : workshop<P>(Asked)
     {
