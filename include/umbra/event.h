@@ -5,14 +5,14 @@
  *
  *     struct umbra_event ready = UMBRA_EVENT_INIT;
  *
- *     one side                                  the other
+ *     the waiter                                the signaller
  *     umbra_event_wait(&ready);                 data = ...;
  *     ... data ...                              umbra_event_signal(&ready);
  *
- * An event is reset or signaled. Auto-reset (UMBRA_EVENT_INIT): a signal releases the one who has
- * waited longest, or, if nobody waits, stays until somebody comes; signals that nobody waits for
- * are one signal. Manual-reset (UMBRA_EVENT_INIT_MANUAL): a signal releases all, and the event
- * stays signaled until it is reset.
+ * An event is reset or signaled. Auto-reset (UMBRA_EVENT_INIT): a signal releases the waiter that
+ * has waited longest; without a waiter the event stays signaled until one comes, and further
+ * signals merge with that one. Manual-reset (UMBRA_EVENT_INIT_MANUAL): a signal releases all
+ * waiters, and the event stays signaled until it is reset.
  *
  *   call                       on a reset event               on a signaled one
  *   signal, auto-reset         releases one, else: signaled   stays signaled
@@ -20,27 +20,29 @@
  *   reset                      stays reset                    reset
  *   wait                       waits                          returns; auto-reset: now reset
  *
- * Calls from several threads at once never wait for each other: who finds the event in the middle
- * of another's call leaves its request there and goes on, and the other carries it out, in the
- * order in which they were left (protocol/event.h has the eight states and the argument).
- * Only a wait with a deadline, or for one of several events, may itself be kept from beginning, up
- * to its deadline, while another's call cannot come to an end for those that give up and come again.
- * Until then it looks now and then for a signal, or whether its condition holds, and takes what it
- * finds; but it is in no queue, so later ones may overtake it, and of a manual-reset event that is
- * signaled and then reset it may see nothing.
- * What was written before a signal is visible to the one it releases.
+ * Calls from several threads at once do not wait for each other: a call that finds the event held
+ * records its request and returns; the holder executes the requests in the order in which they were
+ * recorded (protocol/event.h has the eight states and the argument). What was written before a
+ * signal is visible to the waiter that the signal releases.
  *
- * A fiber that waits lets its core run others; if there are none, it waits in place first: it looks at
- * the event for a moment before it leaves its core (two-phase, as umbra/wait.h). A thread that is no
- * core spins, then sleeps. Who waits may destroy the event as soon as it is released, if nobody else
- * uses it: but umbra_event_wait_until also returns when its condition holds before the signal that
- * was to tell so, which then comes to an event that must still be there.
+ * A wait with a deadline, or for one of several events, may have to wait for admission while such
+ * waits give up and come again so fast that the holder cannot finish. Until its deadline it looks
+ * now and then for a signal, or asks its condition, and takes what it finds. But it is in no queue:
+ * later waiters may overtake it, and it may miss that a manual-reset event was signaled and reset.
  *
- * An event may be in any memory, malloc's too. Where several cores use it, it is faster if it begins a
- * cache line, of which it then has all: in static storage, in a frame and in a struct with
+ * A fiber that waits lets its core run other fibers. If none is ready, it first waits in place: it
+ * looks at the event for a moment before it leaves its core (two-phase, as umbra/wait.h). A thread
+ * that is no core spins, then sleeps.
+ *
+ * A released waiter may destroy the event at once if no other call uses it. Exception:
+ * umbra_event_wait_until may return because its condition is true before the signaller has
+ * signaled; the event must stay until that call has returned.
+ *
+ * An event may be in any memory, malloc's too. Where several cores use it, it is faster if it
+ * begins a cache line, of which it then has all: in static storage, in a frame and in a struct with
  * _Alignas(UMBRA_CACHE_LINE), allocated (it, or a struct that has it so) with
- * aligned_alloc(UMBRA_CACHE_LINE, bytes). One that lies across two lines costs a transfer of both, and
- * shares them with what is beside it.
+ * aligned_alloc(UMBRA_CACHE_LINE, bytes). An event that lies across two lines costs a transfer of
+ * both, and shares them with its neighbours.
  */
 #ifndef UMBRA_EVENT_H
 #define UMBRA_EVENT_H
@@ -50,7 +52,7 @@
 #include <umbra/cpu.h>
 #include <umbra/protocol/event.h>
 
-/* An event. As long as a line; all zero but for `manual` is a reset one. */
+/* An event: one cache line. All zero but for `manual` is a reset event. */
 struct umbra_event {
     UM_ALIGNED(UM_ANY_MEMORY) struct um_event event;
     unsigned char apart[UM_LINE_REST(sizeof(struct um_event))];
@@ -65,33 +67,35 @@ struct umbra_event {
         .event = {.manual = true }                                                                 \
     }
 
-/* Makes a reset event. Anybody. */
+/* Makes a reset event. Any caller, while no other call uses the event; neither switches nor
+ * blocks. */
 UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
 
 /*
- * Signals. Anybody, but in signal handlers the second. The first may make fibers of its own core
- * ready by itself; the second touches neither thread-local variables nor a ready queue, and is
- * async-signal-safe (with UMBRA_POSIX_ONLY it is not: waking a sleeper locks a mutex there, so the
- * handler must not interrupt a call that waits or wakes). Neither switches or blocks; but where
- * 65,535 signals already wait for one call on the event that is under way, the next waits for that
- * call to end: for ever, if it comes from a handler that interrupts that very call.
+ * Signals. Any thread or fiber; a signal handler may only use the second. The first may make fibers
+ * of the caller's core ready itself. The second touches neither thread-local variables nor a ready
+ * queue, and is async-signal-safe. (Not with UMBRA_POSIX_ONLY: there waking a sleeper locks a
+ * mutex, so the handler must not interrupt a call that waits or wakes.) Neither switches or blocks,
+ * with one exception: when 65,535 signals are recorded for the holder, the next signal waits for
+ * the holder; for ever, if a handler makes it that interrupts the holder itself.
  */
 UM_INLINE void umbra_event_signal(struct umbra_event *event);
 UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
 
-/* Resets. Anybody, signal handlers too; never blocks. */
+/* Resets. Any thread or fiber, and signal handlers; never switches or blocks. */
 UM_INLINE void umbra_event_reset(struct umbra_event *event);
 
 /*
- * Takes a signal if there is one: whether there was. May say no while another thread's call on the
- * event is under way. Anybody; never switches or blocks.
+ * Takes a signal if there is one: true if there was. May return false while another thread's call
+ * holds the event. Any thread or fiber; never switches or blocks.
  */
 UM_INLINE bool umbra_event_try(struct umbra_event *event);
 
 /*
  * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. A
- * fiber (may switch) or any other thread (blocks). Returns 0, or
+ * fiber (may switch) or any other thread (blocks); no signal handler. Returns 0, or
  *   -ETIMEDOUT            the deadline passed first
+ *   -ECANCELED            the calling fiber is canceled (umbra_cancel)
  *   -EPERM                on an alternate signal stack
  *   -ENOMEM               a thread's first wait, or one with a deadline
  *   -EAGAIN               a thread's first wait: no thread-specific key is left (pthread_key_create)
@@ -102,24 +106,28 @@ UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
 UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
 
 /*
- * Waits until holds(arg), which is asked at once, and then for each signal: it takes the signal if
- * it says yes; else the signal goes on to the next waiter, each being asked once, and stays if
- * nobody takes it. It is asked by whoever signals, also by the signaller of another wait's event;
- * so it must only look at what is written before a signal, not block, and be quick. When the wait
- * returns 0, it held when it was asked last. deadline: UMBRA_NEVER for none. Otherwise as above.
+ * Waits until the condition holds(arg) returns true. The caller asks it at once. Then it is asked
+ * at each signal: if true, the wait takes the signal and ends; else the signal is offered to the
+ * next waiter, to each once, and stays if no waiter takes it. The condition runs in the calling
+ * thread, in the signalling thread, and in any other thread whose call holds the event. So it must
+ * only read what was written before a signal, must not block, and must be quick. When the wait
+ * returns 0, the last answer was true. deadline: UMBRA_NEVER for none. Callers and errors as
+ * umbra_event_wait_deadline.
  */
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
                                        void *arg, uint64_t deadline);
 
 /*
- * Waits for the first of `count` events, 1 to 1000, to be signaled, and says which; of several that
- * are, the first of the array. Only that one's signal is taken. As umbra_event_wait_deadline, with
- * -ENOMEM for any deadline; -EINVAL: no event, or too many.
+ * Waits until the first of `count` events, 1 to 1000, is signaled, and gives its index; of several
+ * signaled events, the first of the array. Takes the signal of that event only. which: NULL if not
+ * wanted. Callers and errors as umbra_event_wait_deadline, with -ENOMEM for any deadline; -EINVAL:
+ * no event, or too many.
  */
 UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
                                      uint64_t deadline, unsigned *which);
 
-/* What the event is doing: enum umbra_event_state. Anybody; may be out of date on return. */
+/* The state of the event's word, and the name of a state. Any thread or fiber, and signal handlers;
+ * neither switches nor blocks. The state may be out of date on return. */
 UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event);
 UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state);
 
@@ -169,7 +177,7 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event)
 
 UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event)
 {
-    /* relaxed: only looked at */
+    /* relaxed: for display only */
     return (enum umbra_event_state)um_event_state_of(um_atomic_load(&event->event.word, relaxed));
 }
 

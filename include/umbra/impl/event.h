@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/event.h: how a fiber or a thread waits in place, queues and is woken; waits for any of several.
- * Private; included by that header, after its declarations.
+ * The bodies of umbra/event.h: how a fiber or a thread waits in place, queues and is woken, and how
+ * it waits for the first of several events, or until a deadline. Private; included by that header,
+ * after its declarations.
  */
 #ifndef UMBRA_IMPL_EVENT_H
 #define UMBRA_IMPL_EVENT_H
@@ -21,21 +22,23 @@
 
 /* ---- waiting ---- */
 
-/* What is waited for, and by whom. */
+/* A wait for one event. */
 struct um_await {
     struct um_event *event;
     um_accept_fn *accept;
     void *arg;
     uint64_t deadline;
     bool firm;                  /* without a deadline: goes on though the fiber is canceled */
-    const struct um_kind *kind; /* for reports: the kind of thing, its address, and the caller's */
+    const struct um_kind *kind; /* for reports: the kind of object, its address, the place of the
+                                   call */
     const void *on;
     const void *at;
 };
 
-#define UM_AWAIT_LEAVE 1 /* the fiber is queued and must leave its core: then the wait is over */
+#define UM_AWAIT_LEAVE 1 /* the fiber is queued and must leave its core; then the wait is over */
 
-/* The same and the switch: inlined, for the reason given at umbra_join. */
+/* Ends a wait that um_await_begin() began: leaves the core if it must. Inlined, for the reason
+ * given at umbra_join(). */
 UM_ALWAYS_INLINE int um_await_end(int begun)
 {
     if (begun == UM_AWAIT_LEAVE) {
@@ -62,24 +65,25 @@ UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state)
     return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
 }
 
-/* Whether the wait is over without waiting. */
+/* True if the wait can return at once; it has taken the signal then. */
 UM_INLINE bool um_await_over(const struct um_await *await)
 {
     return await->accept ? await->accept(await->arg) : um_event_try(await->event);
 }
 
-/* Whether nobody waits, so that looking in place jumps no queue. In the midst of another's call the
- * queue is not in the word, and CLOSED, which is there instead, counts as one: those who wait for an
- * event to open would be overtaken too. */
+/* True if the event has no waiter, so that looking in place overtakes none. While the event is held
+ * its queue is not in the word; CLOSED, in the same bit, then counts as a waiter: a wait that is
+ * not admitted yet would be overtaken, too. */
 UM_INLINE bool um_await_first(const struct um_await *await)
 {
-    uint64_t word = um_atomic_load(&await->event->word, relaxed); /* a matter of fairness only */
+    uint64_t word = um_atomic_load(&await->event->word, relaxed); /* relaxed: only fairness
+                                                                     depends on it */
 
     return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE | UM_EVENT_SWEEP)) == 0;
 }
 
-/* Looks in place for as long as a spin phase; core: the caller's, NULL: a thread. Whether it is
- * over. */
+/* Looks in place for as long as a spin phase. core: the caller's; NULL: a thread that is no core.
+ * True if the wait is over. */
 UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_core *core,
                              const struct umbra_wait_policy *policy, uint64_t cycles)
 {
@@ -100,9 +104,10 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
 }
 
 /*
- * Takes a wait's own nodes out of what was released: whether there were any. The others are woken.
- * mine: its node; of several events, the first's, whose claim all share: one event may be named
- * twice. What is queued may be another thread's by now, so only what was released is looked into.
+ * Takes the wait's own nodes out of what was released, and wakes the others: true if there were own
+ * ones. mine: the wait's node; in a wait for several events that of the first, whose claim all
+ * share, since one event may be named twice. A node that is still queued may belong to another
+ * thread by now, so only released nodes are looked at.
  */
 UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
                                  struct umbra_core *core)
@@ -123,7 +128,7 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
     return found;
 }
 
-/* A fiber, without a deadline: its own node will do. 0 or UM_AWAIT_LEAVE. */
+/* A fiber waits without a deadline, in its own node. 0 or UM_AWAIT_LEAVE. */
 UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *core,
                                struct um_fiber *self)
 {
@@ -142,7 +147,7 @@ UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *
     return 0;
 }
 
-/* A thread, without a deadline. */
+/* A thread waits without a deadline. 0 or an error. */
 UM_LINKONCE int um_await_thread(const struct um_await *await)
 {
     struct um_released out = {NULL, NULL};
@@ -164,17 +169,17 @@ UM_LINKONCE int um_await_thread(const struct um_await *await)
     return 0;
 }
 
-/* ---- waits that more than one may end: a deadline, or one of several events ---- */
+/* ---- waits that more than one thread may end: a deadline, or one of several events ---- */
 
-/* A group of waits, one for each event; the first one's claim counts. */
+/* A group of waits, one for each event; the first one's claim decides. */
 struct um_group {
     struct um_wait **wait;
     struct um_event **event;
     unsigned count;
     unsigned joined; /* how many have joined their event */
     struct umbra_core *core;
-    struct um_fiber *self;      /* or */
-    struct um_sleeper *sleeper; /* who waits */
+    struct um_fiber *self;      /* the fiber that waits; NULL: a thread does */
+    struct um_sleeper *sleeper; /* of that thread */
 };
 
 UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
@@ -182,7 +187,7 @@ UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
     return group->wait[0]->claimed.ticket;
 }
 
-/* The index of an event whose signal was there, and is taken now, or -ETIMEDOUT. */
+/* The index of an event whose signal was there and is taken now, or -ETIMEDOUT. */
 UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
 {
     for (unsigned i = 0; i < group->count; i++)
@@ -192,8 +197,9 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
 }
 
 /*
- * When a fiber's nap ends, of naps that double. At ticks that all fibers have in common: a core with
- * many at a door runs them one after the other, and then it sleeps.
+ * When a fiber's nap ends; each nap is twice as long as the one before. Naps end at ticks that all
+ * fibers have in common: a core with many fibers that wait for admission runs them one after the
+ * other, and then sleeps.
  */
 UM_INLINE uint64_t um_nap_end(unsigned naps)
 {
@@ -202,8 +208,8 @@ UM_INLINE uint64_t um_nap_end(unsigned naps)
     return (umbra_cycles() / tick + 1) * tick;
 }
 
-/* Between two looks at the door, after so many: a pause, or a nap. Nothing has been joined yet, so a
- * fiber may switch. */
+/* Between two looks at closed events: a pause, or after UM_LOOKS_AWAKE looks a nap. The group has
+ * joined no event yet, so a fiber may switch. */
 UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct um_await *await,
                                      unsigned looks)
 {
@@ -214,7 +220,7 @@ UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct 
         um_thread_look_again(looks, await->deadline);
 }
 
-/* True if the group may not wait, since its fiber is canceled; in `winner` then the error. */
+/* True if the group may not wait, since its fiber is canceled; `winner` is the error then. */
 UM_INLINE bool um_group_barred(const struct um_group *group, int *winner)
 {
     if (!group->self || !um_fiber_barred(group->self))
@@ -224,10 +230,9 @@ UM_INLINE bool um_group_barred(const struct um_group *group, int *winner)
 }
 
 /*
- * The door: waits until each of the events has been open to waits that may give up (see
- * protocol/event.h). Whether the group may join them. If not, the wait is over: in `winner` the
- * index of an event, since who stands before one that is closed still takes the signal of any, or
- * -ETIMEDOUT.
+ * Admission: waits until each event has been seen open to waits that may give up
+ * (protocol/event.h). True if the group may join them. If false, the wait is over: `winner` is the
+ * index of an event, since a wait without admission still takes a signal of any event, or an error.
  */
 UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_await *await,
                                 int *winner)
@@ -249,7 +254,7 @@ UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_aw
     return true;
 }
 
-/* Joins the events, until one of them has its signal ready. Whether one had. */
+/* Joins the events, until one of them has its signal ready: true if one had. */
 UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *await)
 {
     bool over = false;
@@ -261,7 +266,7 @@ UM_LINKONCE bool um_group_join(struct um_group *group, const struct um_await *aw
         um_wait_prepare(wait, group->wait[0], i);
         wait->fiber = group->self;
         wait->sleeper = group->sleeper;
-        /* relaxed: before the node is in any queue */
+        /* relaxed: the node is in no queue yet */
         um_atomic_store(&wait->claimed.node.home, (uintptr_t)group->core, relaxed);
         wait->claimed.node.accept = await->accept;
         wait->claimed.node.arg = await->arg;
@@ -312,7 +317,7 @@ UM_LINKONCE int um_group_wait(struct um_group *group, const struct um_await *awa
     return error == 0 ? um_group_winner(group) : error;
 }
 
-/* Who waits. */
+/* Records the waiter, a fiber or a thread. 0 or an error. */
 UM_INLINE int um_group_open(struct um_group *group)
 {
     struct umbra_core *core = um_core_self;
@@ -325,8 +330,8 @@ UM_INLINE int um_group_open(struct um_group *group)
     return um_fiber_on_stack(self) ? 0 : -EPERM;
 }
 
-/* Whether the caller may wait at all; if so no wait for one event without a deadline fails. 0 or an
- * error. */
+/* 0, or why the caller may not wait at all. After 0 a firm wait (um_event_wait_firm()) does not
+ * fail. */
 UM_INLINE int um_may_wait(void)
 {
     struct um_group caller;
@@ -347,7 +352,7 @@ UM_LINKONCE int um_group_take_waits(struct um_group *group)
     return 0;
 }
 
-/* Before and after a group touches its events. */
+/* Before and after a group touches its events. An outside thread announces such a call. */
 UM_INLINE void um_group_call(const struct um_group *group)
 {
     if (!group->core)
@@ -398,7 +403,7 @@ UM_LINKONCE int um_await_deadline(const struct um_await *await)
     return winner < 0 ? winner : 0;
 }
 
-/* Any wait for one event, but for the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
+/* Does any wait for one event up to the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
 UM_LINKONCE int um_await_begin(const struct um_await *await)
 {
     struct umbra_core *core = um_core_self;
@@ -426,7 +431,7 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
     if (await->deadline != UMBRA_NEVER) {
         if (umbra_cycles() < await->deadline)
             return um_await_deadline(await);
-        return um_await_over(await) ? 0 : -ETIMEDOUT; /* it may have been over in time */
+        return um_await_over(await) ? 0 : -ETIMEDOUT; /* the signal may have come in time */
     }
     if (!self)
         return um_await_thread(await);
@@ -451,8 +456,8 @@ UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uin
     return um_await_begin(&await);
 }
 
-/* For waits of the library's own that must not fail, in a caller that may wait (um_may_wait()): until
- * the event is signaled, and accept, if not NULL, takes the signal. kind, on, at: for reports. */
+/* A wait of the library that must not fail, in a caller that may wait (um_may_wait()): until the
+ * event is signaled and accept, if not NULL, takes the signal. kind, on, at: for reports. */
 UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg,
                                     const struct um_kind *kind, const void *on, const void *at)
 {
@@ -487,7 +492,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
 
 #define UM_ANY_IN_FRAME 8
 #define UM_ANY_MOST 1000
-#define UM_ANY_SHOWN 8 /* of them in a report */
+#define UM_ANY_SHOWN 8 /* events of a group that a report names */
 
 UM_LINKONCE void um_any_describe(struct um_text *text, const void *on)
 {
