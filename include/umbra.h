@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * All of Umbra. Each header also stands alone, and includes only what lies below it:
+ * All of Umbra. Each header also stands alone, and includes only headers below it:
  *
  *   umbra/port.h       ports of messages, and the five arbiters over them
  *   umbra/dispatch.h   persistent workers that pull values, step by step
@@ -16,8 +16,8 @@
  *   umbra/cpu.h        pause, prefetch, time stamp
  *   umbra/topology.h   cores, siblings, caches, NUMA nodes; placement; binding
  *
- * Names that begin with umbra_ or UMBRA_, and the calls shadow_create, shadow_fork,
- * shadow_join, shadow_destroy and shadow_memcpy, are public. Those that begin with um_ or UM_ are not.
+ * Names that begin with umbra_ or UMBRA_, and the calls shadow_create, shadow_fork, shadow_join,
+ * shadow_destroy and shadow_memcpy, are public. Names that begin with um_ or UM_ are private.
  */
 #ifndef UMBRA_H
 #define UMBRA_H

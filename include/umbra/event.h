@@ -98,7 +98,7 @@ UM_INLINE bool umbra_event_try(struct umbra_event *event);
  *   -ECANCELED            the calling fiber is canceled (umbra_cancel)
  *   -EPERM                on an alternate signal stack
  *   -ENOMEM               a thread's first wait, or one with a deadline
- *   -EAGAIN               a thread's first wait: no thread-specific key is left (pthread_key_create)
+ *   -EAGAIN               a thread's first wait: no key is left (pthread_key_create)
  *   -EINVAL, -EOPNOTSUPP  a thread's first wait: UMBRA_WAIT names no back end, or one that cannot
  *                         execute here (umbra/wait.h)
  */

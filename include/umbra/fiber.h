@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Fibers: cooperative user threads, each with a stack of its own, that hand their core directly to
- * each other (Karasik and Prihozhy, 2020: cooperative user threads, CUT, and direct control
- * transfer, Figure 3). A program includes umbra/core.h, which starts them; this header is what a
- * fiber does once it runs.
+ * Fibers: cooperative user threads, each with its own stack, that hand their core directly to each
+ * other (Karasik and Prihozhy, 2020: cooperative user threads, CUT, and direct control transfer,
+ * Figure 3). umbra/core.h starts fibers; this header has the calls that a running fiber makes.
  *
- * Words of the paper. A fiber that transfers gives its core to one fiber that it names, and is stopped.
- * To continue a stopped fiber is to make it ready: it runs when its core comes to it.
+ * Words of the paper. A fiber that transfers gives its core to one fiber that it names, and is
+ * stopped. To continue a stopped fiber is to make it ready: it runs when its core comes to it.
  *
  * States. What the paper names and what is stored, or derived, here:
  *
@@ -15,8 +14,8 @@
  *                Initialized                     ready queue (on its way, delayed, without a place)
  *   ready        Ready                           is in the ready queue of its core
  *   executing    Executing                       runs on its core
- *   stopped      WaitingWrStopped                transferred away; runs again when someone
- *                                                transfers to it or continues it
+ *   stopped      WaitingWrStopped                transferred away; runs again when another fiber
+ *                                                transfers to it, or any caller continues it
  *   blocked      WaitingWrBlocked                waits: for an event, a fiber's end, a time
  *   terminated   Terminated                      has returned, and was not joined yet
  *
@@ -29,31 +28,37 @@
  *                                 | '-- continue, woken         |  '--> stopped  (transfer)
  *                                 '-- transferred to ---------->'-----> blocked  (wait, join, sleep)
  *
- * A started fiber never leaves its core, so the address of a thread-local variable, errno among them,
- * stays valid in it. The variable is the core's thread's, though, and not the fiber's: a call that may
- * switch may change errno, as any call may, so use errno before the next such call; what is to be a
- * fiber's own is a fiber-local value (umbra_local_set). The ready queue has one owner and no atomics.
- * It is first in, first out: a yield lets every other ready fiber run once. A transfer passes the queue
- * by: a fiber that was ready loses its place, and two that only transfer to each other keep the core to
- * themselves.
+ * The ready queue belongs to one core and has no atomics. It is first in, first out: a yield lets
+ * every other ready fiber run once. A transfer bypasses the queue: the fiber that gets the core
+ * loses its place there if it was ready, and two fibers that only transfer to each other keep the
+ * core to themselves.
  *
- * C++ functions that run in a fiber may leave it inside a catch block, or in a destructor during an
- * exception: what the C++ runtime knows of a thread's exceptions stays with the fiber. An exception may
- * not leave the fiber's function.
+ * Which calls may come from where: each comment says it. "A fiber" means the call must be made in a
+ * fiber; "any thread or fiber" includes threads that are no core. A handle may be used from any
+ * core.
  *
- * pthread_exit() in a fiber, or a cancellation of the core's thread, ends the fiber as if its function
- * had returned NULL, after the handlers of pthread_cleanup_push(); the core goes on. But it also calls
- * the destructors of the thread's data, pthread_key_create()'s and C++'s, which all fibers of the core
- * share. A task, range or step that a fiber leaves so is never done. Between pthread_cleanup_push() and
- * _pop() a fiber must not switch: the list of handlers is the thread's.
+ * A started fiber never leaves its core, so the address of a thread-local variable, errno among
+ * them, stays valid in it. But the variable belongs to the core's thread, not to the fiber: any
+ * call that may switch may change errno, so use errno before the next such call. For values of its
+ * own a fiber has fiber-local values (umbra_local_set).
  *
- * Handles are a pointer and a generation. A handle whose fiber was joined, or ended detached, is
- * told from that of the next fiber in the same memory; it stays a valid argument until the runtime
- * is destroyed.
+ * C++ functions that run in a fiber may switch inside a catch clause, or in a destructor during an
+ * exception: the C++ runtime's record of exceptions stays with the fiber. An exception must not
+ * leave the fiber's function.
+ *
+ * pthread_exit() in a fiber, or a cancellation of the core's thread, ends the fiber as if its
+ * function had returned NULL, after the handlers of pthread_cleanup_push(); the core goes on. But
+ * it also calls the destructors of the thread's data, pthread_key_create()'s and C++'s, which all
+ * fibers of the core share. A task, range or step that a fiber leaves so is never done. Between
+ * pthread_cleanup_push() and _pop() a fiber must not switch: the list of handlers is the thread's.
+ *
+ * Handles are a pointer and a generation. A handle of a fiber that was joined, or ended detached,
+ * is told from that of the next fiber in the same memory; it stays a valid argument until the
+ * runtime is destroyed.
  *
  * Signal handlers: a handler that runs on the fiber's stack may do what a handler may do, and call
- * umbra_event_signal_async. On an alternate signal stack nothing that switches fibers works, and
- * what could switch says -EPERM there.
+ * umbra_event_signal_async. On an alternate signal stack no fiber switches: calls that could switch
+ * return -EPERM there; umbra_yield does nothing.
  */
 #ifndef UMBRA_FIBER_H
 #define UMBRA_FIBER_H
@@ -66,10 +71,10 @@
 struct umbra_core;
 struct umbra_runtime;
 
-/* What a fiber runs. */
+/* The function of a fiber. Its result goes to the joiner. */
 typedef void *umbra_fiber_fn(void *arg);
 
-/* A fiber, named from outside. All zero names none. */
+/* A handle of a fiber. All zero names none. */
 struct umbra_fiber {
     struct um_fiber *block;
     uint64_t generation;
@@ -88,105 +93,113 @@ enum umbra_fiber_state {
 #define UMBRA_FIBER_NAME_BYTES 24
 
 /*
- * Lets the other ready fibers of this core run first; returns at once if there are none. A fiber;
- * switches. From a thread that is no core: gives up its processor to the system's other threads.
+ * Lets the other ready fibers of this core run first; returns at once if there are none, or on an
+ * alternate signal stack. A fiber; switches. From a thread that is no core: gives up its processor
+ * to other threads of the system.
  */
 UM_ALWAYS_INLINE void umbra_yield(void);
 
 /*
  * Gives the core to `to`, a fiber of this core that is stopped or ready, and stops the caller until
- * someone transfers to it or continues it. One jump, no scheduler in between. A fiber; switches.
- * After umbra_continue for the caller came early, the caller stays ready instead. Returns 0 when
- * the caller runs again, or at once and with nothing changed:
+ * another fiber transfers to it, or any caller continues it. One jump, no scheduler in between. A
+ * fiber; switches. If umbra_continue for the caller came before, the caller stays ready instead.
+ * Returns 0 when the caller runs again, or at once and with nothing changed:
  *   -EINVAL  to itself
  *   -EPERM   not called by a fiber, or on an alternate signal stack
- *   -ESRCH   it has ended
- *   -EXDEV   it is on another core, or on none yet
- *   -EBUSY   it is blocked, or delayed, or its spawn from another core has not arrived yet
+ *   -ESRCH   `to` has ended
+ *   -EXDEV   `to` is on another core, or on none yet
+ *   -EBUSY   `to` is blocked, or delayed, or its spawn from another core has not arrived yet
  */
 UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to);
 
 /*
- * Fetches what a transfer to the fiber touches, its control block and the frames on top of its stack,
- * into this processor's cache: for a core that goes through more fibers than its cache holds, while
- * the caller still has something to compute. A hint, seven lines of 64 bytes; any handle will do.
- * Anybody; never switches or blocks.
+ * Fetches what a transfer to the fiber touches, its control block and the frames on top of its
+ * stack, into this processor's cache. For a core with more fibers than its cache holds, while the
+ * caller still has something to compute. A hint: seven lines of 64 bytes; any handle is allowed.
+ * Any thread or fiber; never switches or blocks.
  */
 UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber);
 
 /*
- * Makes a stopped fiber ready. If it is not stopped, it keeps a permit (one, however often this is
- * called): its next transfer away leaves it ready. Anybody, but no signal handler; never switches or
- * blocks. Returns 0; -ESRCH: it has ended; -EBUSY: it was spawned without a place and no core has
- * taken it yet.
+ * Makes a stopped fiber ready. A fiber that is not stopped gets a permit instead (one, however
+ * often this is called): its next transfer away leaves it ready. Any thread or fiber, but no signal
+ * handler; never switches or blocks. Returns 0; -ESRCH: it has ended; -EBUSY: it was spawned
+ * without a place and no core has taken it yet.
  */
 UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 
 /*
- * Waits for a length of time, or until a time stamp of umbra_cycles(), at least: a core that runs
- * fibers looks at its timers from time to time. A fiber: blocked, its core runs others; any other
- * thread sleeps. Returns 0; -EPERM: on an alternate signal stack; or an error of a thread's first
- * wait (umbra_event_wait).
+ * Waits at least for a length of time, or until a time stamp of umbra_cycles(); later if the core's
+ * fibers keep it busy, since a core looks at its timers only from time to time. A fiber blocks, and
+ * its core runs other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is
+ * canceled; -EPERM: on an alternate signal stack; or an error of a thread's first wait
+ * (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
 UM_LINKONCE int umbra_sleep_deadline(uint64_t deadline);
 
 /*
- * Cancelling. After umbra_cancel a call of the fiber that would have to wait returns -ECANCELED
- * instead, at once, and so does one that is waiting now; until the fiber has ended, and however often
- * it waits. Nothing else happens to it: it returns from its function by itself. What need not wait
- * succeeds as ever (a signaled event, a free mutex, a fiber that has ended), and a fiber that computes,
- * that is stopped by a transfer, or that is delayed goes on being so (umbra_canceled, umbra_continue).
- * The joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end and what frees things
- * (umbra_detach, umbra_dispatch_destroy) wait all the same; umbra_condition_wait returns with its mutex
- * locked, as ever.
+ * Cancels the fiber: from now on until it ends, each of its calls that would have to wait returns
+ * -ECANCELED at once, and so does a call that is waiting now. Nothing else happens to the fiber: it
+ * must return from its function itself. Calls that need not wait succeed as before (a signaled
+ * event, a free mutex, a fiber that has ended). A fiber that computes, is stopped by a transfer, or
+ * is delayed stays so (umbra_canceled, umbra_continue). These calls wait in spite of a cancel: the
+ * joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end, and calls that free
+ * something (umbra_detach, umbra_dispatch_destroy). umbra_condition_wait returns with its mutex
+ * locked, as always.
  *
- * What a fiber waits for when it is canceled must still be there: its event, or the object that has
- * it, may not go before the call that waits has returned, even if it was signaled before.
+ * The event that the fiber waits for, or the object that contains it, must stay until the waiting
+ * call has returned, even if the event was signaled before.
  *
- * Any thread or fiber, but no signal handler; neither switches nor blocks. Returns 0; -ESRCH: it has
- * ended; -EPERM: it is the parent process's (fork(2)); -ENOMEM.
+ * Any thread or fiber, but no signal handler; neither switches nor blocks. Returns 0; -ESRCH: it
+ * has ended; -EPERM: it is the parent process's (fork(2)); -ENOMEM.
  */
 UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber);
 
-/* True if the calling fiber has been canceled, and has no shield. Any caller. */
+/* True if the calling fiber has been canceled, and has no shield. Any caller; never switches or
+ * blocks. */
 UM_INLINE bool umbra_canceled(void);
 
 /*
- * Between the two the calling fiber's waits are as if it had not been canceled: for the joins, locks
- * and messages of an orderly end. They nest. Neither switches or blocks; a caller that is no fiber:
- * nothing happens. umbra_unshield without umbra_shield: nothing happens.
+ * A shield: between the two calls the calling fiber waits as if it had not been canceled, for the
+ * joins, locks and messages of an orderly end. Shields nest. Neither call switches or blocks.
+ * Without effect: both in a caller that is no fiber, and umbra_unshield without umbra_shield.
  */
 UM_LINKONCE void umbra_shield(void);
 UM_LINKONCE void umbra_unshield(void);
 
-/* The calling fiber; all zero if the caller is none. Anybody. */
+/* The handle of the calling fiber; all zero if the caller is none. Any thread or fiber; never
+ * switches or blocks. */
 UM_INLINE struct umbra_fiber umbra_self(void);
 
 /*
- * What a fiber is doing (enum umbra_fiber_state); of one that has ended and is being joined from
- * another core perhaps that it is created. Anybody; never blocks; it may be out of date when it
- * arrives. -ESRCH: it was joined, or has ended detached.
+ * The state of a fiber (enum umbra_fiber_state). May be out of date on return; a fiber that has
+ * ended and is being joined from another core may be shown as created. Any thread or fiber; never
+ * switches or blocks. -ESRCH: it was joined, or has ended detached.
  */
 UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber);
 
-/* The word for a state. */
+/* The name of a state. Any thread or fiber; never switches or blocks. */
 UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state);
 
-/* Copies the fiber's name ("" if it has none). Anybody who may still join it; never blocks. -ESRCH:
- * it was joined, or has ended detached. */
+/* Copies the fiber's name ("" if it has none). Any caller that may still join the fiber; never
+ * switches or blocks. -ESRCH: it was joined, or has ended detached. */
 UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES]);
 
-/* The core that the caller's fiber runs on, from 0, or -1 if the caller is no fiber. */
+/* The index of the calling core, from 0, or -1 if the calling thread is no core. Any thread or
+ * fiber; never switches or blocks. */
 UM_INLINE int umbra_core_index(void);
 
 /*
- * Fiber-local values: one pointer a key and fiber, NULL at first. A key is valid in all fibers;
- * destroy, if not NULL, is called with each value that is not NULL when the fiber returns,
- * in that fiber, and again while destructors set new values, four times at most. There are
- * UMBRA_LOCAL_KEYS keys a process, and none is given back. None switches or blocks. Create: anybody;
- * -ENOSPC. Get: a fiber, else NULL. Set: a fiber; the first in a fiber allocates; -EPERM, -EINVAL (no
- * such key), -ENOMEM.
+ * Fiber-local values: one pointer for each key and fiber, NULL at first. A key is valid in all
+ * fibers; there are UMBRA_LOCAL_KEYS in each executable or shared object, and none is given back.
+ * When a fiber returns, `destroy`, if not NULL, is called in that fiber for each value that is not
+ * NULL, and again while destructors set new values, four times at most. None of the calls switches
+ * or blocks.
+ *   create  any thread or fiber; -ENOSPC: no key is left
+ *   set     a fiber, whose first call allocates; -EPERM: the caller is no fiber; -EINVAL: no such
+ *           key; -ENOMEM
+ *   get     a fiber; any other caller gets NULL
  */
 #define UMBRA_LOCAL_KEYS 32
 UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key);
