@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Mutex, condition variable, semaphore, read-write lock, barrier, latch and once, for fibers and
- * plain threads together. Who has to wait waits for an event (umbra/event.h): a fiber lets its core
- * run others, a thread spins and then sleeps.
+ * plain threads together. A caller that has to wait waits for an event (umbra/event.h): a fiber
+ * lets its core run other fibers, a thread spins and then sleeps.
  *
- * All of them work alike. A word says who has what. The fast path changes the word by one
- * compare-and-swap and touches nothing else. Who cannot have it now announces itself in the word's
- * count of waiters and waits for the object's event with a function that tries to take it:
+ * All of them work alike. A word says which caller has the resource. The fast path changes the word
+ * by one compare-and-swap and touches nothing else. A caller that cannot have the resource now is a
+ * waiter: it adds itself to a count of waiters, and waits for the object's event with a function
+ * that tries to take the resource:
  *
- *   who waits                                    who gives
+ *   the waiter                                   the giver
  *   W1  waiters + 1                 seq_cst      G1  the resource is free       seq_cst
  *   W2  join the event, whose holder tries to    G2  look at waiters            seq_cst
  *       take the resource for it                 G3  if any: signal the event
  *
  * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
  * seq_cst operations, hence W1 before G2, and the giver signals. The signal offers the resource to
- * the waiters in their order (protocol/event.h), each trying once, until one takes it: then
- * it is that waiter's before the waiter runs. A signal that nobody takes stays, and asks the next
- * one to join once more, which does no harm.
+ * the waiters in their order (protocol/event.h), to each once, until one takes it; the resource
+ * belongs to that waiter before it runs. A signal that no waiter takes stays; the next waiter to
+ * join then tries once more, which does no harm.
  *
- * Newcomers may take what is free past those who wait ("barging"); an unlock that releases a waiter
- * has given the resource away by then, so nobody waits for ever while others come and go.
+ * A newcomer may take a free resource before the waiters ("barging"). But an unlock that releases a
+ * waiter has given it the resource, so no waiter starves while other callers come and go.
  *
- * Objects are in the caller's memory, all zero is a good initial state where the initializer says
- * so, and none owns anything: there is nothing to destroy. An object must outlive the call that
- * gives it up, not only the one that it wakes; so who frees a mutex joins its last user first. Any
- * memory will do, malloc's too. Where several cores use an object, it is faster if it begins a cache
- * line, as an event is (umbra/event.h); all but conditions end one, too, so that neighbours in an array
- * are apart.
+ * What can go wrong: an error of a wait (below); a lock that its holder never gives up, which the
+ * runtime reports as a deadlock (umbra/core.h).
+ *
+ * Objects are in the caller's memory, own nothing, and need not be destroyed; all zero is a good
+ * initial state where the initializer says so. An object must outlive the call that gives up the
+ * resource, not only the call that it wakes: before a mutex is freed, its last user must be joined.
+ * Any memory is allowed, malloc's too. Where several cores use an object, it is faster if it begins
+ * a cache line, as an event is (umbra/event.h); all but conditions also end one, so that neighbours
+ * in an array share none.
  */
 #ifndef UMBRA_SYNC_H
 #define UMBRA_SYNC_H
@@ -40,21 +44,21 @@
 #include <umbra/protocol/lock.h>
 
 /*
- * Who may call: a fiber, or any other thread; no signal handler, but umbra_semaphore_post_async.
+ * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
  *
- * Errors of the calls that wait, all of them: -ETIMEDOUT (the deadline, a time stamp made by
- * umbra_deadline(ns), passed first), -EPERM (on an alternate signal stack), -ENOMEM (a thread's
- * first wait, or one with a deadline), and the others of a thread's first wait (umbra_event_wait).
- * What waits may switch fibers, or block a thread. What does not, does neither. Deadlines are
- * UMBRA_NEVER for none.
+ * Calls that wait may switch fibers, or block a thread; all other calls do neither. deadline: a
+ * time stamp made by umbra_deadline(ns), or UMBRA_NEVER. Errors of the calls that wait: -ETIMEDOUT
+ * (the deadline passed first), -ECANCELED (the calling fiber is canceled), -EPERM (on an alternate
+ * signal stack), -ENOMEM (a thread's first wait, or one with a deadline), and the other errors of a
+ * thread's first wait (umbra_event_wait).
  */
 
 /* ---- mutex ---- */
 
 struct umbra_mutex {
     struct umbra_event event;
-    um_atomic_uptr owner;  /* the fiber or thread that holds it: um_fiber_self(); 0: none */
-    um_atomic_u32 waiters; /* who waits for it, or is about to */
+    um_atomic_uptr owner;  /* its holder, a fiber or thread: um_fiber_self(); 0: none */
+    um_atomic_u32 waiters; /* fibers and threads that wait, or will */
     unsigned char apart[UM_LINE_REST(12)];
 };
 
@@ -63,16 +67,16 @@ struct umbra_mutex {
         .event = UMBRA_EVENT_INIT                                                                  \
     }
 
-/* As the macro, which is for initializers; no caller may use it meanwhile. Neither switches nor blocks, as
- * those of the other types. */
+/* Does what the macro does in an initializer; no other call may use the object meanwhile. Neither
+ * switches nor blocks. The same is true of the other types. */
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
-/* Locks, for the calling fiber, or thread. -EDEADLK: the caller holds it already. A fiber that ends
- * holding it leaves it locked for ever, for which see UMBRA_ASSERT (base/base.h). */
+/* Locks, for the calling fiber or thread; waits. -EDEADLK: the caller holds it already. A fiber
+ * that ends as the holder leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 
-/* Locks if it is free: whether it was. */
+/* Locks the mutex if it is free: true if it was. */
 UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex);
 
 /* Unlocks. -EPERM: the caller does not hold it. */
@@ -81,9 +85,9 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 /* ---- condition variable ---- */
 
 struct umbra_condition {
-    struct um_lock list; /* guards the rest, for a few instructions at a time */
+    struct um_lock list; /* guards the other fields, for a few instructions at a time */
     struct um_condition_waiter *first, *last;
-    uint64_t round; /* how often all have been notified */
+    uint64_t round; /* how often all waiters have been notified */
 };
 
 #define UMBRA_CONDITION_INIT                                                                       \
@@ -94,17 +98,18 @@ struct umbra_condition {
 UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
 
 /*
- * Unlocks the mutex, waits to be notified, and locks it again, also after an error. It does not
- * return 0 without having been notified, but another may have come first and undone what it was
- * notified of: so check in a loop. With the mutex as it was, nothing waited for, -EPERM (the caller
- * does not hold it, or is on an alternate signal stack) or an error of a thread's first wait. After
- * -ENOMEM with a deadline it may also have been unlocked and locked again.
+ * Unlocks the mutex, waits to be notified, and locks it again, also after an error. Does not return
+ * 0 without a notification, but another caller may have changed what it was about: check in a loop.
+ * These errors leave the mutex as it was, with nothing waited for: -EPERM (the caller does not hold
+ * it, or is on an alternate signal stack), and those of a thread's first wait. After -ENOMEM with a
+ * deadline the mutex may also have been unlocked and locked again.
  */
 UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex);
 UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
                                               struct umbra_mutex *mutex, uint64_t deadline);
 
-/* Ends the wait of the one that has waited longest, or of all that wait now. Anybody. */
+/* Ends the wait of the waiter that has waited longest, or of all that wait now. Without a waiter
+ * nothing happens. The caller need not hold the mutex. */
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition);
 UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition);
 
@@ -125,9 +130,10 @@ struct umbra_semaphore {
 UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
 
 /*
- * Takes one, waiting until there is one; takes one if there is one; adds some, the last also in a
- * signal handler: it is a umbra_event_signal_async for each waiter that it lets go on, with its limit
- * of 65,535. There must be fewer than 2^64 at any time.
+ * wait: takes one, and waits while there is none. try: takes one if there is one: true if there
+ * was. post: adds `more`; fewer than 2^64 must be there at any time. post_async is for signal
+ * handlers, too: it makes one umbra_event_signal_async for each waiter that it releases, whose
+ * limit of 65,535 signals it has.
  */
 UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
 UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
@@ -141,7 +147,7 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
 /* Many readers or one writer. A writer that waits keeps new readers out. */
 struct umbra_rwlock {
     struct umbra_event event;
-    um_atomic_u64 state;   /* readers, or UM_RWLOCK_WRITER; and writers that wait, times 2^32 */
+    um_atomic_u64 state;   /* readers, or UM_RWLOCK_WRITER; and waiting writers times 2^32 */
     um_atomic_u32 waiters; /* both kinds */
     unsigned char apart[UM_LINE_REST(12)];
 };
@@ -153,23 +159,25 @@ struct umbra_rwlock {
 
 UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
 
-/* For reading. Who reads already must not ask again: a writer that waits would keep him out. */
+/* Locks for reading; try: true if it could. A reader must not lock it again: a waiting writer would
+ * keep it out, and wait for it. */
 UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
 UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock);
 
-/* For writing. Who has the lock, either way, must not ask: he would wait for himself. */
+/* Locks for writing; try: true if it could. A reader or the writer must not call this: it would
+ * wait for itself. */
 UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
 UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
 UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock);
 
-/* Ends a read or a write. Whose it is, is not known: the caller's, or another's. -EPERM: nobody has
- * the lock. */
+/* Ends a read or a write; the lock does not check that it is the caller's. -EPERM: the lock is
+ * free. */
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
 
 /* ---- latch, barrier, once ---- */
 
-/* Open when it has been counted down to 0; then it stays open. */
+/* A latch is open when it has been counted down to 0; then it stays open. */
 struct umbra_latch {
     struct umbra_event event;
     um_atomic_u64 count;
@@ -186,12 +194,13 @@ struct umbra_latch {
 UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
 
 /*
- * Counts down by one; -EINVAL: it is open already. Adds to a latch that is not open; -EINVAL: it is;
- * -EOVERFLOW: the sum would be 2^64 or more, and nothing is added. Waits until it is open.
+ * count_down: counts down by one; -EINVAL: the latch is open already. add: adds to a latch that is
+ * not open; -EINVAL: it is open; -EOVERFLOW: the sum would be 2^64 or more, and nothing is added.
+ * wait: waits until it is open.
  *
- * With add a latch waits for fibers whose number is not known before. The 1 is the waiter's own, which
- * keeps the latch from opening while it spawns; a fiber that spawns others adds in the same way, before
- * it counts itself down.
+ * With add a latch waits for fibers whose number is not known before. The 1 below is the waiter's
+ * own: it keeps the latch from opening while the waiter spawns. A fiber that spawns others adds in
+ * the same way, before it counts itself down.
  *
  *     umbra_latch_init(&all, 1);
  *     while (more()) {
@@ -206,10 +215,10 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
 UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more);
 UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
 
-/* Lets `parties` go on when so many have come, again and again. */
+/* A barrier opens when `parties` callers have come, again and again. */
 struct umbra_barrier {
     struct umbra_event event[2]; /* manual-reset, taking turns */
-    um_atomic_u64 state;         /* how often it has opened, times 2^32, and who has come since */
+    um_atomic_u64 state;         /* times it has opened, times 2^32, and callers since then */
     uint32_t parties;            /* fixed */
     unsigned char apart[UM_LINE_REST(12)];
 };
@@ -222,17 +231,17 @@ struct umbra_barrier {
 UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);
 
 /*
- * Waits until all parties have come. 1 in the last to come, 0 in the others. After an error, -ETIMEDOUT
- * among them, the caller has not come: the others wait for as many as if it had never called. If the
- * last party comes just when the deadline passes, the barrier opens, and the call returns 0. More
- * callers at a time than parties: undefined.
+ * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties.
+ * After an error, -ETIMEDOUT too, the caller counts as not having come: the others wait for as many
+ * as if it had never called. If the last party comes just as the deadline passes, the barrier
+ * opens, and the call returns 0. More callers at a time than parties: undefined.
  */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
 UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier, uint64_t deadline);
 
 struct umbra_once {
     struct umbra_event event;
-    um_atomic_u32 state; /* 0: not yet, 1: at it, 2: done */
+    um_atomic_u32 state; /* 0: not called, 1: running, 2: done */
     unsigned char apart[UM_LINE_REST(4)];
 };
 
@@ -244,8 +253,8 @@ struct umbra_once {
 UM_INLINE void umbra_once_init(struct umbra_once *once);
 
 /*
- * Calls fn(arg) the first time; returns when it has returned, whoever called it, or an error of the
- * wait for that. fn may wait, but not call the same once.
+ * The first call runs fn(arg) in the caller. Every call returns when fn has returned: 0, or an
+ * error of the wait for that. fn may wait, but must not call umbra_once on the same object.
  */
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
@@ -394,7 +403,7 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch)
     do {
         if (count == 0)
             return -EINVAL;
-        /* acq_rel: what all that counted down wrote before is visible after the wait */
+        /* acq_rel: all writes before the counts are visible after the wait */
     } while (!um_atomic_cas(&latch->count, &count, count - 1, acq_rel, relaxed));
     if (count == 1)
         umbra_event_signal(&latch->event);
@@ -410,14 +419,14 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
             return -EINVAL;
         if (more > UINT64_MAX - count)
             return -EOVERFLOW;
-        /* relaxed: a number; those that count down go on with each other's writes across it */
+        /* relaxed: only a number; the release sequence of the counts goes on across it */
     } while (!um_atomic_cas(&latch->count, &count, count + more, relaxed, relaxed));
     return 0;
 }
 
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
-    /* acquire: what fn did; pairs with um_once_slow() */
+    /* acquire: what fn wrote; pairs with um_once_slow() */
     if (UM_LIKELY(um_atomic_load(&once->state, acquire) == UM_ONCE_DONE))
         return 0;
     return um_once_slow(once, fn, arg);

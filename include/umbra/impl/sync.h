@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/sync.h: the slow paths of mutex, condition, semaphore, read-write lock, barrier, latch and once.
- * Private; included by that header, after its declarations.
+ * The bodies of umbra/sync.h: the slow paths of mutex, condition, semaphore, read-write lock,
+ * barrier, latch and once. Private; included by that header, after its declarations. W1, W2, G1, G2
+ * and G3 are the steps of the table there.
  */
 #ifndef UMBRA_IMPL_SYNC_H
 #define UMBRA_IMPL_SYNC_H
@@ -25,8 +26,8 @@ UM_INLINE void um_sync_given(um_atomic_u32 *waiters, struct umbra_event *event)
         umbra_event_signal(event);
 }
 
-/* The calling fiber in this life, or thread: see um_fiber_self(). A fiber of a runtime in another
- * shared object counts as its thread. */
+/* The identity of the calling fiber in this generation, or of the calling thread: see
+ * um_fiber_self(). A fiber of a runtime in another shared object counts as its thread. */
 UM_INLINE uintptr_t um_sync_self(void)
 {
     struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
@@ -42,7 +43,7 @@ struct um_mutex_request {
     uintptr_t self;
 };
 
-/* The calling fiber has one more, or one less. */
+/* The calling fiber holds one mutex more, or one less. */
 UM_INLINE void um_mutex_count(uint32_t change)
 {
     struct um_fiber *fiber = UMBRA_ASSERT && um_core_self ? um_core_current(um_core_self) : NULL;
@@ -65,10 +66,11 @@ UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
 
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 {
-    if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self())) /* as above */
+    /* relaxed: only the caller can have written its own identity */
+    if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self()))
         return -EPERM;
     um_mutex_count(UINT32_MAX);
-    um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the owner wrote */
+    um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the holder wrote */
     um_sync_given(&mutex->waiters, &mutex->event);
     return 0;
 }
@@ -76,18 +78,19 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 /* ---- condition variable ---- */
 
 /*
- * One that waits: in its own frame, and in the list until it is notified or gives up. Who notifies all
- * takes the list and begins a new round: the list is his then, and those in it see that they are of an
- * older round, however many they are.
+ * A waiter, in its own frame. It is in the list until it is notified or gives up. A call that
+ * notifies all takes the whole list and begins a new round; from then on only that call walks the
+ * list. Its waiters, however many, see that their round is over.
  */
 struct um_condition_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event notified;
-    struct um_condition_waiter *next, *prev; /* under the list's lock, as what follows */
-    bool listed;                             /* until it is taken from the list alone */
-    uint64_t round;                          /* in which it came */
+    struct um_condition_waiter *next, *prev; /* these and the following: under the list's lock */
+    bool listed;                             /* until it is unlinked alone; notify_all leaves it */
+    uint64_t round;                          /* in which it began to wait */
 };
 
-/* G1, G2: adds some. How many signals are due: who announces himself after G2 sees the count at W2. */
+/* G1, G2: adds `more`. Returns how many signals are due. A waiter that does W1 after G2 sees the
+ * new count at W2. */
 UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t more)
 {
     uint64_t waiters;
@@ -99,7 +102,7 @@ UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t
 
 /* ---- read-write lock ---- */
 
-#define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* how many readers; a writer: all of them */
+#define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* the number of readers; all bits: a writer */
 #define UM_RWLOCK_WRITER UINT64_C(0xffffffff)
 
 #define UM_ONCE_DONE 2u
@@ -118,8 +121,9 @@ UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(voi
 /* ---- waiting, common ---- */
 
 /*
- * Waits for the event with a function that tries to take what `on` guards. kind, on, at: for reports.
- * at is where the program called: the return address of the outermost function that is not inlined.
+ * Waits for the event with a function that tries to take the resource of `on`. kind, on, at: for
+ * reports. at: the place of the program's call, which is the return address of the outermost
+ * function that is not inlined.
  */
 UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void *arg,
                              uint64_t deadline, const struct um_kind *kind, const void *on,
@@ -136,7 +140,7 @@ UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void
     return um_await_run(&await);
 }
 
-/* W1, and its end. seq_cst: against G2 of whoever gives */
+/* W1, and its end. seq_cst: against G2 of the giver */
 UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
 {
     um_atomic_fetch_add(waiters, change, seq_cst);
@@ -147,7 +151,7 @@ UM_LINKONCE bool um_mutex_take(void *arg)
     struct um_mutex_request *request = arg;
     uintptr_t nobody = 0;
 
-    /* seq_cst: W2; also acquires what the last owner wrote */
+    /* seq_cst: W2; also acquires what the last holder wrote */
     return um_atomic_cas(&request->mutex->owner, &nobody, request->self, seq_cst, relaxed);
 }
 
@@ -155,7 +159,7 @@ UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
 {
     const struct umbra_mutex *mutex = on;
 
-    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* only looked at */
+    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* for display only */
 }
 
 UM_SHARED const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
@@ -165,7 +169,8 @@ UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, c
     struct um_mutex_request request = {mutex, um_sync_self()};
     int error;
 
-    if (um_atomic_load(&mutex->owner, relaxed) == request.self) /* nobody else writes that */
+    /* relaxed: only the caller can have written its own identity */
+    if (um_atomic_load(&mutex->owner, relaxed) == request.self)
         return -EDEADLK;
     um_sync_announce(&mutex->waiters, 1);
     error =
@@ -211,7 +216,7 @@ UM_LINKONCE void um_condition_unlink(struct umbra_condition *condition,
         condition->first = waiter->next;
 }
 
-/* Whether the waiter could give up: it had not been notified. */
+/* True if the waiter could give up, since it had not been notified. */
 UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
                                       struct um_condition_waiter *waiter)
 {
@@ -232,7 +237,7 @@ UM_LINKONCE int um_condition_wait(struct umbra_condition *condition, struct umbr
                                   uint64_t deadline, const void *at)
 {
     struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
-    int error = um_may_wait(); /* then what waits without a deadline below does not fail */
+    int error = um_may_wait(); /* after 0 the waits below without a deadline do not fail */
 
     if (error != 0)
         return error;
@@ -287,7 +292,7 @@ UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
     condition->round++;
     um_lock_release(&condition->list);
     while (waiter) {
-        struct um_condition_waiter *next = waiter->next; /* it may be gone once it is signaled */
+        struct um_condition_waiter *next = waiter->next; /* its frame may end at the signal */
 
         umbra_event_signal(&waiter->notified);
         waiter = next;
@@ -301,7 +306,7 @@ UM_LINKONCE bool um_semaphore_take(void *arg)
     struct umbra_semaphore *semaphore = arg;
     uint64_t count = um_atomic_load(&semaphore->count, seq_cst); /* W2 */
 
-    while (count > 0) /* acquire: what the poster wrote */
+    while (count > 0) /* acquires what the poster wrote */
         if (um_atomic_cas(&semaphore->count, &count, count - 1, seq_cst, seq_cst))
             return true;
     return false;
@@ -312,7 +317,7 @@ UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
     const struct umbra_semaphore *semaphore = on;
 
     um_text_add(text, " with count ");
-    /* relaxed, here and in what describes the others: only looked at */
+    /* relaxed, here and in the other describe functions: for display only */
     um_text_add_number(text, um_atomic_load(&semaphore->count, relaxed), 10);
     um_text_add(text, ",");
 }
@@ -337,7 +342,7 @@ UM_LINKONCE bool um_rwlock_take_read(void *arg)
     struct umbra_rwlock *lock = arg;
     uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
 
-    while (state < UM_RWLOCK_WRITER - 1) /* no writer, and none that waits */
+    while (state < UM_RWLOCK_WRITER - 1) /* no writer has it or waits */
         if (um_atomic_cas(&lock->state, &state, state + 1, seq_cst, seq_cst))
             return true;
     return false;
@@ -373,7 +378,7 @@ UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
 UM_SHARED const struct um_kind um_kind_read_lock = {"read lock", um_rwlock_describe};
 UM_SHARED const struct um_kind um_kind_write_lock = {"write lock", um_rwlock_describe};
 
-/* One signal releases one reader: each that was released lets the next one ask. */
+/* One signal releases one reader; each released reader signals the next one. */
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
 {
     int error;
@@ -386,7 +391,7 @@ UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint6
     return error;
 }
 
-/* A writer that gives up lets the readers in that it kept out. */
+/* A writer that gives up lets in the readers that it kept out. */
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
 {
     int error;
@@ -436,8 +441,8 @@ UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
 UM_SHARED const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
 
 /*
- * Takes an arrival back: true if all have not come yet, and then they cannot before there is another. If
- * they have, the barrier has opened, or the last to come is about to.
+ * Takes an arrival back: true if not all have come yet; then the barrier cannot open before another
+ * caller comes. False: the barrier has opened, or the last to come is about to open it.
  */
 UM_LINKONCE bool um_barrier_leave(struct umbra_barrier *barrier, uint64_t opened)
 {
@@ -446,20 +451,20 @@ UM_LINKONCE bool um_barrier_leave(struct umbra_barrier *barrier, uint64_t opened
     do {
         if (state >> 32 != opened || (uint32_t)state == barrier->parties)
             return false;
-        /* relaxed: a number; the others go on with each other's writes across it */
+        /* relaxed: only a number; the release sequence of the arrivals goes on across it */
     } while (!um_atomic_cas(&barrier->state, &state, state - 1, relaxed, relaxed));
     return true;
 }
 
 /*
- * A caller that gives up and comes again finds the event it has left: none opens, and so none resets the
- * other event, before all who wait for that have returned, since they are among the parties.
+ * A caller that gives up and comes again finds the same event: the barrier cannot open, and so the
+ * other event is not reset, before all waiters of that one have returned, since they are parties.
  */
 UM_LINKONCE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
 {
     struct umbra_event *mine;
     uint64_t state, opened;
-    int error = um_may_wait(); /* then the firm wait below does not fail */
+    int error = um_may_wait(); /* after 0 the firm wait below does not fail */
 
     if (error != 0)
         return error;
@@ -475,9 +480,9 @@ UM_LINKONCE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline
             um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier, at);
         return 0;
     }
-    /* the other event's waiters have all come here since; nobody comes before the signal */
+    /* all waiters of the other event have come here since; none comes before the signal */
     umbra_event_reset(&barrier->event[~opened & 1]);
-    um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next to come */
+    um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next arrival */
     umbra_event_signal(mine);
     return 1;
 }
