@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Ranges as tasks: halved when somebody is hungry, and only then. Private; included by task.h.
+ * Ranges as tasks: a range is halved when a core has asked for work, and only then. Private;
+ * included by task.h.
  */
 #ifndef UMBRA_IMPL_RANGES_H
 #define UMBRA_IMPL_RANGES_H
@@ -20,15 +21,15 @@
 
 _Static_assert(_Alignof(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
 
-#define UM_PART_NS 1000 /* what a part should take: so long somebody hungry may have to wait */
+#define UM_PART_NS 1000 /* time of a part: an idle core may wait so long for work */
 
-/* What is the same for all parts of a range. */
+/* The same for all parts of a range. */
 struct um_range_work {
-    umbra_range_fn *fn;                      /* or, with a reduction, NULL */
+    umbra_range_fn *fn;                      /* NULL: a reduction */
     const struct umbra_reduction *reduction; /* or NULL */
     void *arg;
     size_t grain;         /* fixed, or 0 */
-    uint64_t part_cycles; /* what a part should take, where it is not */
+    uint64_t part_cycles; /* time of a part, if grain is 0 */
 };
 
 struct um_range {
@@ -36,11 +37,11 @@ struct um_range {
     const struct um_range_work *work;
     size_t begin;
     size_t end;
-    size_t part; /* how many at a time */
+    size_t part; /* indices of the next part */
     void *value; /* of the reduction, or NULL */
 };
 
-/* The part that is next, and how long the one after it should be. */
+/* Processes the next part; without a grain, sets the size of the part after it. */
 UM_INLINE void um_range_step(struct um_range *range)
 {
     const struct um_range_work *work = range->work;
@@ -57,13 +58,13 @@ UM_INLINE void um_range_step(struct um_range *range)
         range->part = um_part_after(range->part, umbra_cycles() - begun, work->part_cycles);
 }
 
-/* Whether a core waits for work, which this one could share and has not. */
+/* True if a core has asked for work, and this core shares no task now. */
 UM_INLINE bool um_range_wanted(struct umbra_core *core)
 {
     return core && um_tasks_asked(&core->tasks) && !um_tasks_shared(&core->tasks);
 }
 
-/* Where a wait for the other half is said to be: the function that the program gave. */
+/* The place that reports give for the wait for the other half: the program's function. */
 UM_INLINE const void *um_range_at(const struct um_range_work *work)
 {
     return work->fn ? (const void *)(uintptr_t)work->fn
@@ -72,7 +73,7 @@ UM_INLINE const void *um_range_at(const struct um_range_work *work)
 
 UM_LINKONCE void um_range_run(void *arg);
 
-/* Does the left half, and the right half if nobody takes it. */
+/* Processes the left half, and the right half if no thief takes it. */
 UM_LINKONCE void um_range_halve(struct um_range *range)
 {
     UM_ALIGNED(16) unsigned char value[UMBRA_REDUCTION_BYTES];
