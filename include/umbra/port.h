@@ -12,29 +12,30 @@
  *
  *     job_port jobs = {UMBRA_PORT_INIT};
  *
- *     one side                                   the other
+ *     the poster                                 the receiver
  *     UMBRA_PORT_POST(&jobs, job);               struct job *job;
  *                                                UMBRA_PORT_RECEIVE(&jobs, &job, UMBRA_NEVER);
  *
- * Messages. A message is a struct of the user's with a struct umbra_message in it, named `message`;
- * posting links it in and copies and allocates nothing. It belongs to who made it until it is
- * posted; from the call on to the port, since it may be received before that returns; then to who
- * receives it, to be posted again or freed. A post that fails gives it back. A message is in one
- * port at a time.
+ * Messages. A message is a struct of the program with a struct umbra_message in it, named
+ * `message`; posting links it in and copies and allocates nothing. It belongs to the poster until
+ * it is posted; from that call on to the port, since it may be received before the call returns;
+ * then to the receiver, which posts it again or frees it. After a post that fails it is the
+ * poster's again. A message is in one port at a time.
  *
- * Words of the paper. An arbiter is a fiber of the library that waits at ports for the program. A choice
- * is a wait for the first of several branches that can go; the others take nothing. A join (of ports;
- * umbra_join is another thing) takes one message of each of several ports, all or none. An interleave is
- * an arbiter some of whose handlers run together, as readers may, and others alone, as writers must.
+ * Words of the paper. An arbiter is a fiber of the library that waits at ports for the program. A
+ * choice is a wait for the first of several branches that can go; the other branches take nothing.
+ * A join (of ports; umbra_join is another thing) takes one message of each of several ports, all or
+ * none. An interleave is an arbiter some of whose handlers run together, as readers may, and others
+ * alone, as writers must.
  *
- * Arbiters are made of branches. A branch says what is wanted, and from where:
+ * Arbiters are made of branches. A branch says how many messages are wanted, and from which ports:
  *
  *   UMBRA_RECEIVE(port)             the next message of a port
  *   UMBRA_ITEMS(n, sources...)      n messages of a port, or of several together: n successes and
  *                                   failures, whichever they are (MultipleItemReceive)
  *   UMBRA_JOIN(sources...)          one message of each port: all or none. While one is missing
- *                                   the others stay where they are, in front, and others may have
- *                                   them
+ *                                   the others stay in front of their ports, where other receivers
+ *                                   may take them
  *
  *     struct umbra_branch both[] = {
  *         {UMBRA_JOIN(UMBRA_FROM(&left), UMBRA_FROM(&right))},
@@ -42,43 +43,45 @@
  *     };
  *
  * A fiber or thread waits for one of them with umbra_choose (the paper's `yield return`; a choice):
- * it gets the messages of exactly one branch. Or an arbiter does it in a fiber of its own, and calls
- * the branch's handler with the messages:
+ * it gets the messages of exactly one branch. Or an arbiter does it in a fiber of its own, and
+ * calls the branch's handler with the messages:
  *
  *   once           the handler of exactly one branch, once: a Receive, Join or MultipleItemReceive
  *                  that is not persistent; with several branches a Choice
- *   else           persistent: for each message, or all that a branch wants, its handler. Those of
- *                  different groups make it an Interleave:
+ *   else           persistent: for each message, or all that a branch wants, its handler. Handlers
+ *                  of different kinds (.group) make it an Interleave:
  *                  UMBRA_CONCURRENT   in a fiber each; they run together
- *                  UMBRA_EXCLUSIVE    when all those have ended, and nothing else starts meanwhile
- *                  UMBRA_TEARDOWN     likewise, and then the arbiter ends. Messages that nobody
- *                                     took stay in their ports
+ *                  UMBRA_EXCLUSIVE    when all concurrent ones have ended, and none starts meanwhile
+ *                  UMBRA_TEARDOWN     likewise, and then the arbiter ends. Messages that were not
+ *                                     taken stay in their ports
  *
- * Who gets what. Messages of one port are received in the order in which they were posted. Whoever
- * has waited longest, of those whose branch can go, gets its messages at once, by the post; nobody
- * who comes later can take them first. (One exception: if another of a branch's ports is in use at
- * that very moment, who waits is woken to look again, and queues anew if it comes too late.) An
- * arbiter that was served queues at the end, and goes through its own branches in turn; so two joins
- * on the same ports take turns, too. A choice for once takes the first of its branches that can go.
- * But a branch that wants little may live on what one that wants more, on the same port, waits for:
- * there are no priorities and no reservations.
+ * Order. Messages of one port are received in the order in which they were posted. Of the receivers
+ * whose branch can go, the one that has waited longest gets its messages at once, by the post; no
+ * later receiver can take them first. (One exception: if another port of the branch is locked just
+ * then, the receiver is woken to look again, and queues anew if it comes too late.) An arbiter that
+ * was served queues at the end, and goes through its own branches in turn; so two joins on the same
+ * ports take turns, too. A choice for once takes the first of its branches that can go. But a
+ * branch that wants few messages can starve one that wants more of the same port: there are no
+ * priorities and no reservations.
  *
- * Bounded ports (UMBRA_PORT_INIT_BOUNDED) hold so many messages; a post to a full one waits for room,
- * in order, as a fiber, or as a thread, which spins and then sleeps.
+ * A bounded port (UMBRA_PORT_INIT_BOUNDED) takes so many messages; a post to a full port waits for
+ * room, in order: a fiber blocks, a thread spins and then sleeps.
  *
- * Closing a port ends it: posts get -EPIPE, also those that wait for room. What is in it can still
- * be received; who waits for more than that gets -EPIPE. A choice ends with -EPIPE when none of its
- * branches can ever go, and so does an arbiter: closing its ports is the good way to end a server.
+ * Closing a port ends it: posts get -EPIPE, also those that wait for room. Messages in it can still
+ * be received; a receiver that waits for more gets -EPIPE. A choice ends with -EPIPE when none of
+ * its branches can ever go, and so does an arbiter: closing its ports is the good way to end a
+ * server.
  *
- * Who may call: a fiber, or any other thread, but no signal handler. A thread that is no core and
- * posts, closes, cancels, or receives from a bounded or a closed port holds the runtime meanwhile
- * (umbra_hold).
- * An arbiter that waits is a blocked fiber: the runtime has not ended, and says so (umbra/core.h).
+ * Callers: a fiber, or any other thread, but no signal handler. A thread that is no core and posts,
+ * closes, cancels, or receives from a bounded or a closed port holds the runtime meanwhile
+ * (umbra_hold). An arbiter that waits is a blocked fiber: the runtime has not ended, and reports a
+ * deadlock if only such fibers are left (umbra/core.h).
  *
- * How it works: protocol/port.h. A port has a lock for a few instructions, which is all that
- * a call that "does not block" may wait for (protocol/lock.h). A port owns nothing, and is in the caller's memory. It must
- * outlive the calls on it; but when all posts are made that it will get, it may go as soon as who
- * waited for the last has it: a port for an answer can be in the frame that waits for it.
+ * How it works: protocol/port.h. A port has a lock for a few instructions; a call that does not
+ * block may wait for that lock only (protocol/lock.h). A port owns nothing, and is in the caller's
+ * memory. It must outlive the calls on it. But when no more posts will come, it may go as soon as
+ * the last message has been received by a waiting receiver: a port for an answer can be in the
+ * frame that waits for it.
  */
 #ifndef UMBRA_PORT_H
 #define UMBRA_PORT_H
@@ -94,8 +97,8 @@
 
 /* ---- ports ---- */
 
-/* An open port without messages, in memory that nobody uses yet. capacity: how many messages it holds;
- * 0: any number. Neither switches nor blocks. */
+/* An open port without messages; no other call may use the memory meanwhile. capacity: how many
+ * messages it takes; 0: any number. Neither switches nor blocks. */
 #define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
 #define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
     {                                                                                              \
@@ -104,14 +107,17 @@
 UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity);
 
 /*
- * Posts a message. To a full port: the first waits for room (a fiber may switch, a thread blocks),
- * the second until a time stamp made by umbra_deadline(ns) at the latest, the third never. To any
- * other none of them switches or blocks. Returns 0, or with the message still the caller's:
+ * Posts a message. If the port is full, post waits for room (a fiber may switch, a thread blocks),
+ * post_deadline waits until a time stamp made by umbra_deadline(ns) at the latest, and try_post
+ * does not wait. Else none of them switches or blocks. Returns 0, or with the message still the
+ * caller's:
  *   -EPIPE      the port is closed, or was while the post waited
  *   -ETIMEDOUT  the deadline passed first
- *   -EAGAIN     full (the third)
+ *   -ECANCELED  full, and the calling fiber is canceled (umbra_cancel)
+ *   -EAGAIN     full (try_post)
  *   -EPERM      full, and on an alternate signal stack
  *   -ENOMEM     full, and a thread's first wait, or one with a deadline
+ * or another error of a thread's first wait (umbra_event_wait).
  */
 UM_ALWAYS_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message);
 UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
@@ -119,25 +125,27 @@ UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_m
 UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message);
 
 /*
- * Receives the next message; the first waits for one, until a deadline (UMBRA_NEVER: none). Returns
- * 0, or -EPIPE: the port is closed and empty; -ETIMEDOUT, -EPERM, -ENOMEM as above; the second
- * -EAGAIN: there is none. It does not switch or block.
+ * Receives the next message. receive waits for one until a deadline (UMBRA_NEVER: none): a fiber
+ * may switch, a thread blocks. try_receive does not switch or block. Returns 0, or -EPIPE: the port
+ * is closed and empty; -EAGAIN: empty (try_receive); -ETIMEDOUT and errors of a wait as for a post.
  */
 UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
                                    uint64_t deadline);
 UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message);
 
-/* Closes the port. 0; -EALREADY: it is closed. Never switches or blocks. */
+/* Closes the port. Returns 0; -EALREADY: it is closed. Never switches or blocks. */
 UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 
-/* How many messages are in it, those that wait for room not counted. May be out of date. */
+/* The number of messages in the port, without those that wait for room; may be out of date. Never
+ * switches or blocks. */
 UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
 
 /*
- * A port of T, a struct with a member `struct umbra_message message`. The calls below take a pointer p
- * to it and do as those above; a message of another type is an error of the compiler.
- * UMBRA_PORT_RECEIVE's out is a T **. UMBRA_PORT_OPEN is umbra_port_init, for a port that no
- * initializer reaches: in memory of malloc, say. A T may have a pointer to such a port, for an answer:
+ * A port of T, a struct with a member `struct umbra_message message`. The calls below take a
+ * pointer p to such a port and do what the calls above do; a message of another type is an error of
+ * the compiler. The out of UMBRA_PORT_RECEIVE is a T **. UMBRA_PORT_OPEN is umbra_port_init, for a
+ * port without an initializer, in memory of malloc, say. A T may contain a pointer to such a port,
+ * for an answer:
  *
  *     struct job;
  *     typedef UMBRA_PORT(struct job) job_port;
@@ -149,7 +157,7 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
     union {                                                                                        \
         struct umbra_port port;                                                                    \
         struct um_lock lock; /* the port's; for UM_PORT_EITHER */                                  \
-        T *type;             /* never used; its type is */                                         \
+        T *type;             /* only its type is used */                                         \
     }
 #define UMBRA_PORT_OPEN(p, capacity) umbra_port_init(&(p)->port, (capacity))
 #define UMBRA_PORT_CLOSE(p) umbra_port_close(&(p)->port)
@@ -164,24 +172,26 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
 #define UMBRA_PORT_TRY_RECEIVE(p, out)                                                             \
     (UM_PORT_SAME_TYPE(p, *(out)), um_port_try_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p)))
 
-/* The T that a struct umbra_message * is in: by its type, or by that of a port. NULL stays NULL. */
+/* The T that contains a struct umbra_message: by the type T, or by that of a port. NULL stays
+ * NULL. */
 #define UMBRA_MESSAGE_AS(T, m) ((T *)um_message_holder((m), offsetof(T, message)))
 #define UMBRA_MESSAGE_OF(p, m) ((__typeof__((p)->type))um_message_holder((m), UM_PORT_OFFSET(p)))
 
-/* True if a received message, m, was in this port, of either kind: for items of several ports. */
+/* True if the received message m was in this port, typed or not: for items of several ports. */
 #define UMBRA_MESSAGE_FROM(p, m) ((m)->port == UM_PORT_EITHER(p))
 
 /* ---- branches ---- */
 
 /*
- * What stands in the initializer of a struct umbra_branch; besides, for an arbiter, .handler, .arg
- * and .group. The memory is the caller's: a branch at file scope, or in a block, with its sources.
- * It is in use from the call until it returns, or until the arbiter was joined, and can be used
- * again. A branch names no port twice, and no more items than a bounded port of it can hold. A source
- * is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an error of the compiler.
+ * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg and .group. The
+ * branch and its sources are the caller's memory: at file scope, or in the function that uses them.
+ * They are in use from the call until it returns, or until the arbiter was joined, and can be used
+ * again. A branch must not name a port twice, nor want more items than a bounded port of it takes.
+ * A source is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an error of
+ * the compiler.
  *
  * Messages come linked by `next`: of a join one for each source, in the order of the sources; of
- * items first those of the first source, and so on; `port` of each says where it was.
+ * items first those of the first source, and so on. `port` of each is the port where it was.
  */
 #define UMBRA_FROM(from)                                                                           \
     {                                                                                              \
@@ -192,79 +202,83 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
 #define UMBRA_JOIN(...) .join = true, UM_BRANCH_SOURCES(__VA_ARGS__)
 
 /*
- * Waits for the first of some branches, and gives which it was and its messages; of several that
- * can go at once, the first of the array. Either result may be NULL where it is known. A fiber (may
- * switch) or thread (blocks). deadline: UMBRA_NEVER for none, 0 only looks. Returns 0, or with no
- * message taken:
+ * Waits until one of the branches can go, and gives its index and its messages; of several that can
+ * go at once, the first of the array. which, messages: NULL if not wanted. A fiber (may switch) or
+ * thread (blocks). deadline: UMBRA_NEVER for none; 0 only looks. Returns 0, or with no message
+ * taken:
  *   -EPIPE      none can ever go, since ports are closed
  *   -ETIMEDOUT  the deadline passed first
  *   -EINVAL     no branch, or one without a source, with a port twice, without items, or with
  *               more than fit
+ *   -ECANCELED  the calling fiber is canceled, and no branch can go
  *   -EPERM, -ENOMEM   as umbra_port_post, also where it would not have to wait
+ * or another error of a thread's first wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_choose(struct umbra_branch *branches, unsigned count, uint64_t deadline,
                              unsigned *which, struct umbra_message **messages);
 
 /* ---- arbiters ---- */
 
-/* How an arbiter goes about it. All zero, or NULL for the whole, is a good default. */
+/* Options of an arbiter. All zero, or NULL for the whole, is a good default. */
 struct umbra_arbiter_options {
     struct umbra_runtime *runtime; /* NULL: the caller's */
     bool once;                     /* ends with the first handler, which runs in its own fiber */
-    unsigned most; /* concurrent handlers at a time; what more there is waits in its port, and if
-                      that is full its posters wait, too. 0: any number */
-    /* where its own fiber is, which waits, and runs all handlers but the concurrent ones; NULL:
-       here (umbra_spawn_with) */
+    unsigned most; /* concurrent handlers at a time; further messages wait in their ports, and
+                      posters too if those are full. 0: any number */
+    /* where its own fiber is, which waits, and runs all handlers but the concurrent ones; NULL: on
+     * this core (umbra_spawn_with) */
     const struct umbra_spawn_options *home;
-    /* where each concurrent handler begins; NULL: on whichever core is idle first, else on the one
-       that next looks: the handler may be long, and a fiber that has begun cannot move */
+    /* where each concurrent handler begins; NULL: on the core that is idle first, else on the core
+     * that next looks for work. A fiber that has begun cannot move */
     const struct umbra_spawn_options *handlers;
 };
 
-/* An arbiter at work. In the caller's memory, from its start until it was joined. */
+/* An arbiter. In the caller's memory, from its start until it was joined. */
 struct umbra_arbiter {
-    struct umbra_event bell;  /* rung for the choice */
-    struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits for it */
+    struct umbra_event bell;  /* signaled when the choice has its messages */
+    struct umbra_event idle;  /* by the handler that ends last, when the arbiter waits */
     struct umbra_event place; /* by each handler that ends, if limited */
-    um_atomic_u64 running;    /* handlers, and the arbiter while it does not wait for them */
-    um_atomic_u64 places;     /* how many more may begin, if limited */
+    um_atomic_u64 running;    /* handlers, and the arbiter unless it waits for them */
+    um_atomic_u64 places;     /* how many more handlers may begin, if limited */
     unsigned char apart[UM_LINE_REST(16)];
     struct um_choice choice;             /* what it waits for */
     bool once;                           /* as the options */
-    bool limited;                        /* there is a `most` */
-    struct umbra_spawn_options handlers; /* where they begin */
+    bool limited;                        /* the options have a `most` */
+    struct umbra_spawn_options handlers; /* where concurrent handlers begin */
     char name[UMBRA_FIBER_NAME_BYTES];   /* handlers.name, if there is one */
-    struct umbra_fiber fiber;            /* its own */
+    struct umbra_fiber fiber;            /* the arbiter's own */
 };
 
 /*
- * Starts an arbiter. Anybody; does not switch or block. Returns 0, or with nothing started: -EINVAL
- * (branches as umbra_choose; one without a handler; handlers that would begin stopped), or an error
- * of umbra_spawn_with.
+ * Starts an arbiter. Any thread or fiber, but no signal handler; does not switch or block. Returns
+ * 0, or with nothing started: -EINVAL (branches as umbra_choose; one without a handler; handlers
+ * that would begin stopped), or an error of umbra_spawn_with.
  */
 UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_branch *branches,
                                     unsigned count, const struct umbra_arbiter_options *options);
 
 /*
- * Ends an arbiter as soon as the handlers that it has called have returned. What it has not taken
- * stays in the ports. Anybody, also its own handlers, before it is joined; never switches or blocks.
+ * Ends an arbiter as soon as the handlers that it has called have returned. Messages that it has
+ * not taken stay in the ports. Any thread or fiber, also the arbiter's handlers, but no signal
+ * handler; before the arbiter is joined. Never switches or blocks.
  */
 UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
 
 /*
- * Waits until it has ended, with all its handlers. Anybody but those, once (as umbra_join, whose
- * errors it has). Returns 0: a teardown handler, or the one handler, has run; -EPIPE: no branch can
- * ever go; -ECANCELED.
+ * Waits until the arbiter has ended, with all its handlers. Any caller of umbra_join but its
+ * handlers, once; a fiber may switch, a thread blocks. Returns 0: a teardown handler, or the one
+ * handler, has run; -EPIPE: no branch can ever go; -ECANCELED; or an error of umbra_join.
  */
 UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
 
-/* The same until a time stamp at the latest. -ETIMEDOUT: the arbiter goes on, and is to be joined again. */
+/* The same until a time stamp at the latest. -ETIMEDOUT: the arbiter goes on, and must be joined
+ * again. */
 UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint64_t deadline);
 
 /* ---- types ---- */
 
-/* The struct umbra_port of a pointer to one or to a UMBRA_PORT(T), which both begin with its lock; also
- * in the initializer of what is at file scope. */
+/* The struct umbra_port of a pointer to one or to a UMBRA_PORT(T), which both begin with the lock;
+ * also in an initializer at file scope. */
 #define UM_PORT_EITHER(p) _Generic(&(p)->lock, struct um_lock *: (struct umbra_port *)(p))
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \

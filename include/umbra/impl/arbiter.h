@@ -2,13 +2,14 @@
 /*
  * What an arbiter's fiber does. Private; included by port.h.
  *
- * One fiber waits for all branches and decides. Concurrent handlers are spawned; every other one it
- * calls itself, when all those have ended. So what is exclusive overlaps with nothing because the
- * fiber does one thing at a time, and what comes last comes last because the fiber ends.
+ * One fiber waits for all branches and decides. It spawns a fiber for each concurrent handler;
+ * every other handler it calls itself, when all those have ended. So an exclusive handler overlaps
+ * with no other, since the fiber does one thing at a time; and a teardown handler is the last,
+ * since then the fiber ends.
  *
- * `running` counts the handlers that have not ended, and the arbiter's fiber itself. When it waits
- * for them it takes itself off the count; whoever takes off the last signals `idle`, which is the
- * last that a handler does to the arbiter.
+ * `running` counts the handlers that have not ended, and the arbiter's fiber itself. When the fiber
+ * waits for them it takes itself off the count. The caller that takes off the last one, if it is a
+ * handler, signals `idle`; after that signal the handler does not touch the arbiter.
  */
 #ifndef UMBRA_IMPL_ARBITER_H
 #define UMBRA_IMPL_ARBITER_H
@@ -27,8 +28,8 @@
 
 #ifndef UMBRA_DECLARE
 
-/* One less. Whether that was the last. acq_rel: what the handlers did comes before what the arbiter
- * does when they have ended; pairs with itself */
+/* Takes one off `running`: true if that was the last. acq_rel: what the handlers did comes before
+ * what the arbiter does when they have ended; pairs with itself */
 UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
 {
     return um_atomic_fetch_add(&arbiter->running, UINT64_MAX, acq_rel) == 1;
@@ -36,24 +37,25 @@ UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
 
 UM_SHARED const struct um_kind um_kind_handlers = {"handlers of arbiter", NULL};
 
-/* Where an arbiter's fiber is said to wait: in the program's code there is only its first handler. */
+/* The place that reports give for a waiting arbiter: its first handler, since the program's code
+ * has no other. */
 UM_INLINE const void *um_arbiter_at(const struct umbra_arbiter *arbiter)
 {
     return (const void *)(uintptr_t)arbiter->choice.branch->handler;
 }
 
-/* The arbiter's fiber: until no handler runs. */
+/* The arbiter's fiber waits until no handler runs. */
 UM_LINKONCE void um_arbiter_drain(struct umbra_arbiter *arbiter)
 {
     if (!um_arbiter_leave(arbiter))
         um_event_wait_firm(&arbiter->idle, NULL, NULL, &um_kind_handlers, arbiter,
                            um_arbiter_at(arbiter));
-    um_atomic_store(&arbiter->running, 1, relaxed); /* nobody else counts now */
+    um_atomic_store(&arbiter->running, 1, relaxed); /* relaxed: no handler is left to count */
 }
 
 /* ---- concurrent handlers ---- */
 
-/* A handler's fiber. */
+/* The fiber of a concurrent handler. */
 UM_LINKONCE void *um_arbiter_handle(void *arg)
 {
     struct umbra_message *messages = arg;
@@ -62,7 +64,7 @@ UM_LINKONCE void *um_arbiter_handle(void *arg)
 
     branch->handler(messages, branch->arg);
     if (arbiter->limited) {
-        um_atomic_fetch_add(&arbiter->places, 1, relaxed); /* the signal orders it */
+        um_atomic_fetch_add(&arbiter->places, 1, relaxed); /* relaxed: the signal orders it */
         umbra_event_signal(&arbiter->place);
     }
     if (um_arbiter_leave(arbiter))
@@ -74,10 +76,11 @@ UM_LINKONCE bool um_arbiter_has_place(void *arg)
 {
     struct umbra_arbiter *arbiter = arg;
 
-    return um_atomic_load(&arbiter->places, relaxed) > 0; /* a number only */
+    return um_atomic_load(&arbiter->places, relaxed) > 0; /* relaxed: only a number */
 }
 
-/* Without memory for another fiber the handler is called here: later ones wait, none is lost. */
+/* Starts a concurrent handler. Without memory for another fiber it is called here: later ones wait,
+ * none is lost. */
 UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
                                   struct umbra_message *messages)
 {
@@ -85,16 +88,16 @@ UM_LINKONCE void um_arbiter_spawn(struct umbra_arbiter *arbiter, struct umbra_br
     if (arbiter->limited) {
         um_event_wait_firm(&arbiter->place, um_arbiter_has_place, arbiter, &um_kind_handlers,
                            arbiter, um_arbiter_at(arbiter));
-        um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* as above */
+        um_atomic_fetch_add(&arbiter->places, UINT64_MAX, relaxed); /* relaxed: only a number */
     }
-    um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* before the handler can end */
+    um_atomic_fetch_add(&arbiter->running, 1, relaxed); /* relaxed: before the handler can end */
     if (umbra_spawn_with(NULL, &arbiter->handlers, um_arbiter_handle, messages, NULL) != 0)
         um_arbiter_handle(messages);
 }
 
 /* ---- the arbiter's fiber ---- */
 
-/* Deals with what came: whether the arbiter goes on. */
+/* Handles the messages of a branch: true if the arbiter goes on. */
 UM_LINKONCE bool um_arbiter_step(struct umbra_arbiter *arbiter, struct umbra_branch *branch,
                                  struct umbra_message *messages)
 {
@@ -123,15 +126,16 @@ UM_LINKONCE void *um_arbiter_main(void *arg)
             result = 0;
             break;
         }
-        umbra_yield(); /* there may be messages without end */
+        umbra_yield(); /* other fibers run although messages keep coming */
     }
     um_arbiter_drain(arbiter);
     return (void *)(intptr_t)result;
 }
 
-/* ---- anybody ---- */
+/* ---- calls of the program ---- */
 
-/* Where its handlers begin. 0, or an error of umbra_spawn_with. */
+/* Records where the handlers begin. 0; -EINVAL: they would begin stopped; or an error of
+ * umbra_spawn_with. */
 UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *handlers)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The bodies of umbra/port.h: posting to a port, receiving from it, and choosing among several.
- * Private; included by that header, after its declarations.
+ * Private; included by that header, after its declarations. The calls change ports under their
+ * locks (protocol/port.h) and then signal the bells of the waiters that they released.
  */
 #ifndef UMBRA_IMPL_PORT_H
 #define UMBRA_IMPL_PORT_H
@@ -35,7 +36,7 @@ UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
     struct um_port_waiter *waiter = out->first;
 
     while (waiter) {
-        struct um_port_waiter *next = waiter->next; /* it may go as soon as it is rung for */
+        struct um_port_waiter *next = waiter->next; /* it may end at the signal */
 
         umbra_event_signal(waiter->bell);
         waiter = next;
@@ -44,8 +45,8 @@ UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
 
 UM_SHARED const struct um_kind um_kind_port = {"port", NULL};
 
-/* Waits for a bell. on: the port, for reports. Inlined, with what calls it, for the reason given at
- * umbra_join(). */
+/* Waits for a bell, the event of one waiter. on: the port, for reports. Inlined, like its callers,
+ * for the reason given at umbra_join(). */
 UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
                                    const void *at)
 {
@@ -136,7 +137,7 @@ UM_LINKONCE int um_branch_check(const struct umbra_branch *branch)
     return 0;
 }
 
-/* Makes branches parts of a choice that nobody waits for yet. 0, or -EINVAL. */
+/* Makes the branches parts of a choice without a waiter. 0, or -EINVAL. */
 UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *branches,
                                unsigned count, struct umbra_event *bell)
 {
@@ -157,7 +158,7 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
     return 0;
 }
 
-/* Waits for its bell: how it ended. */
+/* Waits for the choice's bell; returns the choice's result, or an error if the wait gave up. */
 UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline, const void *at)
 {
     const void *on = choice->branch->source->port;
@@ -172,7 +173,7 @@ UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline,
 }
 
 /* The index of the branch that could go, with its messages in the choice, or a negative errno.
- * first: the branch that is looked at first. */
+ * first: the branch to look at first. */
 UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t deadline,
                           const void *at)
 {
@@ -244,7 +245,7 @@ UM_LINKONCE UM_NOINLINE int umbra_port_receive(struct umbra_port *port,
     return um_port_receive(port, message, deadline, __builtin_return_address(0));
 }
 
-/* What a typed call received, if it did. out: a pointer to a pointer to some struct. */
+/* Stores what a typed call received, if result is 0. out: a pointer to a pointer to some struct. */
 UM_INLINE int um_port_store(int result, struct umbra_message *message, size_t offset, void *out)
 {
     if (result == 0) {
