@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The workers of a dispatcher. Private; included by dispatch.h. The model checker reads the functions
- * that queue, steal and answer as they stand (tests/model/stock.cpp).
+ * The bodies of umbra/dispatch.h: how a step is begun and ended, what workers do, making and ending
+ * a dispatcher. Private; included by dispatch.h. The model checker reads the functions that queue,
+ * steal and answer as they stand (tests/model/stock.cpp). R1 to R4 and V1 to V3 are the steps of
+ * the table in protocol/dispatch.h.
  */
 #ifndef UMBRA_IMPL_DISPATCH_H
 #define UMBRA_IMPL_DISPATCH_H
@@ -30,7 +32,7 @@
 #pragma GCC system_header
 #endif
 
-#define UM_TURN_NS 1000000  /* processing between two rests: less than a time slice */
+#define UM_TURN_NS 1000000  /* time between two uses of sched_yield: less than a time slice */
 
 struct umbra_worker {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
@@ -39,33 +41,34 @@ struct umbra_worker {
     umbra_dispatch_fn *fn;
     void *state;
     void *scratch;
-    struct umbra_worker **others; /* those on its node first */
+    struct umbra_worker **others; /* the other workers, those on its node first */
     struct umbra_fiber fiber;
     unsigned index;
     int node;
 
-    /* the worker's */
-    size_t part;         /* of a range without a grain, what takes about UM_TAKEN_NS */
-    unsigned shares_cpu; /* turns for which it will believe that others want its processor */
+    /* the worker's own */
+    size_t part;         /* of a range without a grain: indices for about UM_TAKEN_NS */
+    unsigned shares_cpu; /* turns for which it assumes that others want its processor */
     uint64_t since;      /* when its last wait ended; cycles */
-    uint64_t idle;       /* for how long its core had waited by then; cycles */
-    uint64_t turn;       /* when it has rested last, or looked whether it should; cycles */
+    uint64_t idle;       /* how long its core had waited by then; cycles */
+    uint64_t turn;       /* when it last gave up its processor, or looked; cycles */
     uint64_t preempted;  /* um_os_preempted() then, or after a long wait since */
 
-    /* stolen, but there was no memory to queue it; the worker's, and after the step whoever asks */
+    /* stolen, but there was no memory to queue it; the worker's, after the step
+     * umbra_dispatch_rest()'s */
     struct um_item left[UM_STEAL_MOST];
     unsigned left_count;
 };
 
 struct umbra_dispatch {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_step step;
-    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* worker for what is put without a node */
-    um_atomic_u32 ending;                            /* workers are to end */
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 next; /* next worker for a value without a node */
+    um_atomic_u32 ending;                            /* 1: workers must end */
     um_atomic_u32 phase;  /* UM_STEP_, of the user's step; the callers of begin and end */
     pthread_mutex_t lock; /* for running */
     bool running;         /* a step is under way */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step is, or the last of several */
-    umbra_step_fn *begin_step;                            /* what begins the next step, or NULL */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step, or the last of several */
+    umbra_step_fn *begin_step;                            /* begins the next step, or NULL */
     void *step_arg;
     size_t step_number;          /* its number */
     struct umbra_worker *worker; /* this and what follows is fixed */
@@ -80,14 +83,14 @@ struct umbra_dispatch {
 
 #ifndef UMBRA_DECLARE
 
-#define UM_TAKEN_NS 20000   /* what should be taken at once: far longer than the taking */
+#define UM_TAKEN_NS 20000   /* time of what is taken at once: far longer than the taking */
 
-#define UM_REST_NS 20000    /* a rest that was longer: somebody did have the processor */
-#define UM_SHARED_TURNS 100 /* so long nobody had it: nobody wants it */
+#define UM_REST_NS 20000    /* a longer sched_yield or wait: another thread had the processor */
+#define UM_SHARED_TURNS 100 /* after so many turns without loss no thread wants it */
 
 /* ---- the step ---- */
 
-/* Whether nothing is queued: R2, and for the judge. */
+/* True if nothing is queued: R2, and for the decision that a step is over. */
 UM_LINKONCE bool um_dispatch_empty(void *context)
 {
     struct umbra_dispatch *dispatch = context;
@@ -98,7 +101,7 @@ UM_LINKONCE bool um_dispatch_empty(void *context)
     return true;
 }
 
-/* A source opens that begins a step. */
+/* Opens the source that begins a step. */
 UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
 {
     um_step_enter(&dispatch->step);
@@ -108,8 +111,8 @@ UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
 }
 
 /*
- * A step is over, and there may be a next one: begins it, as a source. A step that is stopped from now
- * on stays so: umbra_dispatch_cancel() ends all of them.
+ * A step is over, and there may be a next one: begins it, as a source. If a step is stopped from
+ * now on it stays stopped: umbra_dispatch_cancel() ends all steps.
  */
 UM_LINKONCE void um_dispatch_next_step(struct umbra_dispatch *dispatch)
 {
@@ -123,8 +126,9 @@ UM_LINKONCE void um_dispatch_next_step(struct umbra_dispatch *dispatch)
         um_step_stop(&dispatch->step, more);
 }
 
-/* A source that need not outlive the step is complete. Whether it was the last: then it holds the lock
- * and must judge; if not, the dispatcher may be gone, which it is not before the last lets go of it. */
+/* A source is complete that need not outlive the step. True if it was the last: it then has the
+ * lock and must decide (um_dispatch_judge_locked()). If false the dispatcher may be freed already;
+ * it is not freed before the last source has released the lock. */
 UM_LINKONCE bool um_dispatch_leave_last(struct umbra_dispatch *dispatch)
 {
     if (um_quiet_leave_others(&dispatch->step.activity))
@@ -136,8 +140,9 @@ UM_LINKONCE bool um_dispatch_leave_last(struct umbra_dispatch *dispatch)
     return false;
 }
 
-/* Under the lock, which it lets go of. worker: who judges, after a request, or NULL. Whether a step was
- * begun: then its request, which what it queued itself would have answered, is taken back. */
+/* Under the lock, which it releases: ends the step if it is over, and begins the next if there is
+ * one. worker: the caller, after its request; or NULL. True if a step was begun: then the worker's
+ * request, which values that it queued itself would have answered, is taken back. */
 UM_LINKONCE bool um_dispatch_judge_locked(struct umbra_dispatch *dispatch,
                                           struct umbra_worker *worker)
 {
@@ -149,7 +154,7 @@ UM_LINKONCE bool um_dispatch_judge_locked(struct umbra_dispatch *dispatch,
             umbra_event_signal(&dispatch->over);
             break;
         }
-        pthread_mutex_unlock(&dispatch->lock); /* nobody else sees to a step that is not running */
+        pthread_mutex_unlock(&dispatch->lock); /* no other caller ends a step that is not running */
         if (worker)
             um_step_unask(&dispatch->step, worker->index);
         begun = true;
@@ -167,7 +172,7 @@ UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra
     return um_dispatch_judge_locked(dispatch, worker);
 }
 
-/* Wakes a worker whose request was taken, if it is one; whether it is. */
+/* Wakes the worker whose request was taken, if any: true if there was one. */
 UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
 {
     if (hungry >= 0)
@@ -175,21 +180,21 @@ UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
     return hungry >= 0;
 }
 
-/* Something was queued: wakes a worker that has asked. Whether there was one. */
+/* A value was queued: wakes a worker that has asked. True if there was one. */
 UM_INLINE bool um_dispatch_answer(struct umbra_dispatch *dispatch)
 {
     return um_dispatch_wake(dispatch, um_step_answer(&dispatch->step, dispatch->workers));
 }
 
-/* The same, for so many parts. Not as long as anybody is hungry: those who find that others were faster
- * ask again and again. */
+/* The same, for so many parts. At most one answer a worker, not as long as a request is found:
+ * workers that were too late for a value ask again and again. */
 UM_INLINE void um_dispatch_answer_parts(struct umbra_dispatch *dispatch, size_t parts)
 {
     for (size_t i = 0; i < parts && i < dispatch->workers && um_dispatch_answer(dispatch); i++)
         ;
 }
 
-/* The same, for this worker: wakes it, or else another. */
+/* The same, but wakes this worker if it has asked, else another. */
 UM_INLINE void um_worker_answer(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
@@ -209,7 +214,8 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
 
 /* ---- workers ---- */
 
-/* What was stolen and cannot be queued: the step ends, and whoever asks after it has it. */
+/* Stolen items that cannot be queued: stops the step; umbra_dispatch_rest() gives them out after
+ * it. */
 UM_LINKONCE UM_COLD bool um_worker_put_aside(struct umbra_worker *worker,
                                              const struct um_item *items, unsigned count, int error)
 {
@@ -220,9 +226,10 @@ UM_LINKONCE UM_COLD bool um_worker_put_aside(struct umbra_worker *worker,
 }
 
 /*
- * Takes something from another's queue, or a part of it; what is left of that goes to the worker's own.
- * Not what it takes: whoever was woken for that could steal it again, and so on, where threads that are
- * woken run at once, and nobody would process it. Whether there was anything.
+ * Takes an item from another worker's queue, or a part of it; stolen items that are left go to the
+ * worker's own queue. What it takes itself must not go there: a thief woken for it could steal it
+ * again, and so on without end where woken threads run at once, and no worker would process it.
+ * True if there was an item.
  */
 UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *taken)
 {
@@ -270,14 +277,14 @@ UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_tak
     return error;
 }
 
-/* ---- processors that others want, too ----
+/* ---- processors that other threads want, too ----
  *
- * A worker that loses its processor while it processes a value keeps everybody from the end of the
- * step for a time slice. One that is so treated gives it up by itself from then on: before its slice
- * ends, and between two values.
+ * A worker that loses its processor while it processes a value delays the end of the step by a time
+ * slice. After such a loss it gives up the processor by itself: before its slice ends, and between
+ * two values.
  */
 
-/* At the end of its work: whether it has lost its processor since it looked last. */
+/* At the end of its work: records a loss of its processor since the last look. */
 UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker, uint64_t now)
 {
     uint64_t preempted;
@@ -291,7 +298,8 @@ UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker, uint64_t now
     worker->turn = now;
 }
 
-/* Lets others have the processor. Not active meanwhile: what it has queued is there for all. */
+/* Gives the processor to other threads. The worker is not active meanwhile; all others may take
+ * what is in its queue. */
 UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
@@ -299,7 +307,7 @@ UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
 
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch, NULL);
-    begun = umbra_cycles(); /* not what it may have begun */
+    begun = umbra_cycles(); /* without the next step that it may have begun */
     sched_yield();
     um_step_enter(&dispatch->step);
     worker->turn = umbra_cycles();
@@ -314,17 +322,18 @@ UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
            umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
 }
 
-/* For how long the calling worker's core has waited, cycles. */
+/* How long the calling worker's core has waited, cycles. */
 UM_INLINE uint64_t um_worker_idle(void)
 {
-    return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* its own */
+    return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* relaxed: its own */
 }
 
 UM_SHARED const struct um_kind um_kind_work = {"work of dispatcher", NULL};
 
 /*
- * Waits for the answer. Its core stays awake for as long as it was busy since the last wait, a turn at
- * most: the step may soon be over, and the next one begin. But not where others want the processor.
+ * Waits for the answer. The core stays awake for as long as it was busy since the last wait, a turn
+ * at most: the step may soon be over, and the next one begin. Not where other threads want the
+ * processor.
  */
 UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
 {
@@ -341,10 +350,10 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
     worker->since = umbra_cycles();
     worker->idle = um_worker_idle();
     if (worker->since - begun > dispatch->rest_cycles)
-        worker->preempted = um_os_preempted(); /* whom it has let run meanwhile took nothing away */
+        worker->preempted = um_os_preempted(); /* threads that ran meanwhile took nothing */
 }
 
-/* Leaves a request, and waits until it is answered, unless there is something after all. */
+/* Leaves a request, and waits until it is answered, unless a value is there after all. */
 UM_LINKONCE void um_worker_ask(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
@@ -374,7 +383,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
     if (bytes > 0) {
         worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
         if (worker->scratch)
-            memset(worker->scratch, 0, bytes); /* on the node of who touches it first */
+            memset(worker->scratch, 0, bytes); /* on the node of the core that touches it first */
         else
             um_step_stop(&dispatch->step, -ENOMEM);
     }
@@ -396,7 +405,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
 
 /* ---- making and ending ---- */
 
-/* Those on the same node first, each worker beginning after itself. */
+/* Orders the others: those on the same node first, and each worker begins after itself. */
 UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
@@ -423,7 +432,7 @@ UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
     free(dispatch);
 }
 
-/* All memory but the workers' own. */
+/* Makes all memory but the workers' scratch buffers. 0, or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
                                          const struct umbra_dispatch_options *options,
                                          unsigned workers, struct umbra_dispatch **result)
@@ -499,7 +508,8 @@ UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *op
 
 UM_SHARED const struct um_kind um_kind_step = {"step of dispatcher", NULL};
 
-/* Waits for the end of the step, of a canceled fiber, too: -ECANCELED is a result of the step. */
+/* Waits for the end of the step, also in a canceled fiber, since -ECANCELED is a result of the
+ * step. */
 UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t deadline,
                                       const void *at)
 {
@@ -516,7 +526,7 @@ UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t 
     return error;
 }
 
-/* The caller is complete, if it has not been so before. 0, or -EINVAL: there is no step. */
+/* The caller is complete, if it was not before. 0, or -EINVAL: there is no step. */
 UM_LINKONCE int um_dispatch_close_step(struct umbra_dispatch *dispatch)
 {
     uint32_t phase = UM_STEP_OPEN;
@@ -541,11 +551,11 @@ UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t d
         error = um_dispatch_wait_over(dispatch, deadline, at);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&dispatch->lock); /* who has judged is done with it */
+    pthread_mutex_lock(&dispatch->lock); /* the caller that ended the step has released it */
     pthread_mutex_unlock(&dispatch->lock);
     /* relaxed: ordered by the end of the step */
     error = (int)um_atomic_load(&dispatch->step.stopped, relaxed);
-    /* release: that comes before the next step; pairs with umbra_dispatch_begin() */
+    /* release: this read comes before the next step; pairs with umbra_dispatch_begin() */
     um_atomic_store(&dispatch->phase, UM_STEP_NONE, release);
     return error;
 }
@@ -567,15 +577,15 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
         workers = runtime->cores;
     if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
         return -EINVAL;
-    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* which would be rounded up to 0 */
+    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
         return -ENOMEM;
-    error = um_may_wait(); /* then the waits below do not fail */
+    error = um_may_wait(); /* after 0 the waits below do not fail */
     if (error != 0)
         return error;
     error = um_dispatch_make(runtime, options, workers, &dispatch);
     if (error != 0)
         return error;
-    umbra_dispatch_begin(dispatch); /* a step in which workers do nothing but ask */
+    umbra_dispatch_begin(dispatch); /* a step in which workers only ask */
     while (begun < workers && error == 0) {
         struct umbra_spawn_options there = {
             .where = UMBRA_ON_CORE, .core = begun % runtime->cores, .name = "worker"};
@@ -586,7 +596,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
         if (error == 0)
             begun++;
         else
-            um_step_leave(&dispatch->step); /* the caller is a source still */
+            um_step_leave(&dispatch->step); /* not the last: the caller is still a source */
     }
     if (error == 0)
         error = um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
@@ -630,8 +640,8 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
         um_stock_unlock(stock);
         dispatch->worker[i].left_count = 0;
     }
-    /* seq_cst: a late worker that asks must not see the old stop, and wait, after what is queued next
-     * has looked at the requests */
+    /* seq_cst: a late worker that asks must not see the old stop and wait, after the queueing of
+     * the next value has looked at the requests */
     um_atomic_store(&dispatch->step.stopped, 0, seq_cst);
     dispatch->begin_step = NULL;
     um_dispatch_open_step(dispatch);
@@ -656,7 +666,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch
 
     if (error != 0)
         return error;
-    error = umbra_dispatch_begin(dispatch); /* with nothing to do: who ends it begins step 0 */
+    error = umbra_dispatch_begin(dispatch); /* empty: the caller that ends it begins step 0 */
     if (error != 0)
         return error;
     dispatch->begin_step = fn;
@@ -680,7 +690,7 @@ UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
     umbra_release(runtime);
 }
 
-/* The next worker, of a node if it has any. */
+/* The next worker in turn, on the node if it has any. */
 UM_INLINE struct umbra_worker *um_dispatch_next(struct umbra_dispatch *dispatch, int node)
 {
     /* relaxed: any worker will do */
