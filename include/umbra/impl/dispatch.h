@@ -432,50 +432,68 @@ UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
     free(dispatch);
 }
 
-/* Makes all memory but the workers' scratch buffers. 0, or -ENOMEM. */
-UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
-                                         const struct umbra_dispatch_options *options,
-                                         unsigned workers, struct umbra_dispatch **result)
+/* Allocates the dispatcher and its workers, with all other fields zero. NULL: no memory. */
+UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(unsigned workers)
 {
     struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
     struct umbra_worker *worker = aligned_alloc(UMBRA_CACHE_LINE, workers * sizeof(*worker));
-    bool ok = dispatch && worker;
 
-    if (!ok) {
+    if (!dispatch || !worker) {
         free(dispatch);
         free(worker);
-        return -ENOMEM;
+        return NULL;
     }
     memset(dispatch, 0, sizeof(*dispatch));
     memset(worker, 0, workers * sizeof(*worker));
     pthread_mutex_init(&dispatch->lock, NULL);
     dispatch->worker = worker;
-    dispatch->runtime = runtime;
     dispatch->workers = workers;
+    return dispatch;
+}
+
+/* Fills worker number `index`, but for the order of the others. False: no memory. */
+UM_LINKONCE UM_COLD bool um_worker_init(struct umbra_dispatch *dispatch, unsigned index,
+                                        const struct umbra_dispatch_options *options)
+{
+    struct umbra_runtime *runtime = dispatch->runtime;
+    struct umbra_worker *worker = &dispatch->worker[index];
+    const struct umbra_topology_cpu *cpu =
+        umbra_topology_cpu_of(runtime->topology, runtime->core[index % runtime->cores]->cpu);
+
+    worker->dispatch = dispatch;
+    worker->index = index;
+    worker->part = 1;
+    worker->node = cpu ? cpu->node : -1;
+    worker->fn = options->fns ? options->fns[index] : options->fn;
+    worker->state = options->states ? options->states[index] : NULL;
+    worker->others = malloc(dispatch->workers * sizeof(struct umbra_worker *));
+    return worker->others != NULL;
+}
+
+/* Makes all memory but the workers' scratch buffers. 0, or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
+                                         const struct umbra_dispatch_options *options,
+                                         unsigned workers, struct umbra_dispatch **result)
+{
+    struct umbra_dispatch *dispatch = um_dispatch_allocate(workers);
+    bool ok = true;
+
+    if (!dispatch)
+        return -ENOMEM;
+    dispatch->runtime = runtime;
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
     dispatch->rest_cycles = umbra_ns_to_cycles(UM_REST_NS);
     dispatch->arg = options->arg;
-    for (unsigned i = 0; i < workers; i++) {
-        const struct umbra_topology_cpu *cpu =
-            umbra_topology_cpu_of(runtime->topology, runtime->core[i % runtime->cores]->cpu);
-
-        worker[i].dispatch = dispatch;
-        worker[i].index = i;
-        worker[i].part = 1;
-        worker[i].node = cpu ? cpu->node : -1;
-        worker[i].fn = options->fns ? options->fns[i] : options->fn;
-        worker[i].state = options->states ? options->states[i] : NULL;
-        worker[i].others = malloc(workers * sizeof(struct umbra_worker *));
-        ok = ok && worker[i].others;
-    }
+    for (unsigned i = 0; i < workers; i++)
+        ok = um_worker_init(dispatch, i, options) && ok;
     if (!ok) {
         um_dispatch_free(dispatch);
         return -ENOMEM;
     }
     for (unsigned i = 0; i < workers; i++)
-        um_worker_order(&worker[i]);
+        um_worker_order(&dispatch->worker[i]);
     *result = dispatch;
     return 0;
 }
@@ -560,13 +578,65 @@ UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t d
     return error;
 }
 
+/* 0, or the error of bad options, which are for so many workers. */
+UM_LINKONCE UM_COLD int um_dispatch_check(const struct umbra_dispatch_options *options,
+                                          unsigned workers)
+{
+    if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
+        return -EINVAL;
+    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
+        return -ENOMEM;
+    return 0;
+}
+
+/*
+ * Spawns the workers, each as a source of the step that is open; *begun becomes the number of
+ * spawned ones. 0, or an error of umbra_spawn_with.
+ */
+UM_LINKONCE UM_COLD int um_dispatch_spawn_workers(struct umbra_dispatch *dispatch, unsigned *begun)
+{
+    struct umbra_runtime *runtime = dispatch->runtime;
+
+    for (*begun = 0; *begun < dispatch->workers; ++*begun) {
+        struct umbra_spawn_options there = {
+            .where = UMBRA_ON_CORE, .core = *begun % runtime->cores, .name = "worker"};
+        struct umbra_worker *worker = &dispatch->worker[*begun];
+        int error;
+
+        um_step_enter(&dispatch->step);
+        error = umbra_spawn_with(runtime, &there, um_worker_main, worker, &worker->fiber);
+        if (error != 0) {
+            um_step_leave(&dispatch->step); /* not the last: the caller is still a source */
+            return error;
+        }
+    }
+    return 0;
+}
+
+/*
+ * Starts the workers in a step of their own, in which they only ask, and waits for its end. After
+ * an error no worker is left. at: for reports
+ */
+UM_LINKONCE UM_COLD int um_dispatch_start_workers(struct umbra_dispatch *dispatch, const void *at)
+{
+    unsigned begun;
+    int error;
+
+    umbra_dispatch_begin(dispatch);
+    error = um_dispatch_spawn_workers(dispatch, &begun);
+    if (error == 0)
+        error = um_dispatch_end_step(dispatch, UMBRA_NEVER, at);
+    if (error != 0)
+        um_dispatch_end_workers(dispatch, begun, at);
+    return error;
+}
+
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
                                                   const struct umbra_dispatch_options *options,
                                                   struct umbra_dispatch **result)
 {
     struct umbra_dispatch *dispatch;
     unsigned workers = options->workers;
-    unsigned begun = 0;
     int error;
 
     if (!runtime)
@@ -575,33 +645,15 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
         return -EPERM;
     if (workers == 0)
         workers = runtime->cores;
-    if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
-        return -EINVAL;
-    if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
-        return -ENOMEM;
-    error = um_may_wait(); /* after 0 the waits below do not fail */
-    if (error != 0)
-        return error;
-    error = um_dispatch_make(runtime, options, workers, &dispatch);
-    if (error != 0)
-        return error;
-    umbra_dispatch_begin(dispatch); /* a step in which workers only ask */
-    while (begun < workers && error == 0) {
-        struct umbra_spawn_options there = {
-            .where = UMBRA_ON_CORE, .core = begun % runtime->cores, .name = "worker"};
-        struct umbra_worker *worker = &dispatch->worker[begun];
-
-        um_step_enter(&dispatch->step);
-        error = umbra_spawn_with(runtime, &there, um_worker_main, worker, &worker->fiber);
-        if (error == 0)
-            begun++;
-        else
-            um_step_leave(&dispatch->step); /* not the last: the caller is still a source */
-    }
+    error = um_dispatch_check(options, workers);
     if (error == 0)
-        error = um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
+        error = um_may_wait(); /* after 0 the waits below do not fail */
+    if (error == 0)
+        error = um_dispatch_make(runtime, options, workers, &dispatch);
+    if (error != 0)
+        return error;
+    error = um_dispatch_start_workers(dispatch, __builtin_return_address(0));
     if (error != 0) {
-        um_dispatch_end_workers(dispatch, begun, __builtin_return_address(0));
         um_dispatch_free(dispatch);
         return error;
     }
