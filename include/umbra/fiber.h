@@ -33,7 +33,7 @@
  * loses its place there if it was ready, and two fibers that only transfer to each other keep the
  * core to themselves.
  *
- * Which calls may come from where: each comment says it. "A fiber" means the call must be made in a
+ * Callers: each comment names them. "A fiber" means that the call must be made in a
  * fiber; "any thread or fiber" includes threads that are no core. A handle may be used from any
  * core.
  *
