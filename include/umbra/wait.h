@@ -10,14 +10,14 @@
  *   park      sleep in the kernel (futex)                      -
  *
  * This is the two-phase wait of Hori et al. ("Shadow Thread", section 2.2, Figure 7) with a third
- * phase, so that an oversubscribed or virtual machine gets its processor back. Not to park for as
- * long as parking costs is never more than twice as slow as the best choice in hindsight (Karlin et
- * al., 1990); the default of block_cycles is twice that cost, measured once (impl/block.h says
- * why twice). A dispatcher's workers let their cores park later (umbra/dispatch.h).
+ * phase, so that an oversubscribed or virtual machine gets its processor back. A wait that parks
+ * after the time that parking costs is never more than twice as slow as the best choice in
+ * hindsight (Karlin et al., 1990); the default of block_cycles is twice that cost, measured once
+ * (impl/block.h says why). A dispatcher's workers let their cores park later (umbra/dispatch.h).
  *
- * Use. One struct umbra_waiter for each thread that waits; it may wait on any word, one at a time.
- * Bind the threads apart (umbra/topology.h): a waiter that shares the processor of the thread it
- * waits for keeps it from running until it parks.
+ * Use. Each thread that waits has one struct umbra_waiter; it may wait on any word, on one at a
+ * time. Bind the threads apart (umbra/topology.h): a waiter on the same processor as its signaller
+ * keeps the signaller from running until the waiter parks.
  *
  *     waiting thread                                     signalling thread
  *     umbra_wait_while_equal32(&waiter, &word, 0,        data = ...;
@@ -26,10 +26,13 @@
  *
  * What the signaller wrote before the signal is visible after the wait. The signaller looks at the
  * waiter after it stored the word, so the waiter must outlive that call, not only the wait. A plain
- * store to the word ends phases 1 and 2 as well, but wakes nobody who has parked. The word should
- * have a cache line of its own: any store to its line wakes a monitor. So should the waiter, which may
- * be in any memory, but saves the signaller a transfer if nothing that others write is on its first
- * line: _Alignas(UMBRA_CACHE_LINE), or aligned_alloc(UMBRA_CACHE_LINE, bytes).
+ * store to the word ends phases 1 and 2 as well, but does not wake a parked waiter. The word should
+ * have a cache line of its own: any store to its line wakes a monitor. The waiter may be in any
+ * memory, but the signaller saves a line transfer if the waiter begins a line, so that no other
+ * thread writes to its first line: _Alignas(UMBRA_CACHE_LINE), or aligned_alloc.
+ *
+ * Callers. Waits belong to the thread that owns the waiter; they block that thread, and never
+ * switch fibers. Any thread may signal, wake or read counters.
  *
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in protocol/park.h. Loads in phases 1 and 2 are acquire.
@@ -47,14 +50,14 @@
 #include <umbra/cpu.h>
 #include <umbra/protocol/park.h>
 
-/* Default length of the spin phase, ns: the bound that folly uses as well. */
+/* Default length of the spin phase, ns: folly uses the same bound. */
 #ifndef UMBRA_SPIN_NS
 #define UMBRA_SPIN_NS 2000
 #endif
 
 enum umbra_wait_mode {
     UMBRA_WAIT_TWO_PHASE, /* spin, monitor, park: the default */
-    UMBRA_WAIT_SPIN,      /* spin for ever: lowest latency, burns the processor */
+    UMBRA_WAIT_SPIN,      /* spin for ever: lowest latency, keeps the processor busy */
     UMBRA_WAIT_MONITOR,   /* monitor at once (with back end pause: after spinning), never park */
     UMBRA_WAIT_PARK       /* park at once */
 };
@@ -62,18 +65,18 @@ enum umbra_wait_mode {
 /* How to wait. All zero is a good default. */
 struct umbra_wait_options {
     enum umbra_wait_mode mode;
-    const char *backend;   /* as UMBRA_WAIT, which overrules it; NULL or "auto": measured choice */
+    const char *backend;   /* a name as in UMBRA_WAIT, which overrules it; NULL, "auto": measured */
     uint64_t spin_cycles;  /* two-phase: length of phase 1; 0: UMBRA_SPIN_NS, 1: none */
     uint64_t block_cycles; /* two-phase: when to park; 0: measured, UMBRA_NEVER: never */
     bool polite;           /* the word's writer shares the core (SMT): spin with pause */
 };
 
-/* A chosen way to wait; read-only after umbra_wait_policy_init, may be shared by threads. */
+/* A chosen way to wait. Read-only after umbra_wait_policy_init; threads may share it. */
 struct umbra_wait_policy {
     uint64_t spin_cycles;      /* length of phase 1, time-stamp cycles; 0: none */
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
-    uint64_t preempted_cycles; /* a batch of polls this long was interrupted */
+    uint64_t preempted_cycles; /* a batch of polls that took this long was interrupted */
     uint32_t backend;          /* enum umbra_backend */
     uint32_t poll_cycles;      /* measured cost of one poll of phase 1 */
     uint32_t batch;            /* polls between two looks at the clock in phase 1 */
@@ -89,13 +92,13 @@ struct umbra_wait_stats {
     uint64_t timeouts;  /* waits ended by their deadline */
     uint64_t spurious;  /* monitor waits that returned early with nothing changed */
     uint64_t capped;    /* monitor waits ended by the operating system's cap */
-    uint64_t preempted; /* times the processor was seen to be taken away while spinning */
+    uint64_t preempted; /* how often the waiter lost its processor while it spun */
     uint64_t cycles;    /* spent waiting; short spins by poll count times poll_cycles */
 };
 
 /*
- * The same as a waiter keeps it. Only the waiting thread writes, with a relaxed load and store each
- * (nothing is ordered by a count); anybody may read.
+ * The same counters as a waiter keeps them. Only the waiting thread writes, with a relaxed load and
+ * store each (nothing is ordered by a count); any thread may read.
  */
 struct um_wait_counters {
     um_atomic_u64 ended[3];
@@ -103,32 +106,33 @@ struct um_wait_counters {
     um_atomic_u64 spurious;
     um_atomic_u64 capped;
     um_atomic_u64 preempted;
-    um_atomic_u64 cycles; /* clocked ones */
-    um_atomic_u64 polls;  /* polls of phase 1 whose cycles nobody clocked */
+    um_atomic_u64 cycles; /* read from the clock */
+    um_atomic_u64 polls;  /* polls of phase 1, whose cycles were not read from the clock */
 };
 
-/* A thread's means to wait. The counters are a line further on, because signallers read the first line
- * on every signal; so far that they are on another line wherever the waiter is. */
+/* A thread's means to wait. Signallers read the first line at every signal, so the counters stand a
+ * whole line further on: they are on another line wherever the waiter begins. */
 struct umbra_waiter {
     UM_ALIGNED(UM_ANY_MEMORY) struct um_park park; /* waiter and signallers */
     const struct umbra_wait_policy *policy;        /* fixed at init */
     unsigned char apart[UM_LINE_REST(2 * sizeof(void *))];
     struct um_wait_counters count; /* waiter; any thread reads */
-    /* waiter: phase 3 not before so many cycles after a time stamp; a length, since a clock may be set
-     * back */
+    /* waiter: phase 3 begins at least awake_cycles after awake_since, a time stamp. It is a length,
+     * since a clock may be set back */
     uint64_t awake_since, awake_cycles;
-    uint64_t robbed; /* waiter: when somebody kept the processor that it had lent; cycles */
+    uint64_t robbed; /* waiter: when another thread kept the processor after a yield; time stamp */
     unsigned char apart_too[UM_LINE_REST(sizeof(struct um_wait_counters) + 3 * sizeof(uint64_t))];
 };
 
 /*
- * Makes a policy. Chooses the back end: forced by UMBRA_WAIT or options->backend, else the best
+ * Makes a policy. The back end is the one that UMBRA_WAIT or options->backend forces, else the best
  * one that the processor announces and that measurement accepts (once per process, some 10 us for
- * each). The default block_cycles is twice the cost of a kernel wake-up on another processor,
- * measured once per process with two short-lived threads (about 1 ms); give a value to avoid that.
- * Bound to a single processor it cannot be measured, and is 40 us. options may be NULL. Any thread;
- * blocks for those times. Returns 0, -EINVAL (no such back end or mode), -EOPNOTSUPP (forced
- * back end cannot execute here), policy untouched on failure; umbra_last_error_text() says more.
+ * each back end). The default block_cycles is twice the cost of a kernel wake-up on another
+ * processor, measured once per process with two short-lived threads (about 1 ms); give a value to
+ * avoid that. A process bound to one processor cannot measure it: it is then 40 us. options may be
+ * NULL. Any thread; blocks for those times, and never switches fibers. Returns 0, -EINVAL (no such
+ * back end or mode), -EOPNOTSUPP (the forced back end cannot execute here); the policy is untouched
+ * on failure, and umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
                                        const struct umbra_wait_options *options);
@@ -138,9 +142,10 @@ UM_INLINE void umbra_waiter_init(struct umbra_waiter *waiter,
                                  const struct umbra_wait_policy *policy);
 
 /*
- * Waits while (*word & mask) == value; `until` waits while it differs. deadline: time stamp, or
- * UMBRA_NEVER. The thread that owns the waiter. Blocks the calling thread. Returns how the wait
- * ended (enum umbra_wait_end), or -ETIMEDOUT; a condition that already holds beats the deadline.
+ * Waits while (*word & mask) == value; `until` waits while it differs. deadline: a time stamp, or
+ * UMBRA_NEVER. Only the thread that owns the waiter; blocks it, and never switches fibers. Returns
+ * how the wait ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the
+ * deadline does not matter.
  */
 UM_INLINE int umbra_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
                                        uint32_t value, uint32_t mask, uint64_t deadline);
@@ -152,15 +157,15 @@ UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomi
                                        uint64_t value, uint64_t mask, uint64_t deadline);
 
 /*
- * Stores value in the word and wakes the waiter if it has parked; only then is there a system call.
- * umbra_wake does the second half alone, after the caller changed the word with a seq_cst
- * operation of its own. Any thread; never blocks. umbra_wake returns whether it woke somebody.
+ * Stores value in the word, and wakes the waiter if it has parked; only then is there a system
+ * call. umbra_wake does the second half alone: the caller has changed the word with a seq_cst
+ * operation of its own. It returns true if it woke a parked waiter. Any thread; never blocks.
  */
 UM_INLINE void umbra_signal32(_Atomic uint32_t *word, uint32_t value, struct umbra_waiter *waiter);
 UM_INLINE void umbra_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_waiter *waiter);
 UM_INLINE bool umbra_wake(struct umbra_waiter *waiter);
 
-/* The time stamp that is ns nanoseconds ahead. Any thread; never blocks. */
+/* The time stamp ns nanoseconds from now, at most UMBRA_NEVER. Any thread; never blocks. */
 UM_INLINE uint64_t umbra_deadline(uint64_t ns);
 
 /* A copy of the waiter's counters. Any thread, at any time; never blocks. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Which monitor instructions a wait uses: found, measured, chosen. Private, but for the report,
- * which umbra/wait.h makes public.
+ * Finds, measures and chooses the monitor instructions of a wait. Private, except the report, which
+ * umbra/wait.h makes public.
  *
  * What a processor announces is a hint, not a promise: hypervisors trap monitor instructions
  * (19,500 cycles a pair were seen, on a machine that hid them), and emulators execute them as
- * nothing. So a back end that is announced is measured with two waits on a word nobody writes:
+ * nothing. So an announced back end is measured with two waits on a word that no thread writes:
  *
- *   expired   deadline already past: the cost of arming and returning    too dear: traps
- *   idle      deadline 8 us ahead                                        too short: does not wait
+ *   expired   deadline already past: the cost to arm and to return       too dear: traps
+ *   idle      deadline 8 us from now                                     too short: does not wait
  *                                                                        too long: oversleeps
  */
 #ifndef UMBRA_IMPL_BACKEND_H
@@ -32,19 +32,19 @@
 
 enum umbra_backend_verdict {
     UMBRA_BACKEND_USABLE,
-    UMBRA_BACKEND_NOT_COMPILED,  /* another processor architecture's */
-    UMBRA_BACKEND_NOT_ANNOUNCED, /* executes, but neither processor nor kernel vouches for it */
+    UMBRA_BACKEND_NOT_COMPILED,  /* belongs to another architecture */
+    UMBRA_BACKEND_NOT_ANNOUNCED, /* executes, but neither processor nor kernel announces it */
     UMBRA_BACKEND_ILLEGAL,       /* raises a fatal signal */
     UMBRA_BACKEND_UNTRIED,       /* not announced, and could not be tried */
     UMBRA_BACKEND_TRAPS,         /* costs more than it could save */
     UMBRA_BACKEND_NO_WAIT,       /* returns at once */
-    UMBRA_BACKEND_OVERSLEEPS     /* far beyond its deadline */
+    UMBRA_BACKEND_OVERSLEEPS     /* returns long after its deadline */
 };
 
-/* What is known of one back end. */
+/* What is known about one back end. */
 struct umbra_backend_report {
     const char *name;                   /* as in UMBRA_WAIT */
-    enum umbra_backend_verdict verdict; /* only USABLE ones are chosen unless forced */
+    enum umbra_backend_verdict verdict; /* only a USABLE back end is chosen, unless one is forced */
     bool compiled;                      /* this architecture has it */
     bool announced;                     /* by the processor or the kernel */
     bool executes;                      /* known to run without a fatal signal */
@@ -60,9 +60,10 @@ struct umbra_wait_report {
 };
 
 /*
- * Tries and measures every back end this architecture has, announced or not (those that are not are
- * first executed in a short-lived child process), once per process; later calls return the same
- * report. Any thread; takes about a millisecond the first time; never switches fibers.
+ * Tries and measures every back end of this architecture, once per process; later calls return the
+ * same report, which is never freed. A back end that is not announced is first executed in a
+ * short-lived child process. Any thread; the first call blocks for about a millisecond; never
+ * switches fibers; cannot fail.
  */
 UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void);
 
@@ -84,7 +85,7 @@ UM_INLINE const char *um_backend_name(enum umbra_wait_backend backend)
 
 UM_LINKONCE UM_COLD void um_backend_trial(void *backend);
 
-/* 0, -EOPNOTSUPP when it cannot execute here, -ENOSYS when that cannot be found out. */
+/* Returns 0, -EOPNOTSUPP (it cannot execute here), or -ENOSYS (that cannot be found out). */
 UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
 {
     if (!(um_arch_compiled_backends() & 1u << backend))
@@ -94,7 +95,7 @@ UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
     return um_os_try(um_backend_trial, &backend);
 }
 
-/* Back ends that return after a short time of their own choosing, whatever the deadline. */
+/* Back ends whose instruction chooses its own short time, whatever the deadline. */
 #define UM_BACKENDS_SHORT (1u << UMBRA_BACKEND_ZAWRS | 1u << UMBRA_BACKEND_POWER_WAIT)
 
 UM_INLINE enum umbra_backend_verdict um_backend_judge(enum umbra_wait_backend backend,
@@ -126,13 +127,13 @@ UM_LINKONCE UM_COLD int um_compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median length in cycles of a monitor wait of `cycles` on a word nobody writes. */
+/* Median length, in cycles, of a monitor wait of `cycles` on a word that no thread writes. */
 UM_LINKONCE UM_COLD uint64_t um_backend_measure(enum umbra_wait_backend backend, uint64_t cycles)
 {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 word[UMBRA_CACHE_LINE / sizeof(um_atomic_u32)];
     uint64_t took[UM_PROBE_TRIALS];
 
-    um_atomic_store(&word[0], 0, relaxed); /* relaxed: nobody else sees this word */
+    um_atomic_store(&word[0], 0, relaxed); /* relaxed: no other thread sees this word */
     for (int i = 0; i < UM_PROBE_TRIALS; i++) {
         uint64_t start = um_arch_cycles();
 
@@ -145,19 +146,20 @@ UM_LINKONCE UM_COLD uint64_t um_backend_measure(enum umbra_wait_backend backend,
 }
 
 /*
- * One wait, in a child process. Its deadline is well ahead, even for an emulator that translates
- * this code first: instructions without a deadline of their own are skipped when it has passed.
+ * One wait, in a child process. Its deadline is late enough even for an emulator that translates
+ * this code first: an instruction without a deadline of its own is skipped when the deadline has
+ * passed.
  */
 UM_LINKONCE UM_COLD void um_backend_trial(void *backend)
 {
-    uint64_t length = umbra_ns_to_cycles(1000000); /* may calibrate: not after the stamp */
+    uint64_t length = umbra_ns_to_cycles(1000000); /* may calibrate, so before the time stamp */
     um_atomic_u32 word = 0;
 
     um_arch_arm_load32(*(enum umbra_wait_backend *)backend, &word);
     um_arch_monitor_wait(*(enum umbra_wait_backend *)backend, um_arch_cycles() + length, false);
 }
 
-/* Back ends without a deadline: only the announcement promises that something ends their wait. */
+/* Back ends without a deadline: only where they are announced does something end their wait. */
 #define UM_BACKENDS_UNBOUNDED (1u << UMBRA_BACKEND_WFE | 1u << UMBRA_BACKEND_MWAIT)
 
 UM_LINKONCE UM_COLD void um_backend_explain(struct umbra_backend_report *report)
@@ -177,7 +179,7 @@ UM_LINKONCE UM_COLD void um_backend_explain(struct umbra_backend_report *report)
     snprintf(report->reason, sizeof(report->reason), text[report->verdict], expired, idle);
 }
 
-/* Everything about one back end. */
+/* Fills the report of one back end. */
 UM_LINKONCE UM_COLD void um_backend_probe(enum umbra_wait_backend backend,
                                           struct umbra_backend_report *report)
 {
@@ -218,7 +220,7 @@ struct um_backends {
 UM_SHARED struct um_backends um_backends = {
     {UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}};
 
-/* The best announced back end that measures well; only announced ones are touched. */
+/* Chooses the best announced back end whose measurement is good. Executes no other back end. */
 UM_LINKONCE UM_COLD void um_backend_auto(void)
 {
     static const enum umbra_wait_backend best_first[] = {
@@ -252,7 +254,7 @@ UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void)
     return &um_backends.report;
 }
 
-/* Says that a name, the environment's or the options', is none of a back end. */
+/* Reports that no back end has this name, which is from the environment or the options: -EINVAL. */
 UM_LINKONCE UM_COLD int um_backend_unknown(const char *from, const char *name)
 {
     char names[UMBRA_BACKEND_COUNT * 16] = "auto";
@@ -264,7 +266,8 @@ UM_LINKONCE UM_COLD int um_backend_unknown(const char *from, const char *name)
     return um_why(-EINVAL, "%s%.60s: unknown; there are %s", from, name, names);
 }
 
-/* The back end of a name: the environment's, else the given one; see umbra_wait_policy_init. */
+/* The back end that the environment names, else the one that `name` does; errors as in
+ * umbra_wait_policy_init. */
 UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
 {
     const char *forced = getenv("UMBRA_WAIT");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * When a wait should give up its processor: after twice what blocking costs, that is, the time from
- * a wake-up call in one thread until the other one runs. Measured once per process (2 us on bare
- * metal, 22 us on an idle virtual machine were seen). Private.
+ * When a wait should give up its processor: after twice what blocking costs. That cost is the time
+ * from a wake-up call in one thread until the woken thread runs. It is measured once per process
+ * (2 us on bare metal, 22 us on an idle virtual machine were seen). Private.
  *
- * Once that cost would be the best bound in hindsight (Karlin et al.), but two threads that hand
- * over to each other would then never leave the kernel again: the one that has parked needs just
- * that long to wake up and answer, and finds the other one parked. Twice, and the other still waits
- * awake, answers at once, and both are back in their spin phase.
+ * A wait of once that cost would be the best bound in hindsight (Karlin et al.). But then two
+ * threads that hand over to each other would park at every turn: the parked thread needs just that
+ * long to wake up and answer, and then finds the other thread parked. After twice the cost the
+ * other thread is still awake and answers at once, and both threads are back in their spin phase.
  */
 #ifndef UMBRA_IMPL_BLOCK_H
 #define UMBRA_IMPL_BLOCK_H
@@ -39,7 +39,8 @@ UM_SHARED struct um_block um_block = {{UM_RUN_NEVER}, 0};
 
 UM_LINKONCE UM_COLD void um_block_init(void);
 
-/* Nanoseconds that a wake-up through the kernel takes in this process. */
+/* How long a wake-up through the kernel takes, ns. Any thread; the first call blocks: it
+ * measures. */
 UM_INLINE uint64_t um_block_ns(void)
 {
     um_once_in_process(&um_block.once, um_block_init);
@@ -51,11 +52,11 @@ UM_INLINE uint64_t um_block_ns(void)
 #define UM_BLOCK_TRIALS 9
 #define UM_BLOCK_LEAST_NS 5000
 
-/* Two words that carry the trial's number there and back, and what came out. */
+/* Two words that carry the trial's number there and back, and the result. */
 struct um_block_probe {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 there; /* written by the measuring thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 back;  /* written by its partner */
-    bool apart;                                       /* partner: it has a processor of its own */
+    bool apart;                                       /* by the partner: two processors exist */
     uint64_t ns;                                      /* measuring thread: the cost, 0: unknown */
 };
 
@@ -78,7 +79,7 @@ UM_LINKONCE UM_COLD uint64_t um_block_median(uint64_t took[UM_BLOCK_TRIALS])
     return took[UM_BLOCK_TRIALS / 2];
 }
 
-/* Cycles after which a wait should park, of what a wake-up costs: within 5 to 200 us. */
+/* Cycles after which a wait should park, given the cost of a wake-up: twice that, 5 to 200 us. */
 UM_LINKONCE UM_COLD uint64_t um_block_cycles(uint64_t cost_ns)
 {
     uint64_t ns = 2 * cost_ns;
@@ -100,8 +101,8 @@ UM_LINKONCE UM_COLD void *um_block_partner(void *arg)
 }
 
 /*
- * Median of half a round trip in which both sides sleep. Two threads of its own, on two processors:
- * left to itself the system may put both on one, where a wake-up costs a tenth.
+ * Median of half a round trip in which both sides sleep, between two threads bound to two
+ * processors: unbound, the system may put both on one processor, where a wake-up costs a tenth.
  */
 UM_LINKONCE UM_COLD void *um_block_measure(void *arg)
 {

@@ -51,14 +51,14 @@ UM_INLINE bool um_wait_look(const struct um_wait_cond *cond)
                                   : um_atomic_load((const um_atomic_u32 *)cond->word, acquire));
 }
 
-/* Arms the monitor on the word's line and looks again, so that no store falls between. */
+/* Arms the monitor on the word's line, then looks again, so that no store is missed in between. */
 UM_INLINE bool um_wait_arm(uint32_t backend, const struct um_wait_cond *cond)
 {
     return um_wait_over(cond, cond->wide ? um_arch_arm_load64(backend, cond->word)
                                          : um_arch_arm_load32(backend, cond->word));
 }
 
-/* One batch of polls: how many it took until the wait was over, or 0 when it is not over yet. */
+/* One batch of polls. Returns how many it took until the wait was over, or 0: it is not over. */
 UM_INLINE uint32_t um_wait_poll(const struct um_wait_cond *cond, bool polite, uint32_t batch)
 {
     for (uint32_t polls = 1; polls <= batch; polls++) {
@@ -89,7 +89,7 @@ UM_INLINE uint64_t um_add_saturating(uint64_t a, uint64_t b)
     return a > UMBRA_NEVER - b ? UMBRA_NEVER : a + b;
 }
 
-/* Rest of phase 1, after its first batch, which nobody clocked. Whether the wait is over. */
+/* What is left of phase 1 after its first batch, which read no clock. True if the wait is over. */
 UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
 {
@@ -114,12 +114,12 @@ UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_co
     return false;
 }
 
-/* Phase 2 with a monitor, in slices: no monitor is trusted to wake us for ever. */
+/* Phase 2 with a monitor, in slices, since a monitor may miss a store. True if the wait is over. */
 UM_INLINE bool um_wait_monitors(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                 struct um_wait_clock *clock, uint64_t until)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
-    bool deep = false; /* the first slice in the state that wakes fastest */
+    bool deep = false; /* the first slice is in the state that wakes fastest */
 
     while (clock->now < until) {
         uint64_t slice = um_min_u64(until, clock->now + policy->slice_cycles);
@@ -145,8 +145,8 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
 
 /*
  * The part that is inlined: a look, and the first batch of polls. The model checker has a stand-in
- * for it and for um_wait_long in tests/model/users.hpp. Short waits never read the clock,
- * whose cost is a good part of a cache line's way between two cores.
+ * for it and for um_wait_long in tests/model/users.hpp. A short wait never reads the clock: that
+ * costs a good part of the time in which a cache line moves between two cores.
  */
 UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond cond,
                       uint64_t deadline)
@@ -170,14 +170,14 @@ UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond
     return um_wait_long(waiter, cond, deadline);
 }
 
-#define UM_ROBBED_NS 100000000 /* so long who kept the processor is taken to want it again */
+#define UM_ROBBED_NS 100000000 /* if a thread kept the processor, no yields for so long */
 
 UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles);
 
 #ifndef UMBRA_DECLARE
 
 #define UM_BATCH_NS 400  /* time between two looks at the clock while spinning */
-#define UM_BATCH_LEAST 4 /* and the same in polls */
+#define UM_BATCH_LEAST 4 /* bounds of a batch, in polls */
 #define UM_BATCH_MOST 128
 #define UM_PAUSE_BATCH 16     /* pauses between two looks at the clock, at least */
 #define UM_PAUSE_MOST 64      /* longest gap between two polls, in pauses */
@@ -194,7 +194,8 @@ UM_LINKONCE UM_COLD bool um_wait_look_parked(void *context)
                                   : um_atomic_load((const um_atomic_u32 *)cond->word, seq_cst));
 }
 
-/* Phase 2 without a monitor: pauses, the gap between two looks doubling, until a time stamp. */
+/* Phase 2 without a monitor, up to a time stamp: pauses, with a gap between two looks that doubles.
+ * True if the wait is over. */
 UM_INLINE bool um_wait_pauses(const struct um_wait_cond *cond, struct um_wait_clock *clock,
                               uint64_t until)
 {
@@ -216,7 +217,7 @@ UM_INLINE bool um_wait_pauses(const struct um_wait_cond *cond, struct um_wait_cl
     return false;
 }
 
-/* Phase 2 up to the deadline or the start of phase 3. Whether the wait is over. */
+/* Phase 2 up to the deadline or the start of phase 3. True if the wait is over. */
 UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                struct um_wait_clock *clock)
 {
@@ -229,17 +230,18 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     return um_wait_monitors(waiter, cond, clock, until);
 }
 
-/* Whether somebody ran here since there were so many switches. If that is not known: yes. */
+/* True if the switch count changed or is unknown: another thread may have run on this processor. */
 UM_INLINE bool um_wait_switched(uint64_t switches)
 {
     return switches == UM_OS_UNKNOWN || um_os_preempted() != switches;
 }
 
 /*
- * Before phase 3, if the waiter's owner expects more soon: looks, and lends the processor to whoever
- * else can run each time. Who keeps it ends that, for a while: a thread that sleeps would have it back
- * when it is woken. Not so a host that takes the processor away: it would keep it. Whether the wait is
- * over.
+ * Before phase 3, if the waiter's owner expects more work soon: looks, and yields the processor to
+ * other threads each time. If a thread keeps the processor, the waiter stops yielding for 100 ms
+ * and parks: a sleeping thread gets the processor back when it is woken. A host that takes the
+ * processor away does not change the switch count, and does not end the yields: it would not give
+ * the processor back to a parked waiter. True if the wait is over.
  */
 UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                        struct um_wait_clock *clock)
@@ -256,14 +258,14 @@ UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct
         over = um_wait_look(cond);
         if (um_arch_cycles() - clock->now > waiter->policy->preempted_cycles &&
             um_wait_switched(switches)) {
-            waiter->robbed = um_arch_cycles(); /* it may have been long */
+            waiter->robbed = um_arch_cycles(); /* not clock->now: the yield may have been long */
             waiter->awake_cycles = 0;
         }
     }
     return over;
 }
 
-/* Phase 3 up to the deadline. Whether the wait is over. */
+/* Phase 3 up to the deadline. True if the wait is over. */
 UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
 {
@@ -279,7 +281,7 @@ UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *co
     return um_park_until(&waiter->park, um_wait_look_parked, cond, deadline_ns) == 0;
 }
 
-/* A wait that its first batch of polls did not end: the rest of phase 1, phases 2 and 3. */
+/* A wait that its first batch of polls did not end: what is left of phase 1, and phases 2 and 3. */
 UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_wait_cond cond,
                                          uint64_t deadline)
 {
@@ -307,8 +309,11 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
     return end;
 }
 
-/* Its owner: phase 3 not before so many cycles after a time stamp, now, or what it has said before;
- * unless it parks at once, or others want its processor. */
+/*
+ * The waiter's owner: phase 3 begins at least `cycles` after `now`, or later if an earlier call
+ * said so. No effect if the policy parks at once, or if another thread kept the processor in the
+ * last 100 ms.
+ */
 UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles)
 {
     if (waiter->policy->block_cycles == 0 ||
@@ -321,7 +326,7 @@ UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now,
 
 /* ---- making a policy ---- */
 
-/* Cost of one poll of phase 1, in cycles: a batch on a word that nobody writes. */
+/* Cost of one poll of phase 1, in cycles: least of nine batches on a word that no thread writes. */
 UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(bool polite)
 {
     um_atomic_u32 word = 0;
@@ -346,7 +351,7 @@ UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
     return polls > UM_BATCH_MOST ? UM_BATCH_MOST : (uint32_t)polls;
 }
 
-/* So that no batch is longer than phase 1, which there is not if it is shorter than two polls. */
+/* Sets the batch, not longer than phase 1. A phase 1 of less than two polls is left out. */
 UM_LINKONCE UM_COLD void um_wait_fit_batch(struct umbra_wait_policy *policy)
 {
     uint64_t polls = policy->spin_cycles / policy->poll_cycles;
@@ -369,7 +374,7 @@ UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
     case UMBRA_WAIT_SPIN:
         spin = block = UMBRA_NEVER;
         break;
-    case UMBRA_WAIT_MONITOR: /* pauses are no monitor: they must not be slower than a spin */
+    case UMBRA_WAIT_MONITOR: /* pauses are no monitor: without a spin they would be slower */
         spin = policy->backend == UMBRA_BACKEND_PAUSE ? umbra_ns_to_cycles(UMBRA_SPIN_NS) : 0;
         block = UMBRA_NEVER;
         break;
