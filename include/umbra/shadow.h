@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A shadow is a helper thread that stays beside one thread, its owner. It is created once; the owner
- * hands it a function and gets it back done, at about the price of moving one cache line there and
- * back (Hori et al., "Shadow Thread", section 3). Its place is an SMT sibling of the owner's core,
- * where it shares the L1 cache; without one, the nearest hardware thread, and the result says how
- * near that is.
+ * A shadow is a helper thread that stays beside one thread, its owner. It is created once. The
+ * owner hands it a function, which it runs while the owner goes on; fork and join cost about as
+ * much as moving one cache line there and back (Hori et al., "Shadow Thread", section 3). The
+ * shadow runs on an SMT sibling of the owner's core, where it shares the L1 cache; without a
+ * sibling, on the nearest other hardware thread, and umbra_shadow_info says how near that is.
  *
  *     struct umbra_shadow shadow;
  *
@@ -14,37 +14,38 @@
  *     shadow_join(&shadow);                    prefetch has returned; its effects are visible
  *     shadow_destroy(&shadow);
  *
- * Who may call what
+ * Callers
  *
- *     call                         by        blocks                    wrong use
- *     shadow_create                anybody   until the helper is bound -EINVAL, -ENODEV, ...
- *     shadow_fork                  owner     never                     -EBUSY: not yet joined
- *     shadow_join                  owner     until done                -EINVAL: nothing forked
- *     umbra_shadow_join_deadline      owner     until done or deadline    -EINVAL: nothing forked
- *     shadow_destroy               owner     until done                -
- *     umbra_shadow_done            anybody   never
- *     umbra_shadow_info, _stats    anybody   never
+ *     call                         by           blocks                     wrong use
+ *     shadow_create                any thread   until the helper is bound  -EINVAL, -ENODEV, ...
+ *     shadow_fork                  the owner    never                      -EBUSY: not yet joined
+ *     shadow_join                  the owner    until done                 -EINVAL: nothing forked
+ *     umbra_shadow_join_deadline   the owner    until done or deadline     -EINVAL: nothing forked
+ *     shadow_destroy               the owner    until done                 -
+ *     umbra_shadow_done            any thread   never
+ *     umbra_shadow_info, _stats    any thread   never
  *
- * The owner is the thread that called shadow_create. From any other thread, the shadow itself
- * included, the owner's calls return -EPERM; after shadow_destroy they return -ESRCH, as long as
- * the struct's memory is there. Destroying a shadow that runs waits for it first.
+ * The owner is the thread that called shadow_create. In any other thread, also in the shadow
+ * itself, the owner's calls return -EPERM. After shadow_destroy they return -ESRCH, as long as the
+ * struct's memory exists. shadow_destroy first waits for a function that still runs. No call
+ * switches fibers.
  *
- * How both sides wait is a matter of options->wait: see umbra/wait.h. A shadow that spins
- * (UMBRA_WAIT_SPIN) answers fastest and burns its hardware thread while idle.
+ * options->wait says how both sides wait: see umbra/wait.h. A shadow that spins (UMBRA_WAIT_SPIN)
+ * answers fastest, and keeps its hardware thread busy while it has nothing to do.
  *
- * The helper blocks signals, but those that its own instructions raise, that profilers send, and that
- * the C library keeps for itself (with UMBRA_POSIX_ONLY: none). fork(2): the child has no
- * helper threads. Its parent's shadows are as if destroyed (-ESRCH), and a thread that owned some has
- * its old binding back; it may create its own.
+ * Signals are blocked in the helper, except those that its own instructions raise, that profilers
+ * send, and that the C library keeps for itself (with UMBRA_POSIX_ONLY none are blocked). After
+ * fork(2) the child has no helper threads: its parent's shadows are as if destroyed (-ESRCH), an
+ * owner has its old binding back, and the child may create shadows of its own.
  *
  * A shadow may be in any memory, malloc's too. It is faster if it begins a cache line:
  * _Alignas(UMBRA_CACHE_LINE), or aligned_alloc(UMBRA_CACHE_LINE, sizeof(struct umbra_shadow)).
  *
  * Invariants
- *   - The slot is one cache line, used in both directions (protocol/slot.h), and words written
- *     by the owner and words written by the helper share no other line, if the shadow begins a line.
- *   - A hardware thread holds at most one shadow of this process.
- *   - Fork and join allocate nothing and make no system call unless the other side has parked.
+ *   - The slot is one cache line, used in both directions (protocol/slot.h). If the shadow begins a
+ *     line, words that the owner writes and words that the helper writes share no other line.
+ *   - A hardware thread has at most one shadow of this process.
+ *   - Fork and join allocate nothing, and make no system call unless a side parks or has parked.
  */
 #ifndef UMBRA_SHADOW_H
 #define UMBRA_SHADOW_H
@@ -62,36 +63,36 @@
 /* What a shadow runs. */
 typedef void umbra_shadow_fn(void *arg);
 
-/* Where and how. All zero, or NULL for the whole, is a good default. */
+/* Where a shadow runs, and how both sides wait. All zero, or NULL for all, is a good default. */
 struct umbra_shadow_options {
     struct umbra_topology *topology; /* must outlive the shadow; NULL: look at this machine */
     struct umbra_wait_options wait;  /* both sides; `polite` is added on an SMT sibling */
     bool place_owner;                /* bind the owner to owner_cpu, not to where it runs now */
-    bool place_shadow;               /* bind the shadow to shadow_cpu, not to the best free one */
+    bool place_shadow;               /* bind the shadow to shadow_cpu, not to the best free cpu */
     int owner_cpu;                   /* hardware threads by operating-system index */
     int shadow_cpu;
-    const int *avoid; /* the best free one is to be none of these */
+    const int *avoid; /* without place_shadow: none of these cpus is chosen */
     unsigned avoid_count;
 };
 
-/* Where a shadow is. */
+/* Where a shadow runs. */
 struct umbra_shadow_info {
     int owner_cpu;
     int shadow_cpu;
-    enum umbra_shared shared; /* the nearest thing the two share; UMBRA_SHARED_CORE: siblings */
+    enum umbra_shared shared; /* the nearest thing that both share; UMBRA_SHARED_CORE: siblings */
     bool bound;               /* false on a synthetic topology */
 };
 
-/* A shadow and its owner's end of it. In the caller's memory; not to be moved while in use. */
+/* A shadow, with its owner's part. In the caller's memory; it must not move while in use. */
 struct umbra_shadow {
     UM_ALIGNED(UM_ANY_MEMORY) struct um_slot slot; /* see protocol/slot.h */
     unsigned char apart[UM_LINE_REST(sizeof(struct um_slot))];
 
     /* the owner's line */
     um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
-    bool forked;                     /* owner: forked and not joined */
-    uint32_t resting;                /* joins that are still to rest; owner only */
-    um_atomic_u32 rest;              /* length of a rest, in polls, 0: none; owner only */
+    bool forked;                     /* a function is forked and not joined; owner only */
+    uint32_t resting;                /* joins that will still back off; owner only */
+    um_atomic_u32 rest;              /* length of a back-off, in polls, 0: none; owner only */
     pthread_t thread;                /* the helper; set once */
     struct umbra_topology *topology; /* set once */
     bool own_topology;               /* made by shadow_create */
@@ -109,63 +110,65 @@ struct umbra_shadow {
 };
 
 /*
- * Binds the caller to its hardware thread (options->owner_cpu or where it runs now), starts a
- * helper thread on a free SMT sibling of that core, or on the nearest free hardware thread when the
- * core has a single one, and waits until it is there. Up to SMT-ways - 1 shadows a core by default
- * placement; options->place_shadow names any other hardware thread.
+ * Binds the caller to its hardware thread (options->owner_cpu, or where it runs now). Starts a
+ * helper thread on a free SMT sibling of that core, or on the nearest free hardware thread if the
+ * core has only one, and waits until the helper is bound. Default placement gives up to SMT-ways -
+ * 1 shadows a core; options->place_shadow may name any other hardware thread.
  *
- * Any thread, which becomes the owner. Blocks (some milliseconds: it reads the topology). Returns
- * 0, or, with nothing kept and the struct as if destroyed, an error, of which umbra_last_error_text()
- * names the processor or option:
+ * Any thread; it becomes the owner. Blocks (some milliseconds: it reads the topology, and
+ * measures). Returns 0 or an error; then nothing is kept, the struct is as if destroyed, and
+ * umbra_last_error_text() names the processor or option:
  *   -EINVAL      unknown wait mode or back end (UMBRA_WAIT), owner_cpu == shadow_cpu
- *   -EOPNOTSUPP  forced wait back end cannot execute here
- *   -ENODEV      no such or not an allowed processor; no second hardware thread at all
- *   -ENOSPC      all siblings (without siblings: all other hardware threads) already hold a shadow
- *                or another owner, or are to be avoided
- *   -EBUSY       shadow_cpu already holds a shadow; or the caller owns one bound to another place
- *   -ENOMEM, -EAGAIN  memory or thread not to be had; other negative errno from binding
+ *   -EOPNOTSUPP  the forced wait back end cannot execute here
+ *   -ENODEV      this process may not use the processor; there is no second hardware thread at all
+ *   -ENOSPC      all siblings (without siblings: all other hardware threads) already have a shadow
+ *                or an owner, or are in options->avoid
+ *   -EBUSY       shadow_cpu already has a shadow; or the caller owns a shadow already, and is bound
+ *                to another hardware thread for it
+ *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding
  */
 UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
                               const struct umbra_shadow_options *options);
 
 /*
  * Hands fn(arg) to the shadow and returns at once. The owner only; never blocks. What the caller
- * wrote before is visible to fn. Returns 0, -EBUSY (forked before and not yet joined, done or not),
+ * wrote before is visible to fn. Returns 0, -EBUSY (the last fork is not yet joined, done or not),
  * -EPERM (another thread's shadow), -ESRCH (destroyed).
  */
 UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg);
 
 /*
- * Waits until the forked function has returned. The owner only; blocks the thread. What fn wrote is
- * visible to the caller. Returns 0, -EINVAL (nothing forked), -EPERM, -ESRCH.
+ * Waits until the forked function has returned. The owner only; blocks the thread, with all its
+ * fibers. What fn wrote is then visible to the caller. Returns 0, -EINVAL (nothing forked), -EPERM,
+ * -ESRCH.
  */
 UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 
-/* The same up to a deadline of umbra_cycles(): -ETIMEDOUT leaves the fork to be joined later. */
+/* As shadow_join, up to a deadline of umbra_cycles(). After -ETIMEDOUT the join is still due. */
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 
 /*
- * Ends the helper thread, after the function it still runs, and gives the caller its old binding
- * back. The owner only; blocks. Returns 0, -EPERM, -ESRCH.
+ * Waits for a function that still runs, ends the helper thread, and gives the caller its old
+ * binding back. The owner only; blocks. Returns 0, -EPERM, -ESRCH.
  */
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 
-/* Whether nothing is running, so that a join would not wait. Any thread; never blocks. */
+/* True if no function runs, so that a join would not wait. Any thread; never blocks. */
 UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
 
-/* Where the shadow is. Any thread; never blocks. */
+/* Where the shadow runs. Any thread; never blocks. */
 UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow);
 
 /*
- * How the helper waited for work and the owner for joins, the hundred rounds of shadow_create
- * included. Any thread; never blocks.
+ * How the helper waited for work; how the owner waited in joins. Both include the rounds, about a
+ * hundred, that shadow_create measures with. Any thread; never blocks.
  */
 UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow);
 UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow);
 
 /* ---- fork and join ---- */
 
-#define UM_SHADOW_RESTING 31 /* joins that rest after one that has found it pays */
+#define UM_SHADOW_RESTING 31 /* joins that back off after a join that came before the completion */
 
 #include <umbra/impl/shadow.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/shadow.h: starting and ending the helper thread, placing it, and what its owner may do.
+ * The bodies of umbra/shadow.h: fork and join; starting, placing and ending the helper thread.
  * Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_SHADOW_H
@@ -25,11 +25,12 @@
 #endif
 
 /*
- * Before the owner looks at the slot for the first time. Each look that comes too early takes the
- * line from where it is to be written, and so makes the completion late by about a one-way trip. As
- * long as joins come before completions, the owner leaves the line alone for that long: equal work on
- * both sides is then done at about the first look. Now and then a join looks at once, and if the
- * function has returned by then so do those that follow.
+ * Backs off before the owner's first look at the slot. A look that comes too early takes the line
+ * from the helper, which is about to write it, and so delays the completion by about a one-way
+ * trip. As long as joins come before completions, the owner leaves the line alone for that long: if
+ * both sides have equal work, it is done at about the first look. After UM_SHADOW_RESTING back-offs
+ * a join looks at once; if the function has returned by then, the joins that follow look at once,
+ * too.
  */
 UM_INLINE void um_shadow_rest(struct umbra_shadow *shadow)
 {
@@ -89,13 +90,13 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
     return umbra_shadow_join_deadline(shadow, UMBRA_NEVER);
 }
 
-/* ---- all shadows of this process, for who sits where ---- */
+/* ---- all shadows of this process, and their places ---- */
 
 #define UM_PLACES_MOST 2048
 
 #ifndef UMBRA_DECLARE
 
-/* Why the caller may not use the shadow. */
+/* The error for a caller that is not the owner: -ESRCH if the shadow is destroyed, else -EPERM. */
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
 {
     return um_shadow_owner(shadow) == 0 ? -ESRCH : -EPERM;
@@ -145,8 +146,8 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
     pthread_mutex_unlock(&um_shadows.lock);
 }
 
-/* The child has none of its parent's threads: their places are free, and their structs are dead. Its
- * own thread is no owner any more. */
+/* The child has none of its parent's helper threads: their places are free, and the structs count
+ * as destroyed. If the child's thread was an owner, it gets its old binding back. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
     for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
@@ -164,7 +165,7 @@ UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
         -pthread_atfork(um_shadows_before_fork, um_shadows_in_parent, um_shadows_in_child);
 }
 
-/* Under um_shadows.lock: whether the owner has another shadow, with itself in another place. */
+/* Under um_shadows.lock. True if the owner has another shadow, and is bound elsewhere for that. */
 UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
 {
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
@@ -174,10 +175,10 @@ UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow
     return false;
 }
 
-/* Hardware threads, each listed once. */
+/* A list of hardware threads, each once. */
 struct um_places {
     unsigned count;
-    bool full; /* there were more */
+    bool full; /* there was no room for all */
     int cpu[UM_PLACES_MOST];
 };
 
@@ -192,7 +193,7 @@ UM_LINKONCE UM_COLD void um_places_add(struct um_places *places, int cpu)
         places->full = true;
 }
 
-/* Under um_shadows.lock: the best free place beside the owner. */
+/* Under um_shadows.lock. The nearest free place beside the owner, or an error. */
 UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
                                              const struct umbra_shadow_options *options)
 {
@@ -224,7 +225,7 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
     return place;
 }
 
-/* Under um_shadows.lock: whether a named place is free beside the owner; the place or an error. */
+/* Under um_shadows.lock. The named place if it is free and not the owner's, or an error. */
 UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow, int place)
 {
     if (place == shadow->info.owner_cpu)
@@ -237,7 +238,7 @@ UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow,
     return place;
 }
 
-/* Chooses and takes places for both, and enters the shadow in the list. */
+/* Chooses the shadow's place, and enters the shadow in the list. Returns 0 or an error. */
 UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
                                         const struct umbra_shadow_options *options)
 {
@@ -278,8 +279,8 @@ UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
 /* ---- create and destroy ---- */
 
 /*
- * The policy of both sides. When to park is measured between these two (um_shadow_measure), so it
- * is not asked of umbra_wait_policy_init, which would start a thread of its own for that.
+ * Makes the policy of both sides. The cost of parking is measured between owner and helper
+ * (um_shadow_measure), not in umbra_wait_policy_init, which would start threads of its own for it.
  */
 UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
                                               const struct umbra_shadow_options *options)
@@ -299,13 +300,13 @@ UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
     pthread_join(shadow->thread, NULL);
 }
 
-/* A function that does nothing, to be woken up for. */
+/* Forked in order to measure: it does nothing. */
 UM_LINKONCE UM_COLD void um_shadow_nothing(void *arg)
 {
     (void)arg;
 }
 
-/* Runs on the helper, which is then not waiting: its next wait follows the final policy. */
+/* Runs on the helper, which does not wait meanwhile: its next wait follows the final policy. */
 UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
 {
     struct umbra_shadow *shadow = arg;
@@ -313,7 +314,7 @@ UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
     shadow->helper_waiter.policy = &shadow->policy;
 }
 
-/* How long it takes to have that done, ns. */
+/* How long fork and join of um_shadow_nothing take, ns. */
 UM_LINKONCE UM_COLD uint64_t um_shadow_round_trip(struct umbra_shadow *shadow)
 {
     uint64_t start = um_os_now_ns();
@@ -333,14 +334,14 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
     return um_block_median(took);
 }
 
-#define UM_REST_ROUNDS 8        /* a trial */
-#define UM_REST_MOST_NS 1000    /* no line's way takes longer */
-#define UM_REST_PROBES 3        /* an interruption or two do not count */
-#define UM_REST_PROBE_NS 200000 /* a turn of the scheduler takes longer */
+#define UM_REST_ROUNDS 8        /* round trips in a trial */
+#define UM_REST_MOST_NS 1000    /* no line takes longer from one processor to the other */
+#define UM_REST_PROBES 3        /* so that one or two interruptions do not count */
+#define UM_REST_PROBE_NS 200000 /* a turn of the system's scheduler takes longer */
 
 /*
- * Whether each side has a processor; else each round trip without parking takes turns of the
- * scheduler, which are to be few.
+ * True if owner and helper run at the same time. If they share a processor, a round trip without
+ * parking lasts several turns of the system's scheduler, so few are tried.
  */
 UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
 {
@@ -352,9 +353,10 @@ UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
 }
 
 /*
- * How long a rest is, in polls: half of a round trip with a null function, in which both sides wait
- * by their final policy. Siblings share the line, so that no look takes it away: none. Nor for who
- * does not spin, and where round trips are too slow to be those of a line.
+ * The length of a back-off, in polls: half of a round trip with a null function, in which both
+ * sides wait by their final policy. 0 (none) for siblings, which share the line, so that no look
+ * takes it away; for a policy that does not spin; and where a round trip is too slow to be that of
+ * a line.
  */
 UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
 {
@@ -378,8 +380,9 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
 }
 
 /*
- * Starts the helper with its binding as its first function, and joins that. Until both sides know
- * what a wake-up between them costs they park at once.
+ * Starts the helper, with its binding as its first function, and joins that. Both sides park at
+ * once until the cost of a wake-up between them is known. Returns 0 or an error, with the helper
+ * ended.
  */
 UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measure)
 {
@@ -410,7 +413,7 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     return shadow->bind_error;
 }
 
-/* The owner's hardware thread: named, or where the caller runs. */
+/* The owner's hardware thread: the one that options name, or where the caller runs; or an error. */
 UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topology,
                                             const struct umbra_shadow_options *options)
 {
@@ -425,7 +428,7 @@ UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topolog
     return um_why(-ENODEV, "the caller runs on a processor that is not in the topology");
 }
 
-/* The part of shadow_create that has a topology. */
+/* The part of shadow_create that needs the topology. */
 UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
                                          const struct umbra_shadow_options *options)
 {
@@ -453,7 +456,7 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
     return error;
 }
 
-/* Gives up the topology if it is ours, and marks the struct as no shadow. */
+/* Frees the topology if shadow_create made it, and marks the struct as destroyed. */
 UM_LINKONCE UM_COLD void um_shadow_clear(struct umbra_shadow *shadow)
 {
     if (shadow->own_topology)
