@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes they
- * share; where to place work on it; binding of threads. The only file that names hwloc.
+ * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes that
+ * they share; where to place work on it; binding of threads and memory. Only this header and
+ * impl/topology.h name hwloc.
  *
  * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
  * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
@@ -9,16 +10,17 @@
  * tree, so that neighbours share the most; where there are big and little cores, the big ones come
  * first.
  *
- * Only what may be used is seen: processors that are online and in the process's cpuset (hwloc's
- * allowed set), and of those what the process is bound to at creation. That is the union over its
- * threads (hwloc's process binding), not the caller's own: a worker that was pinned to one cpu
- * still wants to know the sibling next to it. umbra_topology_bind does not narrow the view either;
- * a program whose only thread pins itself by other means should create its topology first.
+ * A topology shows only what the process may use: processors that are online and in the process's
+ * cpuset (hwloc's allowed set), and of those the ones that the process is bound to at creation.
+ * That is the union over its threads (hwloc's process binding), not the caller's own binding: a
+ * thread that is bound to one cpu can still ask for the sibling of that cpu. umbra_topology_bind
+ * does not narrow the view either. A program with one thread that binds itself by other means
+ * should create its topology first.
  *
- * Siblings are the cpus of one Core object. Caches are never taken as a sign, since virtual
+ * Siblings are the cpus of one Core object of hwloc. Caches do not decide it, since virtual
  * machines report a level-1 cache for each cpu. Where there are no Core objects each cpu is a core.
- * L2 and L3 are shared when the cache object above both cpus is the same; the node of a cpu is the
- * smallest NUMA node whose set holds it.
+ * Two cpus share an L2 or L3 if the cache object above both is the same; the node of a cpu is the
+ * smallest NUMA node that contains it.
  *
  * Placement gives one cpu (the first allowed) of each of n cores, never two of a core:
  *
@@ -29,20 +31,22 @@
  *   one per L3     the first core of each L3, or L2            one worker a cache
  *   one per node   the first core of each NUMA node, or L3     one worker a memory
  *   list           what the user wrote: "0,2-5,8-14:2"         anything else
- *   ("or": of an L2 where there is no L3; of an L3 that spans nodes.)
+ *   ("or": an L2 where there is no L3; an L3 that spans nodes.)
  *
  * Big and little cores. Each policy but the list gives the cores of the fastest kind first, then
- * those of the next: n cores are the n fastest that the policy has. One per L3 gives the fastest
- * core of each L3. All allowed cores are cores of all kinds. hwloc 2.4 or later ranks the kinds (by
- * what the system says, else by type and frequency); cores that it cannot rank are of one kind.
+ * those of the next kind: n cores are the n fastest that the policy has. One per L3 gives the
+ * fastest core of each L3. The allowed cores include all kinds. hwloc 2.4 or later ranks the kinds
+ * (by what the system says, else by type and frequency); cores that it cannot rank are of one kind.
  *
  * A described machine. The options, or hwloc's environment (HWLOC_SYNTHETIC, HWLOC_XMLFILE), put a
- * description in the machine's place. Then nothing is bound: binding succeeds, does nothing, and
- * umbra_topology_binds() says so. HWLOC_THISSYSTEM=1 asserts that the description is this machine's
- * own, and binding is real again. (hwloc ignores most environment values that it cannot read.)
+ * description in the machine's place. Then a call that binds succeeds and does nothing, and
+ * umbra_topology_binds() returns false. HWLOC_THISSYSTEM=1 asserts that the description is this
+ * machine's own, and binding is real again. (hwloc ignores most environment values that it cannot
+ * read.)
  *
- * Who may call what. Any thread may ask anything between creation and destruction; binding is of
- * the calling thread. Only creation takes long: it reads files (some ms).
+ * Callers. Any thread may call any function between creation and destruction. Threads are bound by
+ * themselves: a call that binds acts on the calling thread. No function switches fibers, and only
+ * creation takes long: it reads files (some ms).
  */
 #ifndef UMBRA_TOPOLOGY_H
 #define UMBRA_TOPOLOGY_H
@@ -62,8 +66,8 @@ struct umbra_affinity;
 struct umbra_topology {
     hwloc_topology_t hw;       /* hwloc's own, loaded and unchanged since */
     bool binds;                /* it is this machine, and threads can be bound */
-    hwloc_bitmap_t usable;     /* what may be used */
-    struct um_cpu_table table; /* the same, described */
+    hwloc_bitmap_t usable;     /* the cpus that the process may use */
+    struct um_cpu_table table; /* these cpus, described */
 };
 
 /* Where the topology comes from. All NULL: hwloc's environment, else this machine. */
@@ -73,17 +77,18 @@ struct umbra_topology_options {
 };
 
 /*
- * Reads the topology. options may be NULL. Any thread. Returns 0; -EINVAL: both options, or a
- * description that cannot be read; -ENOENT, -EACCES ...: no such file; -ENODEV: nothing is left
- * that may be used; -ENOMEM. umbra_last_error_text() says more.
+ * Reads the topology. options may be NULL. Any thread; blocks for some milliseconds. Returns 0;
+ * -EINVAL: both options, or a description that cannot be read; -ENOENT, -EACCES ...: no such file;
+ * -ENODEV: no cpu is left that the process may use; -ENOMEM. umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *options,
                                       struct umbra_topology **topology);
 
-/* Frees it; NULL is allowed. Saved affinities stay valid and may be restored by way of another. */
+/* Frees the topology; NULL is allowed. Saved affinities stay valid, to be undone with another one.
+ * Any thread, when no thread uses the topology any more; never blocks. */
 UM_LINKONCE void umbra_topology_destroy(struct umbra_topology *topology);
 
-/* How many there are, of what may be used. */
+/* How many cores, cpus, L3s or NUMA nodes the process may use. Any thread; never blocks. */
 UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology);
 
 UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology);
@@ -92,87 +97,94 @@ UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology);
 
 UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology);
 
-/* The i-th cpu, by core and then by rank in it; or the one with this operating system's index.
- * NULL: there is none. Lives as long as the topology. */
+/* The i-th cpu, by core and then by rank in the core; or the cpu with this operating system's
+ * index. NULL: there is none. It lives as long as the topology. Any thread; never blocks. */
 UM_INLINE const struct umbra_topology_cpu *
 umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i);
 
 UM_INLINE const struct umbra_topology_cpu *
 umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu);
 
-/* Memory of a NUMA node, bytes; 0 when it is not known. */
+/* The memory of a NUMA node, bytes; 0: not known. Any thread; never blocks. */
 UM_LINKONCE uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology, int node);
 
-/* Writes the cpu's siblings, without itself, at most max of them. Returns how many there are, which
- * may be more than max, or -ENODEV (cpu is not allowed). */
+/*
+ * Writes the cpu's siblings, without the cpu, at most max of them. Returns how many there are,
+ * which may be more than max, or -ENODEV (the process may not use cpu). Any thread.
+ */
 UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
                                       unsigned max);
 
-/* How many shadows the cpu's core can have: its allowed hardware threads - 1. -ENODEV as above. */
+/* How many shadows the cpu's core can have: its allowed cpus - 1; or -ENODEV. Any thread. */
 UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu);
 
 /* The nearest thing that two cpus share (enum umbra_shared), or -ENODEV. A cpu shares its core with
- * itself. umbra_topology_shared_name() gives the word for it. */
+ * itself. umbra_topology_shared_name() gives the word for it. Any thread; never blocks. */
 UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b);
 
 /*
- * The cpu nearest to this one, other than itself and the `count` ones in taken (may be NULL when
- * count is 0): a sibling first, then by L2, L3, node, machine. Equally near: the next in table
- * order. Returns its index, or -ENODEV: cpu is not allowed, or none is left.
+ * The cpu nearest to this one, except itself and the `count` cpus in taken (which may be NULL if
+ * count is 0): a sibling first, then by L2, L3, node, machine. Of cpus that are equally near it is
+ * the next in table order. Returns its index, or -ENODEV: the process may not use cpu, or no other
+ * is left. Any thread; never blocks.
  */
 UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int cpu,
                                      const int *taken, unsigned count);
 
 /* Writes `count` cpus, one a core, by a policy. Returns 0, -ENOSPC (the policy has fewer places) or
- * -EINVAL (no such policy). */
+ * -EINVAL (no such policy). Any thread; never blocks. */
 UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
                                    enum umbra_placement placement, unsigned count, int *cpus);
 
 /*
  * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
  * commas, no spaces. Returns how many; -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a
- * cpu that is not allowed; -ENOSPC: more than max; -ENOMEM.
+ * cpu that the process may not use; -ENOSPC: more than max; -ENOMEM. Any thread; never blocks.
  */
 UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
                                         int *cpus, unsigned max);
 
-/* Whether binding is real: not for a described machine, nor where the system cannot bind. */
+/* True if binding is real: not on a described machine or without the system's support. Any
+ * thread. */
 UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology);
 
 /*
  * Binds the calling thread to one cpu. saved may be NULL; else it receives what undoes the binding,
- * for umbra_topology_unbind in the same thread, or NULL when nothing was bound. Returns 0; -ENODEV:
- * the cpu is not allowed, or went offline or out of the cpuset since; -ENOMEM; else what the system
- * said. After a failure the thread is bound as before.
+ * for umbra_topology_unbind in the same thread, or NULL if nothing was bound. Any thread; a fiber
+ * moves its whole core. Returns 0; -ENODEV: the process may not use the cpu, or it went offline or
+ * out of the cpuset since; -ENOMEM; else the system's error. After a failure the thread is bound as
+ * before.
  */
 UM_LINKONCE int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
                                     struct umbra_affinity **saved);
 
 /*
- * Binds the calling thread to all cpus of the topology: it may run on any of them, and so may
- * the threads that it creates from now on. saved and errors as above.
+ * Binds the calling thread to all cpus of the topology: it may run on any of them, and so may the
+ * threads that it creates from now on. saved, callers and errors as in umbra_topology_bind.
  */
 UM_LINKONCE int umbra_topology_bind_all(const struct umbra_topology *topology,
                                         struct umbra_affinity **saved);
 
 /*
- * Undoes a binding and frees saved; NULL is allowed and does nothing. Bindings of one thread may be
- * undone in any order: the thread stays where its latest remaining one put it, and gets its first
- * affinity back with the last. Returns 0; -EPERM: saved is another thread's, -EINVAL: this topology
- * cannot bind, both with nothing done; else what the system said, saved freed all the same.
+ * Undoes a binding and frees saved; NULL is allowed and does nothing. Only the thread that was
+ * bound. It may undo its bindings in any order: it stays where the latest binding that is left put
+ * it, and gets its first affinity back when none is left. Returns 0; -EPERM (saved is another
+ * thread's) or -EINVAL (this topology cannot bind), both with nothing done; else the system's
+ * error, with saved freed.
  */
 UM_LINKONCE int umbra_topology_unbind(const struct umbra_topology *topology,
                                       struct umbra_affinity *saved);
 
 /*
  * Places memory (whole pages that were not touched yet) on a NUMA node, or elsewhere if that is
- * full. Any thread. Best effort: a described machine, a single node, a system that cannot, or no
- * such node leave the memory to whoever touches it first.
+ * full. Any thread; never blocks. Best effort: on a described machine, with a single node, without
+ * such a node, or where the system cannot place memory, the thread that first touches it decides.
  */
 UM_LINKONCE void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
                                             size_t bytes, int node);
 
-/* The cpu the caller runs on; on a described machine its first. -ENODEV: not an allowed one. */
+/* The cpu that the caller runs on; on a described machine the first cpu. -ENODEV: the topology does
+ * not have that cpu; -ENOMEM. Any thread; never blocks. */
 UM_LINKONCE int umbra_topology_current_cpu(const struct umbra_topology *topology);
 
 /* "core", "L2", "L3", "node" or "machine". Any thread; never blocks; never fails. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The table of hardware threads behind topology.h, and every question that the table alone can
- * answer: what two of them share, which is nearest, where to place work. Knows nothing of hwloc.
+ * The table of hardware threads behind topology.h, and all answers that need only the table: what
+ * two hardware threads share, which is nearest, where to place work. Knows nothing of hwloc.
  * Private; the public types in it are part of topology.h.
  *
- * Invariants, once filled: the threads of a core are contiguous, in rank order, and of one kind;
- * the fastest kind of core comes first, and the cores of a kind are in the order of the machine's
- * tree, so that neighbours share the most; nothing changes any more, so any number of threads may
- * read.
+ * Invariants, once filled: the hardware threads of a core are contiguous, in rank order, and of one
+ * kind; the fastest kind of core comes first, and the cores of a kind are in the order of the
+ * machine's tree, so that neighbours share the most. A filled table does not change: any number of
+ * threads may read it.
  */
 #ifndef UMBRA_IMPL_CPU_TABLE_H
 #define UMBRA_IMPL_CPU_TABLE_H
@@ -33,7 +33,7 @@ enum umbra_shared {
     UMBRA_SHARED_MACHINE
 };
 
-/* Which cores come first; the table in topology.h says what each policy promises. */
+/* Which cores come first. The table in topology.h says what each policy promises. */
 enum umbra_placement {
     UMBRA_PLACE_COMPACT,
     UMBRA_PLACE_SCATTER,
@@ -43,10 +43,10 @@ enum umbra_placement {
 
 /* One hardware thread. All fields are written once, by umbra_topology_create. */
 struct umbra_topology_cpu {
-    int cpu;           /* the operating system's index: what binding and every function here take */
+    int cpu;           /* the operating system's index: the functions of topology.h take this */
     unsigned core;     /* which core: 0 to umbra_topology_cores() - 1 */
     unsigned smt_rank; /* which of the core's allowed hardware threads: 0 is the first */
-    int kind;          /* of the core: 0 is the machine's fastest, 1 the next; all 0: none differ */
+    int kind;          /* of the core: 0 is the fastest, 1 the next; all 0: one kind or not known */
     int l2;            /* hwloc's logical index (L#) of the level-2 cache, -1: none known */
     int l3;            /* the same for level 3 */
     int node;          /* the operating system's index of the nearest NUMA node, -1: none known */
@@ -60,7 +60,7 @@ struct um_core {
     unsigned first;  /* index of its first hardware thread in the table */
     unsigned ways;   /* how many allowed hardware threads it has */
     unsigned spread; /* its place in the scatter order */
-    unsigned next;   /* the place it gets in the next round while that order is computed */
+    unsigned next;   /* while that order is computed: its place after this round */
 };
 
 struct um_cpu_table {
@@ -86,7 +86,7 @@ UM_LINKONCE UM_COLD int um_cpu_table_place_list(const struct um_cpu_table *table
 
 #ifndef UMBRA_DECLARE
 
-/* Where a hardware thread stands in the table, or -ENODEV. */
+/* The index of a hardware thread in the table, or -ENODEV. */
 UM_LINKONCE UM_COLD int um_cpu_table_find(const struct um_cpu_table *table, int cpu)
 {
     for (unsigned i = 0; i < table->cpus; i++)
@@ -103,7 +103,7 @@ um_cpu_table_get(const struct um_cpu_table *table, int cpu)
     return i >= 0 ? &table->cpu[i] : NULL;
 }
 
-/* How many different non-negative numbers a field of the cpus holds, given its offset. */
+/* How many different non-negative values a field of the cpus has; field: its offset. */
 UM_LINKONCE UM_COLD unsigned um_cpu_table_distinct(const struct um_cpu_table *table, size_t field)
 {
     unsigned distinct = 0;
@@ -165,7 +165,7 @@ UM_LINKONCE UM_COLD int um_cpu_table_shared(const struct um_cpu_table *table, in
     return first != NULL && second != NULL ? (int)um_cpu_shared(first, second) : -ENODEV;
 }
 
-/* What two cores, given by their place in the table, share. */
+/* The nearest thing that two cores share; a, b: their indices in the table. */
 UM_LINKONCE UM_COLD enum umbra_shared um_core_shared(const struct um_cpu_table *table, unsigned a,
                                                      unsigned b)
 {
@@ -179,8 +179,8 @@ UM_LINKONCE UM_COLD int um_core_kind(const struct um_cpu_table *table, unsigned 
     return table->cpu[table->core[core].first].kind;
 }
 
-/* How many cores of this core's kind and group (those it shares `level` or nearer with) go before
- * it; in the outermost group also the cores of faster kinds, which are those before it. */
+/* How many cores go before this one, of its kind and among those with which it shares `level` or
+ * nearer; on the outermost level also the cores of faster kinds, which stand before it. */
 UM_LINKONCE UM_COLD unsigned um_core_place_in_group(const struct um_cpu_table *table, unsigned core,
                                                     enum umbra_shared level)
 {
@@ -200,9 +200,9 @@ UM_LINKONCE UM_COLD unsigned um_core_place_in_group(const struct um_cpu_table *t
 }
 
 /*
- * Computes the scatter order, of each kind of core by itself. Inside each L2 the cores are numbered
- * as they come; inside each L3 they are then numbered by that number first, so that its L2s take
- * turns; and so on outwards.
+ * Computes the scatter order, for each kind of core separately. Inside each L2 the cores are
+ * numbered in table order. Inside each L3 they are then sorted by that number first, so that its
+ * L2s take turns; then the same for nodes and for the machine.
  */
 UM_LINKONCE UM_COLD void um_cpu_table_spread(struct um_cpu_table *table)
 {
@@ -215,7 +215,7 @@ UM_LINKONCE UM_COLD void um_cpu_table_spread(struct um_cpu_table *table)
 }
 
 /* Fills the cores from the hardware threads' core numbers, which count up from 0, and gives every
- * hardware thread its rank. There is room in table->core for one core each. */
+ * hardware thread its rank. table->core has room for one core per hardware thread. */
 UM_LINKONCE UM_COLD void um_cpu_table_group(struct um_cpu_table *table)
 {
     for (unsigned i = 0; i < table->cpus; i++) {
@@ -240,8 +240,8 @@ UM_LINKONCE UM_COLD bool um_cpu_taken(int cpu, const int *taken, unsigned count)
     return false;
 }
 
-/* The nearest other hardware thread that is not taken. Of equally near ones the next in table order
- * wins, going round, so that neighbours who all ask do not get the same answer. */
+/* The nearest other hardware thread that is not taken. Of equally near ones it is the next in table
+ * order, going round, so that neighbours do not all get the same answer. */
 UM_LINKONCE UM_COLD int um_cpu_table_nearest(const struct um_cpu_table *table, int cpu,
                                              const int *taken, unsigned count)
 {
@@ -263,7 +263,7 @@ UM_LINKONCE UM_COLD int um_cpu_table_nearest(const struct um_cpu_table *table, i
     return nearest;
 }
 
-/* Whether a policy uses this core: not if an earlier one shares what each place has to itself. */
+/* True if a policy uses this core: no earlier core shares the L3 or node of which it uses one. */
 UM_LINKONCE UM_COLD bool um_core_eligible(const struct um_cpu_table *table, unsigned core,
                                           enum umbra_placement placement)
 {
@@ -313,7 +313,7 @@ UM_LINKONCE UM_COLD int um_cpu_table_place(const struct um_cpu_table *table,
 
 /* ---- lists of hardware threads in text ---- */
 
-/* Reads digits; returns their value and moves *text behind them, or -EINVAL. */
+/* Reads digits and moves *text behind them. Returns their value or -EINVAL. */
 UM_LINKONCE UM_COLD int um_list_number(const char **text)
 {
     int value = 0;
@@ -362,7 +362,7 @@ UM_LINKONCE UM_COLD int um_list_range(const char **text, struct um_list_range *r
 }
 
 /* Adds a range to cpus[*count ...], which has room for every hardware thread of the table. After an
- * error the range begins with the hardware thread that is wrong. */
+ * error range->first is the hardware thread that is wrong. */
 UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table, struct um_list_range *range,
                                     int *cpus, unsigned *count)
 {
@@ -377,7 +377,7 @@ UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table, struct um_
     return 0;
 }
 
-/* The whole list into cpus, which has room for every hardware thread. Returns how many, or < 0. */
+/* Reads the list into cpus, which has room for all of the table. Returns how many or an error. */
 UM_LINKONCE UM_COLD int um_list_read(const struct um_cpu_table *table, const char *list, int *cpus)
 {
     const char *whole = list;

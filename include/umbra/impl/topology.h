@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/topology.h: reading hwloc, placing cores, and binding threads.
- * Private; included by that header, after its declarations.
+ * The bodies of umbra/topology.h: reading the machine through hwloc, and binding threads and
+ * memory. Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_TOPOLOGY_H
 #define UMBRA_IMPL_TOPOLOGY_H
@@ -23,10 +23,10 @@ UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology)
 
 /* ---- bodies ---- */
 
-/* One binding of one thread, to be undone. */
+/* One binding of one thread, which can be undone. */
 struct umbra_affinity {
     hwloc_bitmap_t before;        /* the thread's affinity before the binding */
-    struct umbra_affinity *outer; /* the thread's binding before this one, NULL: the first */
+    struct umbra_affinity *outer; /* the thread's binding before this one; NULL: there is none */
 };
 
 /* The calling thread's latest binding that can be undone. */
@@ -34,13 +34,13 @@ UM_SHARED _Thread_local struct umbra_affinity *um_affinity_latest = NULL;
 
 #ifndef UMBRA_DECLARE
 
-/* What hwloc has just left in errno, as an error value. */
+/* The error that hwloc has just left in errno, negative. */
 UM_LINKONCE UM_COLD int um_hwloc_error(void)
 {
     return errno > 0 ? -errno : -EINVAL;
 }
 
-/* Says that the source cannot be read. Returns the error. */
+/* Sets the error text: the source cannot be read. Returns the error. */
 UM_LINKONCE UM_COLD int um_topology_why(const struct umbra_topology_options *options, int error)
 {
     if (options != NULL && options->synthetic != NULL)
@@ -50,7 +50,7 @@ UM_LINKONCE UM_COLD int um_topology_why(const struct umbra_topology_options *opt
     return um_why(error, "hwloc cannot read the topology: %s", strerror(-error));
 }
 
-/* Names the source and reads it. */
+/* Gives hwloc the source, and reads it. Returns 0 or an error. */
 UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
                                          const struct umbra_topology_options *options)
 {
@@ -58,7 +58,8 @@ UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
     int result = 0;
 
 #if defined(__linux__) && HWLOC_API_VERSION >= 0x00020500
-    /* Linux tells all that is needed; do not send the caller round all processors for CPUID. */
+    /* Linux tells all that is needed: hwloc must not move the caller over all processors for
+     * CPUID */
     flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
 #endif
     errno = 0;
@@ -73,7 +74,7 @@ UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
     return result == 0 ? 0 : um_topology_why(options, um_hwloc_error());
 }
 
-/* Takes from `usable` what the process is not bound to. */
+/* Removes from `usable` what the process is not bound to. Returns 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bitmap_t usable)
 {
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
@@ -81,7 +82,7 @@ UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bit
 
     if (bound == NULL)
         return -ENOMEM;
-    /* The thread's own is the next best where the process's cannot be asked (no /proc). */
+    /* The thread's binding is the next best where the process's cannot be read (no /proc). */
     if (hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_PROCESS) != 0 &&
         hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_THREAD) != 0)
         hwloc_bitmap_fill(bound);
@@ -93,7 +94,7 @@ UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bit
     return result == 0 ? 0 : -ENOMEM;
 }
 
-/* The nearest NUMA node: of those that hold the processor, the one with the fewest. */
+/* The nearest NUMA node: of those with this processor, the one with the fewest processors. */
 UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
 {
     unsigned nodes = (unsigned)hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_NUMANODE);
@@ -112,7 +113,7 @@ UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
     return nearest;
 }
 
-/* Describes one processor; its core and rank come later. */
+/* Describes one processor, except its core, kind and rank. */
 UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t pu,
                                               struct umbra_topology_cpu *cpu)
 {
@@ -129,7 +130,7 @@ UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t p
     cpu->l3_bytes = l3 != NULL ? l3->attr->cache.size : 0;
 }
 
-/* How many kinds of cores hwloc can rank; 1: they count as one. */
+/* How many kinds of cores hwloc can rank; 1: all count as one kind. */
 UM_LINKONCE UM_COLD int um_topology_kinds(hwloc_topology_t hw)
 {
     int kinds = 1;
@@ -145,8 +146,8 @@ UM_LINKONCE UM_COLD int um_topology_kinds(hwloc_topology_t hw)
     return kinds;
 }
 
-/* The kind of a core, which is that of its first processor. hwloc counts kinds from the slowest. A
- * core that hwloc leaves out counts as slow. */
+/* The kind of a core, which is that of its first processor. hwloc counts kinds from the slowest; a
+ * core that hwloc leaves out counts as one of the slowest. */
 UM_LINKONCE UM_COLD int um_topology_kind(hwloc_topology_t hw, hwloc_obj_t core, int kinds)
 {
     int index = 0;
@@ -160,7 +161,7 @@ UM_LINKONCE UM_COLD int um_topology_kind(hwloc_topology_t hw, hwloc_obj_t core, 
     return kinds - 1 - (index > 0 ? index : 0);
 }
 
-/* Adds the usable processors whose cores are of one kind. */
+/* Adds the usable processors of all cores of one kind. */
 UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, int kind, int kinds)
 {
     struct um_cpu_table *table = &topology->table;
@@ -186,7 +187,7 @@ UM_LINKONCE UM_COLD void um_topology_add(struct umbra_topology *topology, int ki
     }
 }
 
-/* Fills the table with the usable processors. */
+/* Fills the table with the usable processors. Returns 0 or an error. */
 UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
 {
     struct um_cpu_table *table = &topology->table;
@@ -205,7 +206,7 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
     return 0;
 }
 
-/* Reads the machine into a topology whose hw has been initialised. */
+/* Reads the machine into a topology; its hw is initialised already. Returns 0 or an error. */
 UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
                                          const struct umbra_topology_options *options)
 {
@@ -272,7 +273,7 @@ UM_LINKONCE UM_COLD void um_affinity_free(struct umbra_affinity *affinity)
     free(affinity);
 }
 
-/* Puts the calling thread's affinity into a new record. Returns 0 or a negative errno. */
+/* Stores the calling thread's affinity in a new record. Returns 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_affinity_note(hwloc_topology_t hw, struct umbra_affinity **affinity)
 {
     struct umbra_affinity *note = calloc(1, sizeof *note);
@@ -305,7 +306,7 @@ UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topolo
             result = um_hwloc_error();
         if (result != 0) {
             um_affinity_free(note);
-            /* They were there at creation; EINVAL is how Linux says that they have gone. */
+            /* The processors existed at creation; Linux reports EINVAL when they have gone. */
             return result == -EINVAL ? -ENODEV : result;
         }
     }
@@ -364,7 +365,7 @@ UM_LINKONCE UM_COLD void umbra_topology_bind_memory(const struct umbra_topology 
     errno = saved;
 }
 
-/* The calling thread's binding made just after this one, NULL if there is none. */
+/* The calling thread's next binding after this one, NULL if there is none. */
 UM_LINKONCE UM_COLD struct umbra_affinity *um_affinity_later(const struct umbra_affinity *affinity)
 {
     struct umbra_affinity *later = um_affinity_latest;
@@ -391,7 +392,7 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
         if (hwloc_set_cpubind(topology->hw, saved->before, HWLOC_CPUBIND_THREAD) != 0)
             result = um_hwloc_error();
     } else {
-        /* Undoing the later one is to bring back what was before this one. */
+        /* When the later one is undone, the thread gets back what it had before this one. */
         hwloc_bitmap_t before = later->before;
 
         later->before = saved->before;
