@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A helper that runs ahead: a shadow, or any other thread near the leader, goes through the same
- * items as the leader, without the work, so that what the work needs is in a cache that both can
- * reach when the leader comes to it. This header keeps the distance: a helper too far ahead would
- * push lines out of the cache before they are used, and waits; one that fell behind is of no use,
- * and goes on in front of the leader.
+ * Prefetch by a helper that runs ahead. The leader is the thread that works through a sequence of
+ * items. The helper, a shadow or any other thread near the leader, goes through the same items
+ * without the work, so that the data is in a cache of both when the leader comes to it. This header
+ * keeps the distance: a helper too far ahead waits, since it would push lines out of the cache
+ * before they are used; a helper that fell behind is of no use, and goes on in front of the leader.
  *
  *     struct umbra_prefetch ahead;                         one for each pair
  *
@@ -33,26 +33,27 @@
  *         }
  *     }
  *
- * Where items have numbers and the next one needs no chain (an array of keys, of indices), it is
+ * If items have numbers and the next item needs no chain (an array of keys, of indices), use
  * umbra_prefetch_at and umbra_prefetch_next instead, without places. The helper may read what it
- * needs to find addresses, as long as the leader does not write it meanwhile; for the rest it calls
- * umbra_prefetch_line, which never faults.
+ * needs to find addresses, as long as the leader does not write it meanwhile; for all other data it
+ * calls umbra_prefetch_line, which never faults.
  *
- * Who may call what. Only umbra_prefetch_line may be left out.
+ * Callers. umbra_prefetch_line is optional; the other calls are needed.
  *
- *     init, begin, stats    anybody, while no helper runs        end, at, at_place     the leader
- *     first, next, next_place, line                                                    the helper
+ *     init, begin, stats              any thread or fiber, while no helper runs
+ *     at, at_place, end               the leader
+ *     first, next, next_place, line   the helper
  *
- * None allocates, makes a system call or switches fibers; next and next_place wait, with pauses,
- * while the helper is too far ahead, until the leader comes nearer or calls end. So whoever starts
- * a helper must come to umbra_prefetch_end, on every way out.
+ * No call allocates, makes a system call or switches fibers. next and next_place wait, with pauses,
+ * while the helper is too far ahead, until the leader comes nearer or calls end. So the leader must
+ * call umbra_prefetch_end on every way out: otherwise the helper waits for ever.
  *
- * The price for the leader is a test an item, and a store, or three, every UMBRA_PREFETCH_EVERY
- * items (on x86-64 two instructions an item, and one or three moves). What it gains depends on how
- * near the helper is: on a sibling thread lines arrive in the leader's own L1; on another core they
- * arrive in a cache between the two. There are processors whose shared cache is filled by what its
- * cores' own caches let go: from these a line that another core has fetched comes hardly sooner
- * than from memory. options->demote makes umbra_prefetch_line pass the lines on to the shared cache.
+ * The leader pays a test an item, and one or three stores every UMBRA_PREFETCH_EVERY items (on
+ * x86-64 two instructions an item, and one or three moves). Its gain depends on how near the helper
+ * is: from a sibling, lines arrive in the leader's own L1; from another core, in a cache that both
+ * share. On some processors the shared cache holds only what the cores' own caches have evicted:
+ * there, a line that another core has fetched comes hardly sooner than from memory. options->demote
+ * makes umbra_prefetch_line pass the lines on to the shared cache.
  */
 #ifndef UMBRA_PREFETCH_H
 #define UMBRA_PREFETCH_H
@@ -61,90 +62,96 @@
 #include <umbra/cpu.h>
 #include <umbra/protocol/ahead.h>
 
-/* Items from one of the leader's publications to the next; a power of two. */
+/* The leader publishes its place once in so many items; a power of two. */
 #ifndef UMBRA_PREFETCH_EVERY
 #define UMBRA_PREFETCH_EVERY 16
 #endif
 
-/* The window unless options say something else. Wide enough for some fetches to be under way. */
+/* The default window, in items: wide enough for several fetches at the same time. */
 #ifndef UMBRA_PREFETCH_WINDOW
 #define UMBRA_PREFETCH_WINDOW 64
 #endif
 
-/* Lines fetched until one is passed on: it should have arrived by then. A power of two. */
+/* A line is passed on after so many other fetches: it should have arrived. A power of two. */
 #define UM_PREFETCH_LAG 8
 
-/* All zero, or NULL for the whole, is a good default. */
+/* How far the helper may run ahead. All zero, or NULL for all, is a good default. */
 struct umbra_prefetch_options {
-    uint64_t window; /* items the helper may be ahead, 2 * UMBRA_PREFETCH_EVERY at least; 0:
+    uint64_t window; /* items that the helper may be ahead, 2 * UMBRA_PREFETCH_EVERY at least; 0:
                         UMBRA_PREFETCH_WINDOW */
-    uint64_t lead;   /* items in front of the leader where a late helper goes on, less than the
-                        window; 0: a quarter of it. Of no meaning in a chain: there it is where the
-                        leader was. */
+    uint64_t lead;   /* a late helper goes on so many items in front of the leader; less than the
+                        window; 0: a quarter of the window. Not used in a chain: there the helper
+                        goes on at the leader's last published place */
     bool demote;     /* pass lines on to the cache that both share: for a helper that shares no
-                        nearer one, umbra_shadow_info(shadow).shared == UMBRA_SHARED_L3 */
+                        nearer cache, umbra_shadow_info(shadow).shared == UMBRA_SHARED_L3 */
 };
 
-/* What a helper did, since umbra_prefetch_init. */
+/* What the helpers did since umbra_prefetch_init. */
 struct umbra_prefetch_stats {
-    uint64_t looks;   /* at the leader's place; each costs both a transfer of its line */
-    uint64_t waits;   /* of them, that found the helper too far ahead */
-    uint64_t skips;   /* of them, that found it late */
-    uint64_t skipped; /* items left out so */
+    uint64_t looks;   /* at the leader's place; each moves the leader's line there and back */
+    uint64_t waits;   /* looks that found the helper too far ahead */
+    uint64_t skips;   /* looks that found the helper late */
+    uint64_t skipped; /* items that late helpers left out */
 };
 
-/* Leader and helper. In the caller's memory, which may be malloc's, but is better a line of its own
- * (_Alignas(UMBRA_CACHE_LINE), aligned_alloc); not to be moved while a helper runs. */
+/* A leader and its helper. In the caller's memory: malloc's will do, but it is faster if it begins
+ * a line (_Alignas(UMBRA_CACHE_LINE), aligned_alloc). It must not move while a helper runs. */
 struct umbra_prefetch {
     UM_ALIGNED(UM_ANY_MEMORY) struct um_ahead_leader leader; /* leader writes, helper reads */
     unsigned char apart[UM_LINE_REST(sizeof(struct um_ahead_leader))];
 
     /* the helper's lines */
     struct um_ahead_helper helper;
-    struct umbra_prefetch_stats stats;          /* helper; anybody after it has ended */
+    struct umbra_prefetch_stats stats;          /* helper; any thread after the helper has ended */
     bool demote;                                /* set by init */
     const void *first;                          /* place of item 0; set by begin */
-    unsigned lines;                             /* fetched, as far as it fits */
-    const void *line[UM_PREFETCH_LAG];          /* the last of them */
+    unsigned lines;                             /* fetched; goes round within UM_PREFETCH_LAG */
+    const void *line[UM_PREFETCH_LAG];          /* the last ones fetched */
     unsigned char apart_too[UM_LINE_REST(152)]; /* asserted below */
 };
 
-/* Prepares it. 0, or -EINVAL: window or lead out of range. */
+/* Prepares the struct; options may be NULL. Any thread or fiber, while no helper runs; never
+ * blocks. Returns 0, or -EINVAL: window or lead out of range. */
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
                                   const struct umbra_prefetch_options *options);
 
-/* The leader is about to start from the first item, number 0; place: where it is, or NULL. */
+/* The leader will start from the first item, number 0; place: where that item is, or NULL. Any
+ * thread or fiber, before the helper starts; never blocks. */
 UM_INLINE void umbra_prefetch_begin(struct umbra_prefetch *prefetch, const void *place);
 
-/* The leader comes to this item. Call it with each, or at least with the multiples of
- * UMBRA_PREFETCH_EVERY. */
+/* The leader comes to this item. The leader only; never blocks. Call it for every item, or at least
+ * for the multiples of UMBRA_PREFETCH_EVERY. */
 UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item);
 
-/* Likewise, and says where the item is. For all items from begin to end, or for none. */
+/* As umbra_prefetch_at, and says where the item is. From begin to end use only one of the two. */
 UM_INLINE void umbra_prefetch_at_place(struct umbra_prefetch *prefetch, uint64_t item,
                                        const void *place);
 
-/* The leader is done, wherever it is. The helper's next or next_place returns false. */
+/* The leader is done, at whatever item: the helper's next or next_place returns false. The leader
+ * only; never blocks. */
 UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch);
 
-/* The place that was given to umbra_prefetch_begin. */
+/* The place that was given to umbra_prefetch_begin. The helper; never blocks. */
 UM_INLINE const void *umbra_prefetch_first(const struct umbra_prefetch *prefetch);
 
 /*
- * Before the helper fetches *item: waits while that is too far ahead. Moves *item on if it is late,
- * perhaps past the last one: compare again. False when the leader is done.
+ * Before the helper fetches *item: waits, with pauses, while *item is too far ahead. If *item is
+ * late, moves it on, perhaps past the last item: compare again. Returns false when the leader is
+ * done. The helper only; blocks its thread while it waits.
  */
 UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item);
 
-/* Likewise; if *item is moved on, *place becomes where it is. */
+/* As umbra_prefetch_next; if it moves *item on, it sets *place to where that item is. */
 UM_INLINE bool umbra_prefetch_next_place(struct umbra_prefetch *prefetch, uint64_t *item,
                                          const void **place);
 
-/* Starts fetching a line for the leader. With options->demote it is passed on some lines later, and
- * so should lines be that the helper itself reads: call it with them, too. Any address. */
+/*
+ * Starts fetching a line for the leader. With options->demote the line is passed on some lines
+ * later; call this also for lines that the helper reads. Any address. The helper; never blocks.
+ */
 UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *p);
 
-/* What the helpers did so far. */
+/* What the helpers did so far. Any thread or fiber, while no helper runs; never blocks. */
 UM_INLINE struct umbra_prefetch_stats umbra_prefetch_stats(const struct umbra_prefetch *prefetch);
 
 #include <umbra/impl/prefetch.h>

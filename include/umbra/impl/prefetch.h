@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/prefetch.h: how the helper keeps its distance.
+ * The body of umbra/prefetch.h that waits: how the helper keeps its distance.
  * Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_PREFETCH_H
@@ -14,6 +14,8 @@
 #pragma GCC system_header
 #endif
 
+/* Helper: looks at the leader's place until *item, perhaps moved on, is not too far ahead. False
+ * when the leader is done. place: NULL if there is no chain. */
 UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
                                           uintptr_t *place);
 
