@@ -95,7 +95,7 @@ UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
     return um_os_try(um_backend_trial, &backend);
 }
 
-/* Back ends whose instruction chooses its own short time, whatever the deadline. */
+/* Back ends that wait for a short time which the processor chooses, whatever the deadline. */
 #define UM_BACKENDS_SHORT (1u << UMBRA_BACKEND_ZAWRS | 1u << UMBRA_BACKEND_POWER_WAIT)
 
 UM_INLINE enum umbra_backend_verdict um_backend_judge(enum umbra_wait_backend backend,
@@ -220,7 +220,7 @@ struct um_backends {
 UM_SHARED struct um_backends um_backends = {
     {UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}};
 
-/* Chooses the best announced back end whose measurement is good. Executes no other back end. */
+/* Chooses the best announced back end that measures well. Only announced back ends are executed. */
 UM_LINKONCE UM_COLD void um_backend_auto(void)
 {
     static const enum umbra_wait_backend best_first[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/memcpy.h: which way of copying pays at a size, and the copy that two threads share.
+ * The bodies of umbra/memcpy.h: the copy by two threads, and the measurement of when it pays.
  * Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_MEMCPY_H
@@ -26,10 +26,10 @@
 #pragma GCC system_header
 #endif
 
-/* Whether the helper sleeps in the kernel, or did a moment ago. */
+/* True if the helper sleeps in the kernel, or did a moment ago. */
 UM_INLINE bool um_copy_asleep(const struct umbra_shadow *shadow)
 {
-    return um_atomic_load(&shadow->helper_waiter.park.parked, relaxed) != 0; /* only a guess */
+    return um_atomic_load(&shadow->helper_waiter.park.parked, relaxed) != 0; /* relaxed: a guess */
 }
 
 UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *to, const void *from,
@@ -55,7 +55,7 @@ UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
 
 #ifndef UMBRA_DECLARE
 
-/* Where block i begins, and the one before ends. */
+/* The offset at which block i begins and block i - 1 ends. */
 UM_INLINE size_t um_copy_bound(const struct um_copy *copy, uint64_t i)
 {
     if (i == 0)
@@ -79,7 +79,7 @@ UM_LINKONCE void um_copy_backwards(void *arg)
         um_copy_block(copy, --i);
 }
 
-/* Lays out blocks; whether there are at least two. */
+/* Lays out blocks. True if there are at least two. */
 UM_INLINE bool um_copy_divide(struct um_copy *copy, size_t block_bytes)
 {
     size_t least = block_bytes < UMBRA_CACHE_LINE ? UMBRA_CACHE_LINE : block_bytes;
@@ -95,7 +95,7 @@ UM_INLINE bool um_copy_divide(struct um_copy *copy, size_t block_bytes)
     return true;
 }
 
-/* Whether the caller may fork such a copy to the shadow and limits are for it; lays out blocks. */
+/* True if the caller may fork this copy to the shadow, and limits allow it. Lays out blocks. */
 UM_INLINE bool um_copy_may_fork(struct um_copy *copy, const struct umbra_shadow *shadow,
                                 const struct umbra_memcpy_limits *limits)
 {
@@ -104,7 +104,7 @@ UM_INLINE bool um_copy_may_fork(struct um_copy *copy, const struct umbra_shadow 
            um_copy_divide(copy, limits->block_bytes);
 }
 
-/* By both, if the shadow is not busy. Whether it was not. */
+/* Copies with the shadow, or alone if the shadow is busy. True if the shadow was forked to. */
 UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
 {
     if (shadow_fork(shadow, um_copy_backwards, copy)) {
@@ -117,7 +117,7 @@ UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
     return true;
 }
 
-/* The way the judge wants it, who is told how long it took. Whether by both. */
+/* Copies the way that is chosen for this size, and records the time. True if the shadow helped. */
 UM_INLINE bool um_copy_judged(struct um_copy *copy, struct umbra_shadow *shadow,
                               struct um_pick *judge)
 {
@@ -152,21 +152,21 @@ UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *t
 
 #define UM_COPY_AREA_LEAST ((size_t)4 << 20) /* to copy from, and as much to copy to */
 #define UM_COPY_AREA_MOST ((size_t)64 << 20)
-#define UM_COPY_FROM_BYTES ((size_t)4 << 10) /* the sizes that are tried: from, to, by doubling */
+#define UM_COPY_FROM_BYTES ((size_t)4 << 10) /* sizes tried: doubled from the first to the second */
 #define UM_COPY_TO_BYTES ((size_t)2 << 20)
 
 #define UM_COPY_PATIENCE_NS 1000000 /* how long a shadow may take to fall asleep */
 #define UM_COPY_DOZE_NS 200000      /* how long it then sleeps before it is woken */
 
-/* What is copied to find the limits. */
+/* The memory that is copied to find the limits. */
 struct um_copy_trial {
     struct umbra_shadow *shadow;
     char *to, *from; /* two areas, walked through again and again */
-    size_t area;     /* bytes of each: what comes round again has left the private caches */
+    size_t area;     /* bytes of each: enough that memory has left the private caches next time */
     size_t at;       /* where the next copy begins */
 };
 
-/* Makes the two areas; touched, so that no copy faults pages in. */
+/* Allocates the two areas and touches them, so that no copy faults pages in. False: no memory. */
 UM_LINKONCE UM_COLD bool um_copy_trial_init(struct um_copy_trial *trial,
                                             struct umbra_shadow *shadow)
 {
@@ -184,7 +184,7 @@ UM_LINKONCE UM_COLD bool um_copy_trial_init(struct um_copy_trial *trial,
     return true;
 }
 
-/* One copy of n bytes, ns; by the owner alone where limits say so. */
+/* The time of one copy of n bytes, ns; by the owner alone if limits say so. */
 UM_LINKONCE UM_COLD uint64_t um_copy_time(struct um_copy_trial *trial, size_t n,
                                           const struct umbra_memcpy_limits *limits)
 {
@@ -201,7 +201,7 @@ UM_LINKONCE UM_COLD uint64_t um_copy_time(struct um_copy_trial *trial, size_t n,
     return start;
 }
 
-/* Copies n bytes by the owner alone and by both, alternately; ns of each. */
+/* Copies n bytes by the owner alone and by both, alternately. Writes the times, ns. */
 UM_LINKONCE UM_COLD void um_copy_times(struct um_copy_trial *trial, size_t n,
                                        uint64_t alone[UM_COPY_TRIALS],
                                        uint64_t both[UM_COPY_TRIALS])
@@ -217,7 +217,7 @@ UM_LINKONCE UM_COLD void um_copy_times(struct um_copy_trial *trial, size_t n,
     }
 }
 
-/* Whether both are faster by a ninth in all but a quarter of the trials, each beside its own. */
+/* True if both together are faster by a ninth in at least three quarters of the pairs of copies. */
 UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
                                       const uint64_t both[UM_COPY_TRIALS])
 {
@@ -228,10 +228,10 @@ UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
     return won >= UM_COPY_TRIALS - UM_COPY_TRIALS / 4;
 }
 
-/* awake_bytes; and what the owner copies alone in a microsecond. */
+/* Finds awake_bytes, and the bytes that the owner copies alone in a microsecond. */
 UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_t *per_us)
 {
-    size_t first = 0; /* of the sizes at which both were faster, up to the present one */
+    size_t first = 0; /* first of the sizes in a row, up to this one, at which both were faster */
 
     for (size_t n = UM_COPY_FROM_BYTES; n <= UM_COPY_TO_BYTES; n *= 2) {
         uint64_t alone[UM_COPY_TRIALS], both[UM_COPY_TRIALS];
@@ -249,7 +249,8 @@ UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_
     return SIZE_MAX;
 }
 
-/* Lets the helper fall asleep, and a while longer: it says so before it does. Whether it did. */
+/* Waits until the helper sleeps, and a while longer, since it announces its sleep before it begins.
+ * True if it sleeps. */
 UM_LINKONCE UM_COLD bool um_copy_put_to_sleep(const struct umbra_shadow *shadow)
 {
     uint64_t patience = umbra_deadline(UM_COPY_PATIENCE_NS);
@@ -263,7 +264,7 @@ UM_LINKONCE UM_COLD bool um_copy_put_to_sleep(const struct umbra_shadow *shadow)
     return um_copy_asleep(shadow);
 }
 
-/* Median of fork and join of a shadow that sleeps, ns; 0 if it does not fall asleep soon. */
+/* Median time of fork and join with a shadow that sleeps, ns; 0 if it does not fall asleep soon. */
 UM_LINKONCE UM_COLD uint64_t um_copy_wake_ns(struct umbra_shadow *shadow)
 {
     uint64_t took[UM_BLOCK_TRIALS];
@@ -281,7 +282,7 @@ UM_LINKONCE UM_COLD uint64_t um_copy_wake_ns(struct umbra_shadow *shadow)
     return um_block_median(took);
 }
 
-/* asleep_bytes. */
+/* Finds asleep_bytes. */
 UM_LINKONCE UM_COLD size_t um_copy_find_asleep(struct umbra_shadow *shadow, size_t awake_bytes,
                                                size_t per_us)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Which of two ways to do the same kind of work is faster, learned while it is done. Private.
+ * Learns which of two ways to do the same kind of work is faster, while the work is done. Private.
  *
- *     way = um_pick_next(&judge);        the better one; or, once in a while, the other
+ *     way = um_pick_next(&pick);        the faster way; once in a while, the other way
  *     work(way);
- *     um_pick_hear(&judge, way, pace);   how long that took
+ *     um_pick_hear(&pick, way, pace);   how long that took
  *
- * Paces are times for an equal amount of work, in units so small that they are hundreds at least.
- * They are averaged, the last eight counting most, and none for more than twice the average: one
- * interruption does not overturn a verdict, five in a row may. The first way is left as soon as it is
- * slower on average, and taken again when it is faster by a tenth, so that noise does not make the
- * verdict swing. That costs one piece of work in 61 at the pace of the worse way, and is late by a
- * few hundred pieces when the better one becomes the worse one and turns back. A prime, so that a
- * caller whose work itself has a rhythm does not try one way with one sort of work only.
+ * A pace is the time for a fixed amount of work, in units so small that it is a hundred or more.
+ * Paces are averaged: the last eight count most, and none counts for more than twice the average.
+ * So one interruption does not change the choice; five in a row may. The first way is left as soon
+ * as it is slower on average, and taken again when it is faster by a tenth, so that noise does not
+ * make the choice swing. The price: one piece of work in 61 is done the slower way, and when the
+ * faster way becomes the slower one, the choice follows some hundred pieces later. 61 is a prime:
+ * if the caller's work has a period, each way is still tried with all sorts of its work.
  *
- * Nothing in it is shared: one thread at a time. All zero is a judge that knows nothing yet.
+ * One thread at a time uses a struct um_pick. All zero knows nothing yet.
  */
 #ifndef UMBRA_IMPL_PICK_H
 #define UMBRA_IMPL_PICK_H
@@ -25,9 +25,9 @@
 #pragma GCC system_header
 #endif
 
-#define UM_PICK_EVERY 61  /* the worse way has its turn after so many pieces; at first sooner */
+#define UM_PICK_EVERY 61  /* the slower way is tried once in so many pieces; at first more often */
 #define UM_PICK_WEIGHT 8  /* one over the weight of the newest pace */
-#define UM_PICK_ENOUGH 3u /* paces of each way before there is a verdict */
+#define UM_PICK_ENOUGH 3u /* paces of each way before the choice may change */
 
 enum um_pick_way { UM_PICK_FIRST, UM_PICK_SECOND };
 
@@ -35,10 +35,10 @@ struct um_pick {
     uint64_t pace[2];  /* average of each way */
     uint32_t heard[2]; /* how many paces; counted up to UM_PICK_WEIGHT */
     uint32_t asked;    /* how many pieces of work so far */
-    bool second;       /* the verdict: the second way is the better one */
+    bool second;       /* the choice: the second way is the faster one */
 };
 
-/* Whether piece i is for the worse way: 1, 2, 4, ... at first, then one in UM_PICK_EVERY. */
+/* True if piece i is for the slower way: 1, 2, 4, ... at first, then one in UM_PICK_EVERY. */
 UM_INLINE bool um_pick_tries(uint32_t i)
 {
     return i < UM_PICK_EVERY ? i > 0 && (i & (i - 1)) == 0 : i % UM_PICK_EVERY == 0;
@@ -61,7 +61,7 @@ UM_INLINE void um_pick_average(struct um_pick *judge, enum um_pick_way way, uint
     judge->pace[way] = average - average / judge->heard[way] + pace / judge->heard[way];
 }
 
-/* What a piece of work that was done this way took; below 2^60. */
+/* Records the pace of a piece of work that was done this way; below 2^60. */
 UM_INLINE void um_pick_hear(struct um_pick *judge, enum um_pick_way way, uint64_t pace)
 {
     uint64_t first, second;
