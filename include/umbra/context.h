@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Contexts: a stack and where on it to go on. Private to the library; the only file that names
- * Boost.Context.
+ * Contexts: a stack, and the place on it where execution goes on. Private to the library; the only
+ * file that names Boost.Context.
  *
- * um_context_switch is the one function that switches. The side that runs next saves the context
- * of the side that left: a jump carries the address of the leaving context, and whoever arrives
- * stores the leaver's stack pointer there. So until the jump has been made nobody can resume a
- * context that is still in use.
+ * um_context_switch is the one function that switches. The side that runs next saves the context of
+ * the side that left: a jump carries the address of the leaving context, and the side that arrives
+ * stores the leaver's stack pointer there. So no thread can resume a context that is still in use.
  *
- * Sanitizers. AddressSanitizer is told the bounds of the stack it arrives on and keeps a shadow
- * ("fake") stack a context; ThreadSanitizer has a fiber a context and takes a switch for
- * synchronisation; Valgrind knows each stack by its bounds. Without them nothing of this is
- * compiled in, but for one word in the struct, so that it is the same everywhere.
+ * Sanitizers. AddressSanitizer is told the bounds of the stack that a switch arrives on, and keeps
+ * one "fake" stack for each context; ThreadSanitizer has one fiber for each context, and takes a
+ * switch as synchronisation; Valgrind knows each stack by its bounds. Without them nothing of this
+ * is compiled in, except one word in the struct, so that its layout is the same everywhere.
+ *
+ * Any thread may make a context; at any time one thread at most runs on it or switches to it.
  *
  * Boost 1.87 stopped exporting the C names of the two functions and exports C++ ones instead.
  */
@@ -61,7 +62,7 @@ UM_CHOICE(UM_CHOSEN_SANITIZER);
 #define UM_BOOST_NAME(c_name, cxx_name) __asm__(c_name)
 #endif
 
-/* What Boost's functions hand over: where the jump came from, and a pointer. */
+/* What a jump of Boost's hands over: the stack pointer of the context that left, and a pointer. */
 struct um_arrival {
     void *from;
     void *data;
@@ -85,11 +86,11 @@ void __tsan_destroy_fiber(void *fiber);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 #endif
 
-/* A context. Whoever runs on it, and whoever switches to it, on one core. */
+/* A context. Used by the side that runs on it, and by the side that switches to it. */
 struct um_context {
-    void *sp;           /* where it stands while it does not run; the side that runs next writes */
+    void *sp;           /* stack pointer while it does not run; the side that runs next writes */
     void *stack_low;    /* its stack; the context of a thread: NULL until it is known */
-    size_t stack_bytes; /* from there on */
+    size_t stack_bytes; /* its length, from stack_low up */
     void *sanitizer;    /* ThreadSanitizer's fiber, AddressSanitizer's fake stack, Valgrind's id */
 };
 
@@ -112,7 +113,7 @@ UM_ALWAYS_INLINE void um_context_leaving(struct um_context *from, const struct u
 #endif
 }
 
-/* After `self` was switched to, from `from`. */
+/* After a switch from `from` to `self`. */
 UM_ALWAYS_INLINE void um_context_arrived(struct um_context *self, struct um_context *from)
 {
 #if defined(UM_CONTEXT_ASAN)
@@ -133,8 +134,9 @@ UM_ALWAYS_INLINE void um_context_arrived(struct um_context *self, struct um_cont
 /* ---- switching ---- */
 
 /*
- * Leaves `from`, which runs, for `to`, which does not; returns when somebody switches back. May
- * return on another thread than it was called on, if `from` was never to stay on one.
+ * Leaves `from`, which runs, for `to`, which does not. Returns when a context switches back to
+ * `from`: in another thread if that context runs there, as an ended fiber's context may change
+ * cores.
  */
 UM_ALWAYS_INLINE void um_context_switch(struct um_context *from, struct um_context *to)
 {
@@ -164,8 +166,8 @@ UM_LINKONCE void um_context_destroy(struct um_context *c);
 
 #ifndef UMBRA_DECLARE
 /*
- * The first function on a new stack. It is not instrumented: ThreadSanitizer does not know yet that
- * the stack has changed when it begins.
+ * The first function on a new stack. It is not instrumented: when it begins, ThreadSanitizer does
+ * not know yet that the stack has changed.
  */
 UM_LINKONCE UM_UNCHECKED void um_context_begin(struct um_arrival arrival)
 {
@@ -183,8 +185,8 @@ UM_LINKONCE UM_UNCHECKED void um_context_begin(struct um_arrival arrival)
 }
 
 /*
- * Makes a context that will run entry(c) on the stack between low and high. high: 16-byte aligned.
- * Any thread. Must not be on a stack that is in use.
+ * Makes a context that will run entry(c) on the stack between low and high. high is 16-byte
+ * aligned, and the stack is not in use. Any thread.
  */
 UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
                                               um_context_entry *entry)
@@ -203,7 +205,7 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
     c->sp = um_boost_jump(um_boost_make(high, bytes, um_context_begin), &birth).from;
 }
 
-/* The calling thread's own stack as a context, to be switched away from. */
+/* Makes the calling thread's own stack a context, from which it can switch. */
 UM_LINKONCE void um_context_adopt(struct um_context *c)
 {
     c->sp = c->stack_low = c->sanitizer = NULL;
@@ -213,7 +215,8 @@ UM_LINKONCE void um_context_adopt(struct um_context *c)
 #endif
 }
 
-/* A context made by um_context_make will never run again. Any thread but the one that is on it. */
+/* Ends a context, which will never run again. Any thread that is not on its stack, if it was made
+ * by um_context_make; an adopted context: its thread. */
 UM_LINKONCE void um_context_destroy(struct um_context *c)
 {
 #if defined(UM_CONTEXT_TSAN)
@@ -222,7 +225,7 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
 #elif defined(UM_CONTEXT_ASAN)
     uintptr_t low = (uintptr_t)c->stack_low;
 
-    /* frames that never returned leave marks, which whoever gets the memory next must not find; a
+    /* frames that never returned leave marks, which the memory's next user must not find; a
      * thread's own stack is in use */
     if (low && (uintptr_t)__builtin_frame_address(0) - low >= c->stack_bytes)
         __asan_unpoison_memory_region(c->stack_low, c->stack_bytes);
@@ -234,8 +237,8 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
 }
 #endif /* UMBRA_DECLARE */
 
-/* The stack of a thread's context has been cut back (longjmp), and the caller is what is left of it:
- * what sanitizers know of frames below is gone. */
+/* The stack of a thread's context has been cut back (longjmp) to the caller's frame: clears what
+ * AddressSanitizer knows of the frames below. */
 UM_INLINE UM_UNCHECKED void um_context_cut_back(const struct um_context *c)
 {
 #ifdef UM_CONTEXT_ASAN
@@ -253,10 +256,10 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_c
 
 #ifndef UMBRA_DECLARE
 /*
- * Where a context that does not run goes on: an address in the code, or NULL where the layout of
- * Boost's frames is not known. Of one that runs meanwhile, some word of its stack. Any thread, handlers
- * too. Not instrumented: a report reads what another core may be writing, and only shows it. Not
- * atomic either, since clang instruments atomic operations always.
+ * Where a context that does not run will go on: an address in the code, or NULL if the layout of
+ * Boost's frames is not known. For a context that runs meanwhile: some word of its stack. Any
+ * thread, also in a signal handler. Not instrumented: a report reads what another core may be
+ * writing, and only shows it. Not atomic either, since clang always instruments atomic operations.
  */
 UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c)
 {

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The processor: pause, prefetch, demote, and a time stamp that is cheap to read and can be converted.
- * Useful alone; links nothing.
+ * The processor: pause, prefetch, demote, and a time stamp that is cheap to read and can be
+ * converted to nanoseconds. Useful alone; links no library.
  *
  * Time stamps ("cycles") tick at a constant rate, umbra_cycles_hz(), whatever the core's clock
- * does: 2 to 4 GHz on x86-64, from 24 MHz to 1 GHz elsewhere. They are the same on all processors
- * of a machine where the kernel itself uses them as its clock. A reading may be taken some
- * nanoseconds earlier or later than the accesses to memory around it.
+ * does: 2 to 4 GHz on x86-64, 24 MHz to 1 GHz elsewhere. All processors of a machine show the same
+ * time stamp if the kernel itself uses it as its clock. A reading may be taken some nanoseconds
+ * earlier or later than the accesses to memory around it.
  *
- * This is the header that asks which processor it is compiled for (besides, umbra/context.h finds
- * where a saved context goes on). UMBRA_ARCH_GENERIC makes it take the portable one.
+ * Callers. Any thread, fiber or signal handler may call any function here. None switches fibers,
+ * blocks, fails or makes a system call, except that the first use of umbra_cycles_hz() may measure
+ * for 200 us.
+ *
+ * This header picks the header in arch/ for the processor that it is compiled for;
+ * UMBRA_ARCH_GENERIC makes it pick the portable one. Besides, only umbra/context.h (where a saved
+ * context goes on) and umbra/os/ (constants of the kernel) ask for the processor.
  */
 #ifndef UMBRA_CPU_H
 #define UMBRA_CPU_H
@@ -45,25 +50,23 @@
 
 UM_CHOICE(UM_CHOSEN_CPU);
 
-/* All of these: any thread, and no system call but for what is said at umbra_cycles_hz. */
-
-/* The time stamp. */
+/* The time stamp now, in cycles. */
 UM_INLINE uint64_t umbra_cycles(void);
 
 /*
- * Its ticks per second: stated by the processor, else measured once per executable or shared object
- * against the monotonic clock, for which the first caller spins about 200 us. Never 0.
+ * The time stamp's ticks per second: stated by the processor, else measured once per executable or
+ * shared object against the monotonic clock: the first caller spins about 200 us. Never 0.
  */
 UM_INLINE uint64_t umbra_cycles_hz(void);
 
-/* Durations, rounded down. UMBRA_NEVER stays so; what does not fit becomes UMBRA_NEVER. */
+/* Convert durations, rounded down. UMBRA_NEVER stays; what does not fit becomes UMBRA_NEVER. */
 UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns);
 UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles);
 
-/* The monotonic clock, ns. Dearer than umbra_cycles, and the same for all processes. */
+/* The monotonic clock, ns. Slower to read than umbra_cycles, and the same for all processes. */
 UM_INLINE uint64_t umbra_now_ns(void);
 
-/* One turn of a loop that polls: leaves resources of the core to its other hardware threads. */
+/* One turn of a loop that polls: leaves the core's resources to its other hardware threads. */
 UM_INLINE void umbra_pause(void);
 
 /* Starts fetching a line for reading, or for writing. Any address: it never faults. */
@@ -72,30 +75,33 @@ UM_INLINE void umbra_prefetch_write(const void *p);
 
 /*
  * A hint that other cores want the line next: moves it from this core's own caches to the one that
- * cores share. Any address: it never faults. Does nothing on processors that have no such
- * instruction: all but Intel's with CLDEMOTE, where a line that another core has fetched otherwise
- * comes hardly sooner than from memory.
+ * cores share. Any address: it never faults. Only Intel's processors with CLDEMOTE have such an
+ * instruction: without it, a line that another core has fetched comes hardly sooner than from
+ * memory there. On other processors this does nothing.
  */
 UM_INLINE void umbra_demote(const void *p);
 
-/* How many bytes are missing to the next line after so many: at least one. For a member of that length
- * in a type whose alignment is less than a line, so that what follows begins a line if the object does. */
+/*
+ * How many bytes, at least one, are missing to the next line after so many bytes. A member of that
+ * length fills up a line: the next member begins a line if the object does, though its type need
+ * not.
+ */
 #define UM_LINE_REST(bytes) (UMBRA_CACHE_LINE - (bytes) % UMBRA_CACHE_LINE)
 
 /* ---- calibration ---- */
 
-#define UM_CALIBRATE_NS 200000 /* between the two readings: 50 ns amiss make 0.03 % */
+#define UM_CALIBRATE_NS 200000 /* between the two readings: an error of 50 ns makes 0.03 % */
 #define UM_CALIBRATE_MOST_NS 1000000000u
 #define UM_CALIBRATE_READINGS 8
 
-/* Time stamp and clock at the same moment. */
+/* Time stamp and clock, read at the same moment. */
 struct um_clock_pair {
     uint64_t cycles;
     uint64_t ns;
 };
 
 #ifndef UMBRA_DECLARE
-/* Of several readings the one that the least time went by in: it was not interrupted. */
+/* Reads both several times; returns the reading that took the shortest: it was not interrupted. */
 UM_LINKONCE UM_COLD struct um_clock_pair um_clock_pair_read(void)
 {
     struct um_clock_pair best = {0, 0};
@@ -114,7 +120,7 @@ UM_LINKONCE UM_COLD struct um_clock_pair um_clock_pair_read(void)
     return best;
 }
 
-/* Measures the frequency; again if the clock was set meanwhile, as a calendar clock can be. */
+/* Measures the frequency, Hz; again if the clock was set meanwhile, as a calendar clock can be. */
 UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
 {
     struct um_clock_pair start, end;
@@ -132,7 +138,7 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
 }
 #endif /* UMBRA_DECLARE */
 
-/* The frequency, or 0 while nobody has asked. Written once, by whoever is first. */
+/* The frequency, or 0: not asked for yet. Written once, by the first thread that asks. */
 UM_SHARED um_atomic_u64 um_cycles_hz_known = 0;
 
 UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void);
@@ -145,7 +151,7 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
 
     if (hz == 0)
         hz = um_cycles_calibrate();
-    /* relaxed: a number that guards nothing; threads that race must agree on one of theirs */
+    /* relaxed: a number that guards nothing; threads that race agree on the first one's value */
     if (!atomic_compare_exchange_strong_explicit(&um_cycles_hz_known, &known, hz,
                                                  memory_order_relaxed, memory_order_relaxed))
         hz = known;
@@ -167,8 +173,9 @@ UM_INLINE uint64_t umbra_cycles_hz(void)
 }
 
 /*
- * floor(value * to / from) without a wider type: whole multiples of `from` and the rest apart. The
- * rest's product fits, since one rate is 1e9 and no time stamp ticks faster than 18 GHz.
+ * floor(value * to / from) without a wider type: whole multiples of `from` and the remainder
+ * separately. The remainder's product fits: one rate is 1e9, and no time stamp is faster than
+ * 18 GHz.
  */
 UM_INLINE uint64_t um_convert(uint64_t value, uint64_t to, uint64_t from)
 {

@@ -105,7 +105,7 @@ struct umbra_prefetch {
     struct umbra_prefetch_stats stats;          /* helper; any thread after the helper has ended */
     bool demote;                                /* set by init */
     const void *first;                          /* place of item 0; set by begin */
-    unsigned lines;                             /* fetched; goes round within UM_PREFETCH_LAG */
+    unsigned lines;                             /* fetched; counted up to 2 * UM_PREFETCH_LAG */
     const void *line[UM_PREFETCH_LAG];          /* the last ones fetched */
     unsigned char apart_too[UM_LINE_REST(152)]; /* asserted below */
 };

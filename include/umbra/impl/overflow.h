@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A fiber that overflows its stack faults in the guard below it. This says which fiber it was, and
- * then lets happen what would have happened. Private; one of the two reports that the library prints.
+ * The report of a stack overflow. A fiber that overflows its stack faults in the guard below it.
+ * The handler here prints which fiber it was; then the fault does what it would have done without
+ * it. Private; one of the two reports that the library prints.
  *
- * The handler runs on an alternate stack, which every core's thread gets. What it is not meant for,
- * signals that a process sends among it, goes to the handler below.
+ * The handler runs on an alternate stack, which each core's thread gets. It passes every signal on
+ * to the handler below (os/handler.h), also faults elsewhere and signals that a process sent, for
+ * which it prints nothing.
  */
 #ifndef UMBRA_IMPL_OVERFLOW_H
 #define UMBRA_IMPL_OVERFLOW_H
@@ -25,7 +27,7 @@
 
 #define UM_OVERFLOW_STACK_BYTES 32768
 
-/* impl/overflow.h, below. */
+/* The handler of SIGSEGV and SIGBUS. */
 UM_LINKONCE void um_overflow_on_fault(int number, void *info, void *context);
 
 #ifndef UMBRA_DECLARE
@@ -41,7 +43,7 @@ UM_SHARED struct um_overflow um_overflow = {
 UM_SHARED _Thread_local void *um_overflow_stack = NULL;
 UM_SHARED _Thread_local struct um_os_stack um_overflow_stack_before = {.bytes = 0};
 
-/* One line on standard error: pieces that are already text. */
+/* Prints one line on standard error. In a signal handler: no stdio. */
 UM_LINKONCE UM_COLD void um_overflow_print(const char *who, size_t stack_bytes)
 {
     char line[400] = "umbra: stack overflow: ";
@@ -74,7 +76,7 @@ UM_LINKONCE UM_COLD void um_overflow_on_fault(int number, void *info, void *cont
     um_handler_pass_on(handler, info, context);
 }
 
-/* A runtime begins, and ends. */
+/* Called when a runtime begins and when it ends: the handler is there while there is a runtime. */
 UM_LINKONCE UM_COLD void um_overflow_start(void)
 {
     pthread_mutex_lock(&um_slabs.lock);
@@ -99,7 +101,7 @@ UM_LINKONCE UM_COLD void um_overflow_stop(void)
         um_os_keep_loaded((const void *)(uintptr_t)um_overflow_on_fault);
 }
 
-/* A core's thread begins, and ends. 0 or -ENOMEM. */
+/* Called when a core's thread begins and when it ends. Returns 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_overflow_thread_start(void)
 {
     struct um_os_stack stack = {.bytes = UM_OVERFLOW_STACK_BYTES + um_os_least_stack()};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/stack.h: slabs of stacks, their guards, and how much of a stack was used.
- * Private; included by that header, after its declarations.
+ * The bodies of umbra/stack.h: slabs of stacks, their guards, and how much of a stack has been
+ * used. Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_STACK_H
 #define UMBRA_IMPL_STACK_H
@@ -33,7 +33,7 @@ UM_INLINE size_t um_stack_round(size_t bytes)
 
 #define UM_GUARD_LEAST_BYTES 65536
 
-/* A guard below a stack of so many bytes, which are whole pages. */
+/* The size of the guard below a stack of so many bytes, which are whole pages. */
 UM_INLINE size_t um_guard_bytes(size_t stack_bytes)
 {
     size_t page = um_os_page_bytes();
@@ -42,9 +42,9 @@ UM_INLINE size_t um_guard_bytes(size_t stack_bytes)
     return (stack_bytes + guard) / page % 2 == 1 ? guard : guard + page;
 }
 
-#define UM_STACK_COLOURS 16 /* distances of a stack's top from its slot's: within 1 KiB */
+#define UM_STACK_COLOURS 16 /* distances of a stack's top from the end of its slot: within 1 KiB */
 
-/* How far below the end of the slot its stack begins, bytes: a multiple of 64. */
+/* The distance of a stack's top from the end of its slot, bytes: a multiple of 64. */
 UM_INLINE size_t um_stack_colour(unsigned slot)
 {
     return slot % UM_STACK_COLOURS * (size_t)64;
@@ -55,7 +55,7 @@ UM_LINKONCE UM_COLD enum um_guard um_guard_find(void);
 /* How guards are made in this process. */
 UM_INLINE enum um_guard um_guard_kind(void)
 {
-    /* relaxed, both: a constant that guards nothing; threads that race find the same */
+    /* relaxed, both: a constant that guards nothing; threads that race find the same value */
     uint32_t kind = um_atomic_load(&um_slabs.guard, relaxed);
 
     if (UM_UNLIKELY(kind == UM_GUARD_UNKNOWN)) {
@@ -77,8 +77,8 @@ UM_INLINE char *um_slab_high(const struct um_slab *slab, unsigned slot)
     return slab->base + (slot + (size_t)1) * slab->slot_bytes;
 }
 
-/* Makes a slot's guard, before its stack is used for the first time. One thread a slot. 0, or
- * -ENOMEM: with guards by protection, too many mappings. */
+/* Makes a slot's guard, before its stack is used for the first time. One thread for each slot.
+ * Returns 0, or -ENOMEM: with guards by protection, there are too many mappings. */
 UM_INLINE int um_slab_open(struct um_slab *slab, unsigned slot)
 {
     return um_os_guard(um_slab_low(slab, slot) - slab->guard_bytes, slab->guard_bytes,
@@ -101,7 +101,7 @@ UM_LINKONCE UM_COLD size_t umbra_stack_least_bytes(void)
 
 /* ---- guards ---- */
 
-/* Whether the advice is heeded here: on a page of its own. */
+/* True if the kernel follows the advice: tried on a page mapped for that. */
 UM_LINKONCE UM_COLD bool um_guard_advice_works(void)
 {
     size_t page = um_os_page_bytes();
@@ -132,7 +132,7 @@ UM_LINKONCE UM_COLD enum um_guard um_guard_find(void)
     return protects ? UM_GUARD_PROTECTION : UM_GUARD_NONE;
 }
 
-/* -EINVAL: the environment names a kind of guard that there is not. */
+/* Returns 0, or -EINVAL: UMBRA_GUARD names no kind of guard. */
 UM_LINKONCE UM_COLD int um_guard_check(void)
 {
     const char *forced = getenv("UMBRA_GUARD");
@@ -145,8 +145,8 @@ UM_LINKONCE UM_COLD int um_guard_check(void)
 }
 
 /*
- * A slab of so many stacks of at least so many bytes, on a NUMA node (-1: any). Any thread. 0 or
- * -ENOMEM. The caller sets owner, next and describe before it opens a slot.
+ * Makes a slab of so many stacks of at least so many bytes, on a NUMA node (-1: any). Any thread.
+ * Returns 0 or -ENOMEM. The caller sets owner, next and describe before it opens a slot.
  */
 UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, int node,
                                        size_t stack_bytes, unsigned slots, struct um_slab **result)
@@ -175,7 +175,7 @@ UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, in
     return 0;
 }
 
-/* No context stands on any of its stacks any more. */
+/* Frees a slab. No context may be on its stacks. Any thread; waits for handlers that look at it. */
 UM_LINKONCE UM_COLD void um_slab_destroy(struct um_slab *slab)
 {
     _Atomic(struct um_slab *) *link = &um_slabs.first;
@@ -187,14 +187,14 @@ UM_LINKONCE UM_COLD void um_slab_destroy(struct um_slab *slab)
     um_atomic_store(link, um_atomic_load(&slab->listed, relaxed), seq_cst);
     pthread_mutex_unlock(&um_slabs.lock);
     while (um_atomic_load(&um_slabs.looking, seq_cst) > 0)
-        ; /* a handler in the middle of a fault: microseconds */
+        ; /* a handler looks at a fault: microseconds */
     um_os_unmap(slab->base, slab->slots * slab->slot_bytes);
     free(slab);
 }
 
 /*
- * What is on the stack whose guard an address is in. False: it is in no guard. From a signal
- * handler.
+ * If an address is in a guard: describes what is on the stack above it, and returns true. Any
+ * thread, also in a signal handler.
  */
 UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t bytes,
                                       size_t *stack_bytes)
@@ -202,8 +202,8 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
     const struct um_slab *slab;
     bool found = false;
 
-    um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* before the list is read */
-    slab = um_atomic_load(&um_slabs.first, seq_cst);    /* against um_slab_destroy() */
+    um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* before the list is read, and */
+    slab = um_atomic_load(&um_slabs.first, seq_cst);    /* this; pair with um_slab_destroy() */
     for (; slab && !found; slab = um_atomic_load(&slab->listed, acquire)) {
         uintptr_t offset = (uintptr_t)address - (uintptr_t)slab->base;
 
@@ -220,9 +220,9 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
 }
 
 /*
- * How much of a stack has been used, bytes, from its high end down to the lowest byte that is not
- * 0. Pages that are not in memory are not touched now; below them others may be, where a function
- * has left out a part of its frame. A fiber that runs may be using more already.
+ * How much of a stack has been used, bytes: from its high end down to the lowest byte that is not
+ * 0. Pages that are not in memory are skipped and stay untouched; pages below them may be in
+ * memory, if a function did not touch a part of its frame. A fiber that runs may use more by now.
  */
 UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const void *high)
 {
