@@ -83,8 +83,7 @@ UM_INLINE void umbra_demote(const void *p);
 
 /*
  * How many bytes, at least one, are missing to the next line after so many bytes. A member of that
- * length fills up a line: the next member begins a line if the object does, though its type need
- * not.
+ * length fills up a line: the next member begins a line if the object does.
  */
 #define UM_LINE_REST(bytes) (UMBRA_CACHE_LINE - (bytes) % UMBRA_CACHE_LINE)
 

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A signal's handler that is put over what a process does about the signal, and taken away again.
- * What it is not meant for it passes on to what is below, as if it were not there. Private.
+ * Signal handlers that are put over the action that a process had for the signal, and are taken
+ * away again. A handler passes the signals that are not for it on to the action below, as if the
+ * handler were not there. Private.
  *
- *     the kernel -> newest -> ... -> oldest -> what the program had
+ *     the kernel -> newest -> ... -> oldest -> the program's own action
  *
- * It is put there with the mask of what is below, and with those of its flags that tell the kernel how
- * to call a handler, so that what is below is called as the kernel would call it; but on the thread's
- * alternate stack, if it has one.
+ * A handler is installed with the mask of the action below, and with those of its flags that tell
+ * the kernel how to call a handler: the action below is called as the kernel would call it, but on
+ * the thread's alternate stack, if it has one.
  *
- * The program and each shared object have a copy of the library, of handlers and of what is below them,
- * and an object may be unloaded. A handler that goes while it is the newest gives the kernel what is
- * below. Else, if the newest is one of another copy, that one is asked to put what is below in the
- * place of the one that goes, and asks the next: the question is a call of its function, with a
- * context that no signal has. Handlers of the library are known by two flags that mean something for
- * SIGCHLD only. What has been put over them by others cannot be asked: then the object stays loaded.
+ * The program and each shared object have their own copy of the library, with its own handlers and
+ * records of the actions below, and an object may be unloaded. If a handler that leaves is the
+ * newest, it gives the action below back to the kernel. Else, if the newest is another copy's
+ * handler, that handler is asked to put the leaving handler's action below in its place; if the
+ * leaving handler is not just below it, it asks the next. The request is a call of the handler's
+ * function without a context, which a signal always has. The library's handlers are recognised by
+ * two flags that have a meaning for SIGCHLD only. A foreign handler above it cannot be asked:
+ * then the object stays loaded.
+ *
+ * Callers. One thread at a time puts or takes a given handler; not from a signal handler.
  */
 #ifndef UMBRA_OS_HANDLER_H
 #define UMBRA_OS_HANDLER_H
@@ -30,39 +35,39 @@
 
 #ifdef UM_OS_HANDLES
 
-/* SA_NOCLDSTOP and SA_NOCLDWAIT mark the library's */
+/* SA_NOCLDSTOP and SA_NOCLDWAIT mark the library's handlers. */
 #define UM_HANDLER_FLAGS                                                                           \
     (UM_LINUX_SA_SIGINFO | UM_LINUX_SA_ONSTACK | UM_LINUX_SA_NOCLDSTOP | UM_LINUX_SA_NOCLDWAIT)
 #define UM_HANDLER_MAGIC UINT64_C(0x756d6272612d3031) /* changes with struct um_handler_request */
 
-/* info: the system's siginfo_t; context: the system's. Or a request, and NULL. */
+/* info: the system's siginfo_t; context: the system's. For a request: the request, and NULL. */
 typedef void um_handler_fn(int number, void *info, void *context);
 
 struct um_handler {
-    int number;              /* fixed, as the next two */
+    int number;              /* the signal; fixed, as the next two */
     unsigned flags;          /* besides those that every handler has */
-    um_handler_fn *function; /* asks um_handler_asked() first, and calls um_handler_pass_on() for
-                                what it is not meant for */
-    /* what is below; changed exclusively (um_os_exclusively), and read by handlers. One that reads them
-       while they change may mix an old one and a new one: each is as good */
+    um_handler_fn *function; /* calls um_handler_asked() first, and um_handler_pass_on() for signals
+                                that are not for it */
+    /* the action below; changed under um_os_exclusively, read by handlers. A handler that reads
+     * while they change may combine old and new values: both are valid */
     um_atomic_uptr below;
     um_atomic_u32 below_flags;
-    uint64_t below_mask; /* not for handlers */
+    uint64_t below_mask; /* handlers do not read it */
 };
 
-/* What a handler that goes asks of those above it. */
+/* The request of a leaving handler to the handlers above it. */
 struct um_handler_request {
     uint64_t magic;
-    uintptr_t from;         /* the function that goes */
-    struct um_os_action to; /* what is below it */
-    bool done;
+    uintptr_t from;         /* the leaving handler's function */
+    struct um_os_action to; /* the action below it */
+    bool done;              /* set by the handler that was just above */
 };
 
-/* Exclusively. */
+/* The argument of functions called under um_os_exclusively. */
 struct um_handler_change {
     struct um_handler *handler;
     int error;
-    bool kept; /* others may still call it */
+    bool kept; /* a handler above may still call it */
 };
 
 UM_INLINE bool um_handler_is_ours(unsigned flags)
@@ -105,7 +110,7 @@ UM_LINKONCE UM_COLD void um_handler_put_now(void *arg)
     change->error = um_os_action(handler->number, &action, NULL);
 }
 
-/* Puts it over what there is. One thread at a time. 0 or a negative errno. */
+/* Installs the handler over the present action. One thread at a time. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_handler_put(struct um_handler *handler)
 {
     struct um_handler_change change = {.handler = handler};
@@ -131,8 +136,11 @@ UM_LINKONCE UM_COLD void um_handler_take_now(void *arg)
     change->kept = !request.done;
 }
 
-/* Takes it away. One thread at a time. True if others may still call it: then it passes all on, and
- * um_os_keep_loaded() is to be called with its function, and without a lock. */
+/*
+ * Takes the handler away. One thread at a time. True if a handler above may still call it: then
+ * it passes all signals on, and the caller, without a lock, gives its function to
+ * um_os_keep_loaded().
+ */
 UM_LINKONCE UM_COLD bool um_handler_take(struct um_handler *handler)
 {
     struct um_handler_change change = {.handler = handler};
@@ -141,7 +149,7 @@ UM_LINKONCE UM_COLD bool um_handler_take(struct um_handler *handler)
     return change.kept;
 }
 
-/* From the handler's function: true if this is no signal but a request, which is done. */
+/* In the handler's function: true if the call was no signal but a request, which is now done. */
 UM_LINKONCE UM_COLD bool um_handler_asked(struct um_handler *handler, void *info, void *context)
 {
     struct um_handler_request *request = (struct um_handler_request *)info;
@@ -160,7 +168,7 @@ UM_LINKONCE UM_COLD bool um_handler_asked(struct um_handler *handler, void *info
 }
 #endif /* UMBRA_DECLARE */
 
-/* What is below, for one signal: a handler may be good for one only. */
+/* The action below, for one signal: with SA_RESETHAND it is good for one only. */
 UM_INLINE uintptr_t um_handler_use_below(struct um_handler *handler, unsigned flags)
 {
     /* relaxed, both: as in um_handler_below() */
@@ -170,7 +178,7 @@ UM_INLINE uintptr_t um_handler_use_below(struct um_handler *handler, unsigned fl
 }
 
 #ifndef UMBRA_DECLARE
-/* From the handler's function: does what would be done if it were not there. */
+/* In the handler's function: does what would happen if the handler were not there. */
 UM_LINKONCE UM_COLD void um_handler_pass_on(struct um_handler *handler, void *info, void *context)
 {
     static const struct um_os_action by_default = {.handler = (uintptr_t)SIG_DFL};

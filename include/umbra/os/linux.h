@@ -2,9 +2,10 @@
 /*
  * The Linux form of os.h. Private; included by os.h only.
  *
- * Strict C11 hides syscall() and clock_gettime(), and _GNU_SOURCE shows dladdr(). They are declared
- * here by their fixed ABI, as glibc and musl both have it on 64-bit processors, and under names of our
- * own: a declaration by the name that the library uses would have to agree with the library's.
+ * Strict C11 hides syscall() and clock_gettime(); only _GNU_SOURCE shows dladdr(). They are
+ * declared here by their fixed ABI, which glibc and musl both have on 64-bit processors, and under
+ * names of our own: a declaration under the C library's name would have to agree with the C
+ * library's declaration.
  */
 #ifndef UMBRA_OS_LINUX_H
 #define UMBRA_OS_LINUX_H
@@ -101,8 +102,8 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg);
 
 #ifndef UMBRA_DECLARE
 /*
- * A raw clone without CLONE_VM: a copy of the process that runs fn and ends. Signal handlers are
- * inherited, those of the process stay untouched, no atfork handler runs, no SIGCHLD is sent.
+ * A raw clone without CLONE_VM: a copy of the process runs fn and ends. The child inherits signal
+ * handlers, the parent's stay untouched, no atfork handler runs, and no SIGCHLD is sent.
  */
 UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
 {
@@ -111,7 +112,7 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
     long child = um_linux_syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
     long ended;
 
-    if (child < 0) /* qemu-user knows only the form that sends a signal */
+    if (child < 0) /* qemu-user only has the form that sends a signal */
         child = um_linux_syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
     if (child == 0) {
         um_linux_syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
@@ -218,7 +219,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
 
 #ifndef UMBRA_DECLARE
-/* No huge pages: a stack of which one page is used must not cost 2 MiB. */
+/* No huge pages: a stack that uses one page must not cost 2 MiB. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
     int saved = errno;
@@ -254,8 +255,8 @@ UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
 }
 
 /*
- * Whether the kernel itself finds a page unreadable: writing from it into a pipe must fail. Advice
- * is not trusted, since emulators accept what they do not know.
+ * True if the kernel itself finds a page unreadable: a write from it into a pipe fails. The result
+ * of the advice is not trusted, since emulators accept advice that they do not know.
  */
 UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
 {
@@ -284,7 +285,7 @@ UM_LINKONCE UM_COLD bool um_os_resident(const void *page)
     return known && (in_memory & 1);
 }
 
-/* What getrusage() gives: see struct rusage in <sys/resource.h>. */
+/* The involuntary switches that getrusage() counts: see struct rusage in <sys/resource.h>. */
 UM_LINKONCE UM_COLD uint64_t um_os_preempted(void)
 {
     long usage[UM_LINUX_RUSAGE_WORDS] = {0};

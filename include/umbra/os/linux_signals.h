@@ -2,10 +2,10 @@
 /*
  * Signal handlers on Linux, in every language mode. Private; included by os.h only.
  *
- * Strict C11 hides sigaction() and what it needs. On the processors below glibc and musl have one
- * layout for them, which never changes: it is that of compiled programs. So there are structs of our
- * own, and functions under names of our own. On other processors the system's are used, where the
- * includer's feature macros show them; UM_OS_HANDLES is defined where either is so.
+ * Strict C11 hides sigaction() and the structs that it needs. On the processors below, glibc and
+ * musl have the same layout for them, which never changes, since compiled programs depend on it. So
+ * this header has structs of its own, and functions under names of its own. On other processors it
+ * uses the system's, if the includer's feature macros show them. Both define UM_OS_HANDLES.
  */
 #ifndef UMBRA_OS_LINUX_SIGNALS_H
 #define UMBRA_OS_LINUX_SIGNALS_H
@@ -35,7 +35,7 @@
 
 struct um_linux_sigaction {
     void (*um_sa_handler)(int);
-    unsigned long um_sa_mask[16]; /* the kernel knows the first */
+    unsigned long um_sa_mask[16]; /* the kernel uses the first */
     int um_sa_flags;
     void (*um_sa_restorer)(void);
 };
@@ -145,7 +145,7 @@ UM_LINKONCE UM_COLD void um_os_signal_stack(const struct um_os_stack *set,
 }
 #endif /* UMBRA_DECLARE */
 
-/* The kernel's own codes are above 0. */
+/* True if a process sent the signal: the kernel's own codes are above 0. */
 UM_INLINE bool um_os_signal_sent(const void *info)
 {
     return ((const um_linux_siginfo *)info)->um_si_code <= 0;
@@ -183,7 +183,7 @@ UM_LINKONCE UM_COLD int um_linux_call(void *object, size_t bytes, void *call)
     return 1; /* for the first object only */
 }
 
-/* The dynamic linker has the only lock that all copies of the library know. */
+/* Under the dynamic linker's lock: the only lock that all copies of the library have in common. */
 UM_LINKONCE UM_COLD void um_os_exclusively(void (*fn)(void *arg), void *arg)
 {
     struct um_linux_call call = {fn, arg};

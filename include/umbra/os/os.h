@@ -2,63 +2,68 @@
 /*
  * The operating system, as the library needs it. Private.
  *
- * Two forms with the same short list of functions: os_linux.h (futex, auxiliary vector, a trial of
- * an instruction in a child process) and os_posix.h (ISO C and pthreads only). UMBRA_POSIX_ONLY
- * forces the second on Linux.
+ * Two forms with the same short list of functions: os/linux.h (futex, auxiliary vector, a trial of
+ * an instruction in a child process) and os/posix.h (ISO C and pthreads only). UMBRA_POSIX_ONLY
+ * forces the second form on Linux. Any thread may call any function.
  *
  *   uint64_t um_os_now_ns(void)                          monotonic clock, ns
  *   int um_os_futex_wait(word, expected, deadline_ns)    sleep while *word == expected
  *   void um_os_futex_wake(word)                          wake one sleeper on word
  *   unsigned long um_os_hwcap(unsigned which)            entry of the auxiliary vector, or 0
  *   uint64_t um_os_riscv_hwprobe(int64_t key)            value of a RISC-V probe key, or 0
- *   int um_os_try(void (*fn)(void *), void *arg)         does fn run without a fatal signal?
+ *   int um_os_try(void (*fn)(void *), void *arg)         runs fn in a child process; see below
  *   int um_os_bind_nth(unsigned n)                       bind the caller to one of its processors
  *   uint32_t um_os_process(void)                         this process's id
- *   bool um_os_signal_fatal(int number)                  of a fault, or one that cannot be handled
- *   uint64_t um_os_mask_signals(void)                    block signals in this thread
+ *   bool um_os_signal_fatal(int number)                  true: a fault's, or it cannot be handled
+ *   uint64_t um_os_mask_signals(void)                    block signals in this thread; see below
  *   void um_os_unmask_signals(uint64_t saved)            undo that
  *   void *um_os_map(size_t bytes)                        fresh zeroed memory, or NULL
- *   void um_os_unmap(void *at, size_t bytes)             gives all of it back
- *   int um_os_guard(void *at, size_t bytes, int how)     makes pages fault; how: enum um_guard
- *   bool um_os_resident(const void *page)                whether it is in memory
+ *   void um_os_unmap(void *at, size_t bytes)             give all of it back
+ *   int um_os_guard(void *at, size_t bytes, int how)     make pages fault; how: enum um_guard
+ *   bool um_os_faults(const void *at)                    true: the kernel finds it unreadable
+ *   bool um_os_resident(const void *page)                true: it is in memory
+ *   size_t um_os_page_bytes(void)                        size of a page
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
- *   uint64_t um_os_preempted(void)                       see below
+ *   uint64_t um_os_preempted(void)                       count of switches; see below
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
- *                                                        what the dynamic linker knows of it
+ *                                                        what the dynamic linker knows of at
  *
  * Where UM_OS_HANDLES is defined:
  *   int um_os_action(int number, const struct um_os_action *set, struct um_os_action *before)
- *                                                        what is done about a signal
+ *                                                        set and ask the action for a signal
  *   void um_os_signal_stack(const struct um_os_stack *set, struct um_os_stack *before)
- *                                                        this thread's stack for handlers
- *   bool um_os_signal_sent(const void *info)             by a process, not raised by the kernel
+ *                                                        set this thread's stack for handlers
+ *   bool um_os_signal_sent(const void *info)             true: by a process, not by the kernel
  *   const void *um_os_signal_address(const void *info)   where a fault was
- *   void um_os_raise_again(int number, void *info)       sends itself the signal of a handler
+ *   void um_os_raise_again(int number, void *info)       send this thread a handler's signal again
  *   void um_os_exclusively(void (*fn)(void *), void *arg)
- *                                                        calls fn; see below
- *   void um_os_keep_loaded(const void *address)          the object in which that is
+ *                                                        call fn alone; see below
+ *   void um_os_keep_loaded(const void *address)          never unload the object that contains it
  *
- * um_os_preempted: how often the calling thread has had to leave its processor to another, or has
- * let one have it (sched_yield), so far; UM_OS_UNKNOWN where that is not known.
+ * um_os_preempted: how often the calling thread has lost its processor to another thread, or given
+ * it to another thread by sched_yield, so far; UM_OS_UNKNOWN where that is not known.
  *
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
  *
- * um_os_exclusively: meanwhile no other thread of the process is in a function called so, by whichever
- * copy of the library, and no shared object comes or goes. fn must not wait, load, or unload.
+ * um_os_exclusively: while fn runs, no other thread of the process runs a function through this
+ * call, in whichever copy of the library, and no shared object is loaded or unloaded. fn must not
+ * wait, load, or unload.
  *
- * um_os_action: set NULL keeps what there is, before NULL does not ask. 0 or a negative errno.
+ * um_os_action: set NULL keeps the present action, before NULL does not ask for it. Returns 0 or a
+ * negative errno.
  *
- * um_os_bind_nth: the n-th from 0 of those it may use now; -ENODEV if it may use fewer, -ENOSYS
- * where threads cannot be bound.
+ * um_os_bind_nth: binds to the n-th, from 0, of the processors that the caller may use now. Returns
+ * 0, -ENODEV if it may use fewer, -ENOSYS where threads cannot be bound.
  *
- * um_os_mask_signals: all but those that an instruction raises, that profilers send to a thread,
- * and that the C library keeps for itself. A thread created meanwhile inherits the mask, so that
- * the program's handlers run in the program's own threads.
+ * um_os_mask_signals: blocks all but those that an instruction raises, that profilers send to a
+ * thread, and that the C library keeps for itself. A thread created meanwhile inherits the mask, so
+ * that the program's handlers run in the program's own threads.
  *
- * um_os_try: 0 if it does, -EOPNOTSUPP if a signal ended it, -ENOSYS if it cannot be tried here.
+ * um_os_try: returns 0 if fn returned, -EOPNOTSUPP if a signal ended the child, -ENOSYS if fn
+ * cannot be tried here.
  */
 #ifndef UMBRA_OS_OS_H
 #define UMBRA_OS_OS_H
@@ -73,15 +78,15 @@
  * protection, which splits the mapping, or not at all. */
 enum um_guard { UM_GUARD_UNKNOWN, UM_GUARD_ADVICE, UM_GUARD_PROTECTION, UM_GUARD_NONE };
 
-/* What is known of an address in the program. */
+/* What is known about an address in the program. */
 struct um_os_symbol {
-    const char *file;    /* what it is loaded from */
-    const void *base;    /* where that begins */
+    const char *file;    /* the object's file */
+    const void *base;    /* where the object begins in memory */
     const char *name;    /* the function's, or NULL */
-    const void *address; /* where that begins */
+    const void *address; /* where the function begins */
 };
 
-/* What a process does about a signal. */
+/* What a process does when it gets a signal. */
 struct um_os_action {
     uintptr_t handler; /* SIG_DFL, SIG_IGN, or a function */
     unsigned flags;    /* the system's */

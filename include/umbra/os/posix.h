@@ -3,10 +3,10 @@
  * The POSIX form of os.h: ISO C and pthreads, nothing that strict C11 hides. Private; included by
  * os.h only.
  *
- * Without a futex, sleepers meet in a small table of mutexes and conditions, chosen by the word's
- * address. Waking broadcasts, because two words may share an entry. Nobody sleeps longer than a
- * nap: a waker in another shared object has a table of its own, and the calendar clock, which is
- * the only one that conditions know here, may be set.
+ * Without a futex, threads sleep on a small table of mutexes and conditions; the word's address
+ * chooses the entry. A wake-up is a broadcast, because two words may share an entry. No thread
+ * sleeps longer than UM_POSIX_NAP_NS at a time: a waker in another shared object uses that object's
+ * table, and conditions know only the calendar clock here, which may be set.
  */
 #ifndef UMBRA_OS_POSIX_H
 #define UMBRA_OS_POSIX_H
@@ -42,7 +42,7 @@ struct um_posix_bed {
     }
 #define UM_POSIX_BED4 UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED
 
-/* Sleepers on any word; locked by those who sleep and wake. */
+/* The table. A thread that sleeps or wakes takes the entry's lock. */
 UM_SHARED struct um_posix_bed um_posix_beds[UM_POSIX_BEDS] = {UM_POSIX_BED4, UM_POSIX_BED4,
                                                                 UM_POSIX_BED4, UM_POSIX_BED4};
 
@@ -50,8 +50,8 @@ UM_LINKONCE uint64_t um_os_now_ns(void);
 
 #ifndef UMBRA_DECLARE
 /*
- * Monotonic where the includer's feature macros show that clock, else the calendar clock. One copy,
- * so that all files of a program agree on which.
+ * The monotonic clock if the includer's feature macros show it, else the calendar clock. Link-once,
+ * so that all files of a program use the same clock.
  */
 UM_LINKONCE uint64_t um_os_now_ns(void)
 {
@@ -65,7 +65,7 @@ UM_LINKONCE uint64_t um_os_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* fork(2): those who slept or woke others are not in the child, but may have the locks. */
+/* After fork(2) the parent's sleepers and wakers are not in the child, but may have the locks. */
 UM_LINKONCE UM_COLD void um_posix_beds_in_child(void)
 {
     for (unsigned bed = 0; bed < UM_POSIX_BEDS; bed++) {
@@ -92,7 +92,7 @@ UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)
     return &um_posix_beds[((uintptr_t)word / 64) % UM_POSIX_BEDS];
 }
 
-/* A condition's deadline is on the calendar clock: what is left is added to its present value. */
+/* A condition's deadline is on the calendar clock: that clock's time now, and what is left. */
 UM_INLINE struct timespec um_posix_calendar(uint64_t left_ns)
 {
     struct timespec at;
@@ -166,7 +166,7 @@ UM_INLINE uint32_t um_os_process(void)
     return (uint32_t)getpid();
 }
 
-/* Those that ISO C knows, and what else the includer's feature macros show. */
+/* The signals that ISO C knows, and those that the includer's feature macros show. */
 UM_INLINE bool um_os_signal_fatal(int number)
 {
 #ifdef SIGBUS
@@ -202,7 +202,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 /* ---- memory: from the heap, without guards ---- */
 
 #ifndef UMBRA_DECLARE
-/* By calloc, which need not touch much memory in order to clear it; what it gave stands below. */
+/* By calloc, which need not touch fresh memory to clear it; its pointer stands just below `at`. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
     void *all = bytes < SIZE_MAX - UM_OS_PAGE ? calloc(1, bytes + UM_OS_PAGE) : NULL;
@@ -240,7 +240,7 @@ UM_INLINE bool um_os_faults(const void *at)
 UM_INLINE bool um_os_resident(const void *page)
 {
     (void)page;
-    return true; /* a look may touch it */
+    return true; /* not known: the caller may touch it */
 }
 
 UM_INLINE uint64_t um_os_preempted(void)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A function that runs once in a process, also in a process that fork(2) made while another thread of
- * its parent ran it. That thread is not in the child: a call there begins anew. POSIX leaves open what
- * pthread_once() does then; musl's waits for ever, and what runs here once measures for milliseconds.
- * Private.
+ * Runs a function once in a process, also in a child of fork(2) that was made while another thread
+ * of the parent ran the function. That thread is not in the child, so a call there begins anew.
+ * POSIX leaves open what pthread_once() does then; musl's waits for ever, and the functions that
+ * run once here measure for milliseconds. Any thread; blocks while another thread runs the
+ * function. Private.
  *
  *   UM_RUN_NEVER ---> a process's id ---> UM_RUN_DONE
  *                       ^   | in a child, by its first call
@@ -42,7 +43,7 @@ UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void 
             seen = um_atomic_load(&once->state, acquire);
         } else if (um_atomic_cas(&once->state, &seen, own, acquire, acquire)) {
             fn();
-            /* release: what fn wrote before the state; pairs with the acquire in um_once_in_process() */
+            /* release: what fn wrote; pairs with the acquire in um_once_in_process() */
             um_atomic_store(&once->state, UM_RUN_DONE, release);
             seen = UM_RUN_DONE;
         }
@@ -51,7 +52,7 @@ UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void 
 }
 #endif /* UMBRA_DECLARE */
 
-/* Returns when fn has run: in this call, or in another of this process or of one that it comes from. */
+/* Returns when fn has run: in this call, in another call, or in a parent process before fork(2). */
 UM_INLINE void um_once_in_process(struct um_run_once *once, void (*fn)(void))
 {
     /* acquire: what fn wrote; pairs with the release in um_once_in_process_slow() */
