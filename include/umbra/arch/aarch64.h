@@ -10,9 +10,9 @@
  *   wfe       LDAXR   WFE   none: the event stream      announced only where the kernel runs one
  *   wfet      LDAXR   WFET  absolute, against CNTVCT    FEAT_WFxT
  *
- * LDAXR puts the line under the exclusive monitor; a store by anyone clears it, and that is an
- * event. An event that came earlier makes the next wait return at once, which costs one more turn
- * of the caller's loop. The event stream (10 kHz) bounds a WFE to some 100 us.
+ * LDAXR puts the line under the exclusive monitor; a store by any processor clears the monitor, and
+ * that is an event. An event that came earlier makes the next wait return at once, which costs one
+ * more turn of the caller's loop. The event stream (10 kHz) bounds a WFE to some 100 us.
  */
 #ifndef UMBRA_ARCH_AARCH64_H
 #define UMBRA_ARCH_AARCH64_H
@@ -35,8 +35,9 @@
 #define UM_AARCH64_HWCAP2_WFXT (1ul << 31)
 
 /*
- * ISB, not YIELD: nearly all cores execute YIELD as nothing, so a loop of it polls at full speed.
- * ISB empties the pipeline, which takes about as long as PAUSE elsewhere and frees a sibling's way.
+ * ISB, not YIELD: nearly all cores execute YIELD as nothing, so a loop with it polls at full speed.
+ * ISB empties the pipeline, which takes about as long as PAUSE on x86-64 and helps a
+ * sibling.
  */
 UM_INLINE void um_arch_pause(void)
 {
@@ -50,8 +51,8 @@ UM_INLINE void um_arch_relax(void)
 }
 
 /*
- * Without the ISB that would keep the counter from being read early: it costs tens of nanoseconds
- * at every look at the clock, and a deadline tolerates a reading that is as much too early.
+ * Without an ISB the counter may be read early, by tens of nanoseconds, which a deadline tolerates:
+ * an ISB would cost as much at every look at the clock.
  */
 UM_INLINE uint64_t um_arch_cycles(void)
 {
@@ -69,13 +70,13 @@ UM_INLINE uint64_t um_arch_cycles_hz(void)
     return hz & UINT32_MAX; /* the other bits are reserved */
 }
 
-/* Which thread this is, never 0. */
+/* A number that identifies the calling thread, never 0. */
 UM_INLINE uintptr_t um_arch_thread_id(void)
 {
     return (uintptr_t)__builtin_thread_pointer();
 }
 
-/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+/* The stack pointer: it tells which stack, a fiber's or an alternate one, the caller runs on. */
 UM_INLINE uintptr_t um_arch_stack_pointer(void)
 {
     uintptr_t here;
@@ -94,7 +95,7 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     __builtin_prefetch(p, 1, 3);
 }
 
-/* There is no instruction for it. */
+/* This processor has no instruction for it. */
 UM_INLINE void um_arch_demote(const void *p)
 {
     (void)p;
@@ -137,7 +138,7 @@ UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *wor
     return value;
 }
 
-/* wfet x0, by its encoding: assemblers want -march=armv8.7-a for the name */
+/* wfet x0, by its encoding: assemblers accept the name only with -march=armv8.7-a */
 UM_INLINE void um_aarch64_wfet(uint64_t until)
 {
     register uint64_t x0 __asm__("x0") = until;
@@ -145,7 +146,7 @@ UM_INLINE void um_aarch64_wfet(uint64_t until)
     __asm__ volatile(".inst 0xd5031000" ::"r"(x0) : "memory");
 }
 
-/* The processor chooses how deep to wait. */
+/* The processor chooses how deep it waits. */
 UM_INLINE bool um_arch_monitor_wait(uint32_t backend, uint64_t until, bool deep)
 {
     (void)deep;

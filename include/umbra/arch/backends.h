@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The names of the ways to wait for a store, for the architecture headers, which stand below cpu.h.
- * Private; users see the enum through cpu.h.
+ * The names of the instructions that wait for a store, for the architecture headers, which stand
+ * below cpu.h. Private; users see the enum through cpu.h.
  */
 #ifndef UMBRA_ARCH_BACKENDS_H
 #define UMBRA_ARCH_BACKENDS_H
@@ -10,7 +10,7 @@
 #pragma GCC system_header
 #endif
 
-/* Which instructions watch a cache line. The value is also a bit number in um_arch_backends(). */
+/* The instructions that watch a cache line. A value is also a bit number in um_arch_backends(). */
 enum umbra_wait_backend {
     UMBRA_BACKEND_PAUSE,      /* none: pause and look again; everywhere */
     UMBRA_BACKEND_WAITPKG,    /* x86-64 UMONITOR, UMWAIT */

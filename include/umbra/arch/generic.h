@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Any processor, in C11 alone: no pause, no monitor, the system's clock as time stamp. Private;
- * chosen by cpu.h for processors without a header of their own, or by UMBRA_ARCH_GENERIC.
+ * cpu.h chooses it for processors without a header of their own, or by UMBRA_ARCH_GENERIC.
  *
- * The contract that every header in arch/ fulfils is written here, once.
+ * The contract that every header in arch/ fulfils is written here, once. Any thread may call any
+ * function; none fails.
  */
 #ifndef UMBRA_ARCH_GENERIC_H
 #define UMBRA_ARCH_GENERIC_H
@@ -19,10 +20,10 @@
 #pragma GCC system_header
 #endif
 
-/* Distance, in bytes, at which two words no longer disturb each other. */
+/* Distance, in bytes, at which writes to one word do not disturb accesses to another. */
 #define UMBRA_CACHE_LINE 64
 
-/* One turn of a polite spin: leaves execution resources to an SMT sibling where there is one. */
+/* One turn of a polite spin: leaves execution resources to an SMT sibling, if there is one. */
 UM_INLINE void um_arch_pause(void)
 {
     atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the loop; no partner */
@@ -46,13 +47,13 @@ UM_INLINE uint64_t um_arch_cycles_hz(void)
     return 1000000000u;
 }
 
-/* Which thread this is, never 0. */
+/* A number that identifies the calling thread, never 0. */
 UM_INLINE uintptr_t um_arch_thread_id(void)
 {
     return (uintptr_t)pthread_self();
 }
 
-/* Near enough: the frame that this is inlined in. */
+/* Where the stack is now, about: the frame of the function that this is inlined in. */
 UM_INLINE uintptr_t um_arch_stack_pointer(void)
 {
     return (uintptr_t)__builtin_frame_address(0);
@@ -75,13 +76,13 @@ UM_INLINE void um_arch_demote(const void *p)
     (void)p;
 }
 
-/* Bit set (1u << enum umbra_wait_backend) of what this header has code for. */
+/* The back ends that this header has code for: a set of bits 1u << enum umbra_wait_backend. */
 UM_INLINE uint32_t um_arch_compiled_backends(void)
 {
     return 1u << UMBRA_BACKEND_PAUSE;
 }
 
-/* The part of it that processor and kernel announce. Slow: asks them each time. */
+/* Those of them that processor and kernel announce. Slow: asks each time. */
 UM_INLINE uint32_t um_arch_backends(void)
 {
     return 1u << UMBRA_BACKEND_PAUSE;
@@ -89,8 +90,8 @@ UM_INLINE uint32_t um_arch_backends(void)
 
 /*
  * Arms the monitor on the word's line, then loads the word: a store that this load does not see
- * ends the next um_arch_monitor_wait. The caller stores nothing in between; on some processors
- * its own stores disarm the monitor.
+ * ends the next um_arch_monitor_wait. The caller stores nothing in between: on some processors its
+ * own stores disarm the monitor.
  */
 UM_INLINE uint32_t um_arch_arm_load32(uint32_t backend, const um_atomic_u32 *word)
 {
@@ -105,11 +106,11 @@ UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *wor
 }
 
 /*
- * Waits for a store to the armed line, at most until the time stamp `until`, in a state that saves
- * more and wakes later if `deep`. Returns early whenever it likes. An instruction without a
- * deadline of its own is skipped when `until` has passed, and ends otherwise by what its header
- * says bounds it; so whoever wants to know whether it executes gives an `until` that lies ahead.
- * True: the operating system's own limit ended the wait.
+ * Waits for a store to the armed line, at most up to the time stamp `until`; if `deep`, in a state
+ * that saves more power and wakes later. It may return early for no reason. An instruction without
+ * a deadline of its own is skipped when `until` has passed; else its wait ends by the bound that
+ * its header names. So a caller that tests whether it executes gives an `until` in the future.
+ * Returns true if the operating system's limit ended the wait.
  */
 UM_INLINE bool um_arch_monitor_wait(uint32_t backend, uint64_t until, bool deep)
 {

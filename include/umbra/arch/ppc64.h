@@ -9,9 +9,9 @@
  *   back end    arm             wait      deadline
  *   power-wait  none: a load    wait 2,0  none: a short time that the processor chooses
  *
- * Nothing watches the line. The form that waits for the loss of a reservation (wait 1,0) has no
- * bound but the next interrupt and is a no-op on some processors, so the short wait takes its
- * place: it gives the core to the other threads and returns soon.
+ * No instruction here watches the line. The form of wait that ends with the loss of a reservation
+ * (wait 1,0) has no bound but the next interrupt, and is a no-op on some processors. So the short
+ * wait takes its place: it gives the core to its other hardware threads and returns soon.
  */
 #ifndef UMBRA_ARCH_PPC64_H
 #define UMBRA_ARCH_PPC64_H
@@ -29,11 +29,11 @@
 
 #define UMBRA_CACHE_LINE 128
 
-/* AT_HWCAP2 and its bit for ISA 3.1. Older processors read the encoding of wait otherwise. */
+/* AT_HWCAP2 and its bit for ISA 3.1. Older processors read the encoding of wait differently. */
 #define UM_PPC64_AT_HWCAP2 26
 #define UM_PPC64_HWCAP2_ARCH_3_1 0x00040000ul
 
-/* Low priority, then medium again: the core's other threads get the slots in between. */
+/* Low priority, then medium again: the core's other hardware threads get the slots in between. */
 UM_INLINE void um_arch_pause(void)
 {
     __asm__ volatile("or 1, 1, 1\n\tor 2, 2, 2" ::: "memory");
@@ -53,19 +53,19 @@ UM_INLINE uint64_t um_arch_cycles(void)
     return count;
 }
 
-/* Known to firmware and kernel only. */
+/* Only firmware and kernel know it. */
 UM_INLINE uint64_t um_arch_cycles_hz(void)
 {
     return 0;
 }
 
-/* Which thread this is, never 0. */
+/* A number that identifies the calling thread, never 0. */
 UM_INLINE uintptr_t um_arch_thread_id(void)
 {
     return (uintptr_t)pthread_self();
 }
 
-/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+/* The stack pointer: it tells which stack, a fiber's or an alternate one, the caller runs on. */
 UM_INLINE uintptr_t um_arch_stack_pointer(void)
 {
     uintptr_t here;
@@ -84,7 +84,7 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     __builtin_prefetch(p, 1, 3);
 }
 
-/* There is no instruction for it. */
+/* This processor has no instruction for it. */
 UM_INLINE void um_arch_demote(const void *p)
 {
     (void)p;

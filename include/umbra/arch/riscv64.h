@@ -8,10 +8,10 @@
  *   back end  arm              wait     deadline
  *   zawrs     LR.W/LR.D .aq    WRS.STO  none: a short time that the implementation chooses
  *
- * The sibling WRS.NTO is not used, however deep the wait may be: it has no bound but the next
- * interrupt, and where mstatus.TW is set it raises SIGILL when it has waited too long.
+ * WRS.NTO is not used, not even for a deep wait: it has no bound but the next interrupt, and where
+ * mstatus.TW is set it raises SIGILL after too long a wait.
  *
- * Hints (PAUSE, PREFETCH.*) are encodings that processors without them execute as nothing.
+ * Hints (PAUSE, PREFETCH.*) have encodings that processors without them execute as nothing.
  */
 #ifndef UMBRA_ARCH_RISCV64_H
 #define UMBRA_ARCH_RISCV64_H
@@ -32,7 +32,7 @@
 #define UM_RISCV_HWPROBE_TIME_CSR_FREQ 8
 #define UM_RISCV_HWPROBE_EXT_ZAWRS (UINT64_C(1) << 48)
 
-/* pause, which is fence w, 0: assemblers want an -march flag for the name */
+/* pause, which is fence w, 0: assemblers accept the name only with an -march flag */
 UM_INLINE void um_arch_pause(void)
 {
     __asm__ volatile(".insn i 0x0f, 0, x0, x0, 0x010" ::: "memory");
@@ -52,19 +52,19 @@ UM_INLINE uint64_t um_arch_cycles(void)
     return count;
 }
 
-/* The device tree's value, where the kernel (6.11) passes it on. */
+/* The device tree's value, if the kernel (6.11) passes it on; else 0. */
 UM_INLINE uint64_t um_arch_cycles_hz(void)
 {
     return um_os_riscv_hwprobe(UM_RISCV_HWPROBE_TIME_CSR_FREQ);
 }
 
-/* Which thread this is, never 0. */
+/* A number that identifies the calling thread, never 0. */
 UM_INLINE uintptr_t um_arch_thread_id(void)
 {
     return (uintptr_t)__builtin_thread_pointer();
 }
 
-/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+/* The stack pointer: it tells which stack, a fiber's or an alternate one, the caller runs on. */
 UM_INLINE uintptr_t um_arch_stack_pointer(void)
 {
     uintptr_t here;
@@ -73,7 +73,7 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
-/* prefetch.r and prefetch.w, which are ori into x0: compilers emit them only under a flag */
+/* prefetch.r and prefetch.w, which are ori into x0: compilers emit them only with a flag */
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __asm__ volatile("ori x0, %0, 1" ::"r"(p));
@@ -84,7 +84,7 @@ UM_INLINE void um_arch_prefetch_write(const void *p)
     __asm__ volatile("ori x0, %0, 3" ::"r"(p));
 }
 
-/* There is no instruction for it. */
+/* This processor has no instruction for it. */
 UM_INLINE void um_arch_demote(const void *p)
 {
     (void)p;
@@ -125,7 +125,7 @@ UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *wor
     return value;
 }
 
-/* wrs.sto, by its encoding. Not repeated here: once a store ended the reservation it is empty. */
+/* wrs.sto, by its encoding. Not in a loop: after a store ended the reservation it does not wait. */
 UM_INLINE bool um_arch_monitor_wait(uint32_t backend, uint64_t until, bool deep)
 {
     (void)deep;

@@ -11,9 +11,10 @@
  *   monitorx  MONITORX  MWAITX  relative, 32 bits in EBX   0 would mean for ever
  *   mwait     MONITOR   MWAIT   none: the next interrupt   Xeon Phi only
  *
- * The instructions are written as bytes with fixed registers: every assembler takes them, and no
- * -m flag has to let the compiler use them elsewhere. A monitor also ends by interrupts, by false
- * sharing and for no reason; on some processors it may miss a store. So no wait without a bound.
+ * The instructions are written as bytes with fixed registers: every assembler takes them, without a
+ * -m flag that would let the compiler use them elsewhere. Interrupts and false sharing also end a
+ * monitor wait, or it ends for no reason; on some processors it may miss a store. Each wait has a
+ * bound.
  */
 #ifndef UMBRA_ARCH_X86_64_H
 #define UMBRA_ARCH_X86_64_H
@@ -33,22 +34,22 @@
 #define UM_X86_AT_HWCAP2 26
 #define UM_X86_HWCAP2_RING3MWAIT (1ul << 0)
 
-/* PAUSE: 10 cycles on older processors, 40 to 140 since Skylake. */
+/* PAUSE takes 10 cycles on older processors, 40 to 140 since Skylake. */
 UM_INLINE void um_arch_pause(void)
 {
     __asm__ volatile("pause" ::: "memory");
 }
 
 /*
- * LFENCE lets no later load start before the earlier ones are done, so that a changed word does not
- * find a queue of stale polls behind it, without PAUSE's fixed delay.
+ * LFENCE lets no later load start before the earlier ones are done: no polls pile up that would
+ * delay the sight of a changed word. Unlike PAUSE it has no fixed delay.
  */
 UM_INLINE void um_arch_relax(void)
 {
     __asm__ volatile("lfence" ::: "memory");
 }
 
-/* RDTSC unfenced: a fence would cost more than the imprecision, and deadlines tolerate that. */
+/* RDTSC without a fence: a fence would cost more than the error, which deadlines tolerate. */
 UM_INLINE uint64_t um_arch_cycles(void)
 {
     uint32_t low, high;
@@ -61,7 +62,7 @@ struct um_x86_cpuid {
     uint32_t eax, ebx, ecx, edx;
 };
 
-/* RBX is exchanged, not clobbered: compilers keep bases of frames and globals in it. */
+/* RBX is exchanged, not clobbered: compilers keep the base of a frame or of globals in it. */
 UM_INLINE struct um_x86_cpuid um_x86_cpuid(uint32_t leaf)
 {
     struct um_x86_cpuid is = {leaf, 0, 0, 0};
@@ -74,8 +75,8 @@ UM_INLINE struct um_x86_cpuid um_x86_cpuid(uint32_t leaf)
 }
 
 /*
- * Leaf 15h: crystal frequency (ECX, may be 0: not stated) times EBX / EAX. Not believed in virtual
- * machines, where it may be the host's while the guest's time stamp is scaled.
+ * Leaf 15h: crystal frequency (ECX, may be 0: not stated) times EBX / EAX. Not used in virtual
+ * machines, where it may be the host's value while the guest's time stamp is scaled.
  */
 UM_INLINE uint64_t um_arch_cycles_hz(void)
 {
@@ -87,7 +88,8 @@ UM_INLINE uint64_t um_arch_cycles_hz(void)
     return tsc.eax == 0 ? 0 : (uint64_t)tsc.ecx * tsc.ebx / tsc.eax;
 }
 
-/* Which thread this is, never 0: the first word of its control block is that block's address. */
+/* A number that identifies the calling thread, never 0: the address of its thread control block,
+ * which that block's first word contains. */
 UM_INLINE uintptr_t um_arch_thread_id(void)
 {
     uintptr_t id;
@@ -96,7 +98,7 @@ UM_INLINE uintptr_t um_arch_thread_id(void)
     return id;
 }
 
-/* Where the stack is now: with alternate stacks and fibers, which one the caller runs on. */
+/* The stack pointer: it tells which stack, a fiber's or an alternate one, the caller runs on. */
 UM_INLINE uintptr_t um_arch_stack_pointer(void)
 {
     uintptr_t here;
@@ -110,7 +112,7 @@ UM_INLINE void um_arch_prefetch_read(const void *p)
     __builtin_prefetch(p, 0, 3);
 }
 
-/* Compilers emit PREFETCHW only under a flag; 64-bit processors that lack it ignore it. */
+/* Compilers emit PREFETCHW only with a flag; 64-bit processors that lack it ignore it. */
 UM_INLINE void um_arch_prefetch_write(const void *p)
 {
     __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
@@ -148,7 +150,7 @@ UM_INLINE void um_x86_umonitor(const void *line)
     __asm__ volatile(".byte 0xf3, 0x0f, 0xae, 0xf0" ::"a"(line) : "memory");
 }
 
-/* umwait %ecx: bit 0 set asks for C0.1, clear for C0.2. Whether the system's cap ended it. */
+/* umwait %ecx: bit 0 set asks for C0.1, clear for C0.2. True if the system's cap ended the wait. */
 UM_INLINE bool um_x86_umwait(uint64_t until, bool deep)
 {
     bool capped; /* setc gives 0 or 1 */
@@ -202,7 +204,7 @@ UM_INLINE void um_x86_arm(uint32_t backend, const void *word)
         um_x86_monitor(word);
 }
 
-/* The three arm as loads do: a later load does not overtake them. */
+/* The three instructions are ordered as loads: a later load does not overtake them. */
 UM_INLINE uint32_t um_arch_arm_load32(uint32_t backend, const um_atomic_u32 *word)
 {
     um_x86_arm(backend, word);
@@ -215,7 +217,7 @@ UM_INLINE uint64_t um_arch_arm_load64(uint32_t backend, const um_atomic_u64 *wor
     return um_atomic_load(word, acquire); /* pairs with the store that ends the wait */
 }
 
-/* From a time stamp to MWAITX's count, which is never 0. */
+/* MWAITX's count for a wait up to a time stamp; never 0, which would mean for ever. */
 UM_INLINE uint32_t um_x86_mwaitx_ticks(uint64_t until, uint64_t now)
 {
     uint64_t left = until > now ? until - now : 1;
