@@ -36,8 +36,7 @@
 
 /*
  * ISB, not YIELD: nearly all cores execute YIELD as nothing, so a loop with it polls at full speed.
- * ISB empties the pipeline, which takes about as long as PAUSE on x86-64 and helps a
- * sibling.
+ * ISB empties the pipeline, which takes about as long as PAUSE elsewhere and helps a sibling.
  */
 UM_INLINE void um_arch_pause(void)
 {

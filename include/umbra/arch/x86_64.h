@@ -13,7 +13,7 @@
  *
  * The instructions are written as bytes with fixed registers: every assembler takes them, without a
  * -m flag that would let the compiler use them elsewhere. Interrupts and false sharing also end a
- * monitor wait, or it ends for no reason; on some processors it may miss a store. Each wait has a
+ * monitor wait, or it ends for no reason; on some processors it misses stores. Each wait has a
  * bound.
  */
 #ifndef UMBRA_ARCH_X86_64_H
