@@ -51,7 +51,7 @@
  * The leader pays a test an item, and one or three stores every UMBRA_PREFETCH_EVERY items (on
  * x86-64 two instructions an item, and one or three moves). Its gain depends on how near the helper
  * is: from a sibling, lines arrive in the leader's own L1; from another core, in a cache that both
- * share. On some processors the shared cache holds only what the cores' own caches have evicted:
+ * share. On some processors the shared cache contains only what the cores' own caches have evicted:
  * there, a line that another core has fetched comes hardly sooner than from memory. options->demote
  * makes umbra_prefetch_line pass the lines on to the shared cache.
  */

@@ -263,7 +263,8 @@ UM_LINKONCE UM_COLD int um_cpu_table_nearest(const struct um_cpu_table *table, i
     return nearest;
 }
 
-/* True if a policy uses this core: no earlier core shares the L3 or node of which it uses one. */
+/* True if a policy uses this core. False if it takes one core per L3 or node, and has one
+ * already. */
 UM_LINKONCE UM_COLD bool um_core_eligible(const struct um_cpu_table *table, unsigned core,
                                           enum umbra_placement placement)
 {

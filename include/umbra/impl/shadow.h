@@ -409,7 +409,7 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
                shadow->info.shadow_cpu, strerror(-shadow->bind_error));
         um_shadow_end_thread(shadow);
     } else
-        um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* the owner's */
+        um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* owner only */
     return shadow->bind_error;
 }
 
