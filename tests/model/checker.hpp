@@ -4,10 +4,12 @@
  * the headers is compiled as C++ on atomics that Relacy simulates under the C++11 memory model. It
  * is run again and again, with other interleavings and other values for each weak load.
  *
- *     MODEL [--trace] [VARIANT]...     MODEL: ahead, park, slot, event, ...
+ *     model_NAME [--trace] [unmodified]         NAME: ahead, park, slot, event, ...
+ *     mutations_NAME [--trace] [MUTATION]...
  *
- * A variant is `unmodified`, which must pass every scenario under every search, or a mutation (see
- * the script `mutate`), which must fail in one of them, and in the expected way.
+ * The text as it ships must pass every scenario under every search. A mutation (see the script
+ * `mutate`) must fail in one of them, and in the way it is expected to. The mutations are a program
+ * of their own, because they take several times as long to compile.
  *
  * How to read a failure. Relacy prints the execution that failed twice: all events in their order,
  * then by thread. An event names thread, function, file and line of the header, what was read or
