@@ -19,7 +19,10 @@
 #ifndef UMBRA_TEST_RUNNER_H
 #define UMBRA_TEST_RUNNER_H
 
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define UMBRA_UNDER_TSAN
@@ -33,16 +36,23 @@
 #endif
 #endif
 
+/* True under Valgrind; set by the test setup valgrind (tests/meson.build). */
+__attribute__((unused)) static bool under_valgrind;
+
+__attribute__((constructor)) static void runner_look_for_valgrind(void)
+{
+    under_valgrind = getenv("UMBRA_UNDER_VALGRIND") != NULL;
+}
+
 /*
  * For a loop without system calls on which another thread depends. Valgrind executes one thread at a
  * time, and such a loop would keep the others away for each whole time slice, some milliseconds.
  */
-#ifdef UMBRA_UNDER_VALGRIND /* set by tools/test */
-#include <sched.h>
-#define let_others_execute() ((void)sched_yield())
-#else
-#define let_others_execute() ((void)0)
-#endif
+__attribute__((unused)) static inline void let_others_execute(void)
+{
+    if (under_valgrind)
+        sched_yield();
+}
 
 #ifndef UMBRA_TEST_RUNNER
 
@@ -52,10 +62,8 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>

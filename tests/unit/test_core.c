@@ -403,9 +403,8 @@ Test(core, a_run_ends_soon_after_its_shadow)
     uint64_t end;
     int error;
 
-#ifdef UMBRA_UNDER_VALGRIND
-    cr_skip_test("Valgrind executes one thread at a time");
-#endif
+    if (under_valgrind)
+        cr_skip_test("Valgrind executes one thread at a time");
     error = umbra_runtime_create(&options, &runtime);
     if (error == -ENODEV)
         cr_skip_test("a single hardware thread");
