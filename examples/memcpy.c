@@ -99,7 +99,7 @@ static void print_medians(const struct work *work)
 static int measure(struct work *work, struct umbra_shadow *shadow)
 {
     struct umbra_shadow_info info = umbra_shadow_info(shadow);
-    struct umbra_memcpy_judge judge = {0};
+    struct umbra_memcpy_choice choice = {0};
     struct umbra_memcpy_limits limits;
     int error = umbra_memcpy_calibrate(shadow, &limits);
 
@@ -107,7 +107,7 @@ static int measure(struct work *work, struct umbra_shadow *shadow)
         fprintf(stderr, "memcpy: cannot measure the limits: %s\n", strerror(-error));
         return 1;
     }
-    limits.judge = &judge; /* the machine may get other work meanwhile */
+    limits.choice = &choice; /* the machine may get other work meanwhile */
     printf("%zu MiB in pieces of %zu KiB; owner on cpu %d, shadow on cpu %d, nearest shared: %s\n",
            work->bytes / MIB, work->piece / KIB, info.owner_cpu, info.shadow_cpu,
            umbra_topology_shared_name(info.shared));

@@ -6,7 +6,7 @@
  *
  *   memcpy                 the limit: the owner alone
  *   shadow-memcpy          umbra/memcpy.h, with limits it measured on this pair before the rounds,
- *                          and a judge, which sees all rounds
+ *                          and a choice, which sees all rounds
  *   shadow-memcpy-asleep   the same of a shadow that sleeps whenever it has nothing to do
  *   prefetch               the owner copies; the shadow prefetches what it reads, as fast as it can,
  *                          and on a sibling, whose cache is the owner's, what it writes
@@ -171,9 +171,9 @@ static void copy_alone(struct copier *c)
     memcpy(c->job.to, c->job.from, c->job.bytes);
 }
 
-/* Measured once for shadows that spin, and once for those that sleep; judged in all rounds. */
+/* Measured once for shadows that spin, and once for those that sleep; chosen in all rounds. */
 static struct umbra_memcpy_limits awake_limits, asleep_limits;
-static struct umbra_memcpy_judge awake_judge, asleep_judge;
+static struct umbra_memcpy_choice awake_judge, asleep_judge;
 
 static void copy_awake(struct copier *c)
 {
@@ -277,7 +277,7 @@ static const struct way {
     copy_fn *copy;
     enum umbra_wait_mode mode;
     struct umbra_memcpy_limits *limits; /* to be measured once, and then ... */
-    struct umbra_memcpy_judge *judge;   /* ... to be judged by */
+    struct umbra_memcpy_choice *choice;   /* ... to be chosen by */
     bool in_blocks;                     /* a row for each of block_sizes */
 } ways[] = {
     {"memcpy", "memcpy", copy_alone, UMBRA_WAIT_PARK, NULL, NULL, false},
@@ -381,7 +381,7 @@ static int start(struct bench_row *row)
     row->state = c;
     if (error == 0 && limits != NULL && limits->block_bytes == 0) {
         error = umbra_memcpy_calibrate(&c->shadow, limits);
-        limits->judge = contender->way->judge;
+        limits->choice = contender->way->choice;
     }
     c->job.bytes = contender->bytes;
     c->job.block = contender->block;

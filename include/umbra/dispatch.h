@@ -35,7 +35,7 @@
  *
  * The first error that a function returns stops the step: values in processing are finished, no
  * more are begun, and umbra_dispatch_end() returns the error. Values that were queued stay
- * (umbra_dispatch_rest) until the next step begins. Cancelling is the same with -ECANCELED.
+ * (umbra_dispatch_left) until the next step begins. Cancelling is the same with -ECANCELED.
  *
  * What was written before a value was put is visible to the worker that processes it; what workers
  * wrote is visible after the end of the step.
@@ -177,7 +177,7 @@ UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch);
  * True if there was one; else *value is unchanged. Any thread or fiber, one caller at a time;
  * neither switches nor blocks.
  */
-UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value);
+UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umbra_value *value);
 
 /* The number of workers. Any thread or fiber; neither switches nor blocks. */
 UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch);

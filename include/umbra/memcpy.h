@@ -31,13 +31,13 @@
  * the shadow in the middle of a block for some milliseconds, and the owner waits for that block.
  * This happens most to shadows that spin (they have used up their share), and large copies suffer:
  * beside a process that kept the shadow's processor busy, copies of 64 KiB to 4 MiB stayed 1.7 to
- * 2.1 times as fast as memcpy, copies of 16 MiB fell from 1.9 to 0.93. With limits.judge,
+ * 2.1 times as fast as memcpy, copies of 16 MiB fell from 1.9 to 0.93. With limits.choice,
  * shadow_memcpy goes on measuring, for each power of two separately, and leaves the shadow out
  * while it does not help:
  *
- *     struct umbra_memcpy_judge judge = {0};
+ *     struct umbra_memcpy_choice choice = {0};
  *
- *     limits.judge = &judge;                           after umbra_memcpy_calibrate
+ *     limits.choice = &choice;                           after umbra_memcpy_calibrate
  *
  * The two threads take blocks from one counter (protocol/share.h) instead of a half each: so a
  * shadow that starts late, or an owner that has its end in the cache, waits for at most one block.
@@ -77,7 +77,7 @@
  * How long the copies of one shadow's owner took. All zero at first; only that thread uses it. One
  * copy in 61 is made the way that was slower so far, in order to measure it (see impl/pick.h).
  */
-struct umbra_memcpy_judge {
+struct umbra_memcpy_choice {
     struct um_pick size[64]; /* i: copies of 2^i bytes and more, but below 2^(i+1) */
 };
 
@@ -86,7 +86,7 @@ struct umbra_memcpy_limits {
     size_t awake_bytes;  /* smallest copy that a polling shadow helps with; SIZE_MAX: none */
     size_t asleep_bytes; /* smallest copy that a sleeping shadow is woken for; >= awake_bytes */
     size_t block_bytes;  /* what a thread takes at a time, at least; first and last may be less */
-    struct umbra_memcpy_judge *judge; /* goes on measuring, see above; NULL: limits alone decide */
+    struct umbra_memcpy_choice *choice; /* goes on measuring, see above; NULL: limits alone decide */
 };
 
 #define UMBRA_MEMCPY_LIMITS                                                                        \
@@ -98,7 +98,7 @@ struct umbra_memcpy_limits {
  * Copies n bytes, of any alignment, as memcpy does: the two ranges must not overlap, and nothing
  * else is written. limits may be NULL: the defaults. Any thread. If the caller is the shadow's
  * owner, the shadow helps, and the call blocks the thread until the shadow has done its part. In
- * other threads, or if the shadow is busy, asleep as above, left out by limits->judge, destroyed,
+ * other threads, or if the shadow is busy, asleep as above, left out by limits->choice, destroyed,
  * or NULL, the call is memcpy: so it cannot fail. Below awake_bytes that decision is one
  * comparison. Never switches fibers. Returns true if the shadow was forked to.
  */
@@ -119,7 +119,7 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
  *   asleep_bytes  what the owner copies alone in four times the time of a wake-up and a join;
  *                 awake_bytes if the shadow never sleeps
  *   block_bytes   the default, or half of awake_bytes
- *   judge         NULL
+ *   choice         NULL
  *
  * Returns 0, -ENOMEM, or, as shadow_fork, -EBUSY, -EPERM, -ESRCH; limits are untouched on failure.
  */

@@ -91,8 +91,8 @@ struct umbra_shadow {
     /* the owner's line */
     um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
     bool forked;                     /* a function is forked and not joined; owner only */
-    uint32_t resting;                /* joins that will still back off; owner only */
-    um_atomic_u32 rest;              /* length of a back-off, in polls, 0: none; owner only */
+    uint32_t back_offs;              /* joins that will still back off; owner only */
+    um_atomic_u32 back_off;          /* length of a back-off, in polls, 0: none; owner only */
     pthread_t thread;                /* the helper; set once */
     struct umbra_topology *topology; /* set once */
     bool own_topology;               /* made by shadow_create */
@@ -168,7 +168,7 @@ UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_sh
 
 /* ---- fork and join ---- */
 
-#define UM_SHADOW_RESTING 31 /* joins that back off after a join that came before the completion */
+#define UM_SHADOW_BACK_OFFS 31 /* joins that back off after a join that came before the completion */
 
 #include <umbra/impl/shadow.h>
 

@@ -217,7 +217,7 @@ template <class P> struct house : world, receiver {
         }
     }
 
-    /* As um_worker_rest(). */
+    /* As um_worker_yield(). */
     void rest()
     {
         if (P::um_step_leave(&step))

@@ -283,7 +283,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     {
         struct P::umbra_value value;
 
-        while (P::umbra_dispatch_rest(&dispatch, &value)) {
+        while (P::umbra_dispatch_left(&dispatch, &value)) {
             RL_ASSERT(value.end > 0 || value.pointer);
             begun += value.end == 0 ? 1 : (int)(value.end - value.begin);
             if (value.end == 0)

@@ -49,7 +49,7 @@ static uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
 }
 
 /* What the owner sees there, it does not use. */
-static void um_shadow_rest(struct umbra_shadow *shadow)
+static void um_shadow_back_off(struct umbra_shadow *shadow)
 {
     um_slot_look(&shadow->slot);
 }

@@ -290,7 +290,7 @@ static void errors(struct umbra_dispatch *dispatch)
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), -EIO);
-    while (umbra_dispatch_rest(dispatch, &rest))
+    while (umbra_dispatch_left(dispatch, &rest))
         sees(NULL, rest, NULL);
     expect_seen(0, VALUES, 1);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
@@ -322,7 +322,7 @@ static void is_cancelled(struct umbra_dispatch *dispatch)
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_end(dispatch), -ECANCELED);
-    while (umbra_dispatch_rest(dispatch, &rest))
+    while (umbra_dispatch_left(dispatch, &rest))
         sees(NULL, rest, NULL);
     expect_seen(0, VALUES, 1);
 }
@@ -674,7 +674,7 @@ static void failing_steps(struct umbra_dispatch *dispatch, struct steps *steps)
     *steps = (struct steps){.fails_in = 4, .failure = -EDOM};
     cr_expect_eq(umbra_dispatch_steps(dispatch, begins_step, steps), -EDOM);
     cr_expect_eq(steps->begun, 5);
-    while (umbra_dispatch_rest(dispatch, &rest))
+    while (umbra_dispatch_left(dispatch, &rest))
         steps->done += rest.end - rest.begin;
     cr_expect_eq(steps->done, 20);
 }

@@ -230,112 +230,112 @@ Test(memcpy, in_another_thread_it_is_memcpy)
     destroy();
 }
 
-/* ---- by a judge ---- */
+/* ---- by a choice ---- */
 
 /* Asks for so many ways, and says how long each took; how often the second was chosen. */
-static unsigned judged(struct um_pick *judge, unsigned pieces, uint64_t first, uint64_t second)
+static unsigned chosen(struct um_pick *choice, unsigned pieces, uint64_t first, uint64_t second)
 {
     unsigned seconds = 0;
 
     for (unsigned i = 0; i < pieces; i++) {
-        enum um_pick_way way = um_pick_next(judge);
+        enum um_pick_way way = um_pick_next(choice);
 
         seconds += way == UM_PICK_SECOND;
-        um_pick_hear(judge, way, way == UM_PICK_SECOND ? second : first);
+        um_pick_hear(choice, way, way == UM_PICK_SECOND ? second : first);
     }
     return seconds;
 }
 
 Test(memcpy, the_first_way_is_kept_while_it_is_not_slower)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    cr_assert_eq(judged(&judge, UM_PICK_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
-    cr_assert_eq(judged(&judge, 100 * UM_PICK_EVERY, 1000, 1000), 100);
-    cr_assert_not(judge.second);
+    cr_assert_eq(chosen(&choice, UM_PICK_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
+    cr_assert_eq(chosen(&choice, 100 * UM_PICK_EVERY, 1000, 1000), 100);
+    cr_assert_not(choice.second);
 }
 
 Test(memcpy, a_first_way_that_is_slower_is_left_at_once_and_tried_now_and_then)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    judged(&judge, UM_PICK_EVERY, 1010, 1000);
-    cr_assert(judge.second);
-    cr_assert_eq(judged(&judge, 100 * UM_PICK_EVERY, 1010, 1000), 100 * UM_PICK_EVERY - 100);
+    chosen(&choice, UM_PICK_EVERY, 1010, 1000);
+    cr_assert(choice.second);
+    cr_assert_eq(chosen(&choice, 100 * UM_PICK_EVERY, 1010, 1000), 100 * UM_PICK_EVERY - 100);
 }
 
 Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    judged(&judge, 5, 5000, 1000); /* the second way at 1, 2 and 4 */
-    cr_assert_not(judge.second);
-    judged(&judge, 1, 5000, 1000);
-    cr_assert(judge.second);
+    chosen(&choice, 5, 5000, 1000); /* the second way at 1, 2 and 4 */
+    cr_assert_not(choice.second);
+    chosen(&choice, 1, 5000, 1000);
+    cr_assert(choice.second);
 }
 
 Test(memcpy, one_interruption_overturns_no_verdict)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    judged(&judge, 10 * UM_PICK_EVERY, 550, 1000);
-    um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
-    um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
-    cr_assert_not(judge.second);
+    chosen(&choice, 10 * UM_PICK_EVERY, 550, 1000);
+    um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
+    um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
+    cr_assert_not(choice.second);
     for (int i = 0; i < 10; i++)
-        um_pick_hear(&judge, UM_PICK_FIRST, 1000000);
-    cr_assert(judge.second);
+        um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
+    cr_assert(choice.second);
 }
 
 Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    judged(&judge, 1000, 600, 1000);
-    cr_assert_not(judge.second);
-    judged(&judge, 50, 2400, 1000);
-    cr_assert(judge.second);
-    judged(&judge, 2000, 600, 1000);
-    cr_assert_not(judge.second);
+    chosen(&choice, 1000, 600, 1000);
+    cr_assert_not(choice.second);
+    chosen(&choice, 50, 2400, 1000);
+    cr_assert(choice.second);
+    chosen(&choice, 2000, 600, 1000);
+    cr_assert_not(choice.second);
 }
 
 Test(memcpy, a_way_that_was_left_is_taken_again_only_for_a_tenth)
 {
-    struct um_pick judge = {0};
+    struct um_pick choice = {0};
 
-    judged(&judge, 1000, 1100, 1000);
-    cr_assert(judge.second);
-    judged(&judge, 10000, 920, 1000);
-    cr_assert(judge.second);
-    judged(&judge, 10000, 880, 1000);
-    cr_assert_not(judge.second);
+    chosen(&choice, 1000, 1100, 1000);
+    cr_assert(choice.second);
+    chosen(&choice, 10000, 920, 1000);
+    cr_assert(choice.second);
+    chosen(&choice, 10000, 880, 1000);
+    cr_assert_not(choice.second);
 }
 
 Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
 {
-    struct umbra_memcpy_judge judge = {0};
-    struct umbra_memcpy_limits limits = {1024, 1024, 512, &judge};
+    struct umbra_memcpy_choice choice = {0};
+    struct umbra_memcpy_limits limits = {1024, 1024, 512, &choice};
     struct um_pick slow = {
         {1000, 1}, {UM_PICK_WEIGHT, UM_PICK_WEIGHT}, UM_PICK_EVERY + 1, true};
 
     create(UMBRA_WAIT_SPIN);
-    judge.size[12] = slow;
-    cr_assert(copies(4095, 1, 2, &limits));     /* of another judge, who knows nothing */
+    choice.size[12] = slow;
+    cr_assert(copies(4095, 1, 2, &limits));     /* of another choice, who knows nothing */
     cr_assert_not(copies(4096, 1, 2, &limits)); /* of this one */
-    judge.size[12] = slow;
+    choice.size[12] = slow;
     cr_assert_not(copies(8191, 1, 2, &limits));
-    judge.size[12].asked = UM_PICK_EVERY;
+    choice.size[12].asked = UM_PICK_EVERY;
     cr_assert(copies(5000, 1, 2, &limits));
-    cr_assert_eq(judge.size[12].asked, UM_PICK_EVERY + 1);
-    cr_assert_eq(judge.size[11].asked, 1);
+    cr_assert_eq(choice.size[12].asked, UM_PICK_EVERY + 1);
+    cr_assert_eq(choice.size[11].asked, 1);
     destroy();
 }
 
 Test(memcpy, a_judge_is_not_asked_where_there_is_no_choice)
 {
-    static const struct umbra_memcpy_judge untouched;
-    struct umbra_memcpy_judge judge = {0};
-    struct umbra_memcpy_limits limits = {1024, 65536, 512, &judge};
+    static const struct umbra_memcpy_choice untouched;
+    struct umbra_memcpy_choice choice = {0};
+    struct umbra_memcpy_limits limits = {1024, 65536, 512, &choice};
 
     create(UMBRA_WAIT_PARK);
     wait_until_asleep();
@@ -343,7 +343,7 @@ Test(memcpy, a_judge_is_not_asked_where_there_is_no_choice)
     cr_assert_not(copies(65535, 0, 0, &limits));
     destroy();
     cr_assert_not(copies(65536, 0, 0, &limits));
-    cr_assert_eq(memcmp(&judge, &untouched, sizeof(judge)), 0);
+    cr_assert_eq(memcmp(&choice, &untouched, sizeof(choice)), 0);
 }
 
 /* ---- calibration ---- */
@@ -358,7 +358,7 @@ static void calibrate_and_use(enum umbra_wait_mode mode)
     cr_assert_geq(limits.asleep_bytes, limits.awake_bytes);
     cr_assert_geq(limits.awake_bytes / 2, limits.block_bytes);
     cr_assert_gt(limits.block_bytes, 0);
-    cr_assert_null(limits.judge);
+    cr_assert_null(limits.choice);
     if (mode == UMBRA_WAIT_SPIN)
         cr_assert_eq(limits.asleep_bytes, limits.awake_bytes);
     if (limits.awake_bytes < MOST) {

@@ -269,14 +269,14 @@ Test(wait_report, judged_by_measured_cost)
     nop.idle_cycles = us / 5;
     sleepy.idle_cycles = 1000 * us;
     hidden.announced = false;
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &good), UMBRA_BACKEND_USABLE);
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &traps), UMBRA_BACKEND_TRAPS);
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &nop), UMBRA_BACKEND_NO_WAIT);
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_NO_WAIT);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_WAITPKG, &good), UMBRA_BACKEND_USABLE);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_WAITPKG, &traps), UMBRA_BACKEND_TRAPS);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_WAITPKG, &nop), UMBRA_BACKEND_NO_WAIT);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_NO_WAIT);
     nop.idle_cycles = us;
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_USABLE);
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &sleepy), UMBRA_BACKEND_OVERSLEEPS);
-    cr_assert_eq(um_backend_judge(UMBRA_BACKEND_WAITPKG, &hidden), UMBRA_BACKEND_NOT_ANNOUNCED);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_ZAWRS, &nop), UMBRA_BACKEND_USABLE);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_WAITPKG, &sleepy), UMBRA_BACKEND_OVERSLEEPS);
+    cr_assert_eq(um_backend_accept(UMBRA_BACKEND_WAITPKG, &hidden), UMBRA_BACKEND_NOT_ANNOUNCED);
 }
 
 /* ---- conditions ---- */

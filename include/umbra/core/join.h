@@ -376,7 +376,7 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
     return error;
 }
 
-UM_LINKONCE int um_join_until(struct um_join *join, void **result)
+UM_LINKONCE int um_join_run(struct um_join *join, void **result)
 {
     int error = um_join_slow(join);
 
@@ -390,7 +390,7 @@ UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **res
     struct um_join join = {
         .fiber = fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
 
-    return um_join_until(&join, result);
+    return um_join_run(&join, result);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void **result,
@@ -398,7 +398,7 @@ UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void *
 {
     struct um_join join = {.fiber = fiber, .deadline = deadline, .at = __builtin_return_address(0)};
 
-    return um_join_until(&join, result);
+    return um_join_run(&join, result);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)

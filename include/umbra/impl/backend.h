@@ -98,7 +98,7 @@ UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
 /* Back ends that wait for a short time which the processor chooses, whatever the deadline. */
 #define UM_BACKENDS_SHORT (1u << UMBRA_BACKEND_ZAWRS | 1u << UMBRA_BACKEND_POWER_WAIT)
 
-UM_INLINE enum umbra_backend_verdict um_backend_judge(enum umbra_wait_backend backend,
+UM_INLINE enum umbra_backend_verdict um_backend_accept(enum umbra_wait_backend backend,
                                                       const struct umbra_backend_report *report)
 {
     uint64_t expired_ns = umbra_cycles_to_ns(report->expired_cycles);
@@ -204,7 +204,7 @@ UM_LINKONCE UM_COLD void um_backend_probe(enum umbra_wait_backend backend,
     else {
         report->expired_cycles = um_backend_measure(backend, 0);
         report->idle_cycles = um_backend_measure(backend, umbra_ns_to_cycles(UM_PROBE_IDLE_NS));
-        report->verdict = um_backend_judge(backend, report);
+        report->verdict = um_backend_accept(backend, report);
     }
     um_backend_explain(report);
 }

@@ -55,7 +55,7 @@ struct umbra_worker {
     uint64_t preempted;  /* um_os_preempted() then, or after a long wait since */
 
     /* stolen, but there was no memory to queue it; the worker's, after the step
-     * umbra_dispatch_rest()'s */
+     * umbra_dispatch_left()'s */
     struct um_item left[UM_STEAL_MOST];
     unsigned left_count;
 };
@@ -77,7 +77,7 @@ struct umbra_dispatch {
     size_t scratch_bytes;
     uint64_t part_cycles; /* UM_TAKEN_NS */
     uint64_t turn_cycles; /* UM_TURN_NS */
-    uint64_t rest_cycles; /* UM_REST_NS */
+    uint64_t yield_cycles; /* UM_YIELD_NS */
     void *arg;
 };
 
@@ -85,7 +85,7 @@ struct umbra_dispatch {
 
 #define UM_TAKEN_NS 20000   /* time of what is taken at once: far longer than the taking */
 
-#define UM_REST_NS 20000    /* a longer sched_yield or wait: another thread had the processor */
+#define UM_YIELD_NS 20000    /* a longer sched_yield or wait: another thread had the processor */
 #define UM_SHARED_TURNS 100 /* after so many turns without loss no thread wants it */
 
 /* ---- the step ---- */
@@ -214,7 +214,7 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
 
 /* ---- workers ---- */
 
-/* Stolen items that cannot be queued: stops the step; umbra_dispatch_rest() gives them out after
+/* Stolen items that cannot be queued: stops the step; umbra_dispatch_left() gives them out after
  * it. */
 UM_LINKONCE UM_COLD bool um_worker_put_aside(struct umbra_worker *worker,
                                              const struct um_item *items, unsigned count, int error)
@@ -300,7 +300,7 @@ UM_LINKONCE void um_worker_look_at_cpu(struct umbra_worker *worker, uint64_t now
 
 /* Gives the processor to other threads. The worker is not active meanwhile; all others may take
  * what is in its queue. */
-UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
+UM_LINKONCE UM_COLD void um_worker_yield(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
     uint64_t begun;
@@ -312,11 +312,11 @@ UM_LINKONCE UM_COLD void um_worker_rest(struct umbra_worker *worker)
     um_step_enter(&dispatch->step);
     worker->turn = umbra_cycles();
     worker->shares_cpu =
-        worker->turn - begun > dispatch->rest_cycles ? UM_SHARED_TURNS : worker->shares_cpu - 1;
+        worker->turn - begun > dispatch->yield_cycles ? UM_SHARED_TURNS : worker->shares_cpu - 1;
     worker->preempted = um_os_preempted();
 }
 
-UM_INLINE bool um_worker_should_rest(const struct umbra_worker *worker)
+UM_INLINE bool um_worker_should_yield(const struct umbra_worker *worker)
 {
     return UM_UNLIKELY(worker->shares_cpu > 0) &&
            umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
@@ -349,7 +349,7 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
                        (const void *)(uintptr_t)worker->fn);
     worker->since = umbra_cycles();
     worker->idle = um_worker_idle();
-    if (worker->since - begun > dispatch->rest_cycles)
+    if (worker->since - begun > dispatch->yield_cycles)
         worker->preempted = um_os_preempted(); /* threads that ran meanwhile took nothing */
 }
 
@@ -393,8 +393,8 @@ UM_LINKONCE void *um_worker_main(void *arg)
 
             if (UM_UNLIKELY(error != 0))
                 um_step_stop(&dispatch->step, error);
-            if (um_worker_should_rest(worker))
-                um_worker_rest(worker);
+            if (um_worker_should_yield(worker))
+                um_worker_yield(worker);
             umbra_yield();
         }
         um_worker_ask(worker);
@@ -484,7 +484,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
-    dispatch->rest_cycles = umbra_ns_to_cycles(UM_REST_NS);
+    dispatch->yield_cycles = umbra_ns_to_cycles(UM_YIELD_NS);
     dispatch->arg = options->arg;
     for (unsigned i = 0; i < workers; i++)
         ok = um_worker_init(dispatch, i, options) && ok;
@@ -789,7 +789,7 @@ UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
     um_step_stop(&dispatch->step, -ECANCELED);
 }
 
-UM_LINKONCE bool umbra_dispatch_rest(struct umbra_dispatch *dispatch, struct umbra_value *value)
+UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umbra_value *value)
 {
     struct um_taken taken;
 

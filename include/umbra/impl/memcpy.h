@@ -118,17 +118,17 @@ UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
 }
 
 /* Copies the way that is chosen for this size, and records the time. True if the shadow helped. */
-UM_INLINE bool um_copy_judged(struct um_copy *copy, struct umbra_shadow *shadow,
-                              struct um_pick *judge)
+UM_INLINE bool um_copy_chosen(struct um_copy *copy, struct umbra_shadow *shadow,
+                              struct um_pick *choice)
 {
-    bool shared = um_pick_next(judge) == UM_PICK_FIRST;
+    bool shared = um_pick_next(choice) == UM_PICK_FIRST;
     uint64_t start = um_arch_cycles();
 
     if (shared)
         shared = um_copy_both(copy, shadow);
     else
         memcpy(copy->to, copy->from, copy->bytes);
-    um_pick_hear(judge, shared ? UM_PICK_FIRST : UM_PICK_SECOND,
+    um_pick_hear(choice, shared ? UM_PICK_FIRST : UM_PICK_SECOND,
                   ((um_arch_cycles() - start) << 16) / copy->bytes);
     return shared;
 }
@@ -143,8 +143,8 @@ UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *t
         memcpy(to, from, n);
         return false;
     }
-    if (limits->judge)
-        return um_copy_judged(&copy, shadow, &limits->judge->size[63 - __builtin_clzll(n)]);
+    if (limits->choice)
+        return um_copy_chosen(&copy, shadow, &limits->choice->size[63 - __builtin_clzll(n)]);
     return um_copy_both(&copy, shadow);
 }
 

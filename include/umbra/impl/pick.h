@@ -45,34 +45,34 @@ UM_INLINE bool um_pick_tries(uint32_t i)
 }
 
 /* The way for the next piece of work. */
-UM_INLINE enum um_pick_way um_pick_next(struct um_pick *judge)
+UM_INLINE enum um_pick_way um_pick_next(struct um_pick *choice)
 {
-    return judge->second != um_pick_tries(judge->asked++) ? UM_PICK_SECOND : UM_PICK_FIRST;
+    return choice->second != um_pick_tries(choice->asked++) ? UM_PICK_SECOND : UM_PICK_FIRST;
 }
 
-UM_INLINE void um_pick_average(struct um_pick *judge, enum um_pick_way way, uint64_t pace)
+UM_INLINE void um_pick_average(struct um_pick *choice, enum um_pick_way way, uint64_t pace)
 {
-    uint64_t average = judge->pace[way];
+    uint64_t average = choice->pace[way];
 
-    if (judge->heard[way] > 0 && pace > 2 * average)
+    if (choice->heard[way] > 0 && pace > 2 * average)
         pace = 2 * average;
-    if (judge->heard[way] < UM_PICK_WEIGHT)
-        judge->heard[way]++;
-    judge->pace[way] = average - average / judge->heard[way] + pace / judge->heard[way];
+    if (choice->heard[way] < UM_PICK_WEIGHT)
+        choice->heard[way]++;
+    choice->pace[way] = average - average / choice->heard[way] + pace / choice->heard[way];
 }
 
 /* Records the pace of a piece of work that was done this way; below 2^60. */
-UM_INLINE void um_pick_hear(struct um_pick *judge, enum um_pick_way way, uint64_t pace)
+UM_INLINE void um_pick_hear(struct um_pick *choice, enum um_pick_way way, uint64_t pace)
 {
     uint64_t first, second;
 
-    um_pick_average(judge, way, pace);
-    first = judge->pace[UM_PICK_FIRST];
-    second = judge->pace[UM_PICK_SECOND];
-    if (judge->heard[UM_PICK_FIRST] < UM_PICK_ENOUGH ||
-        judge->heard[UM_PICK_SECOND] < UM_PICK_ENOUGH)
+    um_pick_average(choice, way, pace);
+    first = choice->pace[UM_PICK_FIRST];
+    second = choice->pace[UM_PICK_SECOND];
+    if (choice->heard[UM_PICK_FIRST] < UM_PICK_ENOUGH ||
+        choice->heard[UM_PICK_SECOND] < UM_PICK_ENOUGH)
         return;
-    judge->second = judge->second ? first >= second - second / 10 : first > second;
+    choice->second = choice->second ? first >= second - second / 10 : first > second;
 }
 
 #endif

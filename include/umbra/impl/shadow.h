@@ -28,24 +28,24 @@
  * Backs off before the owner's first look at the slot. A look that comes too early takes the line
  * from the helper, which is about to write it, and so delays the completion by about a one-way
  * trip. As long as joins come before completions, the owner leaves the line alone for that long: if
- * both sides have equal work, it is done at about the first look. After UM_SHADOW_RESTING back-offs
+ * both sides have equal work, it is done at about the first look. After UM_SHADOW_BACK_OFFS back-offs
  * a join looks at once; if the function has returned by then, the joins that follow look at once,
  * too.
  */
-UM_INLINE void um_shadow_rest(struct umbra_shadow *shadow)
+UM_INLINE void um_shadow_back_off(struct umbra_shadow *shadow)
 {
     /* relaxed: set before the first join that reads it, by the same thread */
-    uint32_t rest = um_atomic_load(&shadow->rest, relaxed);
-    const struct um_wait_cond never = {&shadow->rest, 0, UINT32_MAX, false, true};
+    uint32_t rest = um_atomic_load(&shadow->back_off, relaxed);
+    const struct um_wait_cond never = {&shadow->back_off, 0, UINT32_MAX, false, true};
 
     if (rest == 0)
         return;
-    if (shadow->resting == 0) {
+    if (shadow->back_offs == 0) {
         if (um_slot_look(&shadow->slot) == UM_SLOT_RUN)
-            shadow->resting = UM_SHADOW_RESTING;
+            shadow->back_offs = UM_SHADOW_BACK_OFFS;
         return;
     }
-    shadow->resting--;
+    shadow->back_offs--;
     um_wait_poll(&never, false, rest);
     um_count(&shadow->owner_waiter.count.polls, rest);
 }
@@ -77,7 +77,7 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
     if (UM_UNLIKELY(!shadow->forked))
         return -EINVAL;
     if (deadline == UMBRA_NEVER)
-        um_shadow_rest(shadow);
+        um_shadow_back_off(shadow);
     if (umbra_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN,
                                  UINT32_MAX, deadline) < 0)
         return -ETIMEDOUT;
@@ -358,7 +358,7 @@ UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
  * takes it away; for a policy that does not spin; and where a round trip is too slow to be that of
  * a line.
  */
-UM_LINKONCE UM_COLD uint32_t um_shadow_measure_rest(struct umbra_shadow *shadow)
+UM_LINKONCE UM_COLD uint32_t um_shadow_measure_back_off(struct umbra_shadow *shadow)
 {
     const struct umbra_wait_policy *policy = &shadow->policy;
     uint64_t took[UM_BLOCK_TRIALS];
@@ -409,7 +409,7 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
                shadow->info.shadow_cpu, strerror(-shadow->bind_error));
         um_shadow_end_thread(shadow);
     } else
-        um_atomic_store(&shadow->rest, um_shadow_measure_rest(shadow), relaxed); /* owner only */
+        um_atomic_store(&shadow->back_off, um_shadow_measure_back_off(shadow), relaxed); /* owner only */
     return shadow->bind_error;
 }
 
