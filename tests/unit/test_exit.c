@@ -4,6 +4,7 @@
 #include "child.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <umbra.h>
@@ -231,6 +232,66 @@ static void *joins_canceled(void *arg)
 Test(pthread_exit, is_what_cancellation_of_the_thread_does)
 {
     run(joins_canceled, NULL);
+}
+
+/* ---- a core without its binding ---- */
+
+static int usable_cpus(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    return CPU_COUNT(&set);
+}
+
+static void exits_unbound(void *arg)
+{
+    (void)arg;
+    pthread_exit(NULL);
+}
+
+static void nests_unbound(void *arg)
+{
+    umbra_yield();
+    umbra_core_unbound(exits_unbound, arg);
+}
+
+static void yields_unbound(void *arg)
+{
+    umbra_yield();
+    umbra_yield();
+    *(int *)arg = usable_cpus();
+}
+
+static void *calls_unbound(void *fn)
+{
+    static int unbound;
+
+    umbra_core_unbound((void (*)(void *))fn, &unbound);
+    return &unbound;
+}
+
+static void *joins_unbound(void *arg)
+{
+    struct umbra_fiber first, second;
+    int bound = usable_cpus();
+    void *unbound;
+
+    umbra_spawn(calls_unbound, (void *)nests_unbound, &first);
+    umbra_spawn(calls_unbound, (void *)yields_unbound, &second);
+    cr_expect_eq(umbra_join(first, NULL), 0);
+    cr_expect_eq(umbra_join(second, &unbound), 0);
+    cr_expect_eq(*(int *)unbound, *(int *)arg, "as long as the other is");
+    cr_expect_eq(usable_cpus(), bound);
+    return arg;
+}
+
+Test(pthread_exit, inside_umbra_core_unbound_lets_the_core_be_bound_again)
+{
+    int all = usable_cpus();
+
+    run(joins_unbound, &all);
 }
 
 /* ---- a child process of a fiber ---- */

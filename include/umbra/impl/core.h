@@ -129,9 +129,26 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     error = umbra_topology_bind_all(core->runtime->topology, &saved);
     if (error != 0)
         return error;
+    if (saved)
+        saved->fiber = um_core_current(core);
     fn(arg);
     error = umbra_topology_unbind(core->runtime->topology, saved);
     return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
+}
+
+/* A fiber has ended inside umbra_core_unbound(): what that would have done when fn returned. */
+UM_LINKONCE UM_COLD void um_core_bind_again(const struct umbra_core *core,
+                                            const struct um_fiber *fiber)
+{
+    struct umbra_affinity *affinity = um_affinity_latest;
+
+    while (affinity) {
+        struct umbra_affinity *outer = affinity->outer;
+
+        if (affinity->fiber == fiber)
+            umbra_topology_unbind(core->runtime->topology, affinity);
+        affinity = outer;
+    }
 }
 
 /* Runs the scheduler to its end, then closes what the thread has opened. */
@@ -177,6 +194,8 @@ UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
     core->retiring = fiber;
     um_atomic_store(&core->current, NULL, relaxed); /* other threads only read it */
     um_exceptions_take(core->exceptions);
+    if (fiber)
+        um_core_bind_again(core, fiber);
     if (fiber && um_fiber_on_stack(fiber))
         um_context_switch(&fiber->context, &core->scheduler);
     if (fiber)

@@ -27,6 +27,7 @@ UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology)
 struct umbra_affinity {
     hwloc_bitmap_t before;        /* the thread's affinity before the binding */
     struct umbra_affinity *outer; /* the thread's binding before this one; NULL: there is none */
+    const void *fiber;            /* the one in umbra_core_unbound() that made it, or NULL */
 };
 
 /* The calling thread's latest binding that can be undone. */
