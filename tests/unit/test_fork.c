@@ -78,6 +78,34 @@ Test(fork, what_runs_once_begins_anew_in_a_child_where_it_had_not_ended)
     cr_expect_eq(um_atomic_load(&once.state, seq_cst), UM_RUN_DONE);
 }
 
+static void is_canceled(void)
+{
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+    um_atomic_fetch_add(&times, 1, seq_cst);
+}
+
+static void *is_canceled_once(void *arg)
+{
+    um_once_in_process(&once, is_canceled);
+    pthread_testcancel();
+    return arg;
+}
+
+/* Else the next caller would wait for it for ever. */
+Test(fork, what_runs_once_is_not_cut_off_by_a_cancellation)
+{
+    pthread_t thread;
+    void *result = NULL;
+
+    alarm(20);
+    cr_assert_eq(pthread_create(&thread, NULL, is_canceled_once, NULL), 0);
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    cr_expect_eq(result, PTHREAD_CANCELED, "afterwards");
+    um_once_in_process(&once, is_canceled);
+    cr_expect_eq(um_atomic_load(&times, seq_cst), 1);
+}
+
 /* ---- the parent's runtime ---- */
 
 struct parent {

@@ -13,6 +13,8 @@
 #ifndef UMBRA_OS_RUN_ONCE_H
 #define UMBRA_OS_RUN_ONCE_H
 
+#include <pthread.h>
+
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/os/os.h>
@@ -34,6 +36,7 @@ UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void 
 UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void (*fn)(void))
 {
     uint32_t own = um_os_process();
+    int cancels = PTHREAD_CANCEL_ENABLE;
     /* acquire, all: as in um_once_in_process() */
     uint32_t seen = um_atomic_load(&once->state, acquire);
 
@@ -42,7 +45,10 @@ UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void 
             um_os_futex_wait(&once->state, own, UMBRA_NEVER);
             seen = um_atomic_load(&once->state, acquire);
         } else if (um_atomic_cas(&once->state, &seen, own, acquire, acquire)) {
+            /* a caller that is canceled in fn would leave the others to wait for it */
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
             fn();
+            pthread_setcancelstate(cancels, &cancels);
             /* release: what fn wrote; pairs with the acquire in um_once_in_process() */
             um_atomic_store(&once->state, UM_RUN_DONE, release);
             seen = UM_RUN_DONE;
