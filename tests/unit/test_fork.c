@@ -106,6 +106,52 @@ Test(fork, what_runs_once_is_not_cut_off_by_a_cancellation)
     cr_expect_eq(um_atomic_load(&times, seq_cst), 1);
 }
 
+/* ---- handlers that a child registers again ---- */
+
+int __real_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
+static unsigned registrations = 1; /* of each handler */
+
+/* As in a child whose parent forked between the registration and the end of what runs once. */
+int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    int error = 0;
+
+    for (unsigned i = 0; i < registrations && error == 0; i++)
+        error = __real_pthread_atfork(before, in_parent, in_child);
+    return error;
+}
+
+static bool sleeps(void *arg)
+{
+    (void)arg;
+    return umbra_sleep_ns(MS) == 0;
+}
+
+static bool forks_and_sleeps(void *arg)
+{
+    return status_of_child(sleeps, arg) == 0 && sleeps(arg);
+}
+
+Test(fork, handlers_that_are_registered_twice_do_no_harm)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    struct umbra_shadow shadow;
+
+    alarm(20);
+    registrations = 2;
+    cr_assert(sleeps(NULL));
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    if (shadow_create(&shadow, NULL) == 0) /* not where there is one processor */
+        shadow_destroy(&shadow);
+    cr_assert_eq(status_of_child(forks_and_sleeps, NULL), 0);
+    cr_assert(sleeps(NULL));
+    cr_assert_eq(umbra_runtime_run(runtime, nothing, NULL), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
 /* ---- the parent's runtime ---- */
 
 struct parent {
@@ -114,6 +160,45 @@ struct parent {
     struct umbra_fiber waits; /* for the event */
     struct umbra_fiber ended;
 };
+
+enum { FORKS = 100 };
+
+static void *cancels(void *arg)
+{
+    while (!um_atomic_load((um_atomic_u32 *)arg, relaxed)) {
+        umbra_cancel(umbra_self()); /* takes a wait's memory */
+        umbra_yield();
+    }
+    return NULL;
+}
+
+static bool waits_a_while(void *arg)
+{
+    struct umbra_event event;
+
+    (void)arg;
+    umbra_event_init(&event, false);
+    return umbra_event_wait_deadline(&event, umbra_deadline(10 * MS)) == -ETIMEDOUT;
+}
+
+Test(fork, child_may_wait_though_fibers_of_its_parent_did_and_no_thread)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    struct umbra_runtime *runtime;
+    um_atomic_u32 enough = 0;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (unsigned core = 0; core < options.cores; core++) {
+        struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
+
+        cr_assert_eq(umbra_spawn_with(runtime, &there, cancels, &enough, NULL), 0);
+    }
+    for (int i = 0; i < FORKS; i++)
+        cr_assert_eq(status_of_child(waits_a_while, NULL), 0);
+    um_atomic_store(&enough, 1, relaxed);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
 
 static void *waits(void *arg)
 {

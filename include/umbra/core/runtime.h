@@ -151,15 +151,21 @@ UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 
 #ifndef UMBRA_DECLARE
 
+UM_SHARED _Thread_local unsigned um_runtimes_forks = 0; /* um_fork_begins() */
+
 /* Before fork(2). The child has none of the runtimes' threads, so the caller takes their locks. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
 {
+    if (!um_fork_begins(&um_runtimes_forks))
+        return;
     pthread_mutex_lock(&um_runtimes.lock);
     pthread_mutex_lock(&um_slabs.lock);
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
 {
+    if (!um_fork_ends(&um_runtimes_forks))
+        return;
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
@@ -193,6 +199,8 @@ UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
 
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
+    if (!um_fork_ends(&um_runtimes_forks))
+        return;
     if (um_core_self)
         um_core_in_child(um_core_self);
     um_runtimes_inherit();

@@ -120,18 +120,21 @@ struct um_sleepers {
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
     struct um_sleeper *newest;       /* of all sleepers; under lock */
     struct um_run_once once;         /* for policy and error */
+    struct um_run_once watch_once;   /* for key, has_key and watch_error */
     pthread_key_t key;               /* its destructor is um_sleeper_forget(); under lock */
     bool has_key;                    /* under lock, as the next two */
     bool exiting;                    /* see above */
     bool unloading;                  /* see above */
     struct umbra_wait_policy policy; /* of all sleepers */
     int error;                       /* of um_sleepers_init(), which runs once */
+    int watch_error;                 /* of what watch_once runs */
     pthread_mutex_t popping;  /* one thread at a time takes idle waits: no ABA */
     struct um_waits *waits;   /* all, the newest first; under popping */
 };
 
 UM_SHARED struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                               .once = {UM_RUN_NEVER},
+                                              .watch_once = {UM_RUN_NEVER},
                                               .popping = PTHREAD_MUTEX_INITIALIZER};
 
 /* Counts the calls on events by threads that are no core. One count for all runtimes, since such a
@@ -139,6 +142,7 @@ UM_SHARED struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
 UM_SHARED struct um_quiet_outside um_outside = {0, 0};
 
 UM_SHARED _Thread_local struct um_sleeper *um_sleeper_self = NULL;
+UM_SHARED _Thread_local unsigned um_sleepers_forks = 0; /* um_fork_begins() */
 
 /* The thread that has this sleeper ends, or could not keep it: the sleeper is idle. */
 UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
@@ -155,12 +159,16 @@ UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
 /* Before fork(2). In the child no other thread could free these locks, so the caller takes them. */
 UM_LINKONCE UM_COLD void um_sleepers_before_fork(void)
 {
+    if (!um_fork_begins(&um_sleepers_forks))
+        return;
     pthread_mutex_lock(&um_sleepers.lock);
     pthread_mutex_lock(&um_sleepers.popping);
 }
 
 UM_LINKONCE UM_COLD void um_sleepers_in_parent(void)
 {
+    if (!um_fork_ends(&um_sleepers_forks))
+        return;
     pthread_mutex_unlock(&um_sleepers.popping);
     pthread_mutex_unlock(&um_sleepers.lock);
 }
@@ -180,20 +188,35 @@ UM_LINKONCE UM_COLD void um_sleepers_at_exit(void *arg)
     pthread_mutex_unlock(&um_sleepers.lock);
 }
 
+UM_LINKONCE UM_COLD void um_sleepers_watch(void)
+{
+    int error = -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent,
+                                um_sleepers_in_child);
+
+    if (error == 0 && um_at_exit_of(um_sleepers_at_exit, NULL, &um_object) != 0)
+        error = -ENOMEM;
+    if (error == 0) {
+        pthread_mutex_lock(&um_sleepers.lock);
+        error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
+        um_sleepers.has_key = error == 0;
+        pthread_mutex_unlock(&um_sleepers.lock);
+    }
+    um_sleepers.watch_error = error;
+}
+
+/* Forks and the end are known. Before the first sleeper, and the first wait's memory: before the first
+ * runtime, since fibers wait without a sleeper. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_sleepers_begin(void)
+{
+    um_once_in_process(&um_sleepers.watch_once, um_sleepers_watch);
+    return um_sleepers.watch_error;
+}
+
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
     if (um_sleepers.error == 0)
-        um_sleepers.error =
-            -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
-    if (um_sleepers.error == 0 && um_at_exit_of(um_sleepers_at_exit, NULL, &um_object) != 0)
-        um_sleepers.error = -ENOMEM;
-    if (um_sleepers.error != 0)
-        return;
-    pthread_mutex_lock(&um_sleepers.lock);
-    um_sleepers.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
-    um_sleepers.has_key = um_sleepers.error == 0;
-    pthread_mutex_unlock(&um_sleepers.lock);
+        um_sleepers.error = um_sleepers_begin();
 }
 
 /* Gives the calling thread a sleeper, until the thread ends; or for good if the program is exiting

@@ -26,6 +26,7 @@
 #include <umbra/core/report.h>
 #include <umbra/core/runtime.h>
 #include <umbra/core/sleep.h>
+#include <umbra/core/sleeper.h>
 #include <umbra/core/spawn.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
@@ -680,6 +681,10 @@ UM_LINKONCE UM_COLD void um_runtimes_init(void)
 /* Called before each runtime is made; acts once. 0, -EAGAIN or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_runtimes_begin(void)
 {
+    int error = um_sleepers_begin();
+
+    if (error != 0)
+        return error;
     um_once_in_process(&um_runtimes.once, um_runtimes_init);
     return um_runtimes.error;
 }

@@ -136,13 +136,19 @@ struct um_shadows {
 
 UM_SHARED struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0};
 
+UM_SHARED _Thread_local unsigned um_shadows_forks = 0; /* um_fork_begins() */
+
 UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
 {
+    if (!um_fork_begins(&um_shadows_forks))
+        return;
     pthread_mutex_lock(&um_shadows.lock);
 }
 
 UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
 {
+    if (!um_fork_ends(&um_shadows_forks))
+        return;
     pthread_mutex_unlock(&um_shadows.lock);
 }
 
@@ -150,6 +156,8 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
  * as destroyed. If the child's thread was an owner, it gets its old binding back. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
+    if (!um_fork_ends(&um_shadows_forks))
+        return;
     for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
         if (um_shadow_owner(s) == um_arch_thread_id())
             umbra_topology_unbind(s->topology, s->saved);
