@@ -965,7 +965,7 @@ Test(topology, what_another_thread_saved_or_a_described_machine_is_given_is_refu
 {
     struct umbra_topology *described_one = described(TWO_NODES);
     struct umbra_topology *t = this_machine();
-    struct umbra_affinity other = {NULL, NULL};
+    struct umbra_affinity other = {.before = NULL};
     struct umbra_affinity *saved;
 
     cr_assert_eq(umbra_topology_unbind(t, &other), -EPERM);
