@@ -19,10 +19,10 @@
 #ifndef UMBRA_CPU_H
 #define UMBRA_CPU_H
 
+#include <umbra/arch/backends.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/os/os.h>
-#include <umbra/arch/backends.h>
 
 #if defined(UMBRA_ARCH_GENERIC)
 #include <umbra/arch/generic.h>
@@ -157,7 +157,6 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
     return hz;
 }
 #endif /* UMBRA_DECLARE */
-
 
 UM_INLINE uint64_t umbra_cycles(void)
 {

@@ -86,7 +86,8 @@ struct umbra_memcpy_limits {
     size_t awake_bytes;  /* smallest copy that a polling shadow helps with; SIZE_MAX: none */
     size_t asleep_bytes; /* smallest copy that a sleeping shadow is woken for; >= awake_bytes */
     size_t block_bytes;  /* what a thread takes at a time, at least; first and last may be less */
-    struct umbra_memcpy_choice *choice; /* goes on measuring, see above; NULL: limits alone decide */
+    struct umbra_memcpy_choice
+        *choice; /* goes on measuring, see above; NULL: limits alone decide */
 };
 
 #define UMBRA_MEMCPY_LIMITS                                                                        \

@@ -157,7 +157,7 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
     union {                                                                                        \
         struct umbra_port port;                                                                    \
         struct um_lock lock; /* the port's; for UM_PORT_EITHER */                                  \
-        T *type;             /* only its type is used */                                         \
+        T *type;             /* only its type is used */                                           \
     }
 #define UMBRA_PORT_OPEN(p, capacity) umbra_port_init(&(p)->port, (capacity))
 #define UMBRA_PORT_CLOSE(p) umbra_port_close(&(p)->port)
@@ -279,7 +279,7 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
 
 /* The struct umbra_port of a pointer to one or to a UMBRA_PORT(T), which both begin with the lock;
  * also in an initializer at file scope. */
-#define UM_PORT_EITHER(p) _Generic(&(p)->lock, struct um_lock *: (struct umbra_port *)(p))
+#define UM_PORT_EITHER(p) _Generic(&(p)->lock, struct um_lock * : (struct umbra_port *)(p))
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \
     ((void)sizeof(struct {                                                                         \

@@ -166,7 +166,6 @@ _Static_assert(_Alignof(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memor
 _Static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
 _Static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
-
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
                                   const struct umbra_prefetch_options *options)
 {

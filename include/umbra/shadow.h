@@ -168,7 +168,8 @@ UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_sh
 
 /* ---- fork and join ---- */
 
-#define UM_SHADOW_BACK_OFFS 31 /* joins that back off after a join that came before the completion */
+#define UM_SHADOW_BACK_OFFS                                                                        \
+    31 /* joins that back off after a join that came before the completion */
 
 #include <umbra/impl/shadow.h>
 

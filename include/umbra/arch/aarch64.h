@@ -17,10 +17,10 @@
 #ifndef UMBRA_ARCH_AARCH64_H
 #define UMBRA_ARCH_AARCH64_H
 
+#include <umbra/arch/backends.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/os/os.h>
-#include <umbra/arch/backends.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -18,10 +18,10 @@
 
 #include <pthread.h>
 
+#include <umbra/arch/backends.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/os/os.h>
-#include <umbra/arch/backends.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

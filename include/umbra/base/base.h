@@ -25,7 +25,7 @@
 #define UMBRA_BASE_BASE_H
 
 #ifdef __cplusplus
-#error "Umbra is C11: include it from a C file and call that file from C++ (docs/building.md, From C++)"
+#error "Umbra is C11: include it from a C file and call that file from C++ (docs/building.md)"
 #endif
 #if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
 #error "Umbra needs 64-bit pointers: this is a 32-bit build (-m32, -mx32, or a 32-bit processor)"
@@ -49,7 +49,8 @@
 /* For functions that switch fibers: a return after a switch is mispredicted (core/join.h). */
 #define UM_ALWAYS_INLINE static inline __attribute__((__always_inline__))
 #define UM_HIDDEN __attribute__((__visibility__("hidden")))
-#define UM_SHARED __attribute__((__weak__)) UM_HIDDEN /* objects: one for each program or shared object */
+/* Objects: one for each program or shared object. */
+#define UM_SHARED __attribute__((__weak__)) UM_HIDDEN
 #ifdef UMBRA_DECLARE
 #define UM_LINKONCE UM_HIDDEN /* not weak: a missing cold function is a link error */
 #else

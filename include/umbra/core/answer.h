@@ -156,8 +156,7 @@ UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, 
         um_join_say(core, node, 0);
     } else if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING ||
                ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber)) {
-        um_core_post(core,
-                     node); /* it is leaving its stack, or being answered: try again later */
+        um_core_post(core, node); /* it is leaving its stack, or being answered: try again later */
     } else if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
         um_join_give(core, fiber, node);
     } else if (um_atomic_load(&fiber->node.done, acquire) != done) { /* as in um_join_receive() */

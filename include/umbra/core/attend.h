@@ -32,10 +32,10 @@
 
 #ifndef UMBRA_DECLARE
 
-#define UM_LOOKS_AT_TIMERS 16      /* while fibers are ready, one call in so many reads the clock */
+#define UM_LOOKS_AT_TIMERS 16 /* while fibers are ready, one call in so many reads the clock */
 
-#define UM_OFFERED_AGAIN_NS 1000   /* from a deadline during an offer to the next try to give up, */
-#define UM_OFFERED_DOUBLINGS 11    /* doubled each time, to 2 ms: an idle core sleeps before that */
+#define UM_OFFERED_AGAIN_NS 1000 /* from a deadline during an offer to the next try to give up, */
+#define UM_OFFERED_DOUBLINGS 11  /* doubled each time, to 2 ms: an idle core sleeps before that */
 
 /* umbra_continue() for one life of a fiber, if that life still goes on here. The core. */
 UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber,

@@ -42,10 +42,32 @@ struct um_link {
     _Atomic(struct um_link *) prev;
 };
 
-#define UM_FIBER_PERMIT 1u       /* flags: umbra_continue() came before the transfer */
+/* What a message in an inbox asks for. */
+enum um_node_kind {
+    UM_NODE_WAKE,     /* the fiber that waits with this node may run: its wait is over */
+    UM_NODE_SPAWN,    /* the fiber that has this node begins */
+    UM_NODE_ASIDE,    /* the same, but stopped */
+    UM_NODE_CONTINUE, /* umbra_continue() for the fiber that has this node as `mail` */
+    UM_NODE_CANCEL,   /* umbra_cancel(): um_cancel_request in the node's um_wait */
+    UM_NODE_JOIN      /* um_join_request in the node's um_wait */
+};
 
+#define UM_FIBER_PERMIT 1u       /* flags: umbra_continue() came before the transfer */
+#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values, or runs in a child process */
+#define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel() was called in this life */
+#define UM_FIBER_SHIELDED 8u     /* flags: `shields` is valid; else there are none */
 #define UM_FIBER_BARRED 16u      /* flags: canceled and not shielded: no new wait begins */
 #define UM_FIBER_INTERRUPTED 32u /* flags: its wait was ended by a cancellation */
+#define UM_FIBER_LIFE 6 /* flags: from this bit on, the generation that the permit is for */
+
+/* flags: what stays when a permit is given or used */
+#define UM_FIBER_KEPT                                                                              \
+    (UM_FIBER_LOCAL | UM_FIBER_CANCELED | UM_FIBER_SHIELDED | UM_FIBER_BARRED |                    \
+     UM_FIBER_INTERRUPTED)
+
+#define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
+#define UM_FIBER_NAMED 2u    /* traits: has a name */
+#define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside: its memory returns to the depot */
 
 #define UM_AHEAD 8 /* prefetch distance, in fibers: some 10 ns each, against 100 ns from memory */
 
@@ -135,6 +157,10 @@ struct UM_ALIGNED(64) um_fiber {
     uint32_t mutexes;              /* how many it holds, if UMBRA_ASSERT; the fiber */
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
+
+_Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
+_Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
+_Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
 
 #define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, and the frames of a call or two */
 #define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
@@ -308,35 +334,6 @@ UM_INLINE void um_fiber_fetch(const struct um_fiber *fiber, int first, int last)
 UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber);
 
 #ifndef UMBRA_DECLARE
-
-/* What a message in an inbox asks for. */
-enum um_node_kind {
-    UM_NODE_WAKE,     /* the fiber that waits with this node may run: its wait is over */
-    UM_NODE_SPAWN,    /* the fiber that has this node begins */
-    UM_NODE_ASIDE,    /* the same, but stopped */
-    UM_NODE_CONTINUE, /* umbra_continue() for the fiber that has this node as `mail` */
-    UM_NODE_CANCEL,   /* umbra_cancel(): um_cancel_request in the node's um_wait */
-    UM_NODE_JOIN      /* um_join_request in the node's um_wait */
-};
-
-#define UM_FIBER_LOCAL 2u        /* flags: has fiber-local values, or runs in a child process */
-#define UM_FIBER_CANCELED 4u     /* flags: umbra_cancel() was called in this life */
-#define UM_FIBER_SHIELDED 8u     /* flags: `shields` is valid; else there are none */
-
-#define UM_FIBER_LIFE 6 /* flags: from this bit on, the generation that the permit is for */
-
-/* flags: what stays when a permit is given or used */
-#define UM_FIBER_KEPT                                                                              \
-    (UM_FIBER_LOCAL | UM_FIBER_CANCELED | UM_FIBER_SHIELDED | UM_FIBER_BARRED |                    \
-     UM_FIBER_INTERRUPTED)
-
-#define UM_FIBER_ANYWHERE 1u /* traits: spawned without a place */
-#define UM_FIBER_NAMED 2u    /* traits: has a name */
-#define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside: its memory returns to the depot */
-
-_Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
-_Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
-_Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
 
 UM_INLINE bool um_ready_empty(const struct umbra_core *core)
 {

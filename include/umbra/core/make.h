@@ -157,7 +157,7 @@ UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber
         return;
     }
     fiber->node.arg = result;
-    if (fiber->slab->owner == core) { /* else it was spawned without a place */
+    if (fiber->slab->owner == core) {                   /* else it was spawned without a place */
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life; the line is here */
         if (um_ready_empty(core)) {
             core->watched = fiber;

@@ -50,8 +50,8 @@ struct um_core_more {
     struct umbra_affinity *before; /* undoes its thread's binding; the thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     bool has_shadow;
-    int sibling;     /* the hardware thread kept for its shadow, -1: none; set once */
-    int start_error; /* its thread writes before it is counted as started */
+    int sibling;            /* the hardware thread kept for its shadow, -1: none; set once */
+    int start_error;        /* its thread writes before it is counted as started */
     char why[UM_WHY_BYTES]; /* likewise: the reason of start_error */
 };
 
@@ -105,7 +105,7 @@ struct um_runtimes {
 };
 
 UM_SHARED struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                              .once = {UM_RUN_NEVER}};
+                                            .once = {UM_RUN_NEVER}};
 
 /* The runtime of the calling thread's core; NULL: it is no core. */
 UM_INLINE struct umbra_runtime *um_runtime_self(void)

@@ -128,14 +128,14 @@ struct um_sleepers {
     struct umbra_wait_policy policy; /* of all sleepers */
     int error;                       /* of um_sleepers_init(), which runs once */
     int watch_error;                 /* of what watch_once runs */
-    pthread_mutex_t popping;  /* one thread at a time takes idle waits: no ABA */
-    struct um_waits *waits;   /* all, the newest first; under popping */
+    pthread_mutex_t popping;         /* one thread at a time takes idle waits: no ABA */
+    struct um_waits *waits;          /* all, the newest first; under popping */
 };
 
 UM_SHARED struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                              .once = {UM_RUN_NEVER},
-                                              .watch_once = {UM_RUN_NEVER},
-                                              .popping = PTHREAD_MUTEX_INITIALIZER};
+                                            .once = {UM_RUN_NEVER},
+                                            .watch_once = {UM_RUN_NEVER},
+                                            .popping = PTHREAD_MUTEX_INITIALIZER};
 
 /* Counts the calls on events by threads that are no core. One count for all runtimes, since such a
  * thread does not know of which runtime the waiting fibers are. */
@@ -190,8 +190,8 @@ UM_LINKONCE UM_COLD void um_sleepers_at_exit(void *arg)
 
 UM_LINKONCE UM_COLD void um_sleepers_watch(void)
 {
-    int error = -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent,
-                                um_sleepers_in_child);
+    int error =
+        -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
 
     if (error == 0 && um_at_exit_of(um_sleepers_at_exit, NULL, &um_object) != 0)
         error = -ENOMEM;
@@ -242,8 +242,7 @@ UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
     if (sleeper) {
         um_sleepers.idle = sleeper->next;
     } else if ((sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper))) != NULL) {
-        *sleeper =
-            (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}, .older = um_sleepers.newest};
+        *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}, .older = um_sleepers.newest};
         umbra_waiter_init(&sleeper->waiter, &um_sleepers.policy);
         um_sleepers.newest = sleeper;
     }

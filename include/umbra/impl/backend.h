@@ -99,7 +99,7 @@ UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
 #define UM_BACKENDS_SHORT (1u << UMBRA_BACKEND_ZAWRS | 1u << UMBRA_BACKEND_POWER_WAIT)
 
 UM_INLINE enum umbra_backend_verdict um_backend_accept(enum umbra_wait_backend backend,
-                                                      const struct umbra_backend_report *report)
+                                                       const struct umbra_backend_report *report)
 {
     uint64_t expired_ns = umbra_cycles_to_ns(report->expired_cycles);
     uint64_t least_ns =

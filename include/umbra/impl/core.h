@@ -276,7 +276,7 @@ UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
 
 /* How many schedulers the topology has places for. */
 UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
-                                       const struct umbra_options *options)
+                                            const struct umbra_options *options)
 {
     return options->hardware_threads ? umbra_topology_cpus(runtime->topology)
                                      : umbra_topology_cores(runtime->topology);

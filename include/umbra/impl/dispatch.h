@@ -32,7 +32,7 @@
 #pragma GCC system_header
 #endif
 
-#define UM_TURN_NS 1000000  /* time between two uses of sched_yield: less than a time slice */
+#define UM_TURN_NS 1000000 /* time between two uses of sched_yield: less than a time slice */
 
 struct umbra_worker {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
@@ -75,17 +75,17 @@ struct umbra_dispatch {
     struct umbra_runtime *runtime;
     unsigned workers;
     size_t scratch_bytes;
-    uint64_t part_cycles; /* UM_TAKEN_NS */
-    uint64_t turn_cycles; /* UM_TURN_NS */
+    uint64_t part_cycles;  /* UM_TAKEN_NS */
+    uint64_t turn_cycles;  /* UM_TURN_NS */
     uint64_t yield_cycles; /* UM_YIELD_NS */
     void *arg;
 };
 
 #ifndef UMBRA_DECLARE
 
-#define UM_TAKEN_NS 20000   /* time of what is taken at once: far longer than the taking */
+#define UM_TAKEN_NS 20000 /* time of what is taken at once: far longer than the taking */
 
-#define UM_YIELD_NS 20000    /* a longer sched_yield or wait: another thread had the processor */
+#define UM_YIELD_NS 20000   /* a longer sched_yield or wait: another thread had the processor */
 #define UM_SHARED_TURNS 100 /* after so many turns without loss no thread wants it */
 
 /* ---- the step ---- */

@@ -48,7 +48,7 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
     return false;
 }
 
-#define UM_COPY_TRIALS 15           /* pairs of copies of each size */
+#define UM_COPY_TRIALS 15 /* pairs of copies of each size */
 
 UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
                                       const uint64_t both[UM_COPY_TRIALS]);
@@ -129,7 +129,7 @@ UM_INLINE bool um_copy_chosen(struct um_copy *copy, struct umbra_shadow *shadow,
     else
         memcpy(copy->to, copy->from, copy->bytes);
     um_pick_hear(choice, shared ? UM_PICK_FIRST : UM_PICK_SECOND,
-                  ((um_arch_cycles() - start) << 16) / copy->bytes);
+                 ((um_arch_cycles() - start) << 16) / copy->bytes);
     return shared;
 }
 

@@ -417,7 +417,8 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
                shadow->info.shadow_cpu, strerror(-shadow->bind_error));
         um_shadow_end_thread(shadow);
     } else
-        um_atomic_store(&shadow->back_off, um_shadow_measure_back_off(shadow), relaxed); /* owner only */
+        um_atomic_store(&shadow->back_off, um_shadow_measure_back_off(shadow),
+                        relaxed); /* owner only */
     return shadow->bind_error;
 }
 

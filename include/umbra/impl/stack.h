@@ -20,8 +20,7 @@
 #pragma GCC system_header
 #endif
 
-UM_SHARED struct um_slabs um_slabs = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                        .guard = UM_GUARD_UNKNOWN};
+UM_SHARED struct um_slabs um_slabs = {.lock = PTHREAD_MUTEX_INITIALIZER, .guard = UM_GUARD_UNKNOWN};
 
 /* Rounded up to whole pages. */
 UM_INLINE size_t um_stack_round(size_t bytes)

@@ -113,8 +113,7 @@ UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore,
 UM_LINKONCE bool um_rwlock_take_read(void *arg);
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline);
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline);
-UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg),
-                                           void *arg);
+UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 #ifndef UMBRA_DECLARE
 
@@ -504,8 +503,7 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *ba
 
 UM_SHARED const struct um_kind um_kind_once = {"once", NULL};
 
-UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg),
-                                           void *arg)
+UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
     uint32_t state = 0;
 

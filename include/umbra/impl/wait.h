@@ -149,7 +149,7 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
  * costs a good part of the time in which a cache line moves between two cores.
  */
 UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond cond,
-                      uint64_t deadline)
+                          uint64_t deadline)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
 

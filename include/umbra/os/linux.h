@@ -162,8 +162,7 @@ UM_INLINE uint32_t um_os_process(void)
 }
 
 /* Signal n is bit n - 1: ILL TRAP ABRT BUS FPE KILL SEGV, STOP, SYS */
-#define UM_LINUX_FATAL_SIGNALS                                                                     \
-    (UINT64_C(0xbf) << 3 | UINT64_C(1) << 18 | UINT64_C(1) << 30)
+#define UM_LINUX_FATAL_SIGNALS (UINT64_C(0xbf) << 3 | UINT64_C(1) << 18 | UINT64_C(1) << 30)
 
 UM_INLINE bool um_os_signal_fatal(int number)
 {

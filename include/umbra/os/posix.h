@@ -44,7 +44,7 @@ struct um_posix_bed {
 
 /* The table. A thread that sleeps or wakes takes the entry's lock. */
 UM_SHARED struct um_posix_bed um_posix_beds[UM_POSIX_BEDS] = {UM_POSIX_BED4, UM_POSIX_BED4,
-                                                                UM_POSIX_BED4, UM_POSIX_BED4};
+                                                              UM_POSIX_BED4, UM_POSIX_BED4};
 
 UM_LINKONCE uint64_t um_os_now_ns(void);
 

@@ -65,9 +65,9 @@
 #define UMBRA_PROTOCOL_EVENT_H
 
 #ifndef UM_MODEL_CHECK
-#include <umbra/cpu.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
 #endif
 

@@ -21,9 +21,9 @@
 #define UMBRA_PROTOCOL_LOCK_H
 
 #ifndef UM_MODEL_CHECK
-#include <umbra/cpu.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/cpu.h>
 #include <umbra/os/os.h>
 #endif
 

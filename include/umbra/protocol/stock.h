@@ -33,9 +33,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include <umbra/cpu.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/cpu.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -60,9 +60,9 @@
 #define UMBRA_PROTOCOL_TASK_H
 
 #ifndef UM_MODEL_CHECK
-#include <umbra/cpu.h>
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
 
 #define UM_TASKS_SHARED 128 /* shared tasks of a core at most */

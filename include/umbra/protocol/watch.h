@@ -58,7 +58,7 @@ UM_INLINE bool um_watch_end(um_atomic_u64 *link)
     if (value == UM_WATCH_WATCHED && um_atomic_cas(link, &value, UM_WATCH_NONE, acquire, acquire))
         return false;
     if (value != UM_WATCH_LAUNCHED)
-        return false; /* cancelled; it may come through the inbox */
+        return false;                              /* cancelled; it may come through the inbox */
     um_atomic_store(link, UM_WATCH_NONE, relaxed); /* only the core uses it now */
     return true;
 }
