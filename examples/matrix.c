@@ -14,8 +14,9 @@
 #include <umbra/dispatch.h>
 #include <umbra/sync.h>
 
-#define PROGRAM "matrix"
 #include "program.h"
+
+const char program_name[] = "matrix";
 
 #define MOST 8192 /* rows: 8 bytes each are 64 KiB */
 
@@ -93,17 +94,15 @@ int main(int argc, char **argv)
     int failed = 0, error;
     bool good;
 
-    if (argc > 2) {
-        fprintf(stderr, PROGRAM ": unknown argument: '%s'\n", argv[2]);
-        return 2;
-    }
+    if (argc > 2)
+        refuse(argv[2], "unknown argument");
     n = argc > 1 ? number_of("ROWS", argv[1], 1, MOST) : n;
     a = malloc(n * n * sizeof(*a));
     b = malloc(n * n * sizeof(*b));
     c = malloc(n * n * sizeof(*c));
     progress = malloc(sizeof(*progress));
     if (!a || !b || !c || !progress) {
-        fprintf(stderr, PROGRAM ": no memory\n");
+        fprintf(stderr, "matrix: no memory\n");
         return 1;
     }
     for (size_t i = 0; i < n * n; i++) {
@@ -114,7 +113,7 @@ int main(int argc, char **argv)
     progress->rows = 0;
     error = umbra_run(NULL, run, &failed);
     if (error || failed) {
-        fprintf(stderr, PROGRAM ": %s\n", error ? umbra_last_error_text() : strerror(-failed));
+        fprintf(stderr, "matrix: %s\n", error ? umbra_last_error_text() : strerror(-failed));
         return 1;
     }
     good = right();

@@ -13,8 +13,10 @@
  * Exit status: 0; 1 wrong copy or no memory; 2 bad argument; 77 no second hardware thread.
  */
 #define _GNU_SOURCE
+#include "options.h"
+#include "with_shadow.h"
+
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +26,14 @@
 
 #include <umbra/memcpy.h>
 
-#define KIB ((size_t)1024)
-#define MIB (1024 * KIB)
-#define CACHE_MULTIPLE 4     /* size of the buffer in last-level caches, unless given */
-#define UNKNOWN_CACHE_MIB 32 /* taken for a last-level cache of unknown size */
+const char program_name[] = "memcpy";
+
+#define CACHE_MULTIPLE 4 /* size of the buffer in last-level caches, unless given */
 
 struct options {
-    unsigned long kib; /* a piece */
-    unsigned long mib; /* of the buffer; 0: CACHE_MULTIPLE times the last-level cache */
-    const char *file;  /* to be copied instead, or NULL */
+    size_t kib;       /* a piece */
+    size_t mib;       /* of the buffer; 0: CACHE_MULTIPLE times the last-level cache */
+    const char *file; /* to be copied instead, or NULL */
 };
 
 /* What is copied, and how long the pieces took each way. */
@@ -62,19 +63,6 @@ static void copy_all(struct work *work, unsigned turn, struct umbra_shadow *shad
         work->ns[turn][at / work->piece] = (double)(umbra_now_ns() - start);
     }
     shadow_memcpy(shadow, work->to + at, work->from + at, work->bytes - at, limits);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof values[0], compare);
-    return values[count / 2];
 }
 
 static void print_limit(const char *what, size_t bytes)
@@ -128,12 +116,6 @@ static int measure(struct work *work, struct umbra_shadow *shadow)
 
 /* ---- what is copied ---- */
 
-static int usage(const char *what, const char *value)
-{
-    fprintf(stderr, "memcpy: %s: '%s'\n", what, value);
-    return 2;
-}
-
 /* Maps the file; an exit status. */
 static int map_file(struct work *work, const char *name)
 {
@@ -146,7 +128,8 @@ static int map_file(struct work *work, const char *name)
         from = mmap(NULL, work->bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
     } else if (file >= 0) {
         close(file);
-        return usage("no file of at least two pieces", name);
+        fprintf(stderr, "memcpy: no file of at least two pieces: '%s'\n", name);
+        return 2;
     }
     if (from == MAP_FAILED)
         fprintf(stderr, "memcpy: cannot map '%s': %s\n", name, strerror(errno));
@@ -154,16 +137,6 @@ static int map_file(struct work *work, const char *name)
         close(file);
     work->from = from;
     return from == MAP_FAILED ? 2 : 0;
-}
-
-/* Bytes of the last-level cache that the cpu sees. */
-static size_t last_level_cache(const struct umbra_topology *topology, int cpu)
-{
-    const struct umbra_topology_cpu *place = umbra_topology_cpu_of(topology, cpu);
-
-    if (place && place->l3_bytes)
-        return place->l3_bytes;
-    return place && place->l2_bytes ? place->l2_bytes : UNKNOWN_CACHE_MIB * MIB;
 }
 
 /* Makes a buffer of numbers; an exit status. */
@@ -202,8 +175,9 @@ static int copy(struct work *work, struct umbra_shadow *shadow)
 }
 
 static int run(struct umbra_shadow *shadow, const struct umbra_topology *topology,
-               const struct options *options)
+               const void *given)
 {
+    const struct options *options = given;
     size_t cache = last_level_cache(topology, umbra_shadow_info(shadow).owner_cpu);
     struct work work = {.piece = options->kib * KIB};
     int status;
@@ -225,91 +199,36 @@ static int run(struct umbra_shadow *shadow, const struct umbra_topology *topolog
 
 /* ---- options ---- */
 
-static const struct option long_options[] = {
-    {"kib", required_argument, NULL, 'k'},
-    {"mib", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static void print_help(void)
+static void read_options(int argc, char **argv, struct options *options)
 {
-    puts("memcpy: copy memory piece by piece, with and without the help of a shadow\n\n"
-         "  --kib N    size of a piece (default: 1024)\n"
-         "  --mib N    size of the buffer (default: 4 times the last-level cache, which is also\n"
-         "             what it takes for the pieces to be in no cache)\n"
-         "  FILE       copy what is in this file, mapped into memory, instead of a buffer");
-}
+    const struct option_row rows[] = {
+        {"--kib", "N", "size of a piece (default: 1024)",
+         .number = {&options->kib, 1, 1024 * 1024}},
+        {"--mib", "N",
+         "size of the buffer (default: 4 times the last-level cache, which is also\n"
+         "what it takes for the pieces to be in no cache)",
+         .number = {&options->mib, 1, 1024 * 1024}},
+        {"FILE", NULL, "copy what is in this file, mapped into memory, instead of a buffer",
+         .text = &options->file},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "memcpy: copy memory piece by piece, with and without the help of a shadow\n\n",
+        .column = 13,
+        .surplus = "unknown argument",
+        .see_help = true,
+        .rows = rows,
+    };
 
-static bool parse_number(const char *text, unsigned long least, unsigned long most,
-                         unsigned long *out)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *out = strtoul(text, &end, 10);
-    return errno == 0 && *end == '\0' && *out >= least && *out <= most;
-}
-
-/* Exit status, or -1 to go on. */
-static int parse(int argc, char **argv, struct options *options)
-{
-    int option, index = 0;
-
-    while ((option = getopt_long(argc, argv, "", long_options, &index)) != -1) {
-        if (option == '?')
-            return 2; /* getopt_long has printed the line */
-        if (option == 'h') {
-            print_help();
-            return 0;
-        }
-        if (!parse_number(optarg, 1, 1024 * 1024, option == 'k' ? &options->kib : &options->mib)) {
-            fprintf(stderr, "memcpy: not a value for --%s: '%s' (see --help)\n",
-                    long_options[index].name, optarg);
-            return 2;
-        }
-    }
-    if (optind < argc)
-        options->file = argv[optind++];
-    if (optind < argc)
-        return usage("unknown argument", argv[optind]);
+    options_read(&table, argc, argv);
     if (options->file && options->mib)
-        return usage("a file has its own size, without --mib", options->file);
-    return -1;
-}
-
-/* Why there is no shadow; an exit status. */
-static int refuse(int error)
-{
-    const char *forced = getenv("UMBRA_WAIT");
-
-    if (forced && (error == -EINVAL || error == -EOPNOTSUPP))
-        return usage("UMBRA_WAIT cannot be used here", forced);
-    fprintf(stderr, "memcpy: no shadow: %s\n", umbra_last_error_text());
-    return error == -ENODEV ? 77 : 1;
+        refuse(options->file, "a file has its own size, without --mib");
 }
 
 int main(int argc, char **argv)
 {
     struct options options = {.kib = 1024};
-    struct umbra_shadow_options place = {0};
-    _Alignas(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
-    int status = parse(argc, argv, &options);
-    int error;
 
-    if (status >= 0)
-        return status;
-    error = umbra_topology_create(NULL, &place.topology);
-    if (!error)
-        error = shadow_create(&shadow, &place);
-    if (error) {
-        umbra_topology_destroy(place.topology);
-        return refuse(error);
-    }
-    status = run(&shadow, place.topology, &options);
-    shadow_destroy(&shadow);
-    umbra_topology_destroy(place.topology);
-    return status;
+    read_options(argc, argv, &options);
+    return with_shadow(run, &options);
 }

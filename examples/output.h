@@ -3,10 +3,12 @@
  * A file that a program writes at its end: whether it can be is known at the beginning, and it is
  * there as a whole or not at all. What is written goes to a file beside it, which takes its name
  * when all is well. What is no ordinary file, a link, a device or a pipe, say, is written itself. The
- * includer defines _GNU_SOURCE, and PROGRAM.
+ * includer defines _GNU_SOURCE, and program_name (program.h).
  */
 #ifndef EXAMPLES_OUTPUT_H
 #define EXAMPLES_OUTPUT_H
+
+#include "program.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +28,8 @@ struct output {
 static inline int output_status(const struct output *output, int error)
 {
     if (error)
-        fprintf(stderr, PROGRAM ": %s: %s: '%s'\n", output->option, strerror(error), output->path);
+        fprintf(stderr, "%s: %s: %s: '%s'\n", program_name, output->option, strerror(error),
+                output->path);
     return error ? 1 : 0;
 }
 
@@ -78,7 +81,8 @@ static inline int output_close(struct output *output, int status)
         (void)unlink(output->part);
     } else if (*output->part && rename(output->part, output->path) != 0) {
         error = errno;
-        fprintf(stderr, PROGRAM ": what was to be written is complete in '%s'\n", output->part);
+        fprintf(stderr, "%s: what was to be written is complete in '%s'\n", program_name,
+                output->part);
     }
     return status ? status : output_status(output, error);
 }

@@ -13,8 +13,11 @@
  * Exit status: 0; 1 wrong checksum or no memory; 2 bad argument; 77 no second hardware thread.
  */
 #include "prefetch_run.h"
+#include "program.h"
 
 #include <stdlib.h>
+
+const char program_name[] = "prefetch-hash";
 
 #define TOGETHER 8 /* look-ups that the shadow has under way at once */
 
@@ -144,8 +147,7 @@ static void *make(size_t bytes, size_t *out)
 int main(int argc, char **argv)
 {
     static const struct subject hash = {
-        .name = "prefetch-hash",
-        .about = "look keys up in a hash table while a shadow prefetches ahead",
+        .usage = "prefetch-hash: look keys up in a hash table while a shadow prefetches ahead\n\n",
         .items = "each record found",
         .make = make,
         .visit = look_up,

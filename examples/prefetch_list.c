@@ -14,8 +14,11 @@
  * Exit status: 0; 1 wrong checksum or no memory; 2 bad argument; 77 no second hardware thread.
  */
 #include "prefetch_run.h"
+#include "program.h"
 
 #include <stdlib.h>
+
+const char program_name[] = "prefetch-list";
 
 struct node {
     _Alignas(UMBRA_CACHE_LINE) struct node *next; /* the last's is the first */
@@ -114,12 +117,12 @@ static void *make(size_t bytes, size_t *out)
 
 int main(int argc, char **argv)
 {
-    static const struct subject list = {.name = "prefetch-list",
-                                        .about = "walk a list while a shadow prefetches ahead",
-                                        .items = "each record",
-                                        .make = make,
-                                        .visit = walk,
-                                        .destroy = destroy};
+    static const struct subject list = {
+        .usage = "prefetch-list: walk a list while a shadow prefetches ahead\n\n",
+        .items = "each record",
+        .make = make,
+        .visit = walk,
+        .destroy = destroy};
 
     return prefetch_main(&list, argc, argv);
 }

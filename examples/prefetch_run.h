@@ -23,10 +23,9 @@ struct stretch {
     _Alignas(UMBRA_CACHE_LINE) struct umbra_prefetch ahead; /* the two's; prepared */
 };
 
-/* A program. */
+/* A program, which also defines program_name (program.h). */
 struct subject {
-    const char *name;
-    const char *about;                        /* one line */
+    const char *usage;                        /* the first lines of --help */
     const char *items;                        /* what they are, in a few words */
     void *(*make)(size_t bytes, size_t *out); /* data and number of items; NULL: no memory */
     void (*visit)(struct stretch *stretch);

@@ -11,8 +11,9 @@
  */
 #include <umbra/sync.h>
 
-#define PROGRAM "producers"
 #include "program.h"
+
+const char program_name[] = "producers";
 
 #define PLACES 100
 
@@ -87,7 +88,7 @@ static void must(int error)
 {
     if (error == 0)
         return;
-    fprintf(stderr, PROGRAM ": %s\n", strerror(-error));
+    fprintf(stderr, "producers: %s\n", strerror(-error));
     exit(1);
 }
 
@@ -115,10 +116,8 @@ int main(int argc, char **argv)
     unsigned long sum = 0, right;
     int error;
 
-    if (argc > 4) {
-        fprintf(stderr, PROGRAM ": unknown argument: '%s'\n", argv[4]);
-        return 2;
-    }
+    if (argc > 4)
+        refuse(argv[4], "unknown argument");
     producers = argc > 1 ? number_of("PRODUCERS", argv[1], 1, 1000) : producers;
     consumers = argc > 2 ? number_of("CONSUMERS", argv[2], 1, 1000) : consumers;
     items = argc > 3 ? number_of("ITEMS", argv[3], 1, 1000000) : items;
@@ -132,7 +131,7 @@ int main(int argc, char **argv)
     error = umbra_run(NULL, run, &sum);
     free(queue);
     if (error) {
-        fprintf(stderr, PROGRAM ": %s\n", umbra_last_error_text());
+        fprintf(stderr, "producers: %s\n", umbra_last_error_text());
         return 1;
     }
     right = producers * (items * (items + 1) / 2);

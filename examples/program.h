@@ -1,69 +1,62 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What the larger programs share: numbers among the arguments, the choice of ways to run, medians.
- * Whoever includes this has defined PROGRAM as its name. A bad argument ends the program: one line
- * that names it, exit status 2.
+ * What the larger programs share: numbers among the arguments, medians, the end of the output. A
+ * program that includes this defines program_name. A bad argument ends the program: one line that
+ * names it, exit status 2.
  */
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
 
 #include <errno.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <umbra/topology.h>
 
-/* The whole number that is the value of an option: digits, and no more than fit. */
-static inline size_t number_of(const char *what, const char *text, size_t least, size_t most)
+extern const char program_name[];
+
+/* Ends the program: the format says what is wrong with the argument. */
+static inline void refuse(const char *argument, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+
+static inline void refuse(const char *argument, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    fprintf(stderr, "%s: ", program_name);
+    vfprintf(stderr, format, values);
+    fprintf(stderr, ": '%s'\n", argument);
+    va_end(values);
+    exit(2);
+}
+
+/* Reads a whole number from `least` to `most` where the text begins: digits. What follows it, or
+ * NULL: there is no such number. */
+static inline const char *number_read(const char *text, size_t least, size_t most, size_t *number)
 {
     char *end;
     unsigned long long value;
 
     errno = 0;
     value = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || value < least || value > most) {
-        fprintf(stderr, PROGRAM ": %s: not a number from %zu to %zu: '%s'\n", what, least, most,
-                text);
-        exit(2);
-    }
-    return (size_t)value;
+    if (*text < '0' || *text > '9' || errno || value < least || value > most)
+        return NULL;
+    *number = (size_t)value;
+    return end;
 }
 
-/* A way to do what the program does: the first field of whatever else is known about it. */
-struct way {
-    const char *name;
-    const char *about;
-    bool hidden; /* not to be run */
-};
-
-/* The n-th of ways that lie so many bytes apart. */
-static inline struct way *way_at(void *ways, size_t n, size_t bytes)
+/* The number that is all of an argument; `what` is the name of the argument. */
+static inline size_t number_of(const char *what, const char *text, size_t least, size_t most)
 {
-    return (struct way *)((char *)ways + n * bytes);
-}
+    size_t number;
+    const char *after = number_read(text, least, most, &number);
 
-/* Shows only those ways whose names are listed, one at least, with commas, which are overwritten. */
-static inline void show_only(char *names, void *ways, size_t count, size_t bytes)
-{
-    for (size_t w = 0; w < count; w++)
-        way_at(ways, w, bytes)->hidden = true;
-    if (strspn(names, ",") == strlen(names)) {
-        fprintf(stderr, PROGRAM ": --only: no way is named: '%s'\n", names);
-        exit(2);
-    }
-    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
-        size_t w = 0;
-
-        while (w < count && strcmp(way_at(ways, w, bytes)->name, name) != 0)
-            w++;
-        if (w == count) {
-            fprintf(stderr, PROGRAM ": --only: no such way: '%s'\n", name);
-            exit(2);
-        }
-        way_at(ways, w, bytes)->hidden = false;
-    }
+    if (!after || *after)
+        refuse(text, "%s: not a number from %zu to %zu", what, least, most);
+    return number;
 }
 
 static inline int compare(const void *a, const void *b)
@@ -86,7 +79,7 @@ static inline int printed(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    fprintf(stderr, PROGRAM ": standard output: %s\n", strerror(errno ? errno : EIO));
+    fprintf(stderr, "%s: standard output: %s\n", program_name, strerror(errno ? errno : EIO));
     return status ? status : 1;
 }
 

@@ -10,7 +10,9 @@
  * Exit status: 0; 1 wrong sum or no thread; 2 bad argument.
  */
 #define _GNU_SOURCE
-#include <getopt.h>
+#include "options.h"
+#include "program.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,7 +22,8 @@
 
 #include <umbra/wait.h>
 
-#define MOST_WORKS 16
+const char program_name[] = "two_phase_wait";
+
 #define MOST_WORK_US 1000000
 
 enum mailbox_state { EMPTY, FULL };
@@ -35,9 +38,8 @@ struct mailbox {
 };
 
 struct options {
-    unsigned long items;
-    unsigned long works_us[MOST_WORKS]; /* the producer's time for one number */
-    unsigned n_works;
+    size_t items;
+    struct numbers works_us; /* the producer's time for one number */
     enum umbra_wait_mode mode;
 };
 
@@ -166,117 +168,58 @@ static int run(const struct umbra_wait_policy *policy, unsigned long items, unsi
 
 /* ---- options ---- */
 
-static const struct option long_options[] = {
-    {"items", required_argument, NULL, 'i'},
-    {"work-us", required_argument, NULL, 'u'},
-    {"wait", required_argument, NULL, 'w'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static void print_help(void)
-{
-    puts("two_phase_wait: how waits end, and what they burn\n\n"
-         "  --items N            numbers to hand over (default: 200)\n"
-         "  --work-us N[,N...]   the producer's work on each, in us (default: 0,1,20,200,5000)\n"
-         "  --wait MODE          two-phase (default), spin, monitor or park");
-}
-
-static int usage(const char *what, const char *value)
-{
-    fprintf(stderr, "two_phase_wait: %s: '%s'\n", what, value);
-    return 2;
-}
-
-static bool parse_number(const char *text, unsigned long least, unsigned long most,
-                         unsigned long *out)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *out = strtoul(text, &end, 10);
-    return errno == 0 && *end == '\0' && *out >= least && *out <= most;
-}
-
-static bool parse_works(const char *text, struct options *options)
-{
-    char copy[256];
-    char *list = copy;
-    char *word;
-
-    options->n_works = 0;
-    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-        return false;
-    while ((word = strsep(&list, ",")))
-        if (options->n_works == MOST_WORKS ||
-            !parse_number(word, 0, MOST_WORK_US, &options->works_us[options->n_works++]))
-            return false;
-    return true;
-}
-
-static bool parse_mode(const char *name, enum umbra_wait_mode *out)
+static bool read_mode(const char *name, void *mode)
 {
     for (size_t i = 0; i < sizeof mode_names / sizeof *mode_names; i++)
         if (strcmp(name, mode_names[i]) == 0) {
-            *out = (enum umbra_wait_mode)i;
+            *(enum umbra_wait_mode *)mode = (enum umbra_wait_mode)i;
             return true;
         }
     return false;
 }
 
-/* Exit status, or -1 to go on. */
-static int parse(int argc, char **argv, struct options *options)
+static void read_options(int argc, char **argv, struct options *options)
 {
-    int option;
+    const struct option_row rows[] = {
+        {"--items", "N", "numbers to hand over (default: 200)",
+         .number = {&options->items, 1, 1000000000}, .wrong = "not a number of items"},
+        {"--work-us", "N[,N...]", "the producer's work on each, in us (default: 0,1,20,200,5000)",
+         .number = {options->works_us.number, 0, MOST_WORK_US, &options->works_us.count},
+         .wrong = "not a list of microseconds, 16 at most, 1000000 each"},
+        {"--wait", "MODE", "two-phase (default), spin, monitor or park",
+         .by = {read_mode, &options->mode},
+         .wrong = "no such way to wait (two-phase, spin, monitor, park)"},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "two_phase_wait: how waits end, and what they burn\n\n",
+        .column = 23,
+        .surplus = "unknown argument",
+        .rows = rows,
+    };
 
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'i':
-            if (!parse_number(optarg, 1, 1000000000, &options->items))
-                return usage("not a number of items", optarg);
-            break;
-        case 'u':
-            if (!parse_works(optarg, options))
-                return usage("not a list of microseconds, 16 at most, 1000000 each", optarg);
-            break;
-        case 'w':
-            if (!parse_mode(optarg, &options->mode))
-                return usage("no such way to wait (two-phase, spin, monitor, park)", optarg);
-            break;
-        case 'h':
-            print_help();
-            return 0;
-        default:
-            return 2; /* getopt_long has printed the line */
-        }
-    }
-    return optind < argc ? usage("unknown argument", argv[optind]) : -1;
+    options_read(&table, argc, argv);
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = {.items = 200, .works_us = {0, 1, 20, 200, 5000}, .n_works = 5};
+    struct options options = {.items = 200, .works_us = {{0, 1, 20, 200, 5000}, .count = 5}};
     struct umbra_wait_policy policy;
-    int status = parse(argc, argv, &options);
-    int error;
+    int status = 0, error;
 
-    if (status >= 0)
-        return status;
+    read_options(argc, argv, &options);
     error = umbra_wait_policy_init(&policy, &(struct umbra_wait_options){.mode = options.mode});
     if (error) {
         const char *forced = getenv("UMBRA_WAIT");
 
-        return usage("UMBRA_WAIT cannot be used here", forced ? forced : "");
+        refuse(forced ? forced : "", "UMBRA_WAIT cannot be used here");
     }
-    printf("%lu numbers each, %s\n\n%10s %8s %8s %8s %12s %10s %10s\n", options.items,
+    printf("%zu numbers each, %s\n\n%10s %8s %8s %8s %12s %10s %10s\n", options.items,
            mode_names[options.mode], "work, us", "spin", "monitor", "park", "us a number",
            "burned, ms", "of elapsed");
     sched_getaffinity(0, sizeof(usable), &usable);
     place(0);
-    status = 0;
-    for (unsigned i = 0; i < options.n_works; i++)
-        status |= run(&policy, options.items, options.works_us[i]);
+    for (size_t i = 0; i < options.works_us.count; i++)
+        status |= run(&policy, options.items, options.works_us.number[i]);
     return status;
 }

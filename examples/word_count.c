@@ -14,8 +14,9 @@
 #include <umbra/sync.h>
 #include <umbra/task.h>
 
-#define PROGRAM "word_count"
 #include "program.h"
+
+const char program_name[] = "word_count";
 
 #define CHAINS 1024
 #define LONGEST 63 /* letters; what a word has more is left out */
@@ -130,7 +131,7 @@ static FILE *make_text(void)
 
 static void give_up(const char *what, const char *why, int status)
 {
-    fprintf(stderr, PROGRAM ": %s: %s\n", what, why);
+    fprintf(stderr, "word_count: %s: %s\n", what, why);
     exit(status);
 }
 

@@ -12,8 +12,8 @@
  * bad argument or a malformed file.
  */
 #define _GNU_SOURCE
-#define PROGRAM "apsp"
 #include "../memory.h"
+#include "../options.h"
 #include "../output.h"
 #include "../program.h"
 #include "path.h"
@@ -22,13 +22,14 @@
 
 #include <errno.h>
 #include <float.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <umbra/core.h>
+
+const char program_name[] = "apsp";
 
 #define VERTICES_MOST 1000000
 #define DEGREE_MOST 10000
@@ -66,7 +67,7 @@ struct options {
     size_t n;
     double degree;
     bool negative;
-    uint64_t seed;
+    size_t seed;
     enum element element;
     size_t block;
     size_t rounds;
@@ -83,16 +84,15 @@ struct options {
 
 /* ---- arguments ---- */
 
-static double degree_of(const char *text)
+static bool read_degree(const char *text, void *degree)
 {
     char *end;
     double value = strtod(text, &end);
 
-    if (end == text || *end || !(value >= 0 && value <= DEGREE_MOST)) {
-        fprintf(stderr, "apsp: --degree: not a number from 0 to %d: '%s'\n", DEGREE_MOST, text);
-        exit(2);
-    }
-    return value;
+    if (end == text || *end || !(value >= 0 && value <= DEGREE_MOST))
+        refuse(text, "--degree: not a number from 0 to %d", DEGREE_MOST);
+    *(double *)degree = value;
+    return true;
 }
 
 /* What follows the number of a vertex, or NULL if there is none. One too large is no vertex of any. */
@@ -104,143 +104,79 @@ static const char *read_vertex(const char *text, size_t *vertex)
     return *text >= '0' && *text <= '9' ? end : NULL;
 }
 
-static void ask_path(struct options *options, const char *text)
+static bool read_path(const char *text, void *arg)
 {
+    struct options *options = arg;
     const char *after;
 
-    if (options->paths == PATHS_MOST) {
-        fprintf(stderr, "apsp: --path: %d are asked for before: '%s'\n", PATHS_MOST, text);
-        exit(2);
-    }
+    if (options->paths == PATHS_MOST)
+        refuse(text, "--path: %d are asked for before", PATHS_MOST);
     options->path[options->paths].text = text;
     after = read_vertex(text, &options->path[options->paths].from);
-    if (after && *after == ',')
-        after = read_vertex(after + 1, &options->path[options->paths].to);
-    else
-        after = NULL;
-    if (!after || *after) {
-        fprintf(stderr, "apsp: --path: not two vertices, FROM,TO: '%s'\n", text);
-        exit(2);
-    }
+    if (!after || *after != ',')
+        return false;
+    after = read_vertex(after + 1, &options->path[options->paths].to);
     options->paths++;
+    return after && !*after;
 }
 
-static void choose_type(struct options *options, const char *text)
+static bool read_type(const char *text, void *element)
 {
-    if (strcmp(text, "float32") != 0 && strcmp(text, "int32") != 0) {
-        fprintf(stderr, "apsp: --type: neither float32 nor int32: '%s'\n", text);
-        exit(2);
-    }
-    options->element = strcmp(text, "int32") == 0 ? INT32 : FLOAT32;
+    *(enum element *)element = strcmp(text, "int32") == 0 ? INT32 : FLOAT32;
+    return strcmp(text, "int32") == 0 || strcmp(text, "float32") == 0;
 }
 
-static void usage(void)
+/* What options mean together. */
+static void check_options(const struct options *options)
 {
-    printf("usage: apsp [--graph FILE | --edges FILE | --random N] [options]\n"
-           "  --graph FILE      in the format of the DIMACS challenge, .gr\n"
-           "  --edges FILE      lines of \"from to weight\", vertices from 0\n"
-           "  --random N        N vertices, 2400 by default, and edges by chance:\n"
-           "    --degree D      so many a vertex, 50 by default\n"
-           "    --negative      some of them negative\n"
-           "    --seed S        1 by default\n"
-           "  --type T          float32 (default) or int32\n"
-           "  --block B         rows of a block, 120 by default\n"
-           "  --processors P    all by default; more than there are share them\n"
-           "  --rounds R        3 by default\n"
-           "  --only NAMES      of these ways:\n");
-    for (size_t v = 0; v < VARIANTS; v++)
-        printf("      %-14s  %s\n", variants[v].way.name, variants[v].way.about);
-    printf("  --distances FILE  writes all distances, a line a vertex\n"
-           "  --path FROM,TO    prints a shortest path; may be repeated\n");
-    exit(0);
-}
-
-static void read_options(int argc, char **argv, struct options *options)
-{
-    static const struct option known[] = {
-        {"graph", required_argument, NULL, 'g'},
-        {"edges", required_argument, NULL, 'e'},
-        {"random", required_argument, NULL, 'n'},
-        {"degree", required_argument, NULL, 'd'},
-        {"negative", no_argument, NULL, '-'},
-        {"seed", required_argument, NULL, 's'},
-        {"type", required_argument, NULL, 't'},
-        {"block", required_argument, NULL, 'b'},
-        {"processors", required_argument, NULL, 'p'},
-        {"rounds", required_argument, NULL, 'r'},
-        {"only", required_argument, NULL, 'o'},
-        {"distances", required_argument, NULL, 'w'},
-        {"path", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        switch (option) {
-        case 'g':
-            options->dimacs = optarg;
-            break;
-        case 'e':
-            options->edges = optarg;
-            break;
-        case 'n':
-            options->n = number_of("--random", optarg, 1, VERTICES_MOST);
-            options->generated = "--random";
-            break;
-        case 'd':
-            options->degree = degree_of(optarg);
-            options->generated = "--degree";
-            break;
-        case '-':
-            options->negative = true;
-            options->generated = "--negative";
-            break;
-        case 's':
-            options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
-            options->generated = "--seed";
-            break;
-        case 't':
-            choose_type(options, optarg);
-            break;
-        case 'b':
-            options->block = number_of("--block", optarg, 1, BLOCK_MOST);
-            break;
-        case 'p':
-            options->setting.processors = number_of("--processors", optarg, 1, PROCESSORS_MOST);
-            break;
-        case 'r':
-            options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
-            break;
-        case 'o':
-            show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
-            break;
-        case 'w':
-            options->distances = optarg;
-            break;
-        case 'f':
-            ask_path(options, optarg);
-            break;
-        case 'h':
-            usage();
-            break;
-        default:
-            exit(2);
-        }
-    if (optind < argc) {
-        fprintf(stderr, "apsp: not an option: '%s'\n", argv[optind]);
-        exit(2);
-    }
     if (options->dimacs && options->edges) {
         fprintf(stderr, "apsp: one graph only, not both '%s' and '%s'\n", options->dimacs,
                 options->edges);
         exit(2);
     }
-    if (options->generated && (options->dimacs || options->edges)) {
-        fprintf(stderr, "apsp: %s: not with %s: '%s'\n", options->dimacs ? "--graph" : "--edges",
-                options->generated, options->dimacs ? options->dimacs : options->edges);
-        exit(2);
-    }
+    if (options->generated && (options->dimacs || options->edges))
+        refuse(options->dimacs ? options->dimacs : options->edges, "%s: not with %s",
+               options->dimacs ? "--graph" : "--edges", options->generated);
+}
+
+static void read_options(int argc, char **argv, struct options *options)
+{
+    static const struct ways ways = {variants, VARIANTS, sizeof(variants[0]), .column = 14};
+    const char **generated = &options->generated;
+    const struct option_row rows[] = {
+        {"--graph", "FILE", "in the format of the DIMACS challenge, .gr", .text = &options->dimacs},
+        {"--edges", "FILE", "lines of \"from to weight\", vertices from 0",
+         .text = &options->edges},
+        {"--random", "N", "N vertices, 2400 by default, and edges by chance:",
+         .number = {&options->n, 1, VERTICES_MOST}, .given = generated},
+        {"--degree", "D", "so many a vertex, 50 by default", .nested = true,
+         .by = {read_degree, &options->degree}, .given = generated},
+        {"--negative", NULL, "some of them negative", .nested = true, .flag = &options->negative,
+         .given = generated},
+        {"--seed", "S", "1 by default", .nested = true, .number = {&options->seed, 0, SIZE_MAX},
+         .given = generated},
+        {"--type", "T", "float32 (default) or int32", .by = {read_type, &options->element},
+         .wrong = "--type: neither float32 nor int32"},
+        {"--block", "B", "rows of a block, 120 by default",
+         .number = {&options->block, 1, BLOCK_MOST}},
+        {"--processors", "P", "all by default; more than there are share them",
+         .number = {&options->setting.processors, 1, PROCESSORS_MOST}},
+        {"--rounds", "R", "3 by default", .number = {&options->rounds, 1, ROUNDS_MOST}},
+        {"--only", "NAMES", "of these ways:", .ways = &ways},
+        {"--distances", "FILE", "writes all distances, a line a vertex",
+         .text = &options->distances},
+        {"--path", "FROM,TO", "prints a shortest path; may be repeated", .by = {read_path, options},
+         .wrong = "--path: not two vertices, FROM,TO"},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "usage: apsp [--graph FILE | --edges FILE | --random N] [options]\n",
+        .column = 20,
+        .rows = rows,
+    };
+
+    options_read(&table, argc, argv);
+    check_options(options);
 }
 
 /* ---- the graph ---- */
@@ -306,11 +242,9 @@ static void check_graph(const struct options *options, const struct graph *graph
     }
     for (size_t p = 0; p < options->paths; p++)
         if (options->path[p].from - graph->first >= graph->n ||
-            options->path[p].to - graph->first >= graph->n) {
-            fprintf(stderr, "apsp: --path: the vertices are %zu to %zu: '%s'\n", graph->first,
-                    graph->first + graph->n - 1, options->path[p].text);
-            exit(2);
-        }
+            options->path[p].to - graph->first >= graph->n)
+            refuse(options->path[p].text, "--path: the vertices are %zu to %zu", graph->first,
+                   graph->first + graph->n - 1);
 }
 
 /* The processors that this process may use. 0, or it has been said why not. */

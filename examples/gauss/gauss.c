@@ -12,8 +12,8 @@
  * or something could not be had; 2 for a bad argument or a malformed file.
  */
 #define _GNU_SOURCE
-#define PROGRAM "gauss"
 #include "../memory.h"
+#include "../options.h"
 #include "../output.h"
 #include "../program.h"
 #include "rows.h"
@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <float.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +28,11 @@
 
 #include <umbra/cpu.h>
 
+const char program_name[] = "gauss";
+
 #define SIZE_MOST 100000
 #define SIDES_MOST 100000
+#define PROCESSORS_MOST 1024
 #define ROUNDS_MOST 10000
 
 static struct variant {
@@ -86,9 +88,9 @@ static struct variant {
 
 struct options {
     size_t n;
-    uint64_t seed;
+    size_t seed;
     size_t rounds;
-    bool named;                          /* ways are, by --only */
+    const char *named;                   /* "--only" if it names ways, or NULL */
     const char *generated;               /* the option that asks for a generated system, or NULL */
     const char *matrix, *rhs, *solution; /* files, or NULL */
     struct setting setting;
@@ -96,96 +98,18 @@ struct options {
 
 /* ---- arguments ---- */
 
-static bool pivoting_of(const char *text)
+static bool read_pivoting(const char *text, void *pivoting)
 {
-    if (strcmp(text, "none") != 0 && strcmp(text, "partial") != 0) {
-        fprintf(stderr, "gauss: --pivot: neither none nor partial: '%s'\n", text);
-        exit(2);
-    }
-    return strcmp(text, "partial") == 0;
-}
-
-static void usage(void)
-{
-    printf("usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
-           "             [--sides S] [--group ROWS] [--block COLUMNS] [--rounds R]\n"
-           "       gauss --matrix FILE [--rhs FILE] [--solution FILE] ...\n"
-           "       gauss --pivot partial ...\n"
-           "  --size N        unknowns, 2400 by default\n"
-           "  --seed S        of the system's numbers\n"
-           "  --processors P  to use; all by default\n"
-           "  --sides S       threads or fibers among which the rows are dealt, 160 by default\n"
-           "  --group ROWS    consecutive rows that are dealt together, 1 by default\n"
-           "  --block COLUMNS to eliminate at a time, in the ways by blocks, 192 by default\n"
-           "  --rounds R      3 by default\n"
-           "  --matrix FILE   coefficients, in the Matrix Market format\n"
-           "  --rhs FILE      right-hand sides, the same; by default the answer is all ones\n"
-           "  --solution FILE where to write the last answer, the same\n"
-           "  --pivot HOW     none, by default, or partial\n");
-    for (size_t v = 0; v < VARIANTS; v++)
-        printf("  %-14s  %s\n", variants[v].way.name, variants[v].way.about);
-    exit(0);
-}
-
-static void read_option(int option, struct options *options)
-{
-    switch (option) {
-    case 'n':
-        options->n = number_of("--size", optarg, 1, SIZE_MOST);
-        options->generated = "--size";
-        break;
-    case 's':
-        options->seed = number_of("--seed", optarg, 0, SIZE_MAX);
-        options->generated = "--seed";
-        break;
-    case 'm':
-        options->matrix = optarg;
-        break;
-    case 'b':
-        options->rhs = optarg;
-        break;
-    case 'x':
-        options->solution = optarg;
-        break;
-    case 'v':
-        options->setting.pivoting = pivoting_of(optarg);
-        break;
-    case 'o':
-        show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
-        options->named = true;
-        break;
-    case 'p':
-        options->setting.processors = number_of("--processors", optarg, 1, 1024);
-        break;
-    case 't':
-        options->setting.sides = number_of("--sides", optarg, 1, SIDES_MOST);
-        break;
-    case 'g':
-        options->setting.group_rows = number_of("--group", optarg, 1, SIZE_MOST);
-        break;
-    case 'k':
-        options->setting.block = number_of("--block", optarg, 1, SIZE_MOST);
-        break;
-    case 'r':
-        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
-        break;
-    case 'h':
-        usage();
-        break;
-    default:
-        exit(2);
-    }
+    *(bool *)pivoting = strcmp(text, "partial") == 0;
+    return *(bool *)pivoting || strcmp(text, "none") == 0;
 }
 
 /* Ways that cannot choose pivots: an error if one was named; the others are left out. */
-static void show_pivoting(bool named)
+static void show_pivoting(const char *named)
 {
     for (size_t v = 0; v < VARIANTS; v++) {
-        if (!variants[v].way.hidden && !variants[v].pivots && named) {
-            fprintf(stderr, "gauss: --pivot partial: cannot choose pivots: '%s'\n",
-                    variants[v].way.name);
-            exit(2);
-        }
+        if (!variants[v].way.hidden && !variants[v].pivots && named)
+            refuse(variants[v].way.name, "--pivot partial: cannot choose pivots");
         variants[v].way.hidden = variants[v].way.hidden || !variants[v].pivots;
     }
 }
@@ -193,39 +117,53 @@ static void show_pivoting(bool named)
 /* What options mean together. */
 static void check_options(const struct options *options)
 {
-    if (options->matrix && options->generated) {
-        fprintf(stderr, "gauss: --matrix: not with %s: '%s'\n", options->generated,
-                options->matrix);
-        exit(2);
-    }
-    if (options->rhs && !options->matrix) {
-        fprintf(stderr, "gauss: --rhs: not without --matrix: '%s'\n", options->rhs);
-        exit(2);
-    }
+    if (options->matrix && options->generated)
+        refuse(options->matrix, "--matrix: not with %s", options->generated);
+    if (options->rhs && !options->matrix)
+        refuse(options->rhs, "--rhs: not without --matrix");
+    if (options->setting.pivoting)
+        show_pivoting(options->named);
 }
 
 static void read_options(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {
-        {"size", required_argument, NULL, 'n'},     {"seed", required_argument, NULL, 's'},
-        {"matrix", required_argument, NULL, 'm'},   {"rhs", required_argument, NULL, 'b'},
-        {"solution", required_argument, NULL, 'x'}, {"pivot", required_argument, NULL, 'v'},
-        {"only", required_argument, NULL, 'o'},     {"processors", required_argument, NULL, 'p'},
-        {"sides", required_argument, NULL, 't'},    {"group", required_argument, NULL, 'g'},
-        {"block", required_argument, NULL, 'k'},    {"rounds", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+    static const struct ways ways = {variants, VARIANTS, sizeof(variants[0]), .column = 14};
+    struct setting *setting = &options->setting;
+    const struct option_row rows[] = {
+        {"--size", "N", "unknowns, 2400 by default", .number = {&options->n, 1, SIZE_MOST},
+         .given = &options->generated},
+        {"--seed", "S", "of the system's numbers", .number = {&options->seed, 0, SIZE_MAX},
+         .given = &options->generated},
+        {"--processors", "P", "to use; all by default",
+         .number = {&setting->processors, 1, PROCESSORS_MOST}},
+        {"--sides", "S", "threads or fibers among which the rows are dealt, 160 by default",
+         .number = {&setting->sides, 1, SIDES_MOST}},
+        {"--group", "ROWS", "consecutive rows that are dealt together, 1 by default",
+         .number = {&setting->group_rows, 1, SIZE_MOST}},
+        {"--block", "COLUMNS", "to eliminate at a time, in the ways by blocks, 192 by default",
+         .number = {&setting->block, 1, SIZE_MOST}},
+        {"--rounds", "R", "3 by default", .number = {&options->rounds, 1, ROUNDS_MOST}},
+        {"--matrix", "FILE", "coefficients, in the Matrix Market format", .text = &options->matrix},
+        {"--rhs", "FILE", "right-hand sides, the same; by default the answer is all ones",
+         .text = &options->rhs},
+        {"--solution", "FILE", "where to write the last answer, the same",
+         .text = &options->solution},
+        {"--pivot", "HOW", "none, by default, or partial",
+         .by = {read_pivoting, &setting->pivoting}, .wrong = "--pivot: neither none nor partial"},
+        {"--only", "NAMES", .ways = &ways, .given = &options->named},
+        {.name = NULL},
     };
-    int option;
+    const struct options_table table = {
+        .usage = "usage: gauss [--size N] [--seed S] [--only NAME[,NAME ...]] [--processors P]\n"
+                 "             [--sides S] [--group ROWS] [--block COLUMNS] [--rounds R]\n"
+                 "       gauss --matrix FILE [--rhs FILE] [--solution FILE] ...\n"
+                 "       gauss --pivot partial ...\n",
+        .column = 18,
+        .rows = rows,
+    };
 
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        read_option(option, options);
-    if (optind < argc) {
-        fprintf(stderr, "gauss: not an option: '%s'\n", argv[optind]);
-        exit(2);
-    }
+    options_read(&table, argc, argv);
     check_options(options);
-    if (options->setting.pivoting)
-        show_pivoting(options->named);
 }
 
 /* ---- the system: functions give an exit status, and what failed has been said ---- */
@@ -238,7 +176,7 @@ struct task {
     struct output solution;
 };
 
-static int refuse(const struct mm_reader *reader)
+static int refuse_file(const struct mm_reader *reader)
 {
     fprintf(stderr, "gauss: %s\n", reader->problem);
     return 2;
@@ -250,17 +188,17 @@ static int open_files(struct task *task, struct options *options)
     struct mm_reader *matrix = &task->matrix, *rhs = &task->rhs;
 
     if (mm_open(matrix, options->matrix) != 0)
-        return refuse(matrix);
+        return refuse_file(matrix);
     if (matrix->rows != matrix->columns) {
         mm_refuse(matrix, "not square");
-        return refuse(matrix);
+        return refuse_file(matrix);
     }
     options->n = matrix->rows;
     if (options->rhs && mm_open(rhs, options->rhs) != 0)
-        return refuse(rhs);
+        return refuse_file(rhs);
     if (options->rhs && (rhs->rows != matrix->rows || rhs->columns != 1)) {
         mm_refuse(rhs, "not one column with a number for each row of the matrix");
-        return refuse(rhs);
+        return refuse_file(rhs);
     }
     return 0;
 }
@@ -287,9 +225,9 @@ static int fill(struct task *task, const struct options *options)
         return 0;
     }
     if (system_read(&task->system, &task->matrix) != 0)
-        return refuse(&task->matrix);
+        return refuse_file(&task->matrix);
     if (options->rhs && system_read_rhs(&task->system, &task->rhs) != 0)
-        return refuse(&task->rhs);
+        return refuse_file(&task->rhs);
     return 0;
 }
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* Sizes among the programs' arguments; see program.h. */
+/* Sizes among the programs' options; see options.h. */
 #ifndef HEAT_ARGUMENTS_H
 #define HEAT_ARGUMENTS_H
 
-#include "../program.h"
+#include "../options.h"
 #include "size.h"
 
-static inline void size_of(const char *what, const char *text, size_t size[3])
+#define SIZE_WRONG SIZE_WRONG_OF(SIZE_MOST)
+#define SIZE_WRONG_OF(most) SIZE_WRONG_TEXT(most)
+#define SIZE_WRONG_TEXT(most) "not a number from 1 to " #most ", or three"
+
+/* An option's value, as an array of three. True if it is one. */
+static inline bool read_size(const char *text, void *size)
 {
-    if (!size_read(text, size)) {
-        fprintf(stderr, PROGRAM ": %s: not a number from 1 to %d, or three: '%s'\n", what,
-                SIZE_MOST, text);
-        exit(2);
-    }
+    return size_read(text, size);
 }
 
 #endif

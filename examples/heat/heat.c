@@ -12,7 +12,6 @@
  * argument.
  */
 #define _GNU_SOURCE
-#define PROGRAM "heat"
 #include "../output.h"
 #include "arguments.h"
 #include "picture.h"
@@ -20,7 +19,6 @@
 #include "variants.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +27,10 @@
 
 #include <umbra/cpu.h>
 
+const char program_name[] = "heat";
+
 #define STEPS_MOST 100000000
+#define PROCESSORS_MOST 1024
 #define ROUNDS_MOST 10000
 #define ERROR_MOST 1e-12
 
@@ -104,71 +105,19 @@ struct options {
 /* ---- arguments ---- */
 
 /* As the system numbers it. */
-static int processor_of(const char *what, const char *text)
+static bool read_processor(const char *text, void *number)
 {
-    size_t left = number_of(what, text, 0, CPU_SETSIZE - 1);
+    size_t left = number_of("--taken", text, 0, CPU_SETSIZE - 1);
     cpu_set_t here;
 
     CPU_ZERO(&here);
     sched_getaffinity(0, sizeof(here), &here);
     for (size_t processor = 0; processor < CPU_SETSIZE; processor++)
-        if (CPU_ISSET(processor, &here) && left-- == 0)
-            return (int)processor;
-    fprintf(stderr, "heat: %s: this program may not use so many processors: '%s'\n", what, text);
-    exit(2);
-}
-
-static void usage(void)
-{
-    printf(
-        "usage: heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]]\n"
-        "            [--processors P] [--rounds R] [--picture FILE.png] [--taken N]\n"
-        "  --nodes SIZE    of the body, 100 (so many in each direction) by default, or 90x60x30\n"
-        "  --block SIZE    nodes of a block, the same, 100x10x5 by default\n"
-        "  --steps N       of time, 100 by default\n"
-        "  --processors P  to use; all by default\n"
-        "  --rounds R      3 by default\n"
-        "  --picture FILE  where to draw the plane in the middle, at the end\n"
-        "  --taken N       another program uses a processor in the second half of the steps: 0 is\n"
-        "                  the first that this program may use\n");
-    for (size_t v = 0; v < VARIANTS; v++)
-        printf("  %-20s  %s\n", variants[v].way.name, variants[v].way.about);
-    exit(0);
-}
-
-static void read_option(int option, struct options *options)
-{
-    switch (option) {
-    case 'n':
-        size_of("--nodes", optarg, options->nodes);
-        break;
-    case 'b':
-        size_of("--block", optarg, options->setting.edge);
-        break;
-    case 's':
-        options->setting.steps = number_of("--steps", optarg, 0, STEPS_MOST);
-        break;
-    case 'o':
-        show_only(optarg, variants, VARIANTS, sizeof(variants[0]));
-        break;
-    case 'p':
-        options->setting.processors = number_of("--processors", optarg, 1, 1024);
-        break;
-    case 'r':
-        options->rounds = number_of("--rounds", optarg, 1, ROUNDS_MOST);
-        break;
-    case 'i':
-        options->picture = optarg;
-        break;
-    case 't':
-        options->taken = processor_of("--taken", optarg);
-        break;
-    case 'h':
-        usage();
-        break;
-    default:
-        exit(2);
-    }
+        if (CPU_ISSET(processor, &here) && left-- == 0) {
+            *(int *)number = (int)processor;
+            return true;
+        }
+    return false;
 }
 
 /* What ways in other processes cannot do. */
@@ -186,34 +135,45 @@ static void check_elsewhere(const struct options *options)
                 variants[v].way.name, RANKS_SIZE_MOST, nodes[X], nodes[Y], nodes[Z]);
         exit(2);
     }
-    if (options->picture && !here) {
-        fprintf(stderr, "heat: --picture: not of other processes' bodies alone: '%s'\n",
-                options->picture);
-        exit(2);
-    }
+    if (options->picture && !here)
+        refuse(options->picture, "--picture: not of other processes' bodies alone");
 }
 
 static void read_options(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {
-        {"nodes", required_argument, NULL, 'n'},   {"block", required_argument, NULL, 'b'},
-        {"steps", required_argument, NULL, 's'},   {"only", required_argument, NULL, 'o'},
-        {"rounds", required_argument, NULL, 'r'},  {"processors", required_argument, NULL, 'p'},
-        {"picture", required_argument, NULL, 'i'}, {"taken", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    static const struct ways ways = {variants, VARIANTS, sizeof(variants[0]), .column = 20};
+    struct setting *setting = &options->setting;
+    const struct option_row rows[] = {
+        {"--nodes", "SIZE", "of the body, 100 (so many in each direction) by default, or 90x60x30",
+         .by = {read_size, options->nodes}, .wrong = "--nodes: " SIZE_WRONG},
+        {"--block", "SIZE", "nodes of a block, the same, 100x10x5 by default",
+         .by = {read_size, setting->edge}, .wrong = "--block: " SIZE_WRONG},
+        {"--steps", "N", "of time, 100 by default", .number = {&setting->steps, 0, STEPS_MOST}},
+        {"--processors", "P", "to use; all by default",
+         .number = {&setting->processors, 1, PROCESSORS_MOST}},
+        {"--rounds", "R", "3 by default", .number = {&options->rounds, 1, ROUNDS_MOST}},
+        {"--picture", "FILE", "where to draw the plane in the middle, at the end",
+         .text = &options->picture},
+        {"--taken", "N",
+         "another program uses a processor in the second half of the steps: 0 is\n"
+         "the first that this program may use",
+         .by = {read_processor, &options->taken},
+         .wrong = "--taken: this program may not use so many processors"},
+        {"--only", "NAMES", .ways = &ways},
+        {.name = NULL},
     };
-    int option;
+    const struct options_table table = {
+        .usage = "usage: heat [--nodes SIZE] [--block SIZE] [--steps N] [--only NAME[,NAME ...]]\n"
+                 "            [--processors P] [--rounds R] [--picture FILE.png] [--taken N]\n",
+        .column = 18,
+        .rows = rows,
+    };
+    char steps[32];
 
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        read_option(option, options);
-    if (optind < argc) {
-        fprintf(stderr, "heat: not an option: '%s'\n", argv[optind]);
-        exit(2);
-    }
-    if (options->taken >= 0 && options->setting.steps < 2) {
-        fprintf(stderr, "heat: --steps: --taken needs 2 or more: '%zu'\n", options->setting.steps);
-        exit(2);
-    }
+    options_read(&table, argc, argv);
+    snprintf(steps, sizeof(steps), "%zu", setting->steps);
+    if (options->taken >= 0 && setting->steps < 2)
+        refuse(steps, "--steps: --taken needs 2 or more");
     check_elsewhere(options);
 }
 

@@ -18,12 +18,11 @@
  */
 #define _GNU_SOURCE
 #include "../memory.h"
+#include "../program.h"
 #include "adaptive.h"
-#define PROGRAM "heat-adaptive"
 #include "arguments.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,6 +30,8 @@
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/dispatch.h>
+
+const char program_name[] = "heat-adaptive";
 
 #define STEPS_MOST 100000
 #define PROCESSORS_MOST 1024
@@ -469,86 +470,57 @@ static int measure(const struct options *options)
 
 /* ---- arguments ---- */
 
-static void read_block(const char *text, size_t edge[3])
+static bool read_block(const char *text, void *block)
 {
-    size_of("--block", text, edge);
-    if (edge[X] % 2 == 0 && edge[Y] % 2 == 0 && edge[Z] % 2 == 0)
-        return;
-    fprintf(stderr, "heat-adaptive: --block: not even: '%s'\n", text);
-    exit(2);
+    const size_t *edge = block;
+
+    if (!read_size(text, block))
+        return false;
+    if (edge[X] % 2 != 0 || edge[Y] % 2 != 0 || edge[Z] % 2 != 0)
+        refuse(text, "--block: not even");
+    return true;
 }
 
-static double read_bound(const char *text)
+static bool read_bound(const char *text, void *bound)
 {
     char *end;
-    double bound = strtod(text, &end);
 
-    if (end != text && *end == '\0' && bound >= 0)
-        return bound;
-    fprintf(stderr, "heat-adaptive: --bound: not a number from 0 on: '%s'\n", text);
-    exit(2);
+    *(double *)bound = strtod(text, &end);
+    return end != text && *end == '\0' && *(double *)bound >= 0;
 }
 
-static void usage(void)
+static void read_options(int argc, char **argv, struct options *options)
 {
-    printf("usage: heat-adaptive [--nodes SIZE] [--block SIZE] [--bound B] [--steps N]\n"
-           "                     [--processors P]\n"
-           "  --nodes SIZE    of the coarse body, 64 (so many in each direction) by default\n"
-           "  --block SIZE    coarse nodes of a block, even, 8 by default\n"
-           "  --bound B       slope, from one node to the next, from which on a block is fine;\n"
-           "                  the hottest is 1 to begin with; 0.005 by default, 0 for all blocks\n"
-           "  --steps N       of time, 50 by default\n"
-           "  --processors P  to use; all by default\n");
-    exit(0);
-}
+    const struct option_row rows[] = {
+        {"--nodes", "SIZE", "of the coarse body, 64 (so many in each direction) by default",
+         .by = {read_size, options->nodes}, .wrong = "--nodes: " SIZE_WRONG},
+        {"--block", "SIZE", "coarse nodes of a block, even, 8 by default",
+         .by = {read_block, options->edge}, .wrong = "--block: " SIZE_WRONG},
+        {"--bound", "B",
+         "slope, from one node to the next, from which on a block is fine;\n"
+         "the hottest is 1 to begin with; 0.005 by default, 0 for all blocks",
+         .by = {read_bound, &options->bound}, .wrong = "--bound: not a number from 0 on"},
+        {"--steps", "N", "of time, 50 by default", .number = {&options->steps, 1, STEPS_MOST}},
+        {"--processors", "P", "to use; all by default",
+         .number = {&options->processors, 1, PROCESSORS_MOST}},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "usage: heat-adaptive [--nodes SIZE] [--block SIZE] [--bound B] [--steps N]\n"
+                 "                     [--processors P]\n",
+        .column = 18,
+        .rows = rows,
+    };
 
-static void read_option(int option, struct options *options)
-{
-    switch (option) {
-    case 'n':
-        size_of("--nodes", optarg, options->nodes);
-        break;
-    case 'b':
-        read_block(optarg, options->edge);
-        break;
-    case 'u':
-        options->bound = read_bound(optarg);
-        break;
-    case 's':
-        options->steps = number_of("--steps", optarg, 1, STEPS_MOST);
-        break;
-    case 'p':
-        options->processors = number_of("--processors", optarg, 1, PROCESSORS_MOST);
-        break;
-    case 'h':
-        usage();
-        break;
-    default:
-        exit(2);
-    }
+    options_read(&table, argc, argv);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"block", required_argument, NULL, 'b'},
-        {"bound", required_argument, NULL, 'u'},
-        {"steps", required_argument, NULL, 's'},
-        {"processors", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     struct options options = {
         .nodes = {64, 64, 64}, .edge = {8, 8, 8}, .steps = 50, .bound = 0.005};
-    int option;
 
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        read_option(option, &options);
-    if (optind < argc) {
-        fprintf(stderr, "heat-adaptive: not an option: '%s'\n", argv[optind]);
-        return 2;
-    }
+    read_options(argc, argv, &options);
     if (options.processors == 0)
         options.processors = processors_here();
     if (!fits(&options)) {
