@@ -6,7 +6,7 @@
 # What a compiler warns of only when it optimizes it finds in the first file; the second, which holds
 # the same text and costs as much, is not optimized. Nor is the first when umbra.h includes HEADER:
 # the same functions are optimized where HEADER is umbra.h, and that is most of the time.
-# The light form (UMBRA_DECLARE) is compiled and linked with umbra.c.
+# The light form (UMBRA_DECLARE) is compiled, and that of umbra.h linked with umbra.c and run.
 set -eu
 compiler=$1 include=$2 header=$3
 shift 3
@@ -71,6 +71,7 @@ for form in -O0 -O2 '-O2 -DUMBRA_POSIX_ONLY' '-O2 -DUMBRA_ARCH_GENERIC'; do
     "$work/both"
 done
 compile alone -O2 -DUMBRA_DECLARE
+[ "$header" = umbra.h ] || exit 0
 compile twice -O0 -DUMBRA_DECLARE
 strictly -O0 -DUMBRA_DECLARE -c "$include/umbra.c" -o "$work/cold.o"
 "$compiler" "$work/alone.o" "$work/twice.o" "$work/cold.o" -pthread -lboost_context -lhwloc -o "$work/light"
