@@ -34,7 +34,7 @@ static void show_only(char *names, const struct ways *ways)
 /* True if the text is what the row's numbers are: one, or a list, all in the range. */
 static bool numbers_read(const char *text, const struct option_row *row)
 {
-    size_t *to = row->number.to, *count = row->number.count;
+    size_t *to = row->number.to, *count = row->count;
 
     for (size_t n = 0; n < (count ? NUMBERS_MOST : 1); text++) {
         text = number_read(text, row->number.least, row->number.most, &to[n++]);

@@ -43,8 +43,8 @@ struct option_row {
     const char **text;
     struct {
         size_t *to, least, most;
-        size_t *count; /* NULL: one number; else a list with commas goes to an array */
     } number;
+    size_t *count; /* if not NULL, the number may be a list with commas, and goes to an array */
     const struct ways *ways; /* the others become hidden; names are separated by commas */
     struct {
         bool (*read)(const char *text, void *to); /* false: a bad value */

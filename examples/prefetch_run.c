@@ -124,7 +124,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"--mib", "N", "size of the data, at least 4 (default: 3 last-level caches)",
          .number = {&options->mib, LEAST_MIB, 1024 * 1024}},
         {"--work", "N[,N...]", "steps of arithmetic on each item (default: 0,4,8,16,32,64)",
-         .number = {options->works.number, 0, 1000000, &options->works.count}},
+         .number = {options->works.number, 0, 1000000}, .count = &options->works.count},
         {"--distance", "N", "how far the shadow may be ahead, in items (default: 32)",
          .number = {&options->distance, 2 * UMBRA_PREFETCH_EVERY, 1000000000}},
         {"--passes", "N", "how often all is visited each way (default: 2)",

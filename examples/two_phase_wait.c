@@ -184,7 +184,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"--items", "N", "numbers to hand over (default: 200)",
          .number = {&options->items, 1, 1000000000}, .wrong = "not a number of items"},
         {"--work-us", "N[,N...]", "the producer's work on each, in us (default: 0,1,20,200,5000)",
-         .number = {options->works_us.number, 0, MOST_WORK_US, &options->works_us.count},
+         .number = {options->works_us.number, 0, MOST_WORK_US}, .count = &options->works_us.count,
          .wrong = "not a list of microseconds, 16 at most, 1000000 each"},
         {"--wait", "MODE", "two-phase (default), spin, monitor or park",
          .by = {read_mode, &options->mode},
