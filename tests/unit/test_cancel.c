@@ -240,6 +240,41 @@ Test(cancel, comes_from_other_cores)
     cr_assert_eq(run_cores(2, cancels_from_afar, NULL), 0);
 }
 
+static void *sleeps_once(void *arg)
+{
+    (void)arg;
+    return (void *)(intptr_t)sleeps();
+}
+
+static void *returns(void *arg)
+{
+    return arg;
+}
+
+/* The next fiber in the memory of one that slept begins at once. */
+static void *begins_after_a_sleep(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    uint64_t start = umbra_now_ns();
+
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(umbra_spawn_with(NULL, &there, sleeps_once, NULL, &far), 0);
+        while (umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+            umbra_yield();
+        cr_expect_eq(umbra_cancel(far), 0);
+        cr_expect_eq(umbra_join(far, NULL), 0);
+        cr_assert_eq(umbra_spawn_with(NULL, &there, returns, NULL, &far), 0);
+        cr_expect_eq(umbra_join(far, NULL), 0);
+    }
+    cr_expect_lt(umbra_now_ns() - start, 9 * SECOND);
+    return arg;
+}
+
+Test(cancel, of_a_sleep_does_not_delay_the_next_fiber)
+{
+    cr_assert_eq(run_cores(2, begins_after_a_sleep, NULL), 0);
+}
+
 Test(cancel, comes_from_threads)
 {
     struct umbra_options options = {.cores = 1};

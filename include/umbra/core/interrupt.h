@@ -54,6 +54,13 @@ UM_LINKONCE enum um_withdraw um_interrupt_event(struct umbra_core *core, struct 
     return result;
 }
 
+/* Ends a sleep. The deadline goes, too: the next life of the fiber is not delayed. */
+UM_LINKONCE void um_interrupt_sleep(struct umbra_core *core, struct um_fiber *self)
+{
+    um_timers_remove(&core->timers, &self->timer);
+    self->timer.deadline = 0;
+}
+
 /* Ends a wait with a claim, as its deadline would. */
 UM_LINKONCE enum um_withdraw um_interrupt_claim(struct um_fiber *self)
 {
@@ -75,7 +82,7 @@ UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct 
     if (fiber->claimed)
         result = um_interrupt_claim(fiber);
     else if (um_timers_has(&core->timers, &fiber->timer))
-        um_timers_remove(&core->timers, &fiber->timer);
+        um_interrupt_sleep(core, fiber);
     else if ((uintptr_t)um_atomic_load(&fiber->waits_on, relaxed) & 1) /* this core's own */
         result = um_interrupt_join(core, fiber);
     else
