@@ -243,9 +243,8 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
     if (UM_UNLIKELY(!from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
-                    ((um_fiber_flags(from) & UM_FIBER_PERMIT) |
-                     um_exceptions_some(core->exceptions)) != 0 ||
-                    !um_fiber_on_stack(from)))
+                    (um_fiber_flags(from) & UM_FIBER_PERMIT) != 0 || !um_fiber_on_stack(from) ||
+                    um_exceptions_some(core->exceptions))) /* not joined with the flags: slower */
         return um_transfer_slow(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
