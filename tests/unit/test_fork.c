@@ -108,10 +108,11 @@ Test(fork, what_runs_once_is_not_cut_off_by_a_cancellation)
 
 /* ---- handlers that a child registers again ---- */
 
+static unsigned registrations = 1; /* of each handler */
+
+#ifndef UMBRA_UNDER_TSAN /* which registers handlers of its own before it can count calls */
 int __real_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
-
-static unsigned registrations = 1; /* of each handler */
 
 /* As in a child whose parent forked between the registration and the end of what runs once. */
 int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
@@ -122,6 +123,7 @@ int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*
         error = __real_pthread_atfork(before, in_parent, in_child);
     return error;
 }
+#endif
 
 static bool sleeps(void *arg)
 {
@@ -140,6 +142,9 @@ Test(fork, handlers_that_are_registered_twice_do_no_harm)
     struct umbra_runtime *runtime;
     struct umbra_shadow shadow;
 
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer cannot be started with a pthread_atfork() of the test's");
+#endif
     alarm(20);
     registrations = 2;
     cr_assert(sleeps(NULL));
@@ -187,6 +192,9 @@ Test(fork, child_may_wait_though_fibers_of_its_parent_did_and_no_thread)
     struct umbra_runtime *runtime;
     um_atomic_u32 enough = 0;
 
+#ifdef UMBRA_UNDER_ASAN
+    cr_skip_test("AddressSanitizer's allocator may be locked in the child of several threads");
+#endif
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     for (unsigned core = 0; core < options.cores; core++) {
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
