@@ -320,7 +320,7 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
 
     create(UMBRA_WAIT_SPIN);
     choice.size[12] = slow;
-    cr_assert(copies(4095, 1, 2, &limits));     /* of another choice, who knows nothing */
+    cr_assert(copies(4095, 1, 2, &limits));     /* of another choice, which knows nothing */
     cr_assert_not(copies(4096, 1, 2, &limits)); /* of this one */
     choice.size[12] = slow;
     cr_assert_not(copies(8191, 1, 2, &limits));
