@@ -90,7 +90,7 @@ static inline size_t processors_here(void)
     size_t count = 1;
 
     if (umbra_topology_create(NULL, &topology) == 0) {
-        count = umbra_topology_cpus(topology);
+        count = umbra_topology_info(topology)->cpus;
         umbra_topology_destroy(topology);
     }
     return count;

@@ -68,19 +68,20 @@ static const char *cache_text(int index, uint64_t bytes, char text[48])
 
 static void print_summary(const struct umbra_topology *t)
 {
-    printf("Machine: %s\n", umbra_topology_binds(t) ? "this one, as far as this process may use it"
-                                                    : "a description; nothing is bound on it");
+    printf("Machine: %s\n", umbra_topology_info(t)->binds
+                                ? "this one, as far as this process may use it"
+                                : "a description; nothing is bound on it");
     printf("  cores %u, hardware threads %u, L3 caches %u, NUMA nodes %u\n",
-           umbra_topology_cores(t), umbra_topology_cpus(t), umbra_topology_l3s(t),
-           umbra_topology_nodes(t));
+           umbra_topology_info(t)->cores, umbra_topology_info(t)->cpus, umbra_topology_info(t)->l3s,
+           umbra_topology_info(t)->nodes);
 }
 
 /* The first hardware thread from `i` on that belongs to another core. */
 static unsigned next_core(const struct umbra_topology *t, unsigned i)
 {
-    unsigned core = umbra_topology_cpu_at(t, i)->core;
+    unsigned core = umbra_topology_info(t)->cpu[i].core;
 
-    while (i < umbra_topology_cpus(t) && umbra_topology_cpu_at(t, i)->core == core)
+    while (i < umbra_topology_info(t)->cpus && umbra_topology_info(t)->cpu[i].core == core)
         i++;
     return i;
 }
@@ -88,9 +89,9 @@ static unsigned next_core(const struct umbra_topology *t, unsigned i)
 /* True if some cores are faster than others. */
 static bool kinds_differ(const struct umbra_topology *t)
 {
-    unsigned last = umbra_topology_cpus(t) - 1;
+    unsigned last = umbra_topology_info(t)->cpus - 1;
 
-    return umbra_topology_cpu_at(t, 0)->kind != umbra_topology_cpu_at(t, last)->kind;
+    return umbra_topology_info(t)->cpu[0].kind != umbra_topology_info(t)->cpu[last].kind;
 }
 
 static void print_cores(const struct umbra_topology *t)
@@ -99,19 +100,18 @@ static void print_cores(const struct umbra_topology *t)
 
     printf("\n  core  %sshadows  %-8s  %-12s  %-12s  node  hardware threads (siblings)\n",
            kinds ? "kind  " : "", "L1", "L2", "L3");
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i = next_core(t, i)) {
-        const struct umbra_topology_cpu *cpu = umbra_topology_cpu_at(t, i);
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i = next_core(t, i)) {
+        const struct umbra_topology_cpu *cpu = &umbra_topology_info(t)->cpu[i];
         char l1[32], l2[48], l3[48];
 
         printf("  %4u", cpu->core);
         if (kinds)
             printf("  %4d", cpu->kind);
-        printf("  %7d  %-8s  %-12s  %-12s  %4d ", umbra_topology_shadows(t, cpu->cpu),
-               size_text(cpu->l1_bytes, l1),
-               cache_text(cpu->l2, cpu->l2_bytes, l2), cache_text(cpu->l3, cpu->l3_bytes, l3),
-               cpu->node);
+        printf("  %7d  %-8s  %-12s  %-12s  %4d ", umbra_topology_siblings(t, cpu->cpu, NULL, 0),
+               size_text(cpu->l1_bytes, l1), cache_text(cpu->l2, cpu->l2_bytes, l2),
+               cache_text(cpu->l3, cpu->l3_bytes, l3), cpu->node);
         for (unsigned j = i; j < next_core(t, i); j++)
-            printf(" %d", umbra_topology_cpu_at(t, j)->cpu);
+            printf(" %d", umbra_topology_info(t)->cpu[j].cpu);
         printf("\n");
     }
     if (kinds)
@@ -122,27 +122,27 @@ static void print_cores(const struct umbra_topology *t)
 static bool first_of_node(const struct umbra_topology *t, unsigned i)
 {
     for (unsigned j = 0; j < i; j++)
-        if (umbra_topology_cpu_at(t, j)->node == umbra_topology_cpu_at(t, i)->node)
+        if (umbra_topology_info(t)->cpu[j].node == umbra_topology_info(t)->cpu[i].node)
             return false;
-    return umbra_topology_cpu_at(t, i)->node >= 0;
+    return umbra_topology_info(t)->cpu[i].node >= 0;
 }
 
 static void print_nodes(const struct umbra_topology *t)
 {
     printf("\n  node  memory\n");
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++) {
-        int node = umbra_topology_cpu_at(t, i)->node;
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++) {
+        int node = umbra_topology_info(t)->cpu[i].node;
         char size[32];
 
         if (first_of_node(t, i))
-            printf("  %4d  %s\n", node, size_text(umbra_topology_node_bytes(t, node), size));
+            printf("  %4d  %s\n", node, size_text(umbra_topology_info(t)->cpu[i].node_bytes, size));
     }
 }
 
 /* Where a shadow goes when its core has no second hardware thread. */
 static void print_nearest(const struct umbra_topology *t)
 {
-    int owner = umbra_topology_cpu_at(t, 0)->cpu;
+    int owner = umbra_topology_info(t)->cpu[0].cpu;
     int nearest = umbra_topology_nearest(t, owner, NULL, 0);
 
     if (nearest < 0)
@@ -170,7 +170,7 @@ static void print_backends(const struct umbra_wait_report *report, const char *f
         printf("\nWaiting: %s, chosen by measurement\n", chosen);
     printf("  time stamp %.3f GHz; expired: cycles of a wait that is over before it starts; idle: "
            "of an 8 us wait\n\n",
-           (double)umbra_cycles_hz() / 1e9);
+           (double)umbra_ns_to_cycles(1000000000) / 1e9);
     printf("  %-10s  %-9s  %-8s  %8s  %8s  why\n", "back end", "announced", "executes", "expired",
            "idle");
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {
@@ -205,9 +205,9 @@ static json_t *json_siblings(const struct umbra_topology *t, unsigned core)
 {
     json_t *cpus = json_array();
 
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++)
-        if (umbra_topology_cpu_at(t, i)->core == core)
-            json_array_append_new(cpus, json_integer(umbra_topology_cpu_at(t, i)->cpu));
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++)
+        if (umbra_topology_info(t)->cpu[i].core == core)
+            json_array_append_new(cpus, json_integer(umbra_topology_info(t)->cpu[i].cpu));
     return cpus;
 }
 
@@ -215,13 +215,14 @@ static json_t *json_cores(const struct umbra_topology *t)
 {
     json_t *cores = json_array();
 
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i = next_core(t, i)) {
-        const struct umbra_topology_cpu *cpu = umbra_topology_cpu_at(t, i);
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i = next_core(t, i)) {
+        const struct umbra_topology_cpu *cpu = &umbra_topology_info(t)->cpu[i];
         json_t *core = json_object();
 
         json_object_set_new(core, "core", json_integer(cpu->core));
         json_object_set_new(core, "cpus", json_siblings(t, cpu->core));
-        json_object_set_new(core, "shadows", json_integer(umbra_topology_shadows(t, cpu->cpu)));
+        json_object_set_new(core, "shadows",
+                            json_integer(umbra_topology_siblings(t, cpu->cpu, NULL, 0)));
         if (kinds_differ(t))
             json_object_set_new(core, "kind", json_integer(cpu->kind));
         json_object_set_new(core, "l2", json_known(cpu->l2));
@@ -239,8 +240,8 @@ static json_t *json_nodes(const struct umbra_topology *t)
 {
     json_t *nodes = json_array();
 
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++) {
-        int index = umbra_topology_cpu_at(t, i)->node;
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++) {
+        int index = umbra_topology_info(t)->cpu[i].node;
         json_t *node;
 
         if (!first_of_node(t, i))
@@ -248,7 +249,7 @@ static json_t *json_nodes(const struct umbra_topology *t)
         node = json_object();
         json_object_set_new(node, "node", json_integer(index));
         json_object_set_new(node, "bytes",
-                            json_integer((json_int_t)umbra_topology_node_bytes(t, index)));
+                            json_integer((json_int_t)umbra_topology_info(t)->cpu[i].node_bytes));
         json_array_append_new(nodes, node);
     }
     return nodes;
@@ -261,7 +262,8 @@ static json_t *json_wait(const struct umbra_wait_report *report, const char *for
 
     json_object_set_new(wait, "chosen", json_string(report->backend[report->chosen].name));
     json_object_set_new(wait, "forced", forced != NULL ? json_string(forced) : json_null());
-    json_object_set_new(wait, "cycles_hz", json_integer((json_int_t)umbra_cycles_hz()));
+    json_object_set_new(wait, "cycles_hz",
+                        json_integer((json_int_t)umbra_ns_to_cycles(1000000000)));
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {
         const struct umbra_backend_report *b = &report->backend[i];
         json_t *backend = json_object();
@@ -287,10 +289,10 @@ static bool print_json(const struct umbra_topology *t, const char *forced)
     json_t *root = json_object();
     bool written;
 
-    json_object_set_new(root, "described", json_boolean(!umbra_topology_binds(t)));
+    json_object_set_new(root, "described", json_boolean(!umbra_topology_info(t)->binds));
     json_object_set_new(root, "cores", json_cores(t));
     json_object_set_new(root, "nodes", json_nodes(t));
-    json_object_set_new(root, "l3s", json_integer(umbra_topology_l3s(t)));
+    json_object_set_new(root, "l3s", json_integer(umbra_topology_info(t)->l3s));
     json_object_set_new(root, "wait", json_wait(umbra_wait_report(), forced));
     written = json_object_size(root) == 5 && json_dumpf(root, stdout, JSON_COMPACT) == 0;
     json_decref(root);

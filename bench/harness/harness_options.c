@@ -168,10 +168,10 @@ static int parse_cpu_list(struct bench *bench)
 /* Those the process may use, as they are numbered; how many. */
 static unsigned every_cpu(struct bench *bench)
 {
-    unsigned allowed = umbra_topology_cpus(bench->topology);
+    unsigned allowed = umbra_topology_info(bench->topology)->cpus;
 
     for (unsigned n = 0; n < allowed && n < BENCH_MAX_CPUS; n++)
-        bench->cpus[n] = umbra_topology_cpu_at(bench->topology, n)->cpu;
+        bench->cpus[n] = umbra_topology_info(bench->topology)->cpu[n].cpu;
     if (allowed > BENCH_MAX_CPUS)
         fprintf(stderr, "%s: only %d of %u processors\n", bench->kernel->name, BENCH_MAX_CPUS,
                 allowed);
@@ -181,7 +181,7 @@ static unsigned every_cpu(struct bench *bench)
 /* The first allowed hardware thread and those nearest to it: its SMT siblings first. */
 static int nearest_cpus(struct bench *bench)
 {
-    bench->cpus[0] = umbra_topology_cpu_at(bench->topology, 0)->cpu;
+    bench->cpus[0] = umbra_topology_info(bench->topology)->cpu[0].cpu;
     for (unsigned n = 1; n < bench->kernel->cpus; n++) {
         bench->cpus[n] = umbra_topology_nearest(bench->topology, bench->cpus[0], bench->cpus, n);
         if (bench->cpus[n] < 0)
@@ -200,9 +200,9 @@ int bench_choose_cpus(struct bench *bench)
                 strerror(-error));
         return BENCH_FAILED;
     }
-    if (umbra_topology_cpus(bench->topology) < bench->kernel->cpus) {
+    if (umbra_topology_info(bench->topology)->cpus < bench->kernel->cpus) {
         fprintf(stderr, "%s: needs %u processors, this process may use %u\n", bench->kernel->name,
-                bench->kernel->cpus, umbra_topology_cpus(bench->topology));
+                bench->kernel->cpus, umbra_topology_info(bench->topology)->cpus);
         return BENCH_SKIPPED;
     }
     if (bench->options.cpu_list != NULL)

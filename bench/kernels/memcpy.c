@@ -188,7 +188,7 @@ static void copy_asleep(struct copier *c)
 /* A line that another core fetched for writing would have to be taken away from it. */
 static void prefetch_line(const struct job *job, size_t at)
 {
-    umbra_prefetch_read(job->from + at);
+    __builtin_prefetch(job->from + at);
     if (job->sibling)
         umbra_prefetch_write(job->to + at);
 }
@@ -277,7 +277,7 @@ static const struct way {
     copy_fn *copy;
     enum umbra_wait_mode mode;
     struct umbra_memcpy_limits *limits; /* to be measured once, and then ... */
-    struct umbra_memcpy_choice *choice;   /* ... to be chosen by */
+    struct umbra_memcpy_choice *choice; /* ... to be chosen by */
     bool in_blocks;                     /* a row for each of block_sizes */
 } ways[] = {
     {"memcpy", "memcpy", copy_alone, UMBRA_WAIT_PARK, NULL, NULL, false},

@@ -267,8 +267,8 @@ EACH_WAY uint64_t list_loop(struct visit *visit, enum way way)
     for (uint64_t i = 0; i < visit->count; i++, node = node->next) {
         come_to_place(visit, way, i, node);
         if (way == WAY_INLINE) {
-            umbra_prefetch_read(node->next->record);
-            umbra_prefetch_read(node->next->next);
+            __builtin_prefetch(node->next->record);
+            __builtin_prefetch(node->next->next);
         }
         sum += work_on(node->record->data, visit->work);
     }
@@ -287,7 +287,7 @@ EACH_WAY uint64_t chain_loop(struct visit *visit, enum way way)
     for (uint64_t i = 0; i < visit->count; i++, node = node->next) {
         come_to_place(visit, way, i, node);
         if (way == WAY_INLINE)
-            umbra_prefetch_read(node->next);
+            __builtin_prefetch(node->next);
         sum += work_on(node->data, visit->work);
     }
     end_ahead(visit, way);
@@ -409,8 +409,8 @@ EACH_WAY uint64_t hash_loop(struct visit *visit, enum way way)
 
         come_to(visit, way, i);
         if (way == WAY_INLINE) {
-            umbra_prefetch_read(bucket_of(data, probe_key(data, visit->first + i + INLINE_FAR)));
-            umbra_prefetch_read(*bucket_of(data, probe_key(data, visit->first + i + INLINE_NEAR)));
+            __builtin_prefetch(bucket_of(data, probe_key(data, visit->first + i + INLINE_FAR)));
+            __builtin_prefetch(*bucket_of(data, probe_key(data, visit->first + i + INLINE_NEAR)));
         }
         entry = *bucket_of(data, key);
         while (entry->key != key)
@@ -475,7 +475,7 @@ EACH_WAY uint64_t gather_loop(struct visit *visit, enum way way)
     for (uint64_t i = 0; i < visit->count; i++) {
         come_to(visit, way, i);
         if (way == WAY_INLINE && i < ahead)
-            umbra_prefetch_read(&table[order[i + INLINE_FAR]]);
+            __builtin_prefetch(&table[order[i + INLINE_FAR]]);
         sum += work_on_one(table[order[i]], visit->work);
     }
     end_ahead(visit, way);
@@ -571,7 +571,7 @@ EACH_WAY uint64_t csr_loop(struct visit *visit, enum way way)
 
         come_to(visit, way, i);
         for (unsigned k = 0; way == WAY_INLINE && k < DEGREE && i + INLINE_NEAR < visit->count; k++)
-            umbra_prefetch_read(&csr.x[column[(i + INLINE_NEAR) * DEGREE + k]]);
+            __builtin_prefetch(&csr.x[column[(i + INLINE_NEAR) * DEGREE + k]]);
         for (unsigned k = 0; k < DEGREE; k++)
             product += value[i * DEGREE + k] * csr.x[column[i * DEGREE + k]];
         sum += work_on_one((uint64_t)product, visit->work);
@@ -690,10 +690,10 @@ EACH_WAY void bfs_look_ahead(const struct bfs_queue *queue, uint64_t at, uint64_
 
     if (at + INLINE_FAR >= end)
         return;
-    umbra_prefetch_read(&queue->edges[(uint64_t)queue->vertex[at + INLINE_FAR] * DEGREE]);
+    __builtin_prefetch(&queue->edges[(uint64_t)queue->vertex[at + INLINE_FAR] * DEGREE]);
     edges = &queue->edges[(uint64_t)queue->vertex[at + INLINE_NEAR] * DEGREE];
     for (unsigned k = 0; k < DEGREE; k++)
-        umbra_prefetch_read(&queue->seen[edges[k]]);
+        __builtin_prefetch(&queue->seen[edges[k]]);
 }
 
 EACH_WAY uint64_t bfs_stretch(struct stretch *stretch, struct bfs_queue *queue, enum way way)

@@ -375,7 +375,8 @@ static void remark(const struct bench *bench, FILE *out)
     const struct bench_row *ping_pong = bench_find(bench, "ping-pong");
 
     if (ping_pong != NULL && bench_find(bench, "shadow-two-phase") != NULL)
-        remark_on_cost(bench_summary_of(ping_pong).median * (double)umbra_cycles_hz() / 1e9, out);
+        remark_on_cost(
+            bench_summary_of(ping_pong).median * (double)umbra_ns_to_cycles(1000000000) / 1e9, out);
     remark_on_burning(out);
     fprintf(
         out,

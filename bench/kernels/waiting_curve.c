@@ -46,7 +46,7 @@ static int gather(struct crowd *crowd, const struct bench *bench,
                   const struct umbra_wait_options *wait)
 {
     struct umbra_topology *topology = bench_topology(bench);
-    unsigned cpus = umbra_topology_cpus(topology);
+    unsigned cpus = umbra_topology_info(topology)->cpus;
     int error = umbra_wait_policy_init(&crowd->policy, wait);
 
     if (error != 0)
@@ -60,8 +60,8 @@ static int gather(struct crowd *crowd, const struct bench *bench,
 
         *waiting = (struct waiting){.word = 0};
         umbra_waiter_init(&waiting->waiter, &crowd->policy);
-        error =
-            bench_thread(&waiting->thread, umbra_topology_cpu_at(topology, i)->cpu, waits, waiting);
+        error = bench_thread(&waiting->thread, umbra_topology_info(topology)->cpu[i].cpu, waits,
+                             waiting);
         crowd->count += error == 0;
     }
     if (error != 0)

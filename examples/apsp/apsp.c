@@ -269,8 +269,8 @@ static int get_processors(struct options *options)
         fprintf(stderr, "apsp: the processors: %s\n", umbra_last_error_text());
         return 1;
     }
-    while (options->cpus < PROCESSORS_MOST && options->cpus < umbra_topology_cpus(topology)) {
-        options->cpu[options->cpus] = umbra_topology_cpu_at(topology, options->cpus)->cpu;
+    while (options->cpus < PROCESSORS_MOST && options->cpus < umbra_topology_info(topology)->cpus) {
+        options->cpu[options->cpus] = umbra_topology_info(topology)->cpu[options->cpus].cpu;
         options->cpus++;
     }
     umbra_topology_destroy(topology);

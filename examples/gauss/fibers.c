@@ -206,8 +206,8 @@ static void fetch_next(const struct side *self, size_t k)
     if (share->count > 0) /* there may be more fibers than rows */
         umbra_prefetch_write(
             system_row(self->place->job->system, share->group[share->count - 1].first) + k);
-    umbra_prefetch_read(after);
-    umbra_prefetch_read(after->share);
+    __builtin_prefetch(after);
+    __builtin_prefetch(after->share);
 }
 
 /* The last of a core's fibers has applied pivot k: on to the next when all cores are. */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The processor: pause, prefetch, demote, and a time stamp that is cheap to read and can be
- * converted to nanoseconds. Useful alone; links no library.
+ * The processor: pause, prefetch, and a time stamp that is cheap to read and can be converted to
+ * nanoseconds. Useful alone; links no library.
  *
- * Time stamps ("cycles") tick at a constant rate, umbra_cycles_hz(), whatever the core's clock
- * does: 2 to 4 GHz on x86-64, 24 MHz to 1 GHz elsewhere. All processors of a machine show the same
- * time stamp if the kernel itself uses it as its clock. A reading may be taken some nanoseconds
- * earlier or later than the accesses to memory around it.
+ * Time stamps ("cycles") tick at a constant rate, whatever the core's clock does: 2 to 4 GHz on
+ * x86-64, 24 MHz to 1 GHz elsewhere. All processors of a machine show the same time stamp if the
+ * kernel itself uses it as its clock. A reading may be taken some nanoseconds earlier or later than
+ * the accesses to memory around it.
  *
  * Callers. Any thread, fiber or signal handler may call any function here. None switches fibers,
- * blocks, fails or makes a system call, except that the first use of umbra_cycles_hz() may measure
- * for 200 us.
+ * blocks, fails or makes a system call, except that the first conversion may measure for 200 us.
  *
  * This header picks the header in arch/ for the processor that it is compiled for;
  * UMBRA_ARCH_GENERIC makes it pick the portable one. Besides, only umbra/context.h (where a saved
@@ -54,12 +53,11 @@ UM_CHOICE(UM_CHOSEN_CPU);
 UM_INLINE uint64_t umbra_cycles(void);
 
 /*
- * The time stamp's ticks per second: stated by the processor, else measured once per executable or
- * shared object against the monotonic clock: the first caller spins about 200 us. Never 0.
+ * Convert durations, rounded down. UMBRA_NEVER stays; what does not fit becomes UMBRA_NEVER. The
+ * frequency, never 0, is stated by the processor, else measured once per executable or shared
+ * object against the monotonic clock: the first caller spins about 200 us. It is
+ * umbra_ns_to_cycles(1000000000).
  */
-UM_INLINE uint64_t umbra_cycles_hz(void);
-
-/* Convert durations, rounded down. UMBRA_NEVER stays; what does not fit becomes UMBRA_NEVER. */
 UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns);
 UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles);
 
@@ -69,17 +67,9 @@ UM_INLINE uint64_t umbra_now_ns(void);
 /* One turn of a loop that polls: leaves the core's resources to its other hardware threads. */
 UM_INLINE void umbra_pause(void);
 
-/* Starts fetching a line for reading, or for writing. Any address: it never faults. */
-UM_INLINE void umbra_prefetch_read(const void *p);
+/* Starts fetching a line for writing. Any address: it never faults. (For reading the compilers have
+ * __builtin_prefetch; for writing they use x86-64's instruction only with a flag.) */
 UM_INLINE void umbra_prefetch_write(const void *p);
-
-/*
- * A hint that other cores want the line next: moves it from this core's own caches to the one that
- * cores share. Any address: it never faults. Only Intel's processors with CLDEMOTE have such an
- * instruction: without it, a line that another core has fetched comes hardly sooner than from
- * memory there. On other processors this does nothing.
- */
-UM_INLINE void umbra_demote(const void *p);
 
 /*
  * How many bytes, at least one, are missing to the next line after so many bytes. A member of that
@@ -163,7 +153,8 @@ UM_INLINE uint64_t umbra_cycles(void)
     return um_arch_cycles();
 }
 
-UM_INLINE uint64_t umbra_cycles_hz(void)
+/* The time stamp's ticks per second. */
+UM_INLINE uint64_t um_cycles_hz(void)
 {
     uint64_t hz = um_atomic_load(&um_cycles_hz_known, relaxed); /* a number that guards nothing */
 
@@ -187,12 +178,12 @@ UM_INLINE uint64_t um_convert(uint64_t value, uint64_t to, uint64_t from)
 
 UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns)
 {
-    return um_convert(ns, umbra_cycles_hz(), 1000000000u);
+    return um_convert(ns, um_cycles_hz(), 1000000000u);
 }
 
 UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles)
 {
-    return um_convert(cycles, 1000000000u, umbra_cycles_hz());
+    return um_convert(cycles, 1000000000u, um_cycles_hz());
 }
 
 UM_INLINE uint64_t umbra_now_ns(void)
@@ -205,19 +196,9 @@ UM_INLINE void umbra_pause(void)
     um_arch_pause();
 }
 
-UM_INLINE void umbra_prefetch_read(const void *p)
-{
-    um_arch_prefetch_read(p);
-}
-
 UM_INLINE void umbra_prefetch_write(const void *p)
 {
     um_arch_prefetch_write(p);
-}
-
-UM_INLINE void umbra_demote(const void *p)
-{
-    um_arch_demote(p);
 }
 
 #endif

@@ -233,11 +233,11 @@ UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *
 {
     const void **slot = &prefetch->line[prefetch->lines % UM_PREFETCH_LAG];
 
-    umbra_prefetch_read(p);
+    um_arch_prefetch_read(p);
     if (!prefetch->demote)
         return;
     if (prefetch->lines >= UM_PREFETCH_LAG)
-        umbra_demote(*slot);
+        um_arch_demote(*slot);
     *slot = p;
     prefetch->lines =
         prefetch->lines + 1 < 2 * UM_PREFETCH_LAG ? prefetch->lines + 1 : UM_PREFETCH_LAG;

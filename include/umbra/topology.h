@@ -39,8 +39,8 @@
  * (by what the system says, else by type and frequency); cores that it cannot rank are of one kind.
  *
  * A described machine. The options, or hwloc's environment (HWLOC_SYNTHETIC, HWLOC_XMLFILE), put a
- * description in the machine's place. Then a call that binds succeeds and does nothing, and
- * umbra_topology_binds() returns false. HWLOC_THISSYSTEM=1 asserts that the description is this
+ * description in the machine's place. Then a call that binds succeeds and does nothing, and `binds`
+ * of umbra_topology_info() is false. HWLOC_THISSYSTEM=1 asserts that the description is this
  * machine's own, and binding is real again. (hwloc ignores most environment values that it cannot
  * read.)
  *
@@ -62,12 +62,22 @@
 
 struct umbra_affinity;
 
+/* What the process may use. Written once, by umbra_topology_create. */
+struct umbra_topology_info {
+    unsigned cores;                       /* cores */
+    unsigned cpus;                        /* hardware threads */
+    unsigned l3s;                         /* level-3 caches */
+    unsigned nodes;                       /* NUMA nodes */
+    const struct umbra_topology_cpu *cpu; /* all cpus, by core and then by rank in the core */
+    bool binds;                           /* it is this machine, and threads can be bound */
+};
+
 /* Private; written once, by umbra_topology_create. */
 struct umbra_topology {
-    hwloc_topology_t hw;       /* hwloc's own, loaded and unchanged since */
-    bool binds;                /* it is this machine, and threads can be bound */
-    hwloc_bitmap_t usable;     /* the cpus that the process may use */
-    struct um_cpu_table table; /* these cpus, described */
+    hwloc_topology_t hw;             /* hwloc's own, loaded and unchanged since */
+    hwloc_bitmap_t usable;           /* the cpus that the process may use */
+    struct um_cpu_table table;       /* these cpus, described */
+    struct umbra_topology_info info; /* the same for umbra_topology_info() */
 };
 
 /* Where the topology comes from. All NULL: hwloc's environment, else this machine. */
@@ -88,35 +98,22 @@ UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *optio
  * Any thread, when no thread uses the topology any more; never blocks. */
 UM_LINKONCE void umbra_topology_destroy(struct umbra_topology *topology);
 
-/* How many cores, cpus, L3s or NUMA nodes the process may use. Any thread; never blocks. */
-UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology);
+/* What the process may use. It lives as long as the topology. Any thread; never blocks. */
+UM_INLINE const struct umbra_topology_info *
+umbra_topology_info(const struct umbra_topology *topology);
 
-UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology);
-
-UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology);
-
-UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology);
-
-/* The i-th cpu, by core and then by rank in the core; or the cpu with this operating system's
- * index. NULL: there is none. It lives as long as the topology. Any thread; never blocks. */
-UM_INLINE const struct umbra_topology_cpu *
-umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i);
-
+/* The cpu with this operating system's index; NULL: the process may not use it. It lives as long as
+ * the topology. Any thread; never blocks. */
 UM_INLINE const struct umbra_topology_cpu *
 umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu);
 
-/* The memory of a NUMA node, bytes; 0: not known. Any thread; never blocks. */
-UM_LINKONCE uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology, int node);
-
 /*
  * Writes the cpu's siblings, without the cpu, at most max of them. Returns how many there are,
- * which may be more than max, or -ENODEV (the process may not use cpu). Any thread.
+ * which may be more than max, and which is how many shadows the core can have; or -ENODEV (the
+ * process may not use cpu). Any thread.
  */
 UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
                                       unsigned max);
-
-/* How many shadows the cpu's core can have: its allowed cpus - 1; or -ENODEV. Any thread. */
-UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu);
 
 /* The nearest thing that two cpus share (enum umbra_shared), or -ENODEV. A cpu shares its core with
  * itself. umbra_topology_shared_name() gives the word for it. Any thread; never blocks. */
@@ -131,39 +128,18 @@ UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a
 UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int cpu,
                                      const int *taken, unsigned count);
 
-/* Writes `count` cpus, one a core, by a policy. Returns 0, -ENOSPC (the policy has fewer places) or
- * -EINVAL (no such policy). Any thread; never blocks. */
-UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
-                                   enum umbra_placement placement, unsigned count, int *cpus);
+#define UMBRA_ANY_CPU (-1)
 
 /*
- * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
- * commas, no spaces. Returns how many; -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a
- * cpu that the process may not use; -ENOSPC: more than max; -ENOMEM. Any thread; never blocks.
- */
-UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
-                                        int *cpus, unsigned max);
-
-/* True if binding is real: not on a described machine or without the system's support. Any
- * thread. */
-UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology);
-
-/*
- * Binds the calling thread to one cpu. saved may be NULL; else it receives what undoes the binding,
- * for umbra_topology_unbind in the same thread, or NULL if nothing was bound. Any thread; a fiber
- * moves its whole core. Returns 0; -ENODEV: the process may not use the cpu, or it went offline or
- * out of the cpuset since; -ENOMEM; else the system's error. After a failure the thread is bound as
- * before.
+ * Binds the calling thread to one cpu, or with UMBRA_ANY_CPU to all cpus of the topology: it may
+ * then run on any of them, and so may the threads that it creates from now on. saved may be NULL;
+ * else it receives what undoes the binding, for umbra_topology_unbind in the same thread, or NULL
+ * if nothing was bound. Any thread; a fiber moves its whole core. Returns 0; -ENODEV: the process
+ * may not use the cpu, or it went offline or out of the cpuset since; -ENOMEM; else the system's
+ * error. After a failure the thread is bound as before.
  */
 UM_LINKONCE int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
                                     struct umbra_affinity **saved);
-
-/*
- * Binds the calling thread to all cpus of the topology: it may run on any of them, and so may the
- * threads that it creates from now on. saved, callers and errors as in umbra_topology_bind.
- */
-UM_LINKONCE int umbra_topology_bind_all(const struct umbra_topology *topology,
-                                        struct umbra_affinity **saved);
 
 /*
  * Undoes a binding and frees saved; NULL is allowed and does nothing. Only the thread that was
@@ -175,18 +151,6 @@ UM_LINKONCE int umbra_topology_bind_all(const struct umbra_topology *topology,
 UM_LINKONCE int umbra_topology_unbind(const struct umbra_topology *topology,
                                       struct umbra_affinity *saved);
 
-/*
- * Places memory (whole pages that were not touched yet) on a NUMA node, or elsewhere if that is
- * full. Any thread; never blocks. Best effort: on a described machine, with a single node, without
- * such a node, or where the system cannot place memory, the thread that first touches it decides.
- */
-UM_LINKONCE void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
-                                            size_t bytes, int node);
-
-/* The cpu that the caller runs on; on a described machine the first cpu. -ENODEV: the topology does
- * not have that cpu; -ENOMEM. Any thread; never blocks. */
-UM_LINKONCE int umbra_topology_current_cpu(const struct umbra_topology *topology);
-
 /* "core", "L2", "L3", "node" or "machine". Any thread; never blocks; never fails. */
 UM_LINKONCE const char *umbra_topology_shared_name(enum umbra_shared shared);
 
@@ -197,25 +161,10 @@ UM_LINKONCE const char *umbra_topology_shared_name(enum umbra_shared shared);
 #pragma GCC system_header
 #endif
 
-UM_INLINE unsigned umbra_topology_cores(const struct umbra_topology *topology)
+UM_INLINE const struct umbra_topology_info *
+umbra_topology_info(const struct umbra_topology *topology)
 {
-    return topology->table.cores;
-}
-
-UM_INLINE unsigned umbra_topology_cpus(const struct umbra_topology *topology)
-{
-    return topology->table.cpus;
-}
-
-UM_INLINE unsigned umbra_topology_l3s(const struct umbra_topology *topology)
-{
-    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, l3));
-}
-
-UM_INLINE const struct umbra_topology_cpu *
-umbra_topology_cpu_at(const struct umbra_topology *topology, unsigned i)
-{
-    return i < topology->table.cpus ? &topology->table.cpu[i] : NULL;
+    return &topology->info;
 }
 
 UM_INLINE const struct umbra_topology_cpu *
@@ -230,11 +179,6 @@ UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int
     return um_cpu_table_siblings(&topology->table, cpu, cpus, max);
 }
 
-UM_INLINE int umbra_topology_shadows(const struct umbra_topology *topology, int cpu)
-{
-    return um_cpu_table_siblings(&topology->table, cpu, NULL, 0);
-}
-
 UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b)
 {
     return um_cpu_table_shared(&topology->table, a, b);
@@ -244,25 +188,6 @@ UM_INLINE int umbra_topology_nearest(const struct umbra_topology *topology, int 
                                      const int *taken, unsigned count)
 {
     return um_cpu_table_nearest(&topology->table, cpu, taken, count);
-}
-
-UM_INLINE int umbra_topology_place(const struct umbra_topology *topology,
-                                   enum umbra_placement placement, unsigned count, int *cpus)
-{
-    um_why_begin();
-    return um_cpu_table_place(&topology->table, placement, count, cpus);
-}
-
-UM_INLINE int umbra_topology_place_list(const struct umbra_topology *topology, const char *list,
-                                        int *cpus, unsigned max)
-{
-    um_why_begin();
-    return um_why_returned(um_cpu_table_place_list(&topology->table, list, cpus, max));
-}
-
-UM_INLINE bool umbra_topology_binds(const struct umbra_topology *topology)
-{
-    return topology->binds;
 }
 
 #endif

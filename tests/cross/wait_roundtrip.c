@@ -161,7 +161,8 @@ static int try_mode(const char *name, enum umbra_wait_mode mode)
 
 static void print_report(const struct umbra_wait_report *report)
 {
-    printf("     time stamp %llu Hz, automatic choice %s\n", (unsigned long long)umbra_cycles_hz(),
+    printf("     time stamp %llu Hz, automatic choice %s\n",
+           (unsigned long long)umbra_ns_to_cycles(1000000000),
            report->backend[report->chosen].name);
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++)
         if (report->backend[i].compiled)

@@ -159,9 +159,10 @@ Test(hotplug, new_topology_sees_what_there_is, .init = choose, .fini = leave)
     cr_assert(set_online(sibling, false));
     cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
     cr_assert_null(umbra_topology_cpu_of(topology, sibling));
-    cr_assert_eq(umbra_topology_shadows(topology, owner),
-                 umbra_topology_shadows(machine.topology, owner) - 1);
-    cr_assert_eq(umbra_topology_cpus(topology), umbra_topology_cpus(machine.topology) - 1);
+    cr_assert_eq(umbra_topology_siblings(topology, owner, NULL, 0),
+                 umbra_topology_siblings(machine.topology, owner, NULL, 0) - 1);
+    cr_assert_eq(umbra_topology_info(topology)->cpus,
+                 umbra_topology_info(machine.topology)->cpus - 1);
     umbra_topology_destroy(topology);
 }
 
@@ -200,7 +201,7 @@ static _Atomic int rounds;
 static void *goes_on(void *arg)
 {
     struct umbra_fiber fiber[PROCESSORS_MOST];
-    unsigned cores = umbra_topology_cores(machine.topology);
+    unsigned cores = umbra_topology_info(machine.topology)->cores;
 
     for (int pass = 0; pass < 2; pass++) {
         for (unsigned i = 0; i < cores; i++) {
@@ -221,5 +222,5 @@ Test(hotplug, runtime_outlives_a_schedulers_processor, .init = choose, .fini = l
     struct umbra_options options = {.topology = machine.topology, .quiet = true};
 
     cr_assert_eq(umbra_run(&options, goes_on, NULL), 0);
-    cr_assert_eq(rounds, 2000 * (int)umbra_topology_cores(machine.topology));
+    cr_assert_eq(rounds, 2000 * (int)umbra_topology_info(machine.topology)->cores);
 }

@@ -53,7 +53,7 @@ void fetch(const void *p)
 void pass_on(const void *p);
 void pass_on(const void *p)
 {
-    umbra_demote(p);
+    um_arch_demote(p);
 }
 END
 compile()

@@ -94,7 +94,7 @@ static void *first(void *arg)
         umbra_event_wait(&gate);
         umbra_join(fiber, NULL);
     }
-    umbra_prefetch_read(arg);
+    __builtin_prefetch(arg);
     umbra_sleep_ns(umbra_cycles_to_ns(umbra_cycles() & 1));
     return NULL;
 }

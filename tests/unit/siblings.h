@@ -90,7 +90,7 @@ struct machine {
 static inline void look(struct machine *machine)
 {
     cr_assert_eq(umbra_topology_create(NULL, &machine->topology), 0);
-    if (!umbra_topology_binds(machine->topology))
+    if (!umbra_topology_info(machine->topology)->binds)
         cr_skip_test("threads cannot be bound here");
     cr_assert_eq(sched_getaffinity(0, sizeof(machine->allowed), &machine->allowed), 0);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {

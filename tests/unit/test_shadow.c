@@ -556,7 +556,7 @@ Test(shadow, processor_that_went_offline_is_an_error_and_nothing_stays_bound)
 
     cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
     options.topology = topology;
-    if (umbra_topology_cpus(topology) < 2 || !umbra_topology_binds(topology))
+    if (umbra_topology_info(topology)->cpus < 2 || !umbra_topology_info(topology)->binds)
         cr_skip_test("needs two hardware threads to bind to");
     sched_getaffinity(0, sizeof(before), &before);
     for (int call = 1; call <= 2; call++) { /* the owner's, then the helper's */

@@ -65,7 +65,8 @@ static bool in_one_core(int a, int b)
 Test(siblings, are_those_that_the_kernel_lists)
 {
     look(&machine);
-    cr_assert_eq(umbra_topology_cpus(machine.topology), (unsigned)CPU_COUNT(&machine.allowed));
+    cr_assert_eq(umbra_topology_info(machine.topology)->cpus,
+                 (unsigned)CPU_COUNT(&machine.allowed));
     for (int cpu = next_with(0, 1); cpu >= 0; cpu = next_with(cpu + 1, 1)) {
         int sibling[CPU_SETSIZE];
         int count = umbra_topology_siblings(machine.topology, cpu, sibling, CPU_SETSIZE);
@@ -74,7 +75,8 @@ Test(siblings, are_those_that_the_kernel_lists)
         for (int i = 0; i < count; i++)
             CPU_SET(sibling[i], &core);
         cr_assert(CPU_EQUAL(&core, &machine.core[cpu]), "of processor %d", cpu);
-        cr_assert_eq(umbra_topology_shadows(machine.topology, cpu), ways(&machine, cpu) - 1);
+        cr_assert_eq(umbra_topology_siblings(machine.topology, cpu, NULL, 0),
+                     ways(&machine, cpu) - 1);
     }
     umbra_topology_destroy(machine.topology);
 }
@@ -264,7 +266,7 @@ Test(siblings, one_that_is_hidden_is_not_used)
         struct umbra_shadow_options options = beside(owner);
         struct umbra_shadow shadow;
 
-        cr_assert_eq(umbra_topology_shadows(machine.topology, owner), 0);
+        cr_assert_eq(umbra_topology_siblings(machine.topology, owner, NULL, 0), 0);
         cr_assert_eq(shadow_create(&shadow, &options), 0);
         cr_assert(CPU_ISSET(umbra_shadow_info(&shadow).shadow_cpu, &seen));
         cr_assert_neq(umbra_shadow_info(&shadow).shared, UMBRA_SHARED_CORE);
@@ -344,7 +346,7 @@ static void check_one_scheduler_a_core(void)
     cpu_set_t seen;
 
     CPU_ZERO(&seen);
-    cr_assert_eq(make_survey(umbra_topology_cores(machine.topology), false), 0);
+    cr_assert_eq(make_survey(umbra_topology_info(machine.topology)->cores, false), 0);
     for (unsigned i = 0; i < survey.cores; i++) {
         const cpu_set_t *core = &machine.core[survey.found[i].cpu];
         cpu_set_t both;
@@ -369,8 +371,8 @@ static void check_shadows_keep_off(void)
     cpu_set_t taken;
 
     CPU_ZERO(&taken);
-    cores = umbra_topology_cores(machine.topology);
-    cpus = umbra_topology_cpus(machine.topology);
+    cores = umbra_topology_info(machine.topology)->cores;
+    cpus = umbra_topology_info(machine.topology)->cpus;
     if (cpus < 2)
         cr_skip_test("a single hardware thread");
     /* as many as there is room for */

@@ -124,15 +124,15 @@ static void check_smt(const char *synthetic, unsigned cores, int ways)
 {
     struct umbra_topology *t = described(synthetic);
 
-    cr_assert_eq(umbra_topology_cores(t), cores);
-    cr_assert_eq(umbra_topology_cpus(t), cores * (unsigned)ways);
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++) {
-        const struct umbra_topology_cpu *cpu = umbra_topology_cpu_at(t, i);
+    cr_assert_eq(umbra_topology_info(t)->cores, cores);
+    cr_assert_eq(umbra_topology_info(t)->cpus, cores * (unsigned)ways);
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++) {
+        const struct umbra_topology_cpu *cpu = &umbra_topology_info(t)->cpu[i];
         int siblings[16];
 
         cr_assert_eq(cpu->core, i / (unsigned)ways);
         cr_assert_eq(cpu->smt_rank, i % (unsigned)ways);
-        cr_assert_eq(umbra_topology_shadows(t, cpu->cpu), ways - 1);
+        cr_assert_eq(umbra_topology_siblings(t, cpu->cpu, NULL, 0), ways - 1);
         cr_assert_eq(umbra_topology_siblings(t, cpu->cpu, siblings, 16), ways - 1);
         for (int j = 0; j < ways - 1; j++) {
             cr_assert_neq(siblings[j], cpu->cpu);
@@ -184,8 +184,8 @@ Test(topology, interleaved_numbering_keeps_siblings_together)
 
     cr_assert_eq(umbra_topology_siblings(t, 1, sibling, 1), 1);
     cr_assert_eq(sibling[0], 5);
-    cr_assert_eq(umbra_topology_cpu_at(t, 2)->cpu, 1);
-    cr_assert_eq(umbra_topology_cpu_at(t, 3)->cpu, 5);
+    cr_assert_eq(umbra_topology_info(t)->cpu[2].cpu, 1);
+    cr_assert_eq(umbra_topology_info(t)->cpu[3].cpu, 5);
     umbra_topology_destroy(t);
 }
 
@@ -203,9 +203,9 @@ Test(topology, l3s_and_nodes_are_counted)
 {
     struct umbra_topology *t = described(EIGHT_L3S);
 
-    cr_assert_eq(umbra_topology_l3s(t), 4);
-    cr_assert_eq(umbra_topology_nodes(t), 2);
-    cr_assert_eq(umbra_topology_cores(t), 16);
+    cr_assert_eq(umbra_topology_info(t)->l3s, 4);
+    cr_assert_eq(umbra_topology_info(t)->nodes, 2);
+    cr_assert_eq(umbra_topology_info(t)->cores, 16);
     umbra_topology_destroy(t);
 }
 
@@ -214,12 +214,10 @@ Test(topology, sizes_of_caches_and_nodes_are_told)
     struct umbra_topology *t = described(
         "numa:2(memory=4000) l3:1(size=3000) l2:2(size=2000) l1d:1(size=1000) core:1 pu:1");
 
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->l1_bytes, 1000);
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->l2_bytes, 2000);
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->l3_bytes, 3000);
-    cr_assert_eq(umbra_topology_node_bytes(t, 1), 4000);
-    cr_assert_eq(umbra_topology_node_bytes(t, 2), 0);
-    cr_assert_eq(umbra_topology_node_bytes(t, -1), 0);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].l1_bytes, 1000);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].l2_bytes, 2000);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].l3_bytes, 3000);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].node_bytes, 4000);
     umbra_topology_destroy(t);
 }
 
@@ -227,9 +225,9 @@ Test(topology, caches_that_are_not_there_are_minus_one_and_shared_by_nobody)
 {
     struct umbra_topology *t = described("numa:1 core:2 pu:1");
 
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->l2, -1);
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->l3, -1);
-    cr_assert_eq(umbra_topology_l3s(t), 0);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].l2, -1);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].l3, -1);
+    cr_assert_eq(umbra_topology_info(t)->l3s, 0);
     cr_assert_eq(umbra_topology_shared(t, 0, 1), UMBRA_SHARED_NODE);
     umbra_topology_destroy(t);
 }
@@ -254,7 +252,7 @@ Test(topology, a_cpu_belongs_to_its_own_node_where_another_spans_the_machine)
     /* A slow memory beside the whole machine, a fast one in each package. */
     struct umbra_topology *t = described("[numa(memory=64GB)] pack:2 [numa] core:2 pu:1");
 
-    cr_assert_eq(umbra_topology_nodes(t), 2);
+    cr_assert_eq(umbra_topology_info(t)->nodes, 2);
     cr_assert_eq(umbra_topology_shared(t, 0, 1), UMBRA_SHARED_NODE);
     cr_assert_eq(umbra_topology_shared(t, 0, 2), UMBRA_SHARED_MACHINE);
     umbra_topology_destroy(t);
@@ -316,7 +314,7 @@ Test(topology, compact_takes_neighbouring_cores_and_never_two_cpus_of_one)
     struct umbra_topology *t = described(EIGHT_L3S);
     int cpus[16];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 16, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 16, cpus), 0);
     for (int i = 0; i < 16; i++)
         cr_assert_eq(cpus[i], 2 * i);
     umbra_topology_destroy(t);
@@ -327,7 +325,7 @@ Test(topology, scatter_alternates_nodes_then_l3s_then_l2s)
     struct umbra_topology *t = described(EIGHT_L3S);
     int cpus[16];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 16, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 16, cpus), 0);
     cr_assert_cpus(cpus, 0, 16, 8, 24, 4, 20, 12, 28, 2, 18, 10, 26, 6, 22, 14, 30);
     umbra_topology_destroy(t);
 }
@@ -337,7 +335,7 @@ Test(topology, scatter_of_few_is_the_beginning_of_scatter_of_many)
     struct umbra_topology *t = described(TWO_NODES);
     int cpus[4] = {-1, -1, -1, -1};
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
     cr_assert_cpus(cpus, 0, 4, 2, -1);
     umbra_topology_destroy(t);
 }
@@ -347,7 +345,7 @@ Test(topology, one_per_l3_takes_the_first_core_of_each)
     struct umbra_topology *t = described(EIGHT_L3S);
     int cpus[4];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 4, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 4, cpus), 0);
     cr_assert_cpus(cpus, 0, 8, 16, 24);
     umbra_topology_destroy(t);
 }
@@ -357,9 +355,9 @@ Test(topology, one_per_l3_without_l3s_takes_the_first_core_of_each_l2)
     struct umbra_topology *t = described("numa:1 l2:2 core:2 pu:1");
     int cpus[2];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 2, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 2, cpus), 0);
     cr_assert_cpus(cpus, 0, 2);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 3, cpus), -ENOSPC);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 3, cpus), -ENOSPC);
     umbra_topology_destroy(t);
 }
 
@@ -368,7 +366,7 @@ Test(topology, one_per_node_takes_the_first_core_of_each)
     struct umbra_topology *t = described(EIGHT_L3S);
     int cpus[2];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 2, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 2, cpus), 0);
     cr_assert_cpus(cpus, 0, 16);
     umbra_topology_destroy(t);
 }
@@ -381,9 +379,9 @@ Test(topology, an_impossible_placement_is_refused_and_writes_nothing)
     for (unsigned p = UMBRA_PLACE_COMPACT; p <= UMBRA_PLACE_ONE_PER_NODE; p++) {
         int cpus[17] = {-1, -1};
 
-        cr_assert_eq(umbra_topology_place(t, (enum umbra_placement)p, too_many[p], cpus), -ENOSPC);
+        cr_assert_eq(um_topology_place(t, (enum umbra_placement)p, too_many[p], cpus), -ENOSPC);
         cr_assert_cpus(cpus, -1, -1);
-        cr_assert_eq(umbra_topology_place(t, (enum umbra_placement)p, 0, cpus), 0);
+        cr_assert_eq(um_topology_place(t, (enum umbra_placement)p, 0, cpus), 0);
     }
     umbra_topology_destroy(t);
 }
@@ -393,7 +391,7 @@ Test(topology, an_unknown_placement_is_refused)
     struct umbra_topology *t = described(TWO_NODES);
     int cpu = -1;
 
-    cr_assert_eq(umbra_topology_place(t, (enum umbra_placement)4, 1, &cpu), -EINVAL);
+    cr_assert_eq(um_topology_place(t, (enum umbra_placement)4, 1, &cpu), -EINVAL);
     cr_assert_eq(cpu, -1);
     umbra_topology_destroy(t);
 }
@@ -403,11 +401,11 @@ Test(topology, a_list_is_read_in_its_own_order)
     struct umbra_topology *t = described(EIGHT_L3S);
     int cpus[32];
 
-    cr_assert_eq(umbra_topology_place_list(t, "7", cpus, 1), 1);
+    cr_assert_eq(um_topology_place_list(t, "7", cpus, 1), 1);
     cr_assert_cpus(cpus, 7);
-    cr_assert_eq(umbra_topology_place_list(t, "9,2-5,0,10-16:3,31-31", cpus, 32), 10);
+    cr_assert_eq(um_topology_place_list(t, "9,2-5,0,10-16:3,31-31", cpus, 32), 10);
     cr_assert_cpus(cpus, 9, 2, 3, 4, 5, 0, 10, 13, 16, 31);
-    cr_assert_eq(umbra_topology_place_list(t, "0-31", cpus, 32), 32);
+    cr_assert_eq(um_topology_place_list(t, "0-31", cpus, 32), 32);
     umbra_topology_destroy(t);
 }
 
@@ -432,7 +430,7 @@ Test(topology, a_malformed_list_is_refused_and_writes_nothing)
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         int cpus[32] = {-1};
 
-        cr_assert_eq(umbra_topology_place_list(t, bad[i], cpus, 32), -EINVAL, "'%s'", bad[i]);
+        cr_assert_eq(um_topology_place_list(t, bad[i], cpus, 32), -EINVAL, "'%s'", bad[i]);
         cr_assert_eq(cpus[0], -1);
     }
     umbra_topology_destroy(t);
@@ -443,9 +441,9 @@ Test(topology, a_list_with_a_cpu_that_is_not_allowed_is_refused)
     struct umbra_topology *t = described(TWO_NODES);
     int cpus[8] = {-1};
 
-    cr_assert_eq(umbra_topology_place_list(t, "0,8", cpus, 8), -ENODEV);
-    cr_assert_eq(umbra_topology_place_list(t, "0-2147483647", cpus, 8), -ENODEV);
-    cr_assert_eq(umbra_topology_place_list(t, "7-2147483647:2147483647", cpus, 8), 1);
+    cr_assert_eq(um_topology_place_list(t, "0,8", cpus, 8), -ENODEV);
+    cr_assert_eq(um_topology_place_list(t, "0-2147483647", cpus, 8), -ENODEV);
+    cr_assert_eq(um_topology_place_list(t, "7-2147483647:2147483647", cpus, 8), 1);
     umbra_topology_destroy(t);
 }
 
@@ -454,7 +452,7 @@ Test(topology, a_list_longer_than_its_room_is_refused_and_writes_nothing)
     struct umbra_topology *t = described(TWO_NODES);
     int cpus[3] = {-1, -1, -1};
 
-    cr_assert_eq(umbra_topology_place_list(t, "0-3", cpus, 3), -ENOSPC);
+    cr_assert_eq(um_topology_place_list(t, "0-3", cpus, 3), -ENOSPC);
     cr_assert_cpus(cpus, -1, -1, -1);
     umbra_topology_destroy(t);
 }
@@ -471,11 +469,11 @@ Test(topology, disallowed_cpus_are_not_seen)
 {
     struct umbra_topology *t = with_allowed("1,4-6");
 
-    cr_assert_eq(umbra_topology_cpus(t), 4);
-    cr_assert_eq(umbra_topology_cores(t), 3);
+    cr_assert_eq(umbra_topology_info(t)->cpus, 4);
+    cr_assert_eq(umbra_topology_info(t)->cores, 3);
     cr_assert_null(umbra_topology_cpu_of(t, 0));
     cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), -ENODEV);
-    cr_assert_eq(umbra_topology_shadows(t, 0), -ENODEV);
+    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_nearest(t, 0, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, 0, NULL), -ENODEV);
     umbra_topology_destroy(t);
@@ -485,10 +483,10 @@ Test(topology, a_core_with_a_disallowed_sibling_has_fewer_shadows)
 {
     struct umbra_topology *t = with_allowed("1,4-6");
 
-    cr_assert_eq(umbra_topology_shadows(t, 1), 0);
+    cr_assert_eq(umbra_topology_siblings(t, 1, NULL, 0), 0);
     cr_assert_eq(umbra_topology_cpu_of(t, 1)->smt_rank, 0);
-    cr_assert_eq(umbra_topology_shadows(t, 4), 1);
-    cr_assert_eq(umbra_topology_shadows(t, 6), 0);
+    cr_assert_eq(umbra_topology_siblings(t, 4, NULL, 0), 1);
+    cr_assert_eq(umbra_topology_siblings(t, 6, NULL, 0), 0);
     cr_assert_eq(umbra_topology_nearest(t, 6, NULL, 0), 4);
     umbra_topology_destroy(t);
 }
@@ -498,12 +496,12 @@ Test(topology, placement_uses_only_allowed_cpus)
     struct umbra_topology *t = with_allowed("1,4-6");
     int cpus[4];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 3, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 3, cpus), 0);
     cr_assert_cpus(cpus, 1, 4, 6);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
     cr_assert_cpus(cpus, 1, 4, 6);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), -ENOSPC);
-    cr_assert_eq(umbra_topology_place_list(t, "0", cpus, 4), -ENODEV);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), -ENOSPC);
+    cr_assert_eq(um_topology_place_list(t, "0", cpus, 4), -ENODEV);
     umbra_topology_destroy(t);
 }
 
@@ -512,11 +510,11 @@ Test(topology, scatter_on_uneven_nodes_uses_every_core_once)
     struct umbra_topology *t = with_allowed("2,4-7");
     int cpus[3];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
     cr_assert_cpus(cpus, 2, 4, 6);
     umbra_topology_destroy(t);
     t = with_allowed("0-5");
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 3, cpus), 0);
     cr_assert_cpus(cpus, 0, 4, 2);
     umbra_topology_destroy(t);
 }
@@ -526,20 +524,20 @@ Test(topology, one_cpu_of_each_core_allowed_has_all_cores_and_no_siblings)
     struct umbra_topology *t = with_allowed("0,2,5,7");
     int cpus[5];
 
-    cr_assert_eq(umbra_topology_cores(t), 4);
-    cr_assert_eq(umbra_topology_cpus(t), 4);
+    cr_assert_eq(umbra_topology_info(t)->cores, 4);
+    cr_assert_eq(umbra_topology_info(t)->cpus, 4);
     for (unsigned i = 0; i < 4; i++) {
-        int cpu = umbra_topology_cpu_at(t, i)->cpu;
+        int cpu = umbra_topology_info(t)->cpu[i].cpu;
         int nearest = umbra_topology_nearest(t, cpu, NULL, 0);
 
-        cr_assert_eq(umbra_topology_shadows(t, cpu), 0);
+        cr_assert_eq(umbra_topology_siblings(t, cpu, NULL, 0), 0);
         cr_assert_eq(umbra_topology_shared(t, cpu, nearest), UMBRA_SHARED_L3);
     }
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), 0);
     cr_assert_cpus(cpus, 0, 2, 5, 7);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 4, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 4, cpus), 0);
     cr_assert_cpus(cpus, 0, 5, 2, 7);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 5, cpus), -ENOSPC);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 5, cpus), -ENOSPC);
     umbra_topology_destroy(t);
 }
 
@@ -572,12 +570,12 @@ Test(topology, offline_cpus_are_not_seen)
     struct umbra_topology *t = from_xml(offline_xml);
     int cpus[4];
 
-    cr_assert_eq(umbra_topology_cpus(t), 3);
-    cr_assert_eq(umbra_topology_shadows(t, 0), 1);
-    cr_assert_eq(umbra_topology_shadows(t, 2), 0);
-    cr_assert_eq(umbra_topology_shadows(t, 3), -ENODEV);
+    cr_assert_eq(umbra_topology_info(t)->cpus, 3);
+    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), 1);
+    cr_assert_eq(umbra_topology_siblings(t, 2, NULL, 0), 0);
+    cr_assert_eq(umbra_topology_siblings(t, 3, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, 3, NULL), -ENODEV);
-    cr_assert_eq(umbra_topology_place_list(t, "0-3", cpus, 4), -ENODEV);
+    cr_assert_eq(um_topology_place_list(t, "0-3", cpus, 4), -ENODEV);
     umbra_topology_destroy(t);
 }
 
@@ -591,14 +589,14 @@ Test(topology, big_cores_come_first_in_every_policy)
     struct umbra_topology *t = described_with(LITTLE_FIRST, "0,2,4,6,8-11", "0-7");
     int cpus[6];
 
-    cr_assert_eq(umbra_topology_cores(t), 6);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_COMPACT, 6, cpus), 0);
+    cr_assert_eq(umbra_topology_info(t)->cores, 6);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 6, cpus), 0);
     cr_assert_cpus(cpus, 8, 10, 0, 2, 4, 6);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 6, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 6, cpus), 0);
     cr_assert_cpus(cpus, 8, 10, 0, 2, 4, 6);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 1, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_L3, 1, cpus), 0);
     cr_assert_cpus(cpus, 8);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 1, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 1, cpus), 0);
     cr_assert_cpus(cpus, 8);
     umbra_topology_destroy(t);
 }
@@ -610,9 +608,9 @@ Test(topology, scatter_alternates_nodes_among_big_cores_and_then_among_little_on
         described_with("numa:2 l3:1 core:4 pu:2", "0-15", "0-1,6-7,8-9,14-15");
     int cpus[8];
 
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_SCATTER, 8, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_SCATTER, 8, cpus), 0);
     cr_assert_cpus(cpus, 2, 10, 4, 12, 0, 8, 6, 14);
-    cr_assert_eq(umbra_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 2, cpus), 0);
+    cr_assert_eq(um_topology_place(t, UMBRA_PLACE_ONE_PER_NODE, 2, cpus), 0);
     cr_assert_cpus(cpus, 2, 10);
     umbra_topology_destroy(t);
 }
@@ -631,7 +629,7 @@ Test(topology, siblings_of_big_cores_beside_little_ones_without_siblings)
     cr_assert_eq(sibling, 11);
     cr_assert_eq(umbra_topology_cpu_of(t, 11)->smt_rank, 1);
     cr_assert_eq(umbra_topology_nearest(t, 9, NULL, 0), 8);
-    cr_assert_eq(umbra_topology_shadows(t, 6), 0);
+    cr_assert_eq(umbra_topology_siblings(t, 6, NULL, 0), 0);
     cr_assert_eq(umbra_topology_nearest(t, 6, taken, 4), 0);
     cr_assert_eq(umbra_topology_shared(t, 6, 0), UMBRA_SHARED_L3);
     umbra_topology_destroy(t);
@@ -642,12 +640,12 @@ Test(topology, kinds_that_cannot_be_ranked_are_one)
     struct umbra_topology *t = described("core:4 pu:1");
 
     for (unsigned i = 0; i < 4; i++)
-        cr_assert_eq(umbra_topology_cpu_at(t, i)->kind, 0);
+        cr_assert_eq(umbra_topology_info(t)->cpu[i].kind, 0);
     umbra_topology_destroy(t);
     t = described_with("core:4 pu:1", "0-3", "unranked 0-1");
     for (unsigned i = 0; i < 4; i++) {
-        cr_assert_eq(umbra_topology_cpu_at(t, i)->kind, 0);
-        cr_assert_eq(umbra_topology_cpu_at(t, i)->cpu, (int)i);
+        cr_assert_eq(umbra_topology_info(t)->cpu[i].kind, 0);
+        cr_assert_eq(umbra_topology_info(t)->cpu[i].cpu, (int)i);
     }
     umbra_topology_destroy(t);
 }
@@ -700,12 +698,12 @@ Test(topology, the_environment_describes_a_machine_unless_the_options_do)
 
     setenv("HWLOC_SYNTHETIC", "core:3 pu:4", 1);
     t = this_machine();
-    cr_assert_eq(umbra_topology_cores(t), 3);
-    cr_assert_eq(umbra_topology_shadows(t, 0), 3);
-    cr_assert_not(umbra_topology_binds(t));
+    cr_assert_eq(umbra_topology_info(t)->cores, 3);
+    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), 3);
+    cr_assert_not(umbra_topology_info(t)->binds);
     umbra_topology_destroy(t);
     t = described("core:5 pu:1");
-    cr_assert_eq(umbra_topology_cores(t), 5);
+    cr_assert_eq(umbra_topology_info(t)->cores, 5);
     umbra_topology_destroy(t);
     unsetenv("HWLOC_SYNTHETIC");
 }
@@ -720,8 +718,8 @@ Test(topology, the_environment_names_an_xml_file)
     t = this_machine();
     unsetenv("HWLOC_XMLFILE");
     unlink(path);
-    cr_assert_eq(umbra_topology_cpus(t), 3);
-    cr_assert_not(umbra_topology_binds(t));
+    cr_assert_eq(umbra_topology_info(t)->cpus, 3);
+    cr_assert_not(umbra_topology_info(t)->binds);
     umbra_topology_destroy(t);
 }
 
@@ -773,8 +771,8 @@ Test(topology, a_described_machine_binds_nothing)
     struct umbra_affinity *saved = (struct umbra_affinity *)t;
     cpu_set_t before = affinity();
 
-    cr_assert_not(umbra_topology_binds(t));
-    cr_assert_eq(umbra_topology_current_cpu(t), 0);
+    cr_assert_not(umbra_topology_info(t)->binds);
+    cr_assert_eq(um_topology_current_cpu(t), 0);
     cr_assert_eq(umbra_topology_bind(t, 7, &saved), 0);
     cr_assert_null(saved);
     cr_assert_eq(umbra_topology_unbind(t, saved), 0);
@@ -787,20 +785,20 @@ Test(topology, this_machine_has_the_cpus_of_the_affinity_mask)
     struct umbra_topology *t = this_machine();
     cpu_set_t set = affinity();
 
-    cr_assert(umbra_topology_binds(t));
-    cr_assert_eq(umbra_topology_cpus(t), (unsigned)CPU_COUNT(&set));
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++)
-        cr_assert(CPU_ISSET((size_t)umbra_topology_cpu_at(t, i)->cpu, &set));
-    cr_assert_not_null(umbra_topology_cpu_of(t, umbra_topology_current_cpu(t)));
+    cr_assert(umbra_topology_info(t)->binds);
+    cr_assert_eq(umbra_topology_info(t)->cpus, (unsigned)CPU_COUNT(&set));
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++)
+        cr_assert(CPU_ISSET((size_t)umbra_topology_info(t)->cpu[i].cpu, &set));
+    cr_assert_not_null(umbra_topology_cpu_of(t, um_topology_current_cpu(t)));
     umbra_topology_destroy(t);
 }
 
 Test(topology, taskset_leaves_one_cpu)
 {
     struct umbra_topology *t = this_machine();
-    unsigned cpus = umbra_topology_cpus(t);
-    int last = umbra_topology_cpu_at(t, cpus - 1)->cpu;
-    int first = umbra_topology_cpu_at(t, 0)->cpu;
+    unsigned cpus = umbra_topology_info(t)->cpus;
+    int last = umbra_topology_info(t)->cpu[cpus - 1].cpu;
+    int first = umbra_topology_info(t)->cpu[0].cpu;
     cpu_set_t before = affinity();
     cpu_set_t one;
 
@@ -812,8 +810,8 @@ Test(topology, taskset_leaves_one_cpu)
     bind_process(&one);
     t = this_machine();
     bind_process(&before);
-    cr_assert_eq(umbra_topology_cpus(t), 1);
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->cpu, last);
+    cr_assert_eq(umbra_topology_info(t)->cpus, 1);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].cpu, last);
     cr_assert_eq(umbra_topology_nearest(t, last, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, first, NULL), -ENODEV);
     umbra_topology_destroy(t);
@@ -829,7 +827,7 @@ static void *count_as_pinned_worker(void *cpus)
     if (sched_setaffinity(0, sizeof one, &one) == 0) {
         struct umbra_topology *t = this_machine();
 
-        *(unsigned *)cpus = umbra_topology_cpus(t);
+        *(unsigned *)cpus = umbra_topology_info(t)->cpus;
         umbra_topology_destroy(t);
     }
     return NULL;
@@ -849,7 +847,7 @@ Test(topology, a_pinned_worker_sees_what_the_process_may_use)
 Test(topology, taskset_applies_to_a_description_of_this_machine)
 {
     struct umbra_topology *t = this_machine();
-    int cpu = umbra_topology_cpu_at(t, 0)->cpu;
+    int cpu = umbra_topology_info(t)->cpu[0].cpu;
     cpu_set_t before = affinity();
     cpu_set_t one;
 
@@ -863,9 +861,9 @@ Test(topology, taskset_applies_to_a_description_of_this_machine)
     t = described("core:32 pu:2");
     unsetenv("HWLOC_THISSYSTEM");
     bind_process(&before);
-    cr_assert(umbra_topology_binds(t));
-    cr_assert_eq(umbra_topology_cpus(t), 1);
-    cr_assert_eq(umbra_topology_cpu_at(t, 0)->cpu, cpu);
+    cr_assert(umbra_topology_info(t)->binds);
+    cr_assert_eq(umbra_topology_info(t)->cpus, 1);
+    cr_assert_eq(umbra_topology_info(t)->cpu[0].cpu, cpu);
     umbra_topology_destroy(t);
 }
 
@@ -874,13 +872,13 @@ Test(topology, bind_moves_the_thread_and_unbind_restores_its_affinity)
     struct umbra_topology *t = this_machine();
     cpu_set_t before = affinity();
 
-    for (unsigned i = 0; i < umbra_topology_cpus(t); i++) {
-        int cpu = umbra_topology_cpu_at(t, i)->cpu;
+    for (unsigned i = 0; i < umbra_topology_info(t)->cpus; i++) {
+        int cpu = umbra_topology_info(t)->cpu[i].cpu;
         struct umbra_affinity *saved;
 
         cr_assert_eq(umbra_topology_bind(t, cpu, &saved), 0);
         cr_assert(bound_to(cpu));
-        cr_assert_eq(umbra_topology_current_cpu(t), cpu);
+        cr_assert_eq(um_topology_current_cpu(t), cpu);
         cr_assert_eq(umbra_topology_unbind(t, saved), 0);
         cr_assert(has_affinity(&before));
     }
@@ -891,7 +889,7 @@ Test(topology, bind_moves_the_thread_and_unbind_restores_its_affinity)
 Test(topology, bind_without_saving_stays)
 {
     struct umbra_topology *t = this_machine();
-    int cpu = umbra_topology_cpu_at(t, umbra_topology_cpus(t) - 1)->cpu;
+    int cpu = umbra_topology_info(t)->cpu[umbra_topology_info(t)->cpus - 1].cpu;
     cpu_set_t before = affinity();
 
     cr_assert_eq(umbra_topology_bind(t, cpu, NULL), 0);
@@ -905,8 +903,8 @@ Test(topology, bind_without_saving_stays)
 Test(topology, bindings_are_undone_in_any_order)
 {
     struct umbra_topology *t = this_machine();
-    int first = umbra_topology_cpu_at(t, 0)->cpu;
-    int last = umbra_topology_cpu_at(t, umbra_topology_cpus(t) - 1)->cpu;
+    int first = umbra_topology_info(t)->cpu[0].cpu;
+    int last = umbra_topology_info(t)->cpu[umbra_topology_info(t)->cpus - 1].cpu;
     cpu_set_t before = affinity();
     struct umbra_affinity *saved[3];
 
@@ -926,7 +924,7 @@ Test(topology, bindings_are_undone_in_any_order)
 Test(topology, a_bound_thread_may_use_all_cpus_for_a_time)
 {
     struct umbra_topology *t = this_machine();
-    int cpu = umbra_topology_cpu_at(t, 0)->cpu;
+    int cpu = umbra_topology_info(t)->cpu[0].cpu;
     struct umbra_affinity *bound, *all, *again;
     cpu_set_t before = affinity();
     cpu_set_t one;
@@ -934,9 +932,9 @@ Test(topology, a_bound_thread_may_use_all_cpus_for_a_time)
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     cr_assert_eq(umbra_topology_bind(t, cpu, &bound), 0);
-    cr_assert_eq(umbra_topology_bind_all(t, &all), 0);
+    cr_assert_eq(umbra_topology_bind(t, UMBRA_ANY_CPU, &all), 0);
     cr_assert(has_affinity(&before));
-    cr_assert_eq(umbra_topology_bind_all(t, &again), 0);
+    cr_assert_eq(umbra_topology_bind(t, UMBRA_ANY_CPU, &again), 0);
     cr_assert_eq(umbra_topology_unbind(t, all), 0);
     cr_assert(has_affinity(&before));
     cr_assert_eq(umbra_topology_unbind(t, again), 0);
@@ -953,9 +951,9 @@ Test(topology, a_bound_thread_still_sees_the_whole_machine)
     struct umbra_topology *second;
     struct umbra_affinity *saved;
 
-    cr_assert_eq(umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, &saved), 0);
+    cr_assert_eq(umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, &saved), 0);
     second = this_machine();
-    cr_assert_eq(umbra_topology_cpus(second), umbra_topology_cpus(t));
+    cr_assert_eq(umbra_topology_info(second)->cpus, umbra_topology_info(t)->cpus);
     umbra_topology_destroy(t);
     cr_assert_eq(umbra_topology_unbind(second, saved), 0);
     umbra_topology_destroy(second);
@@ -969,7 +967,7 @@ Test(topology, what_another_thread_saved_or_a_described_machine_is_given_is_refu
     struct umbra_affinity *saved;
 
     cr_assert_eq(umbra_topology_unbind(t, &other), -EPERM);
-    cr_assert_eq(umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, &saved), 0);
+    cr_assert_eq(umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, &saved), 0);
     cr_assert_eq(umbra_topology_unbind(t, &other), -EPERM);
     cr_assert_eq(umbra_topology_unbind(described_one, saved), -EINVAL);
     cr_assert_eq(umbra_topology_unbind(t, saved), 0);
@@ -986,8 +984,8 @@ static void check_refusal(int error, int wanted)
     long had = live;
 
     refusal = error;
-    cr_assert_eq(umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, &saved), wanted);
-    cr_assert_eq(umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, NULL), wanted);
+    cr_assert_eq(umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, &saved), wanted);
+    cr_assert_eq(umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, NULL), wanted);
     refusal = 0;
     cr_assert_null(saved);
     cr_assert_null(um_affinity_latest);
@@ -1014,7 +1012,7 @@ Test(topology, a_refused_unbinding_tells_and_leaves_nothing)
     struct umbra_affinity *saved;
     cpu_set_t before = affinity();
 
-    cr_assert_eq(umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, &saved), 0);
+    cr_assert_eq(umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, &saved), 0);
     refusal = EINVAL;
     cr_assert_eq(umbra_topology_unbind(t, saved), -EINVAL);
     refusal = 0;
@@ -1061,7 +1059,7 @@ Test(topology, creation_on_this_machine_survives_every_failing_allocation)
     struct umbra_topology *t = this_machine();
     struct umbra_affinity *saved;
 
-    umbra_topology_bind(t, umbra_topology_cpu_at(t, 0)->cpu, &saved);
+    umbra_topology_bind(t, umbra_topology_info(t)->cpu[0].cpu, &saved);
     cr_assert_eq(check_failing_creation(NULL), 9);
     umbra_topology_unbind(t, saved);
     umbra_topology_destroy(t);
@@ -1070,7 +1068,7 @@ Test(topology, creation_on_this_machine_survives_every_failing_allocation)
 Test(topology, binding_survives_every_failing_allocation)
 {
     struct umbra_topology *t = this_machine();
-    int cpu = umbra_topology_cpu_at(t, 0)->cpu;
+    int cpu = umbra_topology_info(t)->cpu[0].cpu;
     cpu_set_t before = affinity();
     long had = live;
 
@@ -1088,13 +1086,14 @@ Test(topology, binding_survives_every_failing_allocation)
         struct umbra_affinity *saved = NULL;
 
         fail_at = failing;
-        cr_assert_eq(umbra_topology_bind_all(t, &saved), -ENOMEM, "allocation %ld", failing);
+        cr_assert_eq(umbra_topology_bind(t, UMBRA_ANY_CPU, &saved), -ENOMEM, "allocation %ld",
+                     failing);
         fail_at = 0;
         cr_assert_null(saved);
         cr_assert_eq(live, had);
     }
     fail_at = 1;
-    cr_assert_eq(umbra_topology_current_cpu(t), -ENOMEM);
+    cr_assert_eq(um_topology_current_cpu(t), -ENOMEM);
     fail_at = 0;
     umbra_topology_destroy(t);
 }
@@ -1105,7 +1104,7 @@ Test(topology, reading_a_list_survives_a_failing_allocation)
     int cpu = -1;
 
     fail_at = 1;
-    cr_assert_eq(umbra_topology_place_list(t, "0", &cpu, 1), -ENOMEM);
+    cr_assert_eq(um_topology_place_list(t, "0", &cpu, 1), -ENOMEM);
     fail_at = 0;
     cr_assert_eq(cpu, -1);
     umbra_topology_destroy(t);

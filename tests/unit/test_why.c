@@ -87,12 +87,12 @@ Test(why, names_the_processor_of_a_list)
 
     check_text(create((struct umbra_options){.topology = two, .cpus = "0-9"}), -ENODEV,
                "cpus = \"0-9\"|processor 2 may not be used by this process");
-    check_text(umbra_topology_place_list(two, "0,1,0", cpus, 2), -EINVAL,
+    check_text(um_topology_place_list(two, "0,1,0", cpus, 2), -EINVAL,
                "\"0,1,0\"|processor 0 is named twice");
-    check_text(umbra_topology_place_list(two, "0-", cpus, 2), -EINVAL, "\"0-\"|not a list");
-    check_text(umbra_topology_place_list(two, "0-1", cpus, 1), -ENOSPC, "2 processors|room for 1");
+    check_text(um_topology_place_list(two, "0-", cpus, 2), -EINVAL, "\"0-\"|not a list");
+    check_text(um_topology_place_list(two, "0-1", cpus, 1), -ENOSPC, "2 processors|room for 1");
     check_text(umbra_topology_bind(two, 7, NULL), -ENODEV, "processor 7 may not be used");
-    cr_assert_eq(umbra_topology_place_list(two, "0-1", cpus, 2), 2);
+    cr_assert_eq(um_topology_place_list(two, "0-1", cpus, 2), 2);
     cr_assert_str_eq(umbra_last_error_text(), "");
     umbra_topology_destroy(two);
 }

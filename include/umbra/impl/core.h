@@ -127,7 +127,7 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     um_why_begin();
     if (!core || !um_core_current(core))
         return um_why(-EPERM, "umbra_core_unbound: the caller is no fiber");
-    error = umbra_topology_bind_all(core->runtime->topology, &saved);
+    error = umbra_topology_bind(core->runtime->topology, UMBRA_ANY_CPU, &saved);
     if (error != 0)
         return error;
     if (saved)
@@ -278,8 +278,8 @@ UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
 UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
                                             const struct umbra_options *options)
 {
-    return options->hardware_threads ? umbra_topology_cpus(runtime->topology)
-                                     : umbra_topology_cores(runtime->topology);
+    return options->hardware_threads ? umbra_topology_info(runtime->topology)->cpus
+                                     : umbra_topology_info(runtime->topology)->cores;
 }
 
 UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
@@ -287,9 +287,9 @@ UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
                                        unsigned places)
 {
     if (!options->hardware_threads)
-        return umbra_topology_place(runtime->topology, options->placement, places, cpus);
+        return um_topology_place(runtime->topology, options->placement, places, cpus);
     for (unsigned i = 0; i < places; i++)
-        cpus[i] = umbra_topology_cpu_at(runtime->topology, i)->cpu;
+        cpus[i] = umbra_topology_info(runtime->topology)->cpu[i].cpu;
     return 0;
 }
 
@@ -297,7 +297,7 @@ UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
 UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
                                                       unsigned places)
 {
-    unsigned half = umbra_topology_cpus(runtime->topology) / 2;
+    unsigned half = umbra_topology_info(runtime->topology)->cpus / 2;
 
     if (half == 0)
         half = 1; /* then creating the shadow fails */
@@ -313,7 +313,7 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
     int count;
 
     if (options->cpus) {
-        count = umbra_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
+        count = um_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
         if (count >= 0 && wanted != 0 && wanted != (unsigned)count)
             return um_why(-EINVAL, "cores = %u, but cpus = \"%.100s\" names %d", wanted,
                           options->cpus, count);

@@ -44,15 +44,16 @@ enum umbra_placement {
 /* One hardware thread. All fields are written once, by umbra_topology_create. */
 struct umbra_topology_cpu {
     int cpu;           /* the operating system's index: the functions of topology.h take this */
-    unsigned core;     /* which core: 0 to umbra_topology_cores() - 1 */
+    unsigned core;     /* which core, from 0 */
     unsigned smt_rank; /* which of the core's allowed hardware threads: 0 is the first */
-    int kind;          /* of the core: 0 is the fastest, 1 the next; all 0: one kind or not known */
+    int kind;          /* of the core: 0 is the fastest, 1 the next; all 0: one kind, or unknown */
     int l2;            /* hwloc's logical index (L#) of the level-2 cache, -1: none known */
     int l3;            /* the same for level 3 */
     int node;          /* the operating system's index of the nearest NUMA node, -1: none known */
     uint64_t l1_bytes; /* size of the level-1 data cache, 0: not known */
     uint64_t l2_bytes; /* size of that level-2 cache, 0: not known */
     uint64_t l3_bytes; /* size of that level-3 cache, 0: not known */
+    uint64_t node_bytes; /* memory of that node, 0: not known */
 };
 
 /* One core. Written by um_cpu_table_group. */

@@ -227,7 +227,7 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
     if (place < 0 || taken.full)
         return um_why(-ENOSPC, "no hardware thread is left for a shadow of processor %d",
                       owner_cpu);
-    if (umbra_topology_shadows(topology, owner_cpu) > 0 &&
+    if (umbra_topology_siblings(topology, owner_cpu, NULL, 0) > 0 &&
         umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
         return um_why(-ENOSPC, "no sibling of processor %d is left for a shadow", owner_cpu);
     return place;
@@ -429,7 +429,7 @@ UM_LINKONCE UM_COLD int um_shadow_owner_cpu(const struct umbra_topology *topolog
     int cpu = options->owner_cpu;
 
     if (!options->place_owner)
-        cpu = umbra_topology_current_cpu(topology);
+        cpu = um_topology_current_cpu(topology);
     if (umbra_topology_shared(topology, cpu, cpu) >= 0)
         return cpu;
     if (options->place_owner)
@@ -453,7 +453,7 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
         return error;
     info->shared = (enum umbra_shared)umbra_topology_shared(shadow->topology, info->owner_cpu,
                                                             info->shadow_cpu);
-    info->bound = umbra_topology_binds(shadow->topology);
+    info->bound = umbra_topology_info(shadow->topology)->binds;
     error = um_shadow_make_policy(shadow, options);
     if (!error)
         error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);

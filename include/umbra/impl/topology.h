@@ -16,9 +16,27 @@
 #pragma GCC system_header
 #endif
 
-UM_INLINE unsigned umbra_topology_nodes(const struct umbra_topology *topology)
+/*
+ * Writes `count` cpus, one a core, by a policy. Returns 0, -ENOSPC (the policy has fewer places) or
+ * -EINVAL (no such policy). Any thread; never blocks.
+ */
+UM_INLINE int um_topology_place(const struct umbra_topology *topology,
+                                enum umbra_placement placement, unsigned count, int *cpus)
 {
-    return um_cpu_table_distinct(&topology->table, offsetof(struct umbra_topology_cpu, node));
+    um_why_begin();
+    return um_cpu_table_place(&topology->table, placement, count, cpus);
+}
+
+/*
+ * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
+ * commas, no spaces. Returns how many; -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a
+ * cpu that the process may not use; -ENOSPC: more than max; -ENOMEM. Any thread; never blocks.
+ */
+UM_INLINE int um_topology_place_list(const struct umbra_topology *topology, const char *list,
+                                     int *cpus, unsigned max)
+{
+    um_why_begin();
+    return um_why_returned(um_cpu_table_place_list(&topology->table, list, cpus, max));
 }
 
 /* ---- bodies ---- */
@@ -32,6 +50,8 @@ struct umbra_affinity {
 
 /* The calling thread's latest binding that can be undone. */
 UM_SHARED _Thread_local struct umbra_affinity *um_affinity_latest = NULL;
+
+UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
 #ifndef UMBRA_DECLARE
 
@@ -95,11 +115,12 @@ UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bit
     return result == 0 ? 0 : -ENOMEM;
 }
 
-/* The nearest NUMA node: of those with this processor, the one with the fewest processors. */
-UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
+/* The nearest NUMA node: of those with this processor, the one with the fewest processors; NULL:
+ * there is none. */
+UM_LINKONCE UM_COLD hwloc_obj_t um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
 {
     unsigned nodes = (unsigned)hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_NUMANODE);
-    int nearest = -1;
+    hwloc_obj_t nearest = NULL;
     int fewest = INT_MAX;
 
     for (unsigned i = 0; i < nodes; i++) {
@@ -107,7 +128,7 @@ UM_LINKONCE UM_COLD int um_topology_node(hwloc_topology_t hw, hwloc_obj_t pu)
         int weight = node != NULL ? hwloc_bitmap_weight(node->cpuset) : INT_MAX;
 
         if (weight < fewest && hwloc_bitmap_isset(node->cpuset, pu->os_index)) {
-            nearest = (int)node->os_index;
+            nearest = node;
             fewest = weight;
         }
     }
@@ -121,14 +142,16 @@ UM_LINKONCE UM_COLD void um_topology_describe(hwloc_topology_t hw, hwloc_obj_t p
     hwloc_obj_t l1 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L1CACHE, pu);
     hwloc_obj_t l2 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L2CACHE, pu);
     hwloc_obj_t l3 = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_L3CACHE, pu);
+    hwloc_obj_t node = um_topology_node(hw, pu);
 
     cpu->cpu = (int)pu->os_index;
     cpu->l2 = l2 != NULL ? (int)l2->logical_index : -1;
     cpu->l3 = l3 != NULL ? (int)l3->logical_index : -1;
-    cpu->node = um_topology_node(hw, pu);
+    cpu->node = node != NULL ? (int)node->os_index : -1;
     cpu->l1_bytes = l1 != NULL ? l1->attr->cache.size : 0;
     cpu->l2_bytes = l2 != NULL ? l2->attr->cache.size : 0;
     cpu->l3_bytes = l3 != NULL ? l3->attr->cache.size : 0;
+    cpu->node_bytes = node != NULL ? node->attr->numanode.local_memory : 0;
 }
 
 /* How many kinds of cores hwloc can rank; 1: all count as one kind. */
@@ -202,6 +225,11 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
     for (int kind = 0; kind < kinds; kind++)
         um_topology_add(topology, kind, kinds);
     um_cpu_table_group(table);
+    topology->info.cores = table->cores;
+    topology->info.cpus = table->cpus;
+    topology->info.l3s = um_cpu_table_distinct(table, offsetof(struct umbra_topology_cpu, l3));
+    topology->info.nodes = um_cpu_table_distinct(table, offsetof(struct umbra_topology_cpu, node));
+    topology->info.cpu = table->cpu;
     if (table->cpus == 0)
         return um_why(-ENODEV, "no processor is left that this process may use (cpuset, binding)");
     return 0;
@@ -215,12 +243,13 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
 
     if (result != 0)
         return result;
-    topology->binds = hwloc_topology_is_thissystem(topology->hw) &&
-                      hwloc_topology_get_support(topology->hw)->cpubind->set_thisthread_cpubind;
+    topology->info.binds =
+        hwloc_topology_is_thissystem(topology->hw) &&
+        hwloc_topology_get_support(topology->hw)->cpubind->set_thisthread_cpubind;
     topology->usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
     if (topology->usable == NULL)
         return -ENOMEM;
-    if (topology->binds)
+    if (topology->info.binds)
         result = um_topology_apply_binding(topology->hw, topology->usable);
     return result == 0 ? um_topology_fill(topology) : result;
 }
@@ -258,14 +287,6 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
     free(topology);
 }
 
-UM_LINKONCE UM_COLD uint64_t umbra_topology_node_bytes(const struct umbra_topology *topology,
-                                                       int node)
-{
-    hwloc_obj_t obj = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
-
-    return obj != NULL ? obj->attr->numanode.local_memory : 0;
-}
-
 /* Frees a record; NULL is allowed. */
 UM_LINKONCE UM_COLD void um_affinity_free(struct umbra_affinity *affinity)
 {
@@ -301,7 +322,7 @@ UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topolo
     struct umbra_affinity *note = NULL;
     int result = 0;
 
-    if (topology->binds) {
+    if (topology->info.binds) {
         result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
         if (result == 0 && hwloc_set_cpubind(topology->hw, set, HWLOC_CPUBIND_THREAD) != 0)
             result = um_hwloc_error();
@@ -318,6 +339,18 @@ UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topolo
     return 0;
 }
 
+/* As umbra_topology_bind, to all cpus. */
+UM_LINKONCE UM_COLD int um_topology_bind_any(const struct umbra_topology *topology,
+                                             struct umbra_affinity **saved)
+{
+    int result = um_topology_bind_set(topology, topology->usable, saved);
+
+    if (result != 0)
+        um_why(result, "binding to all processors: %s",
+               result == -ENODEV ? "they have gone" : strerror(-result));
+    return result;
+}
+
 UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topology, int cpu,
                                             struct umbra_affinity **saved)
 {
@@ -325,6 +358,8 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     hwloc_bitmap_t set;
 
     um_why_begin();
+    if (cpu == UMBRA_ANY_CPU)
+        return um_topology_bind_any(topology, saved);
     if (result < 0)
         return um_why(result, "processor %d may not be used by this process", cpu);
     set = hwloc_bitmap_alloc();
@@ -338,26 +373,18 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     return result;
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_bind_all(const struct umbra_topology *topology,
-                                                struct umbra_affinity **saved)
-{
-    int result;
-
-    um_why_begin();
-    result = um_topology_bind_set(topology, topology->usable, saved);
-    if (result != 0)
-        um_why(result, "binding to all processors: %s",
-               result == -ENODEV ? "they have gone" : strerror(-result));
-    return result;
-}
-
-UM_LINKONCE UM_COLD void umbra_topology_bind_memory(const struct umbra_topology *topology, void *at,
-                                                    size_t bytes, int node)
+/*
+ * Places memory (whole pages that were not touched yet) on a NUMA node, or elsewhere if that is
+ * full. Any thread; never blocks. Best effort: on a described machine, with a single node, without
+ * such a node, or where the system cannot place memory, the thread that first touches it decides.
+ */
+UM_LINKONCE UM_COLD void um_topology_bind_memory(const struct umbra_topology *topology, void *at,
+                                                 size_t bytes, int node)
 {
     hwloc_obj_t object;
     int saved = errno;
 
-    if (!topology->binds || node < 0 || umbra_topology_nodes(topology) < 2)
+    if (!topology->info.binds || node < 0 || topology->info.nodes < 2)
         return;
     object = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
     if (object)
@@ -384,7 +411,7 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
 
     if (saved == NULL)
         return 0;
-    if (!topology->binds)
+    if (!topology->info.binds)
         return -EINVAL;
     if (later == NULL && saved != um_affinity_latest)
         return -EPERM;
@@ -404,12 +431,14 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
     return result;
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_current_cpu(const struct umbra_topology *topology)
+/* The cpu that the caller runs on; on a described machine the first cpu. -ENODEV: the topology does
+ * not have that cpu; -ENOMEM. Any thread; never blocks. */
+UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology)
 {
     hwloc_bitmap_t set;
     int cpu = -ENODEV;
 
-    if (!topology->binds)
+    if (!topology->info.binds)
         return topology->table.cpu[0].cpu;
     set = hwloc_bitmap_alloc();
     if (set == NULL)
