@@ -86,7 +86,7 @@ static void print_medians(const struct work *work)
 /* Both passes; an exit status. */
 static int measure(struct work *work, struct umbra_shadow *shadow)
 {
-    struct umbra_shadow_info info = umbra_shadow_info(shadow);
+    struct umbra_shadow_info info = shadow->info;
     struct umbra_memcpy_choice choice = {0};
     struct umbra_memcpy_limits limits;
     int error = umbra_memcpy_calibrate(shadow, &limits);
@@ -178,7 +178,7 @@ static int run(struct umbra_shadow *shadow, const struct umbra_topology *topolog
                const void *given)
 {
     const struct options *options = given;
-    size_t cache = last_level_cache(topology, umbra_shadow_info(shadow).owner_cpu);
+    size_t cache = last_level_cache(topology, shadow->info.owner_cpu);
     struct work work = {.piece = options->kib * KIB};
     int status;
 

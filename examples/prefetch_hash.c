@@ -67,7 +67,7 @@ static void look_up_ahead(void *arg)
     uint64_t i = 0;
 
     /* a late shadow goes on in front of the owner: i is moved on */
-    while (umbra_prefetch_next(&stretch->ahead, &i) && i < stretch->count) {
+    while (umbra_prefetch_next(&stretch->ahead, &i, NULL) && i < stretch->count) {
         uint64_t left = stretch->count - i;
 
         look_up_together(stretch, keys + i, left < TOGETHER ? (unsigned)left : TOGETHER);
@@ -86,7 +86,7 @@ static void look_up(struct stretch *stretch)
     for (uint64_t i = 0; i < stretch->count; i++) {
         const struct entry *entry = *bucket_of(table, keys[i]);
 
-        umbra_prefetch_at(&stretch->ahead, i); /* alone, too: it costs next to nothing */
+        umbra_prefetch_at(&stretch->ahead, i, NULL); /* alone, too: it costs next to nothing */
         while (entry->key != keys[i])
             entry = entry->next;
         stretch->sum += prefetch_work(&entry->record, stretch->rounds);

@@ -36,11 +36,11 @@ struct list {
 static void walk_ahead(void *arg)
 {
     struct stretch *stretch = arg;
-    const void *place = umbra_prefetch_first(&stretch->ahead);
+    const void *place = stretch->ahead.first;
     uint64_t i = 0;
 
     /* a late shadow goes on from the owner's place: both i and place are moved on */
-    while (i < stretch->count && umbra_prefetch_next_place(&stretch->ahead, &i, &place)) {
+    while (i < stretch->count && umbra_prefetch_next(&stretch->ahead, &i, &place)) {
         const struct node *node = place;
 
         umbra_prefetch_line(&stretch->ahead, node);
@@ -59,8 +59,7 @@ static void walk(struct stretch *stretch)
     if (stretch->shadow)
         shadow_fork(stretch->shadow, walk_ahead, stretch);
     for (uint64_t i = 0; i < stretch->count; i++) {
-        umbra_prefetch_at_place(&stretch->ahead, i,
-                                node); /* alone, too: it costs next to nothing */
+        umbra_prefetch_at(&stretch->ahead, i, node); /* alone, too: it costs next to nothing */
         stretch->sum += prefetch_work(node->record, stretch->rounds);
         node = node->next;
     }

@@ -193,7 +193,7 @@ static int run(struct umbra_shadow *shadow, const struct umbra_topology *topolog
                const void *given)
 {
     const struct options *options = given;
-    struct umbra_shadow_info info = umbra_shadow_info(shadow);
+    struct umbra_shadow_info info = shadow->info;
     uint64_t cache = last_level_cache(topology, info.owner_cpu);
     uint64_t bytes = options->mib ? (uint64_t)options->mib * MIB : CACHE_MULTIPLE * cache;
     struct stretch stretch = {0};

@@ -92,10 +92,9 @@ static void *produce(void *arg)
     place(1);
     for (unsigned long i = 1; i <= self->items; i++) {
         work_for(self->work_us);
-        umbra_wait_until_equal32(&mailbox->producer, &mailbox->state, EMPTY, UINT32_MAX,
-                                 UMBRA_NEVER);
+        umbra_wait_until_equal(&mailbox->producer, &mailbox->state, EMPTY, UINT32_MAX, UMBRA_NEVER);
         mailbox->number = i;
-        umbra_signal32(&mailbox->state, FULL, &mailbox->consumer);
+        umbra_signal(&mailbox->state, FULL, &mailbox->consumer);
     }
     return NULL;
 }
@@ -105,10 +104,9 @@ static uint64_t consume(struct mailbox *mailbox, unsigned long items)
     uint64_t sum = 0;
 
     for (unsigned long i = 0; i < items; i++) {
-        umbra_wait_until_equal32(&mailbox->consumer, &mailbox->state, FULL, UINT32_MAX,
-                                 UMBRA_NEVER);
+        umbra_wait_until_equal(&mailbox->consumer, &mailbox->state, FULL, UINT32_MAX, UMBRA_NEVER);
         sum += mailbox->number;
-        umbra_signal32(&mailbox->state, EMPTY, &mailbox->producer);
+        umbra_signal(&mailbox->state, EMPTY, &mailbox->producer);
     }
     return sum;
 }

@@ -111,7 +111,7 @@ static int start(struct bench_row *row)
     if (error != 0)
         return error;
     turn->visit.shadow = &turn->shadow;
-    options.demote = umbra_shadow_info(&turn->shadow).shared == UMBRA_SHARED_L3;
+    options.demote = turn->shadow.info.shared == UMBRA_SHARED_L3;
     return umbra_prefetch_init(&turn->visit.ahead, &options);
 }
 

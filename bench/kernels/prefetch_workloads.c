@@ -138,13 +138,13 @@ EACH_WAY void end_ahead(struct visit *visit, enum way way)
 EACH_WAY void come_to(struct visit *visit, enum way way, uint64_t item)
 {
     if (way == WAY_SHADOW)
-        umbra_prefetch_at(&visit->ahead, item);
+        umbra_prefetch_at(&visit->ahead, item, NULL);
 }
 
 EACH_WAY void come_to_place(struct visit *visit, enum way way, uint64_t item, const void *place)
 {
     if (way == WAY_SHADOW)
-        umbra_prefetch_at_place(&visit->ahead, item, place);
+        umbra_prefetch_at(&visit->ahead, item, place);
 }
 
 /* The loop of a workload for each way, so that none pays for another. */
@@ -230,12 +230,12 @@ static uint64_t nodes_expect(const struct visit *visit)
 static void list_ahead(void *arg)
 {
     struct visit *visit = arg;
-    const void *place = umbra_prefetch_first(&visit->ahead);
+    const void *place = visit->ahead.first;
 
     for (uint64_t i = 0; i < visit->count; i++) {
         const struct node *node;
 
-        if (!umbra_prefetch_next_place(&visit->ahead, &i, &place))
+        if (!umbra_prefetch_next(&visit->ahead, &i, &place))
             return;
         node = place;
         umbra_prefetch_line(&visit->ahead, node);
@@ -247,10 +247,10 @@ static void list_ahead(void *arg)
 static void chain_ahead(void *arg)
 {
     struct visit *visit = arg;
-    const void *place = umbra_prefetch_first(&visit->ahead);
+    const void *place = visit->ahead.first;
 
     for (uint64_t i = 0; i < visit->count; i++) {
-        if (!umbra_prefetch_next_place(&visit->ahead, &i, &place))
+        if (!umbra_prefetch_next(&visit->ahead, &i, &place))
             return;
         umbra_prefetch_line(&visit->ahead, place);
         place = ((const struct node *)place)->next;
@@ -388,7 +388,7 @@ static void hash_ahead(void *arg)
     struct visit *visit = arg;
     uint64_t i = 0;
 
-    while (i < visit->count && umbra_prefetch_next(&visit->ahead, &i) && i < visit->count) {
+    while (i < visit->count && umbra_prefetch_next(&visit->ahead, &i, NULL) && i < visit->count) {
         uint64_t left = visit->count - i;
 
         probe_group(visit, visit->first + i, left < GROUP ? (unsigned)left : GROUP);
@@ -458,7 +458,7 @@ static void gather_ahead(void *arg)
     const uint32_t *order = visit->data->order + visit->first;
 
     for (uint64_t i = 0; i < visit->count; i++) {
-        if (!umbra_prefetch_next(&visit->ahead, &i) || i >= visit->count)
+        if (!umbra_prefetch_next(&visit->ahead, &i, NULL) || i >= visit->count)
             return;
         umbra_prefetch_line(&visit->ahead, &table[order[i]]);
     }
@@ -550,7 +550,7 @@ static void csr_ahead(void *arg)
     struct csr csr = csr_of(visit->data);
 
     for (uint64_t i = 0; i < visit->count; i++) {
-        if (!umbra_prefetch_next(&visit->ahead, &i) || i >= visit->count)
+        if (!umbra_prefetch_next(&visit->ahead, &i, NULL) || i >= visit->count)
             return;
         for (unsigned k = 0; k < DEGREE; k++)
             umbra_prefetch_line(&visit->ahead,
@@ -674,7 +674,7 @@ static void bfs_ahead(void *arg)
     uint64_t count = stretch->end - stretch->begin;
 
     for (uint64_t i = 0; i < count; i++) {
-        if (!umbra_prefetch_next(ahead, &i) || i >= count)
+        if (!umbra_prefetch_next(ahead, &i, NULL) || i >= count)
             return;
         if (i + GROUP < count)
             umbra_prefetch_line(ahead, &queue->edges[(uint64_t)vertex[i + GROUP] * DEGREE]);

@@ -206,7 +206,7 @@ static uint64_t fork_and_join(struct record *record, uint64_t iterations)
 static bool note_ends(struct record *record, const struct umbra_wait_stats *before,
                       uint64_t iterations)
 {
-    struct umbra_wait_stats now = umbra_shadow_owner_stats(&record->exchange->shadow);
+    struct umbra_wait_stats now = umbra_waiter_stats(&record->exchange->shadow.owner_waiter);
     uint64_t waits = 0;
 
     for (int end = 0; end < 3; end++) {
@@ -223,7 +223,7 @@ static int run(struct bench_row *row, struct bench_batch *batch)
 {
     struct record *record = row->state;
     struct exchange *exchange = record->exchange;
-    struct umbra_wait_stats before = umbra_shadow_owner_stats(&exchange->shadow);
+    struct umbra_wait_stats before = umbra_waiter_stats(&exchange->shadow.owner_waiter);
     uint64_t done = exchange->done;
     uint64_t worked = exchange->worked_ns;
     uint64_t wanted = record->threshold->partner_ns;

@@ -28,14 +28,14 @@ static void *waits(void *arg)
 {
     struct waiting *waiting = arg;
 
-    umbra_wait_while_equal32(&waiting->waiter, &waiting->word, 0, UINT32_MAX, UMBRA_NEVER);
+    umbra_wait_while_equal(&waiting->waiter, &waiting->word, 0, UINT32_MAX, UMBRA_NEVER);
     return NULL;
 }
 
 static void dismiss(struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++)
-        umbra_signal32(&crowd->waiting[i].word, 1, &crowd->waiting[i].waiter);
+        umbra_signal(&crowd->waiting[i].word, 1, &crowd->waiting[i].waiter);
     for (unsigned i = 0; i < crowd->count; i++)
         pthread_join(crowd->waiting[i].thread, NULL);
     free(crowd->waiting);

@@ -12,7 +12,7 @@
  *     umbra_prefetch_begin(&ahead, list);                  leader: the first item is number 0
  *     shadow_fork(&shadow, walk_ahead, &ahead);
  *     for (i = 0; node; node = node->next, i++) {
- *         umbra_prefetch_at_place(&ahead, i, node);        now and then a few stores
+ *         umbra_prefetch_at(&ahead, i, node);              now and then a few stores
  *         work_on(node);
  *     }
  *     umbra_prefetch_end(&ahead);                          the helper returns ...
@@ -21,10 +21,10 @@
  *     static void walk_ahead(void *arg)                    the helper
  *     {
  *         struct umbra_prefetch *ahead = arg;
- *         const void *place = umbra_prefetch_first(ahead);
+ *         const void *place = ahead->first;
  *         uint64_t i = 0;
  *
- *         while (place && umbra_prefetch_next_place(ahead, &i, &place)) {
+ *         while (place && umbra_prefetch_next(ahead, &i, &place)) {
  *             const struct node *node = place;             moved on if it was late
  *
  *             umbra_prefetch_line(ahead, node->record);
@@ -33,19 +33,18 @@
  *         }
  *     }
  *
- * If items have numbers and the next item needs no chain (an array of keys, of indices), use
- * umbra_prefetch_at and umbra_prefetch_next instead, without places. The helper may read what it
- * needs to find addresses, as long as the leader does not write it meanwhile; for all other data it
- * calls umbra_prefetch_line, which never faults.
+ * If items have numbers and the next item needs no chain (an array of keys, of indices), the places
+ * are NULL. The helper may read what it needs to find addresses, as long as the leader does not
+ * write it meanwhile; for all other data it calls umbra_prefetch_line, which never faults.
  *
  * Callers. umbra_prefetch_line is optional; the other calls are needed.
  *
- *     init, begin, stats              any thread or fiber, while no helper runs
- *     at, at_place, end               the leader
- *     first, next, next_place, line   the helper
+ *     init, begin   any thread or fiber, while no helper runs
+ *     at, end       the leader
+ *     next, line    the helper
  *
- * No call allocates, makes a system call or switches fibers. next and next_place wait, with pauses,
- * while the helper is too far ahead, until the leader comes nearer or calls end. So the leader must
+ * No call allocates, makes a system call or switches fibers. next waits, with pauses, while the
+ * helper is too far ahead, until the leader comes nearer or calls end. So the leader must
  * call umbra_prefetch_end on every way out: otherwise the helper waits for ever.
  *
  * The leader pays a test an item, and one or three stores every UMBRA_PREFETCH_EVERY items (on
@@ -83,7 +82,7 @@ struct umbra_prefetch_options {
                         window; 0: a quarter of the window. Not used in a chain: there the helper
                         goes on at the leader's last published place */
     bool demote;     /* pass lines on to the cache that both share: for a helper that shares no
-                        nearer cache, umbra_shadow_info(shadow).shared == UMBRA_SHARED_L3 */
+                        nearer cache, shadow->info.shared == UMBRA_SHARED_L3 */
 };
 
 /* What the helpers did since umbra_prefetch_init. */
@@ -102,9 +101,9 @@ struct umbra_prefetch {
 
     /* the helper's lines */
     struct um_ahead_helper helper;
-    struct umbra_prefetch_stats stats;          /* helper; any thread after the helper has ended */
+    struct umbra_prefetch_stats stats;          /* helper; any thread may read it when none runs */
     bool demote;                                /* set by init */
-    const void *first;                          /* place of item 0; set by begin */
+    const void *first;                          /* what begin was given; the helper may read it */
     unsigned lines;                             /* fetched; counted up to 2 * UM_PREFETCH_LAG */
     const void *line[UM_PREFETCH_LAG];          /* the last ones fetched */
     unsigned char apart_too[UM_LINE_REST(152)]; /* asserted below */
@@ -119,40 +118,29 @@ UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
  * thread or fiber, before the helper starts; never blocks. */
 UM_INLINE void umbra_prefetch_begin(struct umbra_prefetch *prefetch, const void *place);
 
-/* The leader comes to this item. The leader only; never blocks. Call it for every item, or at least
- * for the multiples of UMBRA_PREFETCH_EVERY. */
-UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item);
+/* The leader comes to this item. place: where the item is; or NULL, then for all items up to the
+ * end. The leader only; never blocks. Call it for every item, or at least for the multiples of
+ * UMBRA_PREFETCH_EVERY. */
+UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item, const void *place);
 
-/* As umbra_prefetch_at, and says where the item is. From begin to end use only one of the two. */
-UM_INLINE void umbra_prefetch_at_place(struct umbra_prefetch *prefetch, uint64_t item,
-                                       const void *place);
-
-/* The leader is done, at whatever item: the helper's next or next_place returns false. The leader
- * only; never blocks. */
+/* The leader is done, at whatever item: the helper's next returns false. The leader only; never
+ * blocks. */
 UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch);
-
-/* The place that was given to umbra_prefetch_begin. The helper; never blocks. */
-UM_INLINE const void *umbra_prefetch_first(const struct umbra_prefetch *prefetch);
 
 /*
  * Before the helper fetches *item: waits, with pauses, while *item is too far ahead. If *item is
- * late, moves it on, perhaps past the last item: compare again. Returns false when the leader is
- * done. The helper only; blocks its thread while it waits.
+ * late, moves it on, perhaps past the last item: compare again; and sets *place to where that item
+ * is. place: NULL if the leader tells no places. Returns false when the leader is done. The helper
+ * only; blocks its thread while it waits.
  */
-UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item);
-
-/* As umbra_prefetch_next; if it moves *item on, it sets *place to where that item is. */
-UM_INLINE bool umbra_prefetch_next_place(struct umbra_prefetch *prefetch, uint64_t *item,
-                                         const void **place);
+UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item,
+                                   const void **place);
 
 /*
  * Starts fetching a line for the leader. With options->demote the line is passed on some lines
  * later; call this also for lines that the helper reads. Any address. The helper; never blocks.
  */
 UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *p);
-
-/* What the helpers did so far. Any thread or fiber, while no helper runs; never blocks. */
-UM_INLINE struct umbra_prefetch_stats umbra_prefetch_stats(const struct umbra_prefetch *prefetch);
 
 #include <umbra/impl/prefetch.h>
 
@@ -188,22 +176,14 @@ UM_INLINE void umbra_prefetch_begin(struct umbra_prefetch *prefetch, const void 
     um_ahead_begin(&prefetch->leader, &prefetch->helper);
 }
 
-UM_INLINE const void *umbra_prefetch_first(const struct umbra_prefetch *prefetch)
+UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item, const void *place)
 {
-    return prefetch->first;
-}
-
-UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item)
-{
-    if ((item & (UMBRA_PREFETCH_EVERY - 1)) == 0)
-        um_ahead_publish(&prefetch->leader, item);
-}
-
-UM_INLINE void umbra_prefetch_at_place(struct umbra_prefetch *prefetch, uint64_t item,
-                                       const void *place)
-{
-    if ((item & (UMBRA_PREFETCH_EVERY - 1)) == 0)
+    if ((item & (UMBRA_PREFETCH_EVERY - 1)) != 0)
+        return;
+    if (place)
         um_ahead_publish_place(&prefetch->leader, item, (uintptr_t)place);
+    else
+        um_ahead_publish(&prefetch->leader, item);
 }
 
 UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch)
@@ -211,18 +191,16 @@ UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch)
     um_ahead_end(&prefetch->leader);
 }
 
-UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item)
+UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item,
+                                   const void **place)
 {
-    return UM_LIKELY(*item < prefetch->helper.limit) || um_prefetch_look(prefetch, item, NULL);
-}
-
-UM_INLINE bool umbra_prefetch_next_place(struct umbra_prefetch *prefetch, uint64_t *item,
-                                         const void **place)
-{
-    uintptr_t there = (uintptr_t)*place;
+    uintptr_t there;
 
     if (UM_LIKELY(*item < prefetch->helper.limit))
         return true;
+    if (!place)
+        return um_prefetch_look(prefetch, item, NULL);
+    there = (uintptr_t)*place;
     if (!um_prefetch_look(prefetch, item, &there))
         return false;
     *place = (const void *)there;
@@ -242,10 +220,4 @@ UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *
     prefetch->lines =
         prefetch->lines + 1 < 2 * UM_PREFETCH_LAG ? prefetch->lines + 1 : UM_PREFETCH_LAG;
 }
-
-UM_INLINE struct umbra_prefetch_stats umbra_prefetch_stats(const struct umbra_prefetch *prefetch)
-{
-    return prefetch->stats;
-}
-
 #endif

@@ -4,7 +4,7 @@
  * owner hands it a function, which it runs while the owner goes on; fork and join cost about as
  * much as moving one cache line there and back (Hori et al., "Shadow Thread", section 3). The
  * shadow runs on an SMT sibling of the owner's core, where it shares the L1 cache; without a
- * sibling, on the nearest other hardware thread, and umbra_shadow_info says how near that is.
+ * sibling, on the nearest other hardware thread, and its `info` says how near that is.
  *
  *     struct umbra_shadow shadow;
  *
@@ -23,7 +23,6 @@
  *     umbra_shadow_join_deadline   the owner    until done or deadline     -EINVAL: nothing forked
  *     shadow_destroy               the owner    until done                 -
  *     umbra_shadow_done            any thread   never
- *     umbra_shadow_info, _stats    any thread   never
  *
  * The owner is the thread that called shadow_create. In any other thread, also in the shadow
  * itself, the owner's calls return -EPERM. After shadow_destroy they return -ESRCH, as long as the
@@ -98,13 +97,16 @@ struct umbra_shadow {
     bool own_topology;               /* made by shadow_create */
     struct umbra_affinity *saved;    /* the owner's binding before; owner only */
     struct umbra_shadow *next;       /* in um_shadows; under its lock */
-    struct umbra_shadow_info info;   /* set once */
+    struct umbra_shadow_info info;   /* set once; any thread may read it */
     int bind_error;                  /* helper writes before the first join, owner reads after */
     unsigned char apart_too[UM_LINE_REST(84)]; /* asserted below */
 
     struct umbra_wait_policy policy; /* set once; both read */
     unsigned char apart_as_well[UM_LINE_REST(sizeof(struct umbra_wait_policy))];
 
+    /* Any thread may ask for their counters (umbra_waiter_stats): how the owner waited in joins,
+     * how the helper waited for work, with the rounds, about a hundred, that shadow_create measures
+     * with. */
     struct umbra_waiter owner_waiter;  /* for IDLE; owner waits, helper wakes */
     struct umbra_waiter helper_waiter; /* for RUN or QUIT; helper waits, owner wakes */
 };
@@ -156,16 +158,6 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 /* True if no function runs, so that a join would not wait. Any thread; never blocks. */
 UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
 
-/* Where the shadow runs. Any thread; never blocks. */
-UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow);
-
-/*
- * How the helper waited for work; how the owner waited in joins. Both include the rounds, about a
- * hundred, that shadow_create measures with. Any thread; never blocks.
- */
-UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow);
-UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow);
-
 /* ---- fork and join ---- */
 
 #define UM_SHADOW_BACK_OFFS                                                                        \
@@ -188,20 +180,4 @@ UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow)
 {
     return um_slot_look(&shadow->slot) != UM_SLOT_RUN;
 }
-
-UM_INLINE struct umbra_shadow_info umbra_shadow_info(const struct umbra_shadow *shadow)
-{
-    return shadow->info;
-}
-
-UM_INLINE struct umbra_wait_stats umbra_shadow_stats(const struct umbra_shadow *shadow)
-{
-    return umbra_waiter_stats(&shadow->helper_waiter);
-}
-
-UM_INLINE struct umbra_wait_stats umbra_shadow_owner_stats(const struct umbra_shadow *shadow)
-{
-    return umbra_waiter_stats(&shadow->owner_waiter);
-}
-
 #endif

@@ -20,8 +20,8 @@
  * keeps the signaller from running until the waiter parks.
  *
  *     waiting thread                                     signalling thread
- *     umbra_wait_while_equal32(&waiter, &word, 0,        data = ...;
- *                              UINT32_MAX, UMBRA_NEVER); umbra_signal32(&word, 1, &waiter);
+ *     umbra_wait_while_equal(&waiter, &word, 0,          data = ...;
+ *                            UINT32_MAX, UMBRA_NEVER);   umbra_signal(&word, 1, &waiter);
  *     ... data ...
  *
  * What the signaller wrote before the signal is visible after the wait. The signaller looks at the
@@ -142,28 +142,32 @@ UM_INLINE void umbra_waiter_init(struct umbra_waiter *waiter,
                                  const struct umbra_wait_policy *policy);
 
 /*
- * Waits while (*word & mask) == value; `until` waits while it differs. deadline: a time stamp, or
- * UMBRA_NEVER. Only the thread that owns the waiter; blocks it, and never switches fibers. Returns
- * how the wait ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the
- * deadline does not matter.
+ * Waits while (*word & mask) == value; `until` waits while it differs. word points to an _Atomic
+ * uint32_t or uint64_t; value and mask have that type. deadline: a time stamp, or UMBRA_NEVER. Only
+ * the thread that owns the waiter; blocks it, and never switches fibers. Returns how the wait ended
+ * (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does not
+ * matter.
  */
-UM_INLINE int umbra_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
-                                       uint32_t value, uint32_t mask, uint64_t deadline);
-UM_INLINE int umbra_wait_until_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
-                                       uint32_t value, uint32_t mask, uint64_t deadline);
-UM_INLINE int umbra_wait_while_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
-                                       uint64_t value, uint64_t mask, uint64_t deadline);
-UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
-                                       uint64_t value, uint64_t mask, uint64_t deadline);
+#define umbra_wait_while_equal(waiter, word, value, mask, deadline)                                \
+    UM_BY_WIDTH(word, um_wait_while_equal)((waiter), (word), (value), (mask), (deadline))
+#define umbra_wait_until_equal(waiter, word, value, mask, deadline)                                \
+    UM_BY_WIDTH(word, um_wait_until_equal)((waiter), (word), (value), (mask), (deadline))
 
 /*
  * Stores value in the word, and wakes the waiter if it has parked; only then is there a system
  * call. umbra_wake does the second half alone: the caller has changed the word with a seq_cst
  * operation of its own. It returns true if it woke a parked waiter. Any thread; never blocks.
  */
-UM_INLINE void umbra_signal32(_Atomic uint32_t *word, uint32_t value, struct umbra_waiter *waiter);
-UM_INLINE void umbra_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_waiter *waiter);
+#define umbra_signal(word, value, waiter) UM_BY_WIDTH(word, um_signal)((word), (value), (waiter))
 UM_INLINE bool umbra_wake(struct umbra_waiter *waiter);
+
+/* Of two functions with names that end with 32 and 64, the one for the width of *word. */
+#define UM_BY_WIDTH(word, function)                                                                \
+    _Generic((word),                                                                               \
+        _Atomic uint32_t *: function##32,                                                          \
+        const _Atomic uint32_t *: function##32,                                                    \
+        _Atomic uint64_t *: function##64,                                                          \
+        const _Atomic uint64_t *: function##64)
 
 /* The time stamp ns nanoseconds from now, at most UMBRA_NEVER. Any thread; never blocks. */
 UM_INLINE uint64_t umbra_deadline(uint64_t ns);
@@ -182,26 +186,26 @@ _Static_assert(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
                "counters off the line that signallers read");
 _Static_assert(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
-UM_INLINE int umbra_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
-                                       uint32_t value, uint32_t mask, uint64_t deadline)
+UM_INLINE int um_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
+                                    uint32_t value, uint32_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, false}, deadline);
 }
 
-UM_INLINE int umbra_wait_until_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
-                                       uint32_t value, uint32_t mask, uint64_t deadline)
+UM_INLINE int um_wait_until_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
+                                    uint32_t value, uint32_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, true}, deadline);
 }
 
-UM_INLINE int umbra_wait_while_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
-                                       uint64_t value, uint64_t mask, uint64_t deadline)
+UM_INLINE int um_wait_while_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
+                                    uint64_t value, uint64_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, false}, deadline);
 }
 
-UM_INLINE int umbra_wait_until_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
-                                       uint64_t value, uint64_t mask, uint64_t deadline)
+UM_INLINE int um_wait_until_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
+                                    uint64_t value, uint64_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
 }
@@ -213,13 +217,13 @@ UM_INLINE bool umbra_wake(struct umbra_waiter *waiter)
     return um_park_wake(&waiter->park);
 }
 
-UM_INLINE void umbra_signal32(_Atomic uint32_t *word, uint32_t value, struct umbra_waiter *waiter)
+UM_INLINE void um_signal32(_Atomic uint32_t *word, uint32_t value, struct umbra_waiter *waiter)
 {
     um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);
 }
 
-UM_INLINE void umbra_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_waiter *waiter)
+UM_INLINE void um_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_waiter *waiter)
 {
     um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);

@@ -39,17 +39,17 @@ static uint64_t token(uint64_t round)
 static void send(struct direction *to, uint64_t round)
 {
     if (round % 2)
-        umbra_signal32(&to->narrow, (uint32_t)token(round), &to->waiter);
+        umbra_signal(&to->narrow, (uint32_t)token(round), &to->waiter);
     else
-        umbra_signal64(&to->wide, token(round), &to->waiter);
+        umbra_signal(&to->wide, token(round), &to->waiter);
 }
 
 static int receive(struct direction *from, uint64_t round, uint64_t deadline)
 {
     if (round % 2)
-        return umbra_wait_until_equal32(&from->waiter, &from->narrow, (uint32_t)token(round),
-                                        UINT32_MAX, deadline);
-    return umbra_wait_until_equal64(&from->waiter, &from->wide, token(round), UINT64_MAX, deadline);
+        return umbra_wait_until_equal(&from->waiter, &from->narrow, (uint32_t)token(round),
+                                      UINT32_MAX, deadline);
+    return umbra_wait_until_equal(&from->waiter, &from->wide, token(round), UINT64_MAX, deadline);
 }
 
 static void *partner(void *argument)

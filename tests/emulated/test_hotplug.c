@@ -86,7 +86,7 @@ static void wait_for_threads(int wanted)
 static void answers_in_place(struct umbra_shadow *shadow)
 {
     struct whereabouts found = whereabouts_of(shadow);
-    int place = umbra_shadow_info(shadow).shadow_cpu;
+    int place = shadow->info.shadow_cpu;
     cpu_set_t left;
 
     if (found.cpu == place)
@@ -104,10 +104,10 @@ Test(hotplug, shadow_outlives_its_processor, .init = choose, .fini = leave)
     struct umbra_shadow shadow;
 
     cr_assert_eq(shadow_create(&shadow, &options), 0);
-    cr_assert_eq(umbra_shadow_info(&shadow).shared, UMBRA_SHARED_CORE);
-    cr_assert(set_online(umbra_shadow_info(&shadow).shadow_cpu, false));
+    cr_assert_eq(shadow.info.shared, UMBRA_SHARED_CORE);
+    cr_assert(set_online(shadow.info.shadow_cpu, false));
     for (int i = 0; i < 100; i++)
-        cr_assert_neq(whereabouts_of(&shadow).cpu, umbra_shadow_info(&shadow).shadow_cpu);
+        cr_assert_neq(whereabouts_of(&shadow).cpu, shadow.info.shadow_cpu);
     cr_assert_eq(shadow_destroy(&shadow), 0);
 }
 
@@ -147,7 +147,7 @@ Test(hotplug, place_that_has_gone_is_an_error_and_leaves_nothing, .init = choose
     wait_for_threads(count);
     cr_assert(set_online(sibling, true));
     cr_assert_eq(shadow_create(&shadow, &options), 0, "it is back");
-    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, owner);
+    cr_assert_eq(shadow.info.shadow_cpu, owner);
     answers_in_place(&shadow);
     cr_assert_eq(shadow_destroy(&shadow), 0);
 }

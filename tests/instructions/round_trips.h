@@ -88,9 +88,9 @@ static inline void send_round(const struct rig *rig, struct station *to, uint64_
 {
     to->payload = payload;
     if (rig->wide)
-        umbra_signal64(&to->word64, rig_value(rig, round), &to->waiter);
+        umbra_signal(&to->word64, rig_value(rig, round), &to->waiter);
     else
-        umbra_signal32(&to->word32, (uint32_t)rig_value(rig, round), &to->waiter);
+        umbra_signal(&to->word32, (uint32_t)rig_value(rig, round), &to->waiter);
 }
 
 /* Waits for a round: until it is there, or while the round before is, in turn. Whether it came. */
@@ -102,14 +102,13 @@ static inline bool receive_round(const struct rig *rig, struct station *at, uint
 
     atomic_store_explicit(&at->seen, old, memory_order_relaxed); /* for station_over only */
     if (rig->wide && round % 2)
-        end = umbra_wait_while_equal64(waiter, &at->word64, old, UINT64_MAX, UMBRA_NEVER);
+        end = umbra_wait_while_equal(waiter, &at->word64, old, UINT64_MAX, UMBRA_NEVER);
     else if (rig->wide)
-        end = umbra_wait_until_equal64(waiter, &at->word64, new, UINT64_MAX, UMBRA_NEVER);
+        end = umbra_wait_until_equal(waiter, &at->word64, new, UINT64_MAX, UMBRA_NEVER);
     else if (round % 2)
-        end = umbra_wait_while_equal32(waiter, &at->word32, (uint32_t)old, UINT32_MAX, UMBRA_NEVER);
+        end = umbra_wait_while_equal(waiter, &at->word32, (uint32_t)old, UINT32_MAX, UMBRA_NEVER);
     else
-        end =
-            umbra_wait_until_equal32(waiter, &at->word32, (uint32_t) new, UINT32_MAX, UMBRA_NEVER);
+        end = umbra_wait_until_equal(waiter, &at->word32, (uint32_t) new, UINT32_MAX, UMBRA_NEVER);
     return end >= 0 && (rig->wide ? atomic_load(&at->word64) : atomic_load(&at->word32)) == new;
 }
 
@@ -210,7 +209,8 @@ static inline void shadow_rig_run(struct shadow_rig *rig)
 
 static inline uint64_t shadow_rig_monitored(const struct shadow_rig *rig)
 {
-    return monitored(umbra_shadow_stats(&rig->shadow), umbra_shadow_owner_stats(&rig->shadow));
+    return monitored(umbra_waiter_stats(&rig->shadow.helper_waiter),
+                     umbra_waiter_stats(&rig->shadow.owner_waiter));
 }
 
 #endif

@@ -74,7 +74,7 @@ Test(monitorx, a_deadline_ends_a_wait)
     start(&monitor_only);
     umbra_waiter_init(&waiter, &policy);
     deadline = umbra_deadline(1000000);
-    cr_assert_eq(umbra_wait_while_equal32(&waiter, &word, 0, UINT32_MAX, deadline), -ETIMEDOUT);
+    cr_assert_eq(umbra_wait_while_equal(&waiter, &word, 0, UINT32_MAX, deadline), -ETIMEDOUT);
     cr_assert_geq(umbra_cycles(), deadline);
     cr_assert_eq(umbra_waiter_stats(&waiter).timeouts, 1u);
 }

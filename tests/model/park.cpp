@@ -31,7 +31,7 @@ template <class P> struct meeting : world {
     void signal(int i)
     {
         um_plain_write(data[i], 7);
-        P::umbra_signal32(&word[i], 1, &waiter);
+        P::um_signal32(&word[i], 1, &waiter);
     }
 
     int wait(int i, uint64_t deadline)
@@ -70,7 +70,7 @@ template <class P> struct wide_signal : meeting<P> {
 
         if (index == 1) {
             um_plain_write(this->data[0], 7);
-            P::umbra_signal64(&this->wide, UINT64_C(5) << 40, &this->waiter);
+            P::um_signal64(&this->wide, UINT64_C(5) << 40, &this->waiter);
         } else {
             P::um_wait_run(&this->waiter, cond, UMBRA_NEVER);
             RL_ASSERT(um_plain_read(this->data[0]) == 7);
@@ -138,7 +138,7 @@ template <class P> struct two_signallers_one_word : meeting<P> {
             P::um_wait_run(&this->waiter, cond, UMBRA_NEVER);
             RL_ASSERT(um_atomic_load(&this->word[0], relaxed) != 0);
         } else {
-            P::umbra_signal32(&this->word[0], index, &this->waiter);
+            P::um_signal32(&this->word[0], index, &this->waiter);
         }
     }
 };

@@ -34,7 +34,7 @@ static int um_wait_run(struct umbra_waiter *waiter, struct um_wait_cond cond, ui
 #ifdef UM_MODEL_SHADOW
 UM_MODEL_SHADOW
 
-static int umbra_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
+static int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
 {
     struct um_wait_cond cond = {word, value, mask, false, false};

@@ -73,11 +73,10 @@ static bool await(struct side *s, uint32_t sequence)
         uint64_t deadline = umbra_cycles() + (r & 7 ? umbra_ns_to_cycles(PATIENCE_NS) : r >> 50);
 
         if (s->use_wide)
-            ended = umbra_wait_while_equal64(&s->waiter, &s->wide, wide_of(sequence), UINT64_MAX,
-                                             deadline);
+            ended = umbra_wait_while_equal(&s->waiter, &s->wide, wide_of(sequence), UINT64_MAX,
+                                           deadline);
         else
-            ended =
-                umbra_wait_while_equal32(&s->waiter, &s->narrow, sequence, UINT32_MAX, deadline);
+            ended = umbra_wait_while_equal(&s->waiter, &s->narrow, sequence, UINT32_MAX, deadline);
     } while (ended < 0 && umbra_now_ns() < give_up);
     return ended >= 0;
 }
@@ -86,9 +85,9 @@ static void send(struct side *to, uint32_t sequence)
 {
     to->payload = sequence;
     if (to->use_wide)
-        umbra_signal64(&to->wide, wide_of(sequence), &to->waiter);
+        umbra_signal(&to->wide, wide_of(sequence), &to->waiter);
     else
-        umbra_signal32(&to->narrow, sequence, &to->waiter);
+        umbra_signal(&to->narrow, sequence, &to->waiter);
 }
 
 static uint32_t seen(const struct side *s)

@@ -281,7 +281,7 @@ static void runs_ahead(void *arg)
     struct helped *helped = arg;
     uint64_t item = 0;
 
-    while (umbra_prefetch_next(&helped->ahead, &item))
+    while (umbra_prefetch_next(&helped->ahead, &item, NULL))
         helped->items = ++item;
 }
 
@@ -300,7 +300,7 @@ static void use_helped(struct helped *helped)
         umbra_prefetch_begin(&helped->ahead, NULL);
         cr_assert_eq(shadow_fork(&helped->shadow, runs_ahead, helped), 0);
         for (uint64_t item = 0; item < ROUNDS; item++)
-            umbra_prefetch_at(&helped->ahead, item);
+            umbra_prefetch_at(&helped->ahead, item, NULL);
         umbra_prefetch_end(&helped->ahead);
         cr_assert_eq(shadow_join(&helped->shadow), 0);
     }
@@ -322,7 +322,7 @@ static void *signals(void *arg)
 {
     struct waited *waited = arg;
 
-    umbra_signal32(&waited->word, 1, &waited->waiter);
+    umbra_signal(&waited->word, 1, &waited->waiter);
     return NULL;
 }
 
@@ -336,7 +336,7 @@ static void use_waiter(struct waited *waited)
     atomic_store(&waited->word, 0);
     cr_assert_eq(pthread_create(&thread, NULL, signals, waited), 0);
     cr_assert_geq(
-        umbra_wait_while_equal32(&waited->waiter, &waited->word, 0, UINT32_MAX, UMBRA_NEVER), 0);
+        umbra_wait_while_equal(&waited->waiter, &waited->word, 0, UINT32_MAX, UMBRA_NEVER), 0);
     pthread_join(thread, NULL);
 }
 

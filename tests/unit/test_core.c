@@ -424,7 +424,7 @@ Test(core, a_run_ends_soon_after_its_shadow)
 
 static void *shadow_is_elsewhere(void *arg)
 {
-    struct umbra_shadow_info info = umbra_shadow_info(umbra_core_shadow());
+    struct umbra_shadow_info info = umbra_core_shadow()->info;
 
     cr_expect_geq(info.shadow_cpu, 2, "beside %d", info.owner_cpu);
     return arg;
@@ -505,7 +505,7 @@ struct shadows_at {
 
 static void *tells_shadow(void *arg)
 {
-    *(int *)arg = umbra_shadow_info(umbra_core_shadow()).shadow_cpu;
+    *(int *)arg = umbra_core_shadow()->info.shadow_cpu;
     return NULL;
 }
 

@@ -169,12 +169,12 @@ Test(memcpy, a_sleeping_shadow_is_woken_for_large_copies_only)
 
     create(UMBRA_WAIT_PARK);
     wait_until_asleep();
-    woken = umbra_shadow_stats(&shadow).ended[UMBRA_ENDED_PARK];
+    woken = umbra_waiter_stats(&shadow.helper_waiter).ended[UMBRA_ENDED_PARK];
     cr_assert_not(copies(65535, 0, 0, &limits));
     cr_assert(um_copy_asleep(&shadow));
-    cr_assert_eq(umbra_shadow_stats(&shadow).ended[UMBRA_ENDED_PARK], woken);
+    cr_assert_eq(umbra_waiter_stats(&shadow.helper_waiter).ended[UMBRA_ENDED_PARK], woken);
     cr_assert(copies(65536, 0, 0, &limits));
-    cr_assert_eq(umbra_shadow_stats(&shadow).ended[UMBRA_ENDED_PARK], woken + 1);
+    cr_assert_eq(umbra_waiter_stats(&shadow.helper_waiter).ended[UMBRA_ENDED_PARK], woken + 1);
     destroy();
 }
 

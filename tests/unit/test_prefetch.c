@@ -32,7 +32,7 @@ static uint64_t free_items(uint64_t item)
     uint64_t at = atomic_load(&ahead.leader.at);
 
     while (item - at < ahead.helper.window) {
-        cr_assert(umbra_prefetch_next(&ahead, &item));
+        cr_assert(umbra_prefetch_next(&ahead, &item, NULL));
         item++;
     }
     return item - first;
@@ -73,9 +73,9 @@ Test(prefetch, window_is_all_that_the_helper_gets)
 {
     begin_window(&(struct umbra_prefetch_options){.window = WINDOW});
     cr_assert_eq(free_items(0), WINDOW);
-    umbra_prefetch_at(&ahead, 16);
+    umbra_prefetch_at(&ahead, 16, NULL);
     cr_assert_eq(free_items(WINDOW), 16);
-    umbra_prefetch_at(&ahead, 17); /* not published */
+    umbra_prefetch_at(&ahead, 17, NULL); /* not published */
     cr_assert_eq(atomic_load(&ahead.leader.at), 16);
 }
 
@@ -85,10 +85,10 @@ Test(prefetch, looks_are_a_step_apart)
 
     begin_window(&(struct umbra_prefetch_options){.window = WINDOW});
     for (; item < WINDOW; item++)
-        cr_assert(umbra_prefetch_next(&ahead, &item));
-    cr_assert_eq(umbra_prefetch_stats(&ahead).looks, WINDOW / STEP);
-    cr_assert_eq(umbra_prefetch_stats(&ahead).waits, 0);
-    cr_assert_eq(umbra_prefetch_stats(&ahead).skips, 0);
+        cr_assert(umbra_prefetch_next(&ahead, &item, NULL));
+    cr_assert_eq(ahead.stats.looks, WINDOW / STEP);
+    cr_assert_eq(ahead.stats.waits, 0);
+    cr_assert_eq(ahead.stats.skips, 0);
 }
 
 Test(prefetch, late_helper_goes_on_in_front_of_the_leader)
@@ -96,11 +96,11 @@ Test(prefetch, late_helper_goes_on_in_front_of_the_leader)
     uint64_t item = 3;
 
     begin_window(&(struct umbra_prefetch_options){.window = WINDOW, .lead = 5});
-    umbra_prefetch_at(&ahead, 48);
-    cr_assert(umbra_prefetch_next(&ahead, &item));
+    umbra_prefetch_at(&ahead, 48, NULL);
+    cr_assert(umbra_prefetch_next(&ahead, &item, NULL));
     cr_assert_eq(item, 53);
-    cr_assert_eq(umbra_prefetch_stats(&ahead).skips, 1);
-    cr_assert_eq(umbra_prefetch_stats(&ahead).skipped, 50);
+    cr_assert_eq(ahead.stats.skips, 1);
+    cr_assert_eq(ahead.stats.skipped, 50);
     cr_assert_eq(free_items(item), WINDOW - 5);
 }
 
@@ -109,8 +109,8 @@ Test(prefetch, helper_at_the_leaders_item_is_not_late)
     uint64_t item = 16;
 
     begin_window(NULL);
-    umbra_prefetch_at(&ahead, 16);
-    cr_assert(umbra_prefetch_next(&ahead, &item));
+    umbra_prefetch_at(&ahead, 16, NULL);
+    cr_assert(umbra_prefetch_next(&ahead, &item, NULL));
     cr_assert_eq(item, 16);
 }
 
@@ -122,15 +122,15 @@ Test(prefetch, late_helper_in_a_chain_goes_on_from_the_leaders_place)
 
     begin_window(NULL);
     umbra_prefetch_begin(&ahead, chain);
-    place = umbra_prefetch_first(&ahead);
+    place = ahead.first;
     cr_assert_eq(place, chain);
-    cr_assert(umbra_prefetch_next_place(&ahead, &item, &place));
+    cr_assert(umbra_prefetch_next(&ahead, &item, &place));
     cr_assert(item == 0 && place == chain, "nothing to skip");
-    umbra_prefetch_at_place(&ahead, 64, chain + 64);
-    umbra_prefetch_at_place(&ahead, 65, chain + 65); /* not published */
+    umbra_prefetch_at(&ahead, 64, chain + 64);
+    umbra_prefetch_at(&ahead, 65, chain + 65); /* not published */
     item = 20;
     place = chain + 20;
-    cr_assert(umbra_prefetch_next_place(&ahead, &item, &place));
+    cr_assert(umbra_prefetch_next(&ahead, &item, &place));
     cr_assert_eq(item, 64);
     cr_assert_eq(place, chain + 64);
 }
@@ -142,9 +142,9 @@ Test(prefetch, end_ends_the_helper_wherever_it_is)
 
     begin_window(NULL);
     umbra_prefetch_end(&ahead);
-    cr_assert_not(umbra_prefetch_next(&ahead, &item));
+    cr_assert_not(umbra_prefetch_next(&ahead, &item, NULL));
     item = 1000;
-    cr_assert_not(umbra_prefetch_next_place(&ahead, &item, &place));
+    cr_assert_not(umbra_prefetch_next(&ahead, &item, &place));
     cr_assert(item == 1000 && place == NULL, "as they were");
 }
 
@@ -156,11 +156,11 @@ Test(prefetch, may_begin_again)
     for (int run = 0; run < 3; run++) {
         umbra_prefetch_begin(&ahead, NULL);
         cr_assert_eq(free_items(0), WINDOW);
-        umbra_prefetch_at(&ahead, 512);
+        umbra_prefetch_at(&ahead, 512, NULL);
         cr_assert_eq(free_items(512), WINDOW);
         umbra_prefetch_end(&ahead);
         item = 1000;
-        cr_assert_not(umbra_prefetch_next(&ahead, &item));
+        cr_assert_not(umbra_prefetch_next(&ahead, &item, NULL));
     }
 }
 
@@ -202,11 +202,11 @@ static struct link *chain;
 
 static void *follow(void *unused)
 {
-    const void *place = umbra_prefetch_first(&ahead);
+    const void *place = ahead.first;
     uint64_t item = 0;
 
     (void)unused;
-    while (place && umbra_prefetch_next_place(&ahead, &item, &place)) {
+    while (place && umbra_prefetch_next(&ahead, &item, &place)) {
         const struct link *link = place;
 
         cr_assert_eq(link->number, item, "place and number belong together");
@@ -221,7 +221,7 @@ static void *follow(void *unused)
 static void lead(uint64_t items)
 {
     for (uint64_t i = 0; i < items; i++) {
-        umbra_prefetch_at_place(&ahead, i, &chain[i]);
+        umbra_prefetch_at(&ahead, i, &chain[i]);
         if (i % 10000 == 0)
             sched_yield();
     }

@@ -206,14 +206,14 @@ Test(shadow, counters_account_for_every_fork)
     uint64_t count = 0, taken, joined;
 
     create(&shadow, topology);
-    taken = ended(umbra_shadow_stats(&shadow));
-    joined = ended(umbra_shadow_owner_stats(&shadow));
+    taken = ended(umbra_waiter_stats(&shadow.helper_waiter));
+    joined = ended(umbra_waiter_stats(&shadow.owner_waiter));
     for (int i = 0; i < 1000; i++) {
         shadow_fork(&shadow, increment, &count);
         shadow_join(&shadow);
     }
-    cr_assert_eq(ended(umbra_shadow_owner_stats(&shadow)) - joined, 1000);
-    cr_assert_eq(ended(umbra_shadow_stats(&shadow)) - taken, 1000);
+    cr_assert_eq(ended(umbra_waiter_stats(&shadow.owner_waiter)) - joined, 1000);
+    cr_assert_eq(ended(umbra_waiter_stats(&shadow.helper_waiter)) - taken, 1000);
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
 }
@@ -321,10 +321,10 @@ Test(shadow, sits_on_the_sibling_and_spins_politely_there)
     struct umbra_shadow shadow;
 
     cr_assert_eq(shadow_create(&shadow, &options), 0);
-    cr_assert_eq(umbra_shadow_info(&shadow).owner_cpu, 4);
-    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 5);
-    cr_assert_eq(umbra_shadow_info(&shadow).shared, UMBRA_SHARED_CORE);
-    cr_assert_not(umbra_shadow_info(&shadow).bound);
+    cr_assert_eq(shadow.info.owner_cpu, 4);
+    cr_assert_eq(shadow.info.shadow_cpu, 5);
+    cr_assert_eq(shadow.info.shared, UMBRA_SHARED_CORE);
+    cr_assert_not(shadow.info.bound);
     cr_assert(shadow.policy.polite);
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
@@ -338,8 +338,8 @@ Test(shadow, without_a_sibling_the_nearest_thread_is_taken_and_named)
     struct umbra_shadow shadow;
 
     cr_assert_eq(shadow_create(&shadow, &options), 0);
-    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 3);
-    cr_assert_eq(umbra_shadow_info(&shadow).shared, UMBRA_SHARED_L3);
+    cr_assert_eq(shadow.info.shadow_cpu, 3);
+    cr_assert_eq(shadow.info.shared, UMBRA_SHARED_L3);
     cr_assert_not(shadow.policy.polite);
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
@@ -354,7 +354,7 @@ Test(shadow, core_of_four_ways_has_three_shadows)
 
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(shadow_create(&shadow[i], &options), 0);
-        cr_assert_eq(umbra_shadow_info(&shadow[i]).shadow_cpu, i + 1);
+        cr_assert_eq(shadow[i].info.shadow_cpu, i + 1);
     }
     cr_assert_eq(shadow_create(&shadow[3], &options), -ENOSPC);
     cr_assert_eq(shadow_fork(&shadow[3], increment, count), -ESRCH);
@@ -365,7 +365,7 @@ Test(shadow, core_of_four_ways_has_three_shadows)
     cr_assert(count[0] == 1 && count[1] == 1 && count[2] == 1);
     cr_assert_eq(shadow_destroy(&shadow[1]), 0, "in any order");
     cr_assert_eq(shadow_create(&shadow[1], &options), 0, "its place is free again");
-    cr_assert_eq(umbra_shadow_info(&shadow[1]).shadow_cpu, 2);
+    cr_assert_eq(shadow[1].info.shadow_cpu, 2);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(shadow_destroy(&shadow[i]), 0);
     cr_assert_eq(threads_alive, 0);
@@ -382,7 +382,7 @@ Test(shadow, places_to_avoid_are_not_chosen)
     struct umbra_shadow shadow;
 
     cr_assert_eq(shadow_create(&shadow, &options), 0);
-    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 2);
+    cr_assert_eq(shadow.info.shadow_cpu, 2);
     shadow_destroy(&shadow);
     options.avoid_count = 2;
     cr_assert_eq(shadow_create(&shadow, &options), -ENOSPC, "no sibling is left");
@@ -395,7 +395,7 @@ Test(shadow, places_to_avoid_are_not_chosen)
     cr_assert_eq(shadow_create(&shadow, &options), -ENOSPC, "none is left");
     options.avoid_count = 1;
     cr_assert_eq(shadow_create(&shadow, &options), 0);
-    cr_assert_eq(umbra_shadow_info(&shadow).shadow_cpu, 2);
+    cr_assert_eq(shadow.info.shadow_cpu, 2);
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
     umbra_topology_destroy(flat);
@@ -459,15 +459,15 @@ Test(shadow, real_machine_binds_both_and_gives_the_owner_its_binding_back)
     if (error == -ENODEV)
         cr_skip_test("one hardware thread only");
     cr_assert_eq(error, 0);
-    if (!umbra_shadow_info(&shadow).bound)
+    if (!shadow.info.bound)
         cr_skip_test("the topology is a description");
     sched_getaffinity(0, sizeof(during), &during);
     cr_assert_eq(CPU_COUNT(&during), 1);
-    cr_assert(CPU_ISSET(umbra_shadow_info(&shadow).owner_cpu, &during));
+    cr_assert(CPU_ISSET(shadow.info.owner_cpu, &during));
     pthread_getaffinity_np(shadow.thread, sizeof(during), &during);
     cr_assert_eq(CPU_COUNT(&during), 1);
-    cr_assert(CPU_ISSET(umbra_shadow_info(&shadow).shadow_cpu, &during));
-    cr_assert_neq(umbra_shadow_info(&shadow).owner_cpu, umbra_shadow_info(&shadow).shadow_cpu);
+    cr_assert(CPU_ISSET(shadow.info.shadow_cpu, &during));
+    cr_assert_neq(shadow.info.owner_cpu, shadow.info.shadow_cpu);
     shadow_destroy(&shadow);
     sched_getaffinity(0, sizeof(after), &after);
     cr_assert(CPU_EQUAL(&before, &after));
@@ -539,7 +539,7 @@ Test(shadow, is_made_in_few_round_trips_where_both_share_a_processor)
     keep_to_one_processor();
     for (int i = 0; i < 10 && trips > 10; i++) { /* others may cut a turn short */
         cr_assert_eq(shadow_create(&shadow, &options), 0);
-        trips = ended(umbra_shadow_owner_stats(&shadow));
+        trips = ended(umbra_waiter_stats(&shadow.owner_waiter));
         shadow_destroy(&shadow);
     }
     cr_assert_leq(trips, 10);

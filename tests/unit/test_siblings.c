@@ -91,7 +91,7 @@ Test(siblings, shadow_sits_on_one_whichever_thread_the_owner_is_on)
         struct whereabouts found;
 
         cr_assert_eq(shadow_create(&shadow, &options), 0);
-        info = umbra_shadow_info(&shadow);
+        info = shadow.info;
         found = whereabouts_of(&shadow);
         cr_assert_eq(info.owner_cpu, cpu);
         cr_assert_eq(info.shared, UMBRA_SHARED_CORE);
@@ -115,7 +115,7 @@ Test(siblings, shadow_by_default_sits_beside_where_its_owner_runs)
 
     need_siblings();
     cr_assert_eq(shadow_create(&shadow, NULL), 0);
-    info = umbra_shadow_info(&shadow);
+    info = shadow.info;
     check_bound(gettid(), info.owner_cpu);
     cr_assert(CPU_ISSET(info.owner_cpu, &machine.allowed));
     if (ways(&machine, info.owner_cpu) > 1)
@@ -134,7 +134,7 @@ Test(siblings, each_can_hold_a_shadow_and_no_core_takes_more)
         int count = 0, error;
 
         while ((error = shadow_create(&shadow[count], &options)) == 0) {
-            CPU_SET(umbra_shadow_info(&shadow[count]).shadow_cpu, &taken);
+            CPU_SET(shadow[count].info.shadow_cpu, &taken);
             count++;
         }
         cr_assert_eq(error, -ENOSPC);
@@ -208,7 +208,7 @@ Test(siblings, core_without_one_has_its_shadow_on_another_and_says_so)
         if (ways(&machine, cpu) > 1 || CPU_COUNT(&machine.allowed) < 2)
             continue;
         cr_assert_eq(shadow_create(&shadow, &options), 0);
-        info = umbra_shadow_info(&shadow);
+        info = shadow.info;
         cr_assert_neq(info.shadow_cpu, cpu);
         cr_assert(CPU_ISSET(info.shadow_cpu, &machine.allowed));
         cr_assert_not(CPU_ISSET(info.shadow_cpu, &machine.core[cpu]));
@@ -268,8 +268,8 @@ Test(siblings, one_that_is_hidden_is_not_used)
 
         cr_assert_eq(umbra_topology_siblings(machine.topology, owner, NULL, 0), 0);
         cr_assert_eq(shadow_create(&shadow, &options), 0);
-        cr_assert(CPU_ISSET(umbra_shadow_info(&shadow).shadow_cpu, &seen));
-        cr_assert_neq(umbra_shadow_info(&shadow).shared, UMBRA_SHARED_CORE);
+        cr_assert(CPU_ISSET(shadow.info.shadow_cpu, &seen));
+        cr_assert_neq(shadow.info.shared, UMBRA_SHARED_CORE);
         cr_assert_eq(shadow_destroy(&shadow), 0);
     }
     umbra_topology_destroy(machine.topology);
@@ -304,7 +304,7 @@ static void *look_around(void *arg)
 
     found->cpu = sched_getcpu();
     if (shadow) {
-        found->info = umbra_shadow_info(shadow);
+        found->info = shadow->info;
         cr_expect_eq(shadow_fork(shadow, tell_whereabouts, &found->shadow), 0);
         cr_expect_eq(umbra_core_shadow_join(shadow), 0);
     }

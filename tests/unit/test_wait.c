@@ -79,7 +79,7 @@ static void *signal_now(void *arg)
     struct scene *s = arg;
 
     s->payload = 42;
-    umbra_signal32(&s->word, 1, &s->waiter);
+    umbra_signal(&s->word, 1, &s->waiter);
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static void *signal_wide_when_parked(void *arg)
     struct scene *s = arg;
 
     until_parked(s);
-    umbra_signal64(&s->wide, UINT64_C(1) << 40, &s->waiter); /* the low half stays as it was */
+    umbra_signal(&s->wide, UINT64_C(1) << 40, &s->waiter); /* the low half stays as it was */
     return NULL;
 }
 
@@ -134,7 +134,7 @@ static void *signal_after_10_ms(void *arg)
 
 static int wait_for_one(struct scene *s, uint64_t deadline)
 {
-    return umbra_wait_while_equal32(&s->waiter, &s->word, 0, UINT32_MAX, deadline);
+    return umbra_wait_while_equal(&s->waiter, &s->word, 0, UINT32_MAX, deadline);
 }
 
 /* ---- policies ---- */
@@ -288,10 +288,10 @@ Test(wait, condition_that_holds_returns_at_once_even_past_the_deadline)
     scene_init(&s, (struct umbra_wait_options){0});
     s.word = 5;
     s.wide = UINT64_C(5) << 32;
-    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
-    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 5, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
-    cr_assert_eq(umbra_wait_while_equal64(&s.waiter, &s.wide, 0, UINT64_MAX, 0), UMBRA_ENDED_SPIN);
-    cr_assert_eq(umbra_wait_until_equal64(&s.waiter, &s.wide, UINT64_C(5) << 32, UINT64_MAX, 0),
+    cr_assert_eq(umbra_wait_while_equal(&s.waiter, &s.word, 0, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal(&s.waiter, &s.word, 5, UINT32_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_while_equal(&s.waiter, &s.wide, 0, UINT64_MAX, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal(&s.waiter, &s.wide, UINT64_C(5) << 32, UINT64_MAX, 0),
                  UMBRA_ENDED_SPIN);
     cr_assert_eq(umbra_waiter_stats(&s.waiter).ended[UMBRA_ENDED_SPIN], 4);
 }
@@ -302,10 +302,10 @@ Test(wait, mask_selects_the_bits_that_count)
 
     scene_init(&s, (struct umbra_wait_options){0});
     s.word = 0xf0;
-    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, 0x10, 0), UMBRA_ENDED_SPIN);
-    cr_assert_eq(umbra_wait_while_equal32(&s.waiter, &s.word, 0, 0x0f, 0), -ETIMEDOUT);
-    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 0x30, 0x3f, 0), UMBRA_ENDED_SPIN);
-    cr_assert_eq(umbra_wait_until_equal32(&s.waiter, &s.word, 0x31, 0x3f, 0), -ETIMEDOUT);
+    cr_assert_eq(umbra_wait_while_equal(&s.waiter, &s.word, 0, 0x10, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_while_equal(&s.waiter, &s.word, 0, 0x0f, 0), -ETIMEDOUT);
+    cr_assert_eq(umbra_wait_until_equal(&s.waiter, &s.word, 0x30, 0x3f, 0), UMBRA_ENDED_SPIN);
+    cr_assert_eq(umbra_wait_until_equal(&s.waiter, &s.word, 0x31, 0x3f, 0), -ETIMEDOUT);
 }
 
 static const enum umbra_wait_mode all_modes[] = {UMBRA_WAIT_TWO_PHASE, UMBRA_WAIT_SPIN,
@@ -474,7 +474,7 @@ static void *passes_it_back(void *arg)
 
         atomic_store(&pair->side[1].word, 0);
         pair->side[0].payload = awake;
-        umbra_signal32(&pair->side[0].word, 1, &pair->side[0].waiter);
+        umbra_signal(&pair->side[0].word, 1, &pair->side[0].waiter);
     }
     return NULL;
 }
@@ -485,7 +485,7 @@ static bool passes_quickly(struct pair *pair)
     uint64_t begun = umbra_now_ns();
     bool awake;
 
-    umbra_signal32(&pair->side[1].word, 1, &pair->side[1].waiter);
+    umbra_signal(&pair->side[1].word, 1, &pair->side[1].waiter);
     awake = await_awake(&pair->side[0]);
     atomic_store(&pair->side[0].word, 0);
     return awake && pair->side[0].payload && umbra_now_ns() - begun < 300000;
@@ -509,7 +509,7 @@ Test(wait, who_stays_awake_lends_the_processor)
             quick += passes_quickly(&pair);
     }
     pair.enough = true;
-    umbra_signal32(&pair.side[1].word, 1, &pair.side[1].waiter);
+    umbra_signal(&pair.side[1].word, 1, &pair.side[1].waiter);
     pthread_join(other, NULL);
     if (quick < 10 && process_cpu_ns() - used < (umbra_now_ns() - begun) / 10 * 9)
         cr_skip_test("others use the processor all the time");
@@ -622,7 +622,7 @@ Test(wait, change_in_the_upper_half_wakes_a_parked_64_bit_waiter)
 
     scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
     partner = start(signal_wide_when_parked, &s);
-    cr_assert_eq(umbra_wait_while_equal64(&s.waiter, &s.wide, 0, UINT64_MAX, UMBRA_NEVER),
+    cr_assert_eq(umbra_wait_while_equal(&s.waiter, &s.wide, 0, UINT64_MAX, UMBRA_NEVER),
                  UMBRA_ENDED_PARK);
     pthread_join(partner, NULL);
 }

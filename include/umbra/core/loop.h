@@ -89,7 +89,7 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
 /* Waits on the inbox, until a deadline. True if the inbox is still empty. */
 UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 {
-    return umbra_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
+    return um_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
 /* Stage 3: nothing but a message can give this core anything to do. */

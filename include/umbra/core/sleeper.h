@@ -110,7 +110,7 @@ UM_INLINE void um_node_wake_thread(struct um_node *node)
 {
     struct um_sleeper *sleeper = um_node_sleeper(node);
 
-    umbra_signal32(&sleeper->woken, 1, &sleeper->waiter);
+    um_signal32(&sleeper->woken, 1, &sleeper->waiter);
 }
 
 #ifndef UMBRA_DECLARE
@@ -284,7 +284,7 @@ UM_INLINE int um_sleeper_get(struct um_sleeper **sleeper)
 /* Blocks until the sleeper is woken (0) or the deadline has passed (-ETIMEDOUT). Its thread. */
 UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
 {
-    int end = umbra_wait_until_equal32(&sleeper->waiter, &sleeper->woken, 1, 1, deadline);
+    int end = um_wait_until_equal32(&sleeper->waiter, &sleeper->woken, 1, 1, deadline);
 
     return end < 0 ? end : 0;
 }

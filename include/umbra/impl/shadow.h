@@ -78,8 +78,8 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
         return -EINVAL;
     if (deadline == UMBRA_NEVER)
         um_shadow_back_off(shadow);
-    if (umbra_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN,
-                                 UINT32_MAX, deadline) < 0)
+    if (um_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN, UINT32_MAX,
+                              deadline) < 0)
         return -ETIMEDOUT;
     shadow->forked = false;
     return 0;
@@ -113,8 +113,8 @@ UM_LINKONCE void *um_shadow_main(void *arg)
             um_slot_run(&shadow->slot);
             umbra_wake(&shadow->owner_waiter);
         }
-        umbra_wait_while_equal32(&shadow->helper_waiter, &shadow->slot.state, UM_SLOT_IDLE,
-                                 UINT32_MAX, UMBRA_NEVER);
+        um_wait_while_equal32(&shadow->helper_waiter, &shadow->slot.state, UM_SLOT_IDLE, UINT32_MAX,
+                              UMBRA_NEVER);
     }
     return NULL;
 }
