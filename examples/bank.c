@@ -58,7 +58,7 @@ static void audit(struct umbra_message *message, void *arg)
         if (i == ACCOUNTS / 2)
             umbra_yield(); /* others may run meanwhile, but no transfer */
     }
-    UMBRA_PORT_POST(request->answer, request);
+    UMBRA_PORT_POST(request->answer, request, UMBRA_NEVER);
 }
 
 static void transfer(struct umbra_message *message, void *arg)
@@ -69,7 +69,7 @@ static void transfer(struct umbra_message *message, void *arg)
     bank->account[request->from] -= request->amount;
     umbra_yield();
     bank->account[request->to] += request->amount;
-    UMBRA_PORT_POST(request->answer, request);
+    UMBRA_PORT_POST(request->answer, request, UMBRA_NEVER);
 }
 
 static void close_bank(struct umbra_message *message, void *arg)
@@ -79,7 +79,7 @@ static void close_bank(struct umbra_message *message, void *arg)
 
     UMBRA_PORT_CLOSE(&bank->audits);
     UMBRA_PORT_CLOSE(&bank->transfers);
-    UMBRA_PORT_POST(request->answer, request);
+    UMBRA_PORT_POST(request->answer, request, UMBRA_NEVER);
 }
 
 /* ---- the customers ---- */
@@ -91,7 +91,7 @@ static bool ask(request_port *port, struct request *request)
     struct request *answered;
 
     request->answer = &answer;
-    return UMBRA_PORT_POST(port, request) == 0 &&
+    return UMBRA_PORT_POST(port, request, UMBRA_NEVER) == 0 &&
            UMBRA_PORT_RECEIVE(&answer, &answered, UMBRA_NEVER) == 0;
 }
 
@@ -123,7 +123,8 @@ static void *shop(void *arg)
 
     for (unsigned long i = 0; i < self->bank->requests; i++)
         good = ask_something(self->bank, self->number, i, &self->report) && good;
-    UMBRA_PORT_POST(good ? &self->bank->succeeded : &self->bank->failed, &self->report);
+    UMBRA_PORT_POST(good ? &self->bank->succeeded : &self->bank->failed, &self->report,
+                    UMBRA_NEVER);
     return NULL;
 }
 

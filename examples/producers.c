@@ -32,9 +32,9 @@ static void put(unsigned long item)
 {
     umbra_mutex_lock(&queue->mutex);
     while (queue->count == PLACES)
-        umbra_condition_wait(&queue->has_place, &queue->mutex);
+        umbra_condition_wait(&queue->has_place, &queue->mutex, UMBRA_NEVER);
     queue->item[(queue->first + queue->count++) % PLACES] = item;
-    umbra_condition_notify(&queue->has_item);
+    umbra_condition_notify(&queue->has_item, false);
     umbra_mutex_unlock(&queue->mutex);
 }
 
@@ -45,13 +45,13 @@ static bool get(unsigned long *item)
 
     umbra_mutex_lock(&queue->mutex);
     while (queue->count == 0 && queue->producers > 0)
-        umbra_condition_wait(&queue->has_item, &queue->mutex);
+        umbra_condition_wait(&queue->has_item, &queue->mutex, UMBRA_NEVER);
     found = queue->count > 0;
     if (found) {
         *item = queue->item[queue->first];
         queue->first = (queue->first + 1) % PLACES;
         queue->count--;
-        umbra_condition_notify(&queue->has_place);
+        umbra_condition_notify(&queue->has_place, false);
     }
     umbra_mutex_unlock(&queue->mutex);
     return found;
@@ -63,7 +63,7 @@ static void *produce(void *unused)
         put(i);
     umbra_mutex_lock(&queue->mutex);
     if (--queue->producers == 0)
-        umbra_condition_notify_all(&queue->has_item);
+        umbra_condition_notify(&queue->has_item, true);
     umbra_mutex_unlock(&queue->mutex);
     return unused;
 }
@@ -100,8 +100,10 @@ static void *run(void *sum)
     unsigned long *part = calloc(consumers, sizeof(*part));
 
     must(fiber && part ? 0 : -ENOMEM);
-    must(umbra_spawn_many(NULL, &anywhere, consume, part, sizeof(*part), consumers, fiber, NULL));
-    must(umbra_spawn_many(NULL, &anywhere, produce, queue, 0, producers, NULL, NULL));
+    for (size_t i = 0; i < consumers; i++)
+        must(umbra_spawn_with(NULL, &anywhere, consume, &part[i], &fiber[i]));
+    for (size_t i = 0; i < producers; i++)
+        must(umbra_spawn_with(NULL, &anywhere, produce, queue, NULL));
     for (size_t i = 0; i < consumers; i++) {
         umbra_join(fiber[i], NULL);
         *(unsigned long *)sum += part[i];

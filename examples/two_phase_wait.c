@@ -143,8 +143,8 @@ static int run(const struct umbra_wait_policy *policy, unsigned long items, unsi
     pthread_t thread;
     int error;
 
-    umbra_waiter_init(&mailbox.producer, policy);
-    umbra_waiter_init(&mailbox.consumer, policy);
+    mailbox.producer = (struct umbra_waiter)UMBRA_WAITER_INIT(policy);
+    mailbox.consumer = (struct umbra_waiter)UMBRA_WAITER_INIT(policy);
     error = pthread_create(&thread, NULL, produce, &producer);
     if (error) {
         fprintf(stderr, "two_phase_wait: no thread: %s\n", strerror(error));

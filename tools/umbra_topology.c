@@ -107,7 +107,7 @@ static void print_cores(const struct umbra_topology *t)
         printf("  %4u", cpu->core);
         if (kinds)
             printf("  %4d", cpu->kind);
-        printf("  %7d  %-8s  %-12s  %-12s  %4d ", umbra_topology_siblings(t, cpu->cpu, NULL, 0),
+        printf("  %7u  %-8s  %-12s  %-12s  %4d ", next_core(t, i) - i - 1,
                size_text(cpu->l1_bytes, l1), cache_text(cpu->l2, cpu->l2_bytes, l2),
                cache_text(cpu->l3, cpu->l3_bytes, l3), cpu->node);
         for (unsigned j = i; j < next_core(t, i); j++)
@@ -221,8 +221,7 @@ static json_t *json_cores(const struct umbra_topology *t)
 
         json_object_set_new(core, "core", json_integer(cpu->core));
         json_object_set_new(core, "cpus", json_siblings(t, cpu->core));
-        json_object_set_new(core, "shadows",
-                            json_integer(umbra_topology_siblings(t, cpu->cpu, NULL, 0)));
+        json_object_set_new(core, "shadows", json_integer(next_core(t, i) - i - 1));
         if (kinds_differ(t))
             json_object_set_new(core, "kind", json_integer(cpu->kind));
         json_object_set_new(core, "l2", json_known(cpu->l2));

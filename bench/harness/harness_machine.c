@@ -12,8 +12,6 @@
 
 #include "commit.h" /* BENCH_COMMIT, written by the build */
 
-#define MAX_SIBLINGS 64
-
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__
 #else
@@ -59,16 +57,15 @@ static json_t *used_cpus(const struct bench *bench)
     json_t *list = json_array();
 
     for (unsigned i = 0; i < bench->n_cpus; i++) {
-        int siblings[MAX_SIBLINGS];
-        int n = umbra_topology_siblings(bench->topology, bench->cpus[i], siblings, MAX_SIBLINGS);
+        const struct umbra_topology_info *all = umbra_topology_info(bench->topology);
+        unsigned core = umbra_topology_cpu_of(bench->topology, bench->cpus[i])->core;
         json_t *others = json_array();
 
-        for (int s = 0; s < n && s < MAX_SIBLINGS; s++)
-            json_array_append_new(others, json_integer(siblings[s]));
-        json_array_append_new(
-            list, json_pack("{s:i, s:i, s:o}", "cpu", bench->cpus[i], "core",
-                            umbra_topology_cpu_of(bench->topology, bench->cpus[i])->core,
-                            "siblings", others));
+        for (unsigned c = 0; c < all->cpus; c++)
+            if (all->cpu[c].core == core && all->cpu[c].cpu != bench->cpus[i])
+                json_array_append_new(others, json_integer(all->cpu[c].cpu));
+        json_array_append_new(list, json_pack("{s:i, s:i, s:o}", "cpu", bench->cpus[i], "core",
+                                              (int)core, "siblings", others));
     }
     return list;
 }

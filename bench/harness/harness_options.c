@@ -134,8 +134,7 @@ static int parse_cpu(struct bench *bench, const char *text, unsigned n)
 {
     unsigned long cpu;
 
-    if (!parse_number(text, 1u << 20, &cpu) ||
-        umbra_topology_siblings(bench->topology, (int)cpu, NULL, 0) < 0)
+    if (!parse_number(text, 1u << 20, &cpu) || !umbra_topology_cpu_of(bench->topology, (int)cpu))
         return usage(bench, "no such processor allowed here", text);
     for (unsigned i = 0; i < n; i++)
         if (bench->cpus[i] == (int)cpu)

@@ -28,7 +28,7 @@ static struct bench_row *rows[3][CONTENDERS]; /* by cores */
 
 static int null_function(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    uint64_t *count = umbra_worker_state(worker);
+    uint64_t *count = worker->state;
 
     (void)arg;
     *count += value.end - value.begin;

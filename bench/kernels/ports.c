@@ -113,7 +113,7 @@ struct side {
 
 static void port_post(struct route *to, struct number *number, unsigned port)
 {
-    UMBRA_PORT_POST(&to->ports[port].port, number);
+    UMBRA_PORT_POST(&to->ports[port].port, number, UMBRA_NEVER);
 }
 
 /* The messages of the first branch that can go. */
@@ -394,8 +394,8 @@ static void *with_interleave(void *arg)
 
 static void route_init(struct route *route, const struct port_case *what)
 {
-    umbra_port_init(&route->ports[0].port.port, 0);
-    umbra_port_init(&route->ports[1].port.port, 0);
+    UMBRA_PORT_OPEN(&route->ports[0].port.port, 0);
+    UMBRA_PORT_OPEN(&route->ports[1].port.port, 0);
     umbra_event_init(&route->event, false);
     route->queue = (struct queue){.lock = PTHREAD_MUTEX_INITIALIZER,
                                   .enough = PTHREAD_COND_INITIALIZER,

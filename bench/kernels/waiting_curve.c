@@ -59,7 +59,7 @@ static int gather(struct crowd *crowd, const struct bench *bench,
         struct waiting *waiting = &crowd->waiting[i];
 
         *waiting = (struct waiting){.word = 0};
-        umbra_waiter_init(&waiting->waiter, &crowd->policy);
+        waiting->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&crowd->policy);
         error = bench_thread(&waiting->thread, umbra_topology_info(topology)->cpu[i].cpu, waits,
                              waiting);
         crowd->count += error == 0;

@@ -259,10 +259,13 @@ static void *keeps_busy(void *arg)
 static int answers_start(struct two_cores *two, struct umbra_fiber *fiber, pthread_t *thread)
 {
     struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
-    int error;
+    struct umbra_core_info far;
+    int error = umbra_core_info(two->runtime, 1, &far);
 
+    if (error != 0)
+        return error;
     if (two->kind == EVENT_THREAD)
-        return bench_thread(thread, umbra_core_cpu(two->runtime, 1), answers, two->meeting);
+        return bench_thread(thread, far.cpu, answers, two->meeting);
     error = umbra_spawn_with(NULL, &there, answers, two->meeting, fiber);
     for (there.core = 0; there.core < 2 && two->kind == EVENT_BUSY && error == 0; there.core++)
         error = umbra_spawn_with(NULL, &there, keeps_busy, two->meeting, NULL);

@@ -41,7 +41,7 @@ static int fill_scratch(struct umbra_worker *worker, struct umbra_value value, v
 {
     (void)arg;
     for (size_t i = value.begin; i < value.end; i++)
-        fill(umbra_worker_scratch(worker));
+        fill(worker->scratch);
     return 0;
 }
 
@@ -103,7 +103,7 @@ static void fill_fresh(struct umbra_message *message, void *arg)
     if (buffer)
         fill(buffer);
     free(buffer);
-    umbra_port_post(&gathered, message);
+    umbra_port_post(&gathered, message, UMBRA_NEVER);
 }
 
 static int scatter_and_gather(void)
@@ -111,7 +111,7 @@ static int scatter_and_gather(void)
     struct umbra_branch all = {UMBRA_ITEMS(tasks, UMBRA_FROM(&gathered))};
 
     for (unsigned i = 0; i < tasks; i++)
-        umbra_port_post(&scattered, &blocks[i].message);
+        umbra_port_post(&scattered, &blocks[i].message, UMBRA_NEVER);
     return umbra_choose(&all, 1, UMBRA_NEVER, NULL, NULL);
 }
 

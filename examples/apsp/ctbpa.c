@@ -151,9 +151,9 @@ static struct umbra_event *lacked(const struct side *side, size_t height)
 {
     struct job *job = side->place->job;
 
-    if (height != side->row && !umbra_event_try(&job->known[height]))
+    if (height != side->row && umbra_event_wait_deadline(&job->known[height], 0) != 0)
         return &job->known[height];
-    if (height == side->row + 1 && !umbra_event_try(&job->applied[side->row]))
+    if (height == side->row + 1 && umbra_event_wait_deadline(&job->applied[side->row], 0) != 0)
         return &job->applied[side->row];
     return NULL;
 }
@@ -330,7 +330,7 @@ static void help_to_the_end(const struct place *place)
     struct umbra_event *end = &job->applied[job->blocks->side - 1];
     struct patience patience = {0};
 
-    while (job->places > 1 && !umbra_event_try(end))
+    while (job->places > 1 && umbra_event_wait_deadline(end, 0) != 0)
         if (help_somebody(place, NULL))
             patience.until = 0;
         else

@@ -89,7 +89,7 @@ static void tell(size_t row, void *arg)
 static void look_around(struct place *place)
 {
     while (place->known < place->job->system->n &&
-           umbra_event_try(&place->job->pivot[place->known]))
+           umbra_event_wait_deadline(&place->job->pivot[place->known], 0) == 0)
         place->known++;
 }
 
@@ -128,7 +128,7 @@ static void wait_for_pivot(struct place *place)
 {
     struct umbra_event *pivot = &place->job->pivot[place->known];
 
-    while (!umbra_event_try(pivot))
+    while (umbra_event_wait_deadline(pivot, 0) != 0)
         if (!help_somebody(place)) {
             umbra_event_wait(pivot);
             return;

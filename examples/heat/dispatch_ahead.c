@@ -113,8 +113,8 @@ static int queue(struct umbra_worker *worker, const struct job *job, size_t numb
     struct tile *tile = &job->tile[number];
     size_t first = (step * job->tiles + number) * job->room;
 
-    return umbra_worker_range_for(worker, atomic_load_explicit(&tile->worker, memory_order_relaxed),
-                                  first, first + tile->blocks, job->part);
+    return umbra_worker_range(worker, first, first + tile->blocks, job->part,
+                              (int)atomic_load_explicit(&tile->worker, memory_order_relaxed));
 }
 
 /* What a tile has done in a step is there: queues which lacked only that. The counts are seq_cst, of
@@ -123,7 +123,7 @@ static int end_step(struct umbra_worker *worker, struct job *job, struct tile *t
 {
     int error = 0;
 
-    atomic_store_explicit(&tile->worker, umbra_worker_index(worker), memory_order_relaxed);
+    atomic_store_explicit(&tile->worker, worker->index, memory_order_relaxed);
     if (atomic_fetch_add(&job->done, 1) + 1 == job->tiles * (job->setting->steps / 2))
         setting_step(job->setting, job->setting->steps / 2);
     if (++step == job->setting->steps)

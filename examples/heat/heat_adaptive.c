@@ -132,7 +132,8 @@ static int put_pieces(struct umbra_worker *worker, const struct job *job, const 
     int error = 0;
 
     for (int r = 0; r < count && !error; r++)
-        error = umbra_worker_range(worker, behind + rows[r].begin, behind + rows[r].end, 1);
+        error = umbra_worker_range(worker, behind + rows[r].begin, behind + rows[r].end, 1,
+                                   UMBRA_ANY_WORKER);
     return error;
 }
 
@@ -143,7 +144,7 @@ static int one_task(struct umbra_worker *worker, const struct job *job, size_t n
 
     if (number >= job->adaptive->blocks.all) {
         adaptive_piece(job->adaptive, job->step, number - job->adaptive->blocks.all,
-                       umbra_worker_scratch(worker));
+                       worker->scratch);
         return 0;
     }
     if (job->mending) {
@@ -160,7 +161,7 @@ static int tasks_of(struct umbra_worker *worker, struct umbra_value value, void 
     int error = 0;
 
     for (size_t number = value.begin; number < value.end && !error; number++) {
-        job->counts[umbra_worker_index(worker)].tasks++;
+        job->counts[worker->index].tasks++;
         error = one_task(worker, job, number);
     }
     return error;
@@ -178,11 +179,11 @@ static int all_blocks(struct umbra_dispatch *dispatch, const struct job *job)
     return error ? error : failed;
 }
 
-static size_t counted(struct job *job, unsigned workers)
+static size_t counted(struct job *job)
 {
     size_t sum = 0;
 
-    for (unsigned w = 0; w < workers; w++) {
+    for (unsigned w = 0; w < umbra_runtime_cores(umbra_runtime_self()); w++) {
         sum += job->counts[w].tasks;
         job->counts[w].tasks = 0;
     }
@@ -199,7 +200,7 @@ static int workers_step(struct umbra_dispatch *dispatch, struct job *job)
         return error;
     job->mending = true;
     error = all_blocks(dispatch, job);
-    range_add(&job->result->tasks, counted(job, umbra_dispatch_workers(dispatch)));
+    range_add(&job->result->tasks, counted(job));
     range_add(&job->result->fine, adaptive_fine_blocks(job->adaptive, job->step + 1));
     return error;
 }

@@ -33,7 +33,7 @@ static void sweep_block(struct umbra_message *message, void *arg)
     const struct block *block = UMBRA_MESSAGE_AS(struct block, message);
 
     body_sweep_block(job->body, &job->blocks, job->step, block->number);
-    umbra_port_post(&job->gathered, message);
+    umbra_port_post(&job->gathered, message, UMBRA_NEVER);
 }
 
 static int one_step(struct job *job)
@@ -41,7 +41,7 @@ static int one_step(struct job *job)
     struct umbra_branch all = {UMBRA_ITEMS(job->blocks.all, UMBRA_FROM(&job->gathered))};
 
     for (size_t number = 0; number < job->blocks.all; number++)
-        umbra_port_post(&job->scattered, &job->block[number].message);
+        umbra_port_post(&job->scattered, &job->block[number].message, UMBRA_NEVER);
     return umbra_choose(&all, 1, UMBRA_NEVER, NULL, NULL);
 }
 

@@ -97,7 +97,7 @@ struct umbra_options {
     bool hardware_threads;           /* one scheduler for each hardware thread, not each core */
     bool oversubscribe;              /* more schedulers than there are places: they share them */
     bool shadows;                    /* give each core a shadow, on no core's processor:
-                                        umbra_core_shadow() */
+                                        umbra_core_info() */
     size_t stack_bytes;              /* of a fiber's stack; 0: UMBRA_STACK_BYTES */
     struct umbra_wait_options wait;  /* of idle cores, waiting threads and shadows */
     struct umbra_topology *topology; /* must outlive the runtime; NULL: look at this machine */
@@ -136,9 +136,9 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread that is no core; blocks until
  * all cores run (some ms). Returns 0, or with nothing left behind an error; umbra_last_error_text()
  * then names the option, processor or limit:
- *   -EINVAL      a stack that is too small (umbra_stack_least_bytes()) or absurd, a list that
- *                cannot be read, both a list and another number of cores, unknown wait mode, back
- *                end or kind of guard (UMBRA_GUARD), a signal that cannot be used
+ *   -EINVAL      a stack that is too small or absurd, a list that cannot be read, both a list and
+ *                another number of cores, unknown wait mode, back end or kind of guard
+ *                (UMBRA_GUARD), a signal that cannot be used
  *   -ENOSPC      more cores than there are, without oversubscribe, or than 1024; with shadows,
  *                fewer hardware threads than the cores and a shadow for each, or a core that has
  *                siblings and none of them free
@@ -189,15 +189,18 @@ UM_INLINE struct umbra_runtime *umbra_runtime_self(void);
 /* The number of its cores. Any thread or fiber; never switches or blocks. */
 UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime);
 
-/* The processor of a core (its hardware thread), and the state of a core (enum umbra_core_state,
- * may be out of date). -EINVAL: no such core. Any thread or fiber; never switches or blocks. */
-UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core);
-UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned core);
+/* What is known of a core. */
+struct umbra_core_info {
+    int cpu;                       /* its processor, a hardware thread */
+    enum umbra_core_state state;   /* may be out of date */
+    struct umbra_wait_stats waits; /* how it waited when it was idle */
+    struct umbra_shadow *shadow;   /* its shadow, for shadow_fork by its fibers; NULL: none */
+};
 
-/* How a core waited when it was idle; all zero if there is no such core. Any thread or fiber; never
- * switches or blocks. */
-UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
-                                                     unsigned core);
+/* Fills *info for a core, of 0 to umbra_runtime_cores() - 1. Returns 0, or -EINVAL: no such core.
+ * Any thread or fiber; never switches or blocks. */
+UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned core,
+                                struct umbra_core_info *info);
 
 /*
  * Hold: while a hold is left, the runtime has not ended and reports no deadlock, since the caller
@@ -224,16 +227,6 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
 UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
                                  void *arg, struct umbra_fiber *fiber);
-
-/*
- * Spawns count fibers, the i-th with the argument (char *)args + i * stride. fibers: room for count
- * handles, or NULL: detached. *started becomes the number of fibers that were started: count, or
- * after an error fewer; NULL if not wanted. Callers and errors as umbra_spawn_with.
- */
-UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
-                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
-                                 void *args, size_t stride, size_t count,
-                                 struct umbra_fiber *fibers, size_t *started);
 
 /*
  * Waits until the fiber has ended, and gives its result (result may be NULL). Any thread or fiber,
@@ -264,10 +257,6 @@ UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uin
  * call waits for that core's answer, and so may switch, or block. Errors as umbra_join. */
 UM_LINKONCE int umbra_detach(struct umbra_fiber fiber);
 
-/* The shadow of the caller's core, for shadow_fork; NULL: none, or the caller is no fiber. Any
- * thread or fiber; never switches or blocks. */
-UM_INLINE struct umbra_shadow *umbra_core_shadow(void);
-
 /*
  * As shadow_join, but the core runs other fibers while the shadow works. If the shadow works no
  * longer than a spin phase, the end is noticed at once; else it is noticed late by at most an
@@ -296,13 +285,6 @@ UM_LINKONCE int umbra_core_unbound(void (*fn)(void *), void *arg);
  */
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 
-/*
- * The most of its stack, in bytes, that this fiber or earlier fibers on it have used; swapped pages
- * do not count. Takes one system call a page. Any caller that may still join the fiber; does not
- * switch or block. -ESRCH: it was joined, or has ended detached.
- */
-UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber);
-
 #include <umbra/core/cancel.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/join.h>
@@ -326,11 +308,6 @@ UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
 UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
 {
     return runtime->cores;
-}
-
-UM_INLINE struct umbra_shadow *umbra_core_shadow(void)
-{
-    return um_core_self && um_core_self->more->has_shadow ? &um_core_self->more->shadow : NULL;
 }
 
 UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)

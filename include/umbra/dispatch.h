@@ -6,7 +6,7 @@
  *
  *     static int heat(struct umbra_worker *worker, struct umbra_value value, void *arg)
  *     {
- *         double *line = umbra_worker_scratch(worker);
+ *         double *line = worker->scratch;
  *         for (size_t row = value.begin; row < value.end; row++)
  *             ...
  *         return 0;
@@ -73,17 +73,21 @@ struct umbra_value {
     size_t end; /* of a range, more than begin; or 0 */
 };
 
-/* The pointer, or NULL if the value is a range. Any caller; neither switches nor blocks. */
-UM_INLINE void *umbra_value_pointer(struct umbra_value value);
-
-/* Processes a value; may block, and may add values. Returns 0, or an error that stops the step. */
+/*
+ * Processes a value; may block, and may add values. Returns 0, or an error that stops the step. It
+ * may read three fields of its worker:
+ *
+ *   worker->index     unsigned: its number, from 0
+ *   worker->scratch   void *: its buffer, which begins a cache line; NULL: scratch_bytes is 0
+ *   worker->state     void *: its state; NULL: there are no states
+ */
 typedef int umbra_dispatch_fn(struct umbra_worker *worker, struct umbra_value value, void *arg);
 
 struct umbra_dispatch_options {
     umbra_dispatch_fn *fn;         /* of all workers, unless fns is given */
     umbra_dispatch_fn *const *fns; /* one for each worker, or NULL */
     void *arg;                     /* for all of them */
-    void *const *states;           /* one for each worker, or NULL; see umbra_worker_state() */
+    void *const *states;           /* one for each worker, or NULL; see umbra_dispatch_fn */
     size_t scratch_bytes;          /* of each worker's buffer; 0: none */
     unsigned workers;              /* 0: one a core; worker i is on core i modulo the cores */
 };
@@ -179,58 +183,24 @@ UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch);
  */
 UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umbra_value *value);
 
-/* The number of workers. Any thread or fiber; neither switches nor blocks. */
-UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch);
+#define UMBRA_ANY_WORKER (-1)
 
-/* Inside a function, for its own worker: its number, from 0; its buffer, which begins a cache line
- * (NULL: scratch_bytes is 0); its state (NULL: there are no states). Neither switch nor block. */
-UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker);
-UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker);
-UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker);
-
-/* Inside a function: queues a pointer, not NULL, or a range, for its own worker or for any hungry
- * one. Neither switches nor blocks. Errors as umbra_dispatch_put and umbra_dispatch_range, but a
- * range is queued completely or not at all. */
-UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer);
+/*
+ * Inside a function: queues a pointer, not NULL, or a range. `near` UMBRA_ANY_WORKER: for its own
+ * worker or for any hungry one. Else `near` is the number of a worker, this one or another: for
+ * values whose data may be in its caches. If that worker is hungry it is woken, rather than
+ * another, even if a fiber keeps its core busy for a while. Neither call switches or blocks. Errors
+ * as umbra_dispatch_put and umbra_dispatch_range, but a range is queued completely or not at all;
+ * and -EINVAL: no worker has that number.
+ */
+UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int near);
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
-                                   size_t grain);
-
-/* The same for the worker with a number, this one or another: for values whose data may be in its
- * caches. If that worker is hungry it is woken, rather than another, even if a fiber keeps its core
- * busy for a while. Errors as above, and -EINVAL: no worker has that number. */
-UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index, void *pointer);
-UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
-                                       size_t end, size_t grain);
+                                   size_t grain, int near);
 
 #include <umbra/impl/dispatch.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
 #endif
-
-UM_INLINE void *umbra_value_pointer(struct umbra_value value)
-{
-    return value.end == 0 ? value.pointer : NULL;
-}
-
-UM_INLINE unsigned umbra_dispatch_workers(const struct umbra_dispatch *dispatch)
-{
-    return dispatch->workers;
-}
-
-UM_INLINE unsigned umbra_worker_index(const struct umbra_worker *worker)
-{
-    return worker->index;
-}
-
-UM_INLINE void *umbra_worker_scratch(const struct umbra_worker *worker)
-{
-    return worker->scratch;
-}
-
-UM_INLINE void *umbra_worker_state(const struct umbra_worker *worker)
-{
-    return worker->state;
-}
 
 #endif

@@ -86,14 +86,10 @@ UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
 UM_INLINE void umbra_event_reset(struct umbra_event *event);
 
 /*
- * Takes a signal if there is one: true if there was. May return false while another thread's call
- * holds the event. Any thread or fiber; never switches or blocks.
- */
-UM_INLINE bool umbra_event_try(struct umbra_event *event);
-
-/*
- * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. A
- * fiber (may switch) or any other thread (blocks); no signal handler. Returns 0, or
+ * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. With
+ * deadline 0 it only takes a signal that is there: then it neither switches nor blocks, and returns
+ * 0 or -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may
+ * switch) or any other thread (blocks); no signal handler. Returns 0, or
  *   -ETIMEDOUT            the deadline passed first
  *   -ECANCELED            the calling fiber is canceled (umbra_cancel)
  *   -EPERM                on an alternate signal stack
@@ -125,11 +121,6 @@ UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(
  */
 UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
                                      uint64_t deadline, unsigned *which);
-
-/* The state of the event's word, and the name of a state. Any thread or fiber, and signal handlers;
- * neither switches nor blocks. The state may be out of date on return. */
-UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event);
-UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state);
 
 #include <umbra/base/atomic.h>
 #include <umbra/impl/event.h>
@@ -170,17 +161,6 @@ UM_INLINE void umbra_event_reset(struct umbra_event *event)
     um_event_reset(&event->event);
 }
 
-UM_INLINE bool umbra_event_try(struct umbra_event *event)
-{
-    return um_event_try(&event->event);
-}
-
-UM_INLINE enum umbra_event_state umbra_event_state(const struct umbra_event *event)
-{
-    /* relaxed: for display only */
-    return (enum umbra_event_state)um_event_state_of(um_atomic_load(&event->event.word, relaxed));
-}
-
 UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
 {
     return um_await_end(um_event_wait_outline(event, UMBRA_NEVER));
@@ -188,6 +168,8 @@ UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
 
 UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
 {
+    if (deadline == 0)
+        return um_event_try(&event->event) ? 0 : -ETIMEDOUT;
     return um_await_end(um_event_wait_outline(event, deadline));
 }
 

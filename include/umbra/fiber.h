@@ -129,14 +129,14 @@ UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber);
 UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 
 /*
- * Waits at least for a length of time, or until a time stamp of umbra_cycles(); later if the core's
- * fibers keep it busy, since a core looks at its timers only from time to time. A fiber blocks, and
- * its core runs other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is
+ * Waits at least for a length of time; later if the core's fibers keep it busy, since a core looks
+ * at its timers only from time to time. (umbra_event_wait_deadline waits until a time stamp, for an
+ * event that stays reset, too.) A fiber blocks, and its core runs other fibers; any other thread
+ * sleeps. Returns 0; -ECANCELED: the calling fiber is
  * canceled; -EPERM: on an alternate signal stack; or an error of a thread's first wait
  * (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
-UM_LINKONCE int umbra_sleep_deadline(uint64_t deadline);
 
 /*
  * Cancels the fiber: from now on until it ends, each of its calls that would have to wait returns
@@ -161,30 +161,31 @@ UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber);
 UM_INLINE bool umbra_canceled(void);
 
 /*
- * A shield: between the two calls the calling fiber waits as if it had not been canceled, for the
- * joins, locks and messages of an orderly end. Shields nest. Neither call switches or blocks.
- * Without effect: both in a caller that is no fiber, and umbra_unshield without umbra_shield.
+ * Begins or ends a shield: between the two calls the calling fiber waits as if it had not been
+ * canceled, for the joins, locks and messages of an orderly end. Shields nest. Neither call
+ * switches or blocks. Without effect: in a caller that is no fiber, and an end without a begin.
  */
-UM_LINKONCE void umbra_shield(void);
-UM_LINKONCE void umbra_unshield(void);
+UM_LINKONCE void umbra_shield(bool begin);
 
 /* The handle of the calling fiber; all zero if the caller is none. Any thread or fiber; never
  * switches or blocks. */
 UM_INLINE struct umbra_fiber umbra_self(void);
 
+/* What else is known of a fiber. */
+struct umbra_fiber_info {
+    char name[UMBRA_FIBER_NAME_BYTES]; /* "" if it has none */
+    size_t stack_used;                 /* the most of its stack, in bytes, that this fiber or
+                                          earlier fibers on it have used, without swapped pages */
+};
+
 /*
- * The state of a fiber (enum umbra_fiber_state). May be out of date on return; a fiber that has
- * ended and is being joined from another core may be shown as created. Any thread or fiber; never
- * switches or blocks. -ESRCH: it was joined, or has ended detached.
+ * Returns the state of a fiber (enum umbra_fiber_state), which may be out of date on return; a
+ * fiber that has ended and is being joined from another core may be shown as created. -ESRCH: it
+ * was joined, or has ended detached. Any thread or fiber; never switches or blocks. info gets what
+ * else is known, for one system call a page of the stack: only for a caller that may still join the
+ * fiber; else NULL.
  */
-UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber);
-
-/* The name of a state. Any thread or fiber; never switches or blocks. */
-UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state);
-
-/* Copies the fiber's name ("" if it has none). Any caller that may still join the fiber; never
- * switches or blocks. -ESRCH: it was joined, or has ended detached. */
-UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES]);
+UM_LINKONCE int umbra_fiber_info(struct umbra_fiber fiber, struct umbra_fiber_info *info);
 
 /* The index of the calling core, from 0, or -1 if the calling thread is no core. Any thread or
  * fiber; never switches or blocks. */
@@ -275,27 +276,6 @@ UM_INLINE bool umbra_canceled(void)
 UM_INLINE int umbra_core_index(void)
 {
     return um_core_self ? (int)um_core_self->index : -1;
-}
-
-UM_INLINE int umbra_fiber_state(struct umbra_fiber fiber)
-{
-    struct umbra_core *home;
-    int state;
-    bool ended;
-
-    if (!fiber.block)
-        return -ESRCH;
-    /* acquire, all: see um_fiber_is() */
-    state = (int)um_atomic_load(&fiber.block->state, acquire);
-    home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
-    ended = um_fiber_has_ended(fiber.block);
-    if (um_fiber_generation(fiber.block) != fiber.generation)
-        return -ESRCH;
-    if (ended)
-        return UMBRA_FIBER_TERMINATED;
-    return home && um_core_current(home) == fiber.block && state == UMBRA_FIBER_READY
-               ? UMBRA_FIBER_EXECUTING
-               : state;
 }
 
 UM_INLINE void *umbra_local_get(unsigned key)

@@ -13,7 +13,7 @@
  *     job_port jobs = {UMBRA_PORT_INIT};
  *
  *     the poster                                 the receiver
- *     UMBRA_PORT_POST(&jobs, job);               struct job *job;
+ *     UMBRA_PORT_POST(&jobs, job, UMBRA_NEVER);  struct job *job;
  *                                                UMBRA_PORT_RECEIVE(&jobs, &job, UMBRA_NEVER);
  *
  * Messages. A message is a struct of the program with a struct umbra_message in it, named
@@ -97,54 +97,45 @@
 
 /* ---- ports ---- */
 
-/* An open port without messages; no other call may use the memory meanwhile. capacity: how many
- * messages it takes; 0: any number. Neither switches nor blocks. */
+/* An open port without messages, as an initializer, and for memory of malloc, say, which no other
+ * call may use meanwhile. capacity: how many messages it takes; 0: any number. p: a pointer to a
+ * struct umbra_port, or to a UMBRA_PORT(T). Neither switches nor blocks. */
 #define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
 #define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
     {                                                                                              \
         .capacity = (most)                                                                         \
     }
-UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity);
+#define UMBRA_PORT_OPEN(p, capacity) um_port_init(UM_PORT_EITHER(p), (capacity))
 
 /*
- * Posts a message. If the port is full, post waits for room (a fiber may switch, a thread blocks),
- * post_deadline waits until a time stamp made by umbra_deadline(ns) at the latest, and try_post
- * does not wait. Else none of them switches or blocks. Returns 0, or with the message still the
- * caller's:
+ * Posts a message. If the port is full, waits for room (a fiber may switch, a thread blocks), until
+ * a time stamp made by umbra_deadline(ns) at the latest; UMBRA_NEVER: for ever; 0: does not wait.
+ * Else it neither switches nor blocks. Returns 0, or with the message still the caller's:
  *   -EPIPE      the port is closed, or was while the post waited
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  full, and the calling fiber is canceled (umbra_cancel)
- *   -EAGAIN     full (try_post)
  *   -EPERM      full, and on an alternate signal stack
  *   -ENOMEM     full, and a thread's first wait, or one with a deadline
  * or another error of a thread's first wait (umbra_event_wait).
  */
-UM_ALWAYS_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message);
-UM_LINKONCE int umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message,
-                                         uint64_t deadline);
-UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message);
+UM_LINKONCE int umbra_port_post(struct umbra_port *port, struct umbra_message *message,
+                                uint64_t deadline);
 
 /*
- * Receives the next message. receive waits for one until a deadline (UMBRA_NEVER: none): a fiber
- * may switch, a thread blocks. try_receive does not switch or block. Returns 0, or -EPIPE: the port
- * is closed and empty; -EAGAIN: empty (try_receive); -ETIMEDOUT and errors of a wait as for a post.
+ * Receives the next message. Waits for one until a deadline (UMBRA_NEVER: none): a fiber may
+ * switch, a thread blocks. With deadline 0 it does not switch or block. Returns 0, or -EPIPE: the
+ * port is closed and empty; -ETIMEDOUT and errors of a wait as for a post.
  */
 UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
                                    uint64_t deadline);
-UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message);
 
 /* Closes the port. Returns 0; -EALREADY: it is closed. Never switches or blocks. */
 UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 
-/* The number of messages in the port, without those that wait for room; may be out of date. Never
- * switches or blocks. */
-UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
-
 /*
  * A port of T, a struct with a member `struct umbra_message message`. The calls below take a
  * pointer p to such a port and do what the calls above do; a message of another type is an error of
- * the compiler. The out of UMBRA_PORT_RECEIVE is a T **. UMBRA_PORT_OPEN is umbra_port_init, for a
- * port without an initializer, in memory of malloc, say. A T may contain a pointer to such a port,
+ * the compiler. The out of UMBRA_PORT_RECEIVE is a T **. A T may contain a pointer to such a port,
  * for an answer:
  *
  *     struct job;
@@ -159,18 +150,11 @@ UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port);
         struct um_lock lock; /* the port's; for UM_PORT_EITHER */                                  \
         T *type;             /* only its type is used */                                           \
     }
-#define UMBRA_PORT_OPEN(p, capacity) umbra_port_init(&(p)->port, (capacity))
 #define UMBRA_PORT_CLOSE(p) umbra_port_close(&(p)->port)
-#define UMBRA_PORT_COUNT(p) umbra_port_count(&(p)->port)
-#define UMBRA_PORT_POST(p, m) umbra_port_post(&(p)->port, UM_PORT_TYPED(p, m))
-#define UMBRA_PORT_POST_DEADLINE(p, m, deadline)                                                   \
-    umbra_port_post_deadline(&(p)->port, UM_PORT_TYPED(p, m), deadline)
-#define UMBRA_PORT_TRY_POST(p, m) umbra_port_try_post(&(p)->port, UM_PORT_TYPED(p, m))
+#define UMBRA_PORT_POST(p, m, deadline) umbra_port_post(&(p)->port, UM_PORT_TYPED(p, m), (deadline))
 #define UMBRA_PORT_RECEIVE(p, out, deadline)                                                       \
     (UM_PORT_SAME_TYPE(p, *(out)),                                                                 \
      um_port_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p), (deadline)))
-#define UMBRA_PORT_TRY_RECEIVE(p, out)                                                             \
-    (UM_PORT_SAME_TYPE(p, *(out)), um_port_try_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p)))
 
 /* The T that contains a struct umbra_message: by the type T, or by that of a port. NULL stays
  * NULL. */
@@ -308,14 +292,8 @@ _Static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
 
 /* ---- posting ---- */
 
-UM_INLINE void umbra_port_init(struct umbra_port *port, uint64_t capacity)
+UM_INLINE void um_port_init(struct umbra_port *port, uint64_t capacity)
 {
     *port = (struct umbra_port)UMBRA_PORT_INIT_BOUNDED(capacity);
 }
-
-UM_ALWAYS_INLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message)
-{
-    return umbra_port_post_deadline(port, message, UMBRA_NEVER);
-}
-
 #endif

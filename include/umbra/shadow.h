@@ -22,7 +22,6 @@
  *     shadow_join                  the owner    until done                 -EINVAL: nothing forked
  *     umbra_shadow_join_deadline   the owner    until done or deadline     -EINVAL: nothing forked
  *     shadow_destroy               the owner    until done                 -
- *     umbra_shadow_done            any thread   never
  *
  * The owner is the thread that called shadow_create. In any other thread, also in the shadow
  * itself, the owner's calls return -EPERM. After shadow_destroy they return -ESRCH, as long as the
@@ -146,7 +145,8 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
  */
 UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 
-/* As shadow_join, up to a deadline of umbra_cycles(). After -ETIMEDOUT the join is still due. */
+/* As shadow_join, up to a deadline of umbra_cycles(); 0 only looks. After -ETIMEDOUT the join is
+ * still due. */
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 
 /*
@@ -154,9 +154,6 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
  * binding back. The owner only; blocks. Returns 0, -EPERM, -ESRCH.
  */
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
-
-/* True if no function runs, so that a join would not wait. Any thread; never blocks. */
-UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow);
 
 /* ---- fork and join ---- */
 
@@ -176,7 +173,8 @@ _Static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE ==
                "nor does this");
 _Static_assert(_Alignof(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
 
-UM_INLINE bool umbra_shadow_done(const struct umbra_shadow *shadow)
+/* True if no function runs, so that a join would not wait. Any thread; never blocks. */
+UM_INLINE bool um_shadow_done(const struct umbra_shadow *shadow)
 {
     return um_slot_look(&shadow->slot) != UM_SLOT_RUN;
 }

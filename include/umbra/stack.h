@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Stacks of fibers: slices of large mappings, each above a guard that faults. Private to the
- * library, except umbra_stack_least_bytes.
+ * library.
  *
  *     slab:  | guard | stack ........ | guard | stack ........ | ...     low addresses to high
  *
@@ -55,7 +55,7 @@ struct um_slabs {
 
 /* The smallest stack that a fiber can have, bytes: a signal handler's frame must also fit. Any
  * thread or fiber; never blocks. */
-UM_LINKONCE size_t umbra_stack_least_bytes(void);
+UM_LINKONCE size_t um_stack_least_bytes(void);
 
 /* ---- sizes ---- */
 

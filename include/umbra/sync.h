@@ -47,10 +47,11 @@
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
  *
  * Calls that wait may switch fibers, or block a thread; all other calls do neither. deadline: a
- * time stamp made by umbra_deadline(ns), or UMBRA_NEVER. Errors of the calls that wait: -ETIMEDOUT
- * (the deadline passed first), -ECANCELED (the calling fiber is canceled), -EPERM (on an alternate
- * signal stack), -ENOMEM (a thread's first wait, or one with a deadline), and the other errors of a
- * thread's first wait (umbra_event_wait).
+ * time stamp made by umbra_deadline(ns), or UMBRA_NEVER. With deadline 0 the calls for a mutex,
+ * semaphore or read-write lock only take what is free: they neither switch nor block. Errors of the
+ * calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling fiber is
+ * canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one with a
+ * deadline), and the other errors of a thread's first wait (umbra_event_wait).
  */
 
 /* ---- mutex ---- */
@@ -75,9 +76,6 @@ UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
  * that ends as the holder leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
-
-/* Locks the mutex if it is free: true if it was. */
-UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex);
 
 /* Unlocks. -EPERM: the caller does not hold it. */
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
@@ -104,14 +102,12 @@ UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
  * it, or is on an alternate signal stack), and those of a thread's first wait. After -ENOMEM with a
  * deadline the mutex may also have been unlocked and locked again.
  */
-UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex);
-UM_LINKONCE int umbra_condition_wait_deadline(struct umbra_condition *condition,
-                                              struct umbra_mutex *mutex, uint64_t deadline);
+UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex,
+                                     uint64_t deadline);
 
-/* Ends the wait of the waiter that has waited longest, or of all that wait now. Without a waiter
+/* Ends the wait of the waiter that has waited longest; with `all` of all waiters. Without a waiter
  * nothing happens. The caller need not hold the mutex. */
-UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition);
-UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition);
+UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all);
 
 /* ---- counting semaphore ---- */
 
@@ -130,15 +126,11 @@ struct umbra_semaphore {
 UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
 
 /*
- * wait: takes one, and waits while there is none. try: takes one if there is one: true if there
- * was. post: adds `more`; fewer than 2^64 must be there at any time. post_async is for signal
- * handlers, too: it makes one umbra_event_signal_async for each waiter that it releases, whose
- * limit of 65,535 signals it has.
+ * wait: takes one, and waits while there is none. post: adds `more`; fewer than 2^64 must be there
+ * at any time. post_async is for signal handlers, too: it makes one umbra_event_signal_async for
+ * each waiter that it releases, whose limit of 65,535 signals it has.
  */
-UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore);
-UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
-                                                   uint64_t deadline);
-UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore);
+UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
 UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more);
 
@@ -159,17 +151,13 @@ struct umbra_rwlock {
 
 UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
 
-/* Locks for reading; try: true if it could. A reader must not lock it again: a waiting writer would
+/* Locks for reading. A reader must not lock it again: a waiting writer would
  * keep it out, and wait for it. */
-UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock);
-UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline);
-UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline);
 
-/* Locks for writing; try: true if it could. A reader or the writer must not call this: it would
+/* Locks for writing. A reader or the writer must not call this: it would
  * wait for itself. */
-UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock);
-UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline);
-UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline);
 
 /* Ends a read or a write; the lock does not check that it is the caller's. -EPERM: the lock is
  * free. */
@@ -309,7 +297,7 @@ UM_INLINE void umbra_once_init(struct umbra_once *once)
 
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
 {
-    return UM_LIKELY(umbra_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
+    return UM_LIKELY(um_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
 }
 
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
@@ -317,20 +305,9 @@ UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
     return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
 }
 
-UM_INLINE bool umbra_semaphore_try(struct umbra_semaphore *semaphore)
-{
-    return um_semaphore_take(semaphore);
-}
-
-UM_ALWAYS_INLINE int umbra_semaphore_wait_deadline(struct umbra_semaphore *semaphore,
-                                                   uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
     return um_semaphore_take(semaphore) ? 0 : um_semaphore_wait(semaphore, deadline);
-}
-
-UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore)
-{
-    return umbra_semaphore_wait_deadline(semaphore, UMBRA_NEVER);
 }
 
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more)
@@ -345,36 +322,22 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
         umbra_event_signal_async(&semaphore->event);
 }
 
-UM_INLINE bool umbra_rwlock_try_read(struct umbra_rwlock *lock)
-{
-    return um_rwlock_take_read(lock);
-}
-
-UM_INLINE bool umbra_rwlock_try_write(struct umbra_rwlock *lock)
+/* True if the lock was free and is now the caller's, for writing. */
+UM_INLINE bool um_rwlock_try_write(struct umbra_rwlock *lock)
 {
     uint64_t nobody = 0;
 
     return um_atomic_cas(&lock->state, &nobody, UM_RWLOCK_WRITER, seq_cst, relaxed);
 }
 
-UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline)
 {
     return um_rwlock_take_read(lock) ? 0 : um_rwlock_wait_read(lock, deadline);
 }
 
-UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock)
+UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline)
 {
-    return umbra_rwlock_read_deadline(lock, UMBRA_NEVER);
-}
-
-UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline)
-{
-    return umbra_rwlock_try_write(lock) ? 0 : um_rwlock_wait_write(lock, deadline);
-}
-
-UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock)
-{
-    return umbra_rwlock_write_deadline(lock, UMBRA_NEVER);
+    return um_rwlock_try_write(lock) ? 0 : um_rwlock_wait_write(lock, deadline);
 }
 
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock)

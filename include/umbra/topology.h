@@ -68,7 +68,9 @@ struct umbra_topology_info {
     unsigned cpus;                        /* hardware threads */
     unsigned l3s;                         /* level-3 caches */
     unsigned nodes;                       /* NUMA nodes */
-    const struct umbra_topology_cpu *cpu; /* all cpus, by core and then by rank in the core */
+    const struct umbra_topology_cpu
+        *cpu; /* all cpus, those of a core (siblings) one after the other;
+                                             a core can have one shadow less than cpus */
     bool binds;                           /* it is this machine, and threads can be bound */
 };
 
@@ -106,14 +108,6 @@ umbra_topology_info(const struct umbra_topology *topology);
  * the topology. Any thread; never blocks. */
 UM_INLINE const struct umbra_topology_cpu *
 umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu);
-
-/*
- * Writes the cpu's siblings, without the cpu, at most max of them. Returns how many there are,
- * which may be more than max, and which is how many shadows the core can have; or -ENODEV (the
- * process may not use cpu). Any thread.
- */
-UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
-                                      unsigned max);
 
 /* The nearest thing that two cpus share (enum umbra_shared), or -ENODEV. A cpu shares its core with
  * itself. umbra_topology_shared_name() gives the word for it. Any thread; never blocks. */
@@ -171,12 +165,6 @@ UM_INLINE const struct umbra_topology_cpu *
 umbra_topology_cpu_of(const struct umbra_topology *topology, int cpu)
 {
     return um_cpu_table_get(&topology->table, cpu);
-}
-
-UM_INLINE int umbra_topology_siblings(const struct umbra_topology *topology, int cpu, int *cpus,
-                                      unsigned max)
-{
-    return um_cpu_table_siblings(&topology->table, cpu, cpus, max);
 }
 
 UM_INLINE int umbra_topology_shared(const struct umbra_topology *topology, int a, int b)

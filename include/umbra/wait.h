@@ -137,9 +137,11 @@ struct umbra_waiter {
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
                                        const struct umbra_wait_options *options);
 
-/* Prepares a waiter; the policy must outlive it. Any thread; never blocks. */
-UM_INLINE void umbra_waiter_init(struct umbra_waiter *waiter,
-                                 const struct umbra_wait_policy *policy);
+/* Initializer of a waiter; the policy must outlive it. */
+#define UMBRA_WAITER_INIT(how)                                                                     \
+    {                                                                                              \
+        .policy = (how)                                                                            \
+    }
 
 /*
  * Waits while (*word & mask) == value; `until` waits while it differs. word points to an _Atomic
@@ -234,10 +236,9 @@ UM_INLINE uint64_t umbra_deadline(uint64_t ns)
     return um_add_saturating(um_arch_cycles(), umbra_ns_to_cycles(ns));
 }
 
-UM_INLINE void umbra_waiter_init(struct umbra_waiter *waiter,
-                                 const struct umbra_wait_policy *policy)
+UM_INLINE void um_waiter_init(struct umbra_waiter *waiter, const struct umbra_wait_policy *policy)
 {
-    *waiter = (struct umbra_waiter){.policy = policy};
+    *waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(policy);
 }
 
 UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *waiter)

@@ -30,8 +30,7 @@ static inline bool may_use_all(void)
 /* True if the calling fiber's core is bound to its processor. */
 static inline bool core_is_bound(void)
 {
-    cpu_set_t one =
-        just(umbra_core_cpu(umbra_runtime_self(), (unsigned)umbra_core_index()));
+    cpu_set_t one = just(core_cpu(umbra_runtime_self(), (unsigned)umbra_core_index()));
     cpu_set_t own;
 
     return sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_EQUAL(&own, &one);

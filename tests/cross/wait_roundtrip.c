@@ -72,8 +72,8 @@ static uint64_t play(const struct umbra_wait_policy *policy, struct umbra_wait_s
     uint64_t round;
 
     table = (struct table){.deadline = umbra_deadline(timeout_ns)};
-    umbra_waiter_init(&table.there.waiter, policy);
-    umbra_waiter_init(&table.back.waiter, policy);
+    table.there.waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(policy);
+    table.back.waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(policy);
     if (pthread_create(&thread, NULL, partner, &table) != 0)
         return 0;
     for (round = 1; round <= ROUNDS; round++) {

@@ -159,8 +159,8 @@ Test(hotplug, new_topology_sees_what_there_is, .init = choose, .fini = leave)
     cr_assert(set_online(sibling, false));
     cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
     cr_assert_null(umbra_topology_cpu_of(topology, sibling));
-    cr_assert_eq(umbra_topology_siblings(topology, owner, NULL, 0),
-                 umbra_topology_siblings(machine.topology, owner, NULL, 0) - 1);
+    cr_assert_eq(um_cpu_table_siblings(&topology->table, owner, NULL, 0),
+                 um_cpu_table_siblings(&machine.topology->table, owner, NULL, 0) - 1);
     cr_assert_eq(umbra_topology_info(topology)->cpus,
                  umbra_topology_info(machine.topology)->cpus - 1);
     umbra_topology_destroy(topology);

@@ -50,14 +50,21 @@ __attribute__((noinline)) void all_are_there(void)
     __asm__ volatile("");
 }
 
+static bool is_idle(unsigned core)
+{
+    struct umbra_core_info info;
+
+    return umbra_core_info(umbra_runtime_self(), core, &info) == 0 && info.state == UMBRA_CORE_IDLE;
+}
+
 static void *body(void *dies)
 {
     struct umbra_spawn_options options = {.where = UMBRA_ON_CORE, .core = 1, .name = "deep one"};
     struct umbra_fiber self = umbra_self(), deep;
 
     umbra_spawn_with(NULL, &options, goes_deep, (void *)40, &deep);
-    while (umbra_fiber_state(deep) != UMBRA_FIBER_BLOCKED ||
-           umbra_core_state(umbra_runtime_self(), 1) != UMBRA_CORE_IDLE) /* it has left its stack */
+    while (umbra_fiber_info(deep, NULL) != UMBRA_FIBER_BLOCKED ||
+           !is_idle(1)) /* it has left its stack */
         umbra_yield();
     options = (struct umbra_spawn_options){.name = "stopped one"};
     umbra_spawn_with(NULL, &options, stops, &self, NULL);

@@ -28,13 +28,13 @@ static void *takes_outside(void *arg)
 
 static void *takes_semaphore(void *arg)
 {
-    umbra_semaphore_wait(&semaphore);
+    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
     return arg;
 }
 
 static void *writes(void *arg)
 {
-    umbra_rwlock_write(&rwlock);
+    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
     return arg;
 }
 
@@ -57,7 +57,7 @@ static void spawn(const char *name, umbra_fiber_fn *fn)
 
 static void *body(void *arg)
 {
-    umbra_rwlock_read(&rwlock);
+    umbra_rwlock_read(&rwlock, UMBRA_NEVER);
     spawn("holder", holds);
     spawn("taker", takes_held);
     spawn("ends", takes_left);

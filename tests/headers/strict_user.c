@@ -43,7 +43,7 @@ static bool take(uint32_t *sum)
     struct note *note = NULL;
     unsigned which = 0;
 
-    if (UMBRA_PORT_TRY_RECEIVE(&notes, &note) == 0)
+    if (UMBRA_PORT_RECEIVE(&notes, &note, 0) == 0)
         *sum += note->number;
     if (UMBRA_PORT_RECEIVE(&notes, &note, umbra_deadline(1000)) == 0)
         *sum += note->number;
@@ -53,7 +53,7 @@ static bool take(uint32_t *sum)
         *sum += UMBRA_MESSAGE_AS(struct note, message)->number +
                 UMBRA_MESSAGE_OF(&notes, message)->number;
     if (message && UMBRA_MESSAGE_FROM(&notes, message))
-        *sum += (uint32_t)UMBRA_PORT_COUNT(&notes);
+        *sum += (uint32_t)notes.port.capacity;
     return *sum > 0;
 }
 
@@ -65,16 +65,16 @@ static void *child(void *arg)
 
     umbra_task_fork(&job.task, halve, &job);
     umbra_task_join(&job.task);
-    UMBRA_PORT_POST(&notes, &one);
-    UMBRA_PORT_TRY_POST(&notes, &two);
-    umbra_port_post(&raw, &three.message);
+    UMBRA_PORT_POST(&notes, &one, UMBRA_NEVER);
+    UMBRA_PORT_POST(&notes, &two, 0);
+    umbra_port_post(&raw, &three.message, UMBRA_NEVER);
     if (umbra_mutex_lock(&lock) == 0 && take(sum)) {
-        umbra_condition_notify(&changed);
+        umbra_condition_notify(&changed, false);
         umbra_mutex_unlock(&lock);
     }
-    umbra_semaphore_wait(&places);
+    umbra_semaphore_wait(&places, UMBRA_NEVER);
     umbra_semaphore_post(&places, 1);
-    umbra_rwlock_read(&table);
+    umbra_rwlock_read(&table, UMBRA_NEVER);
     umbra_rwlock_unlock(&table);
     umbra_latch_count_down(&latch);
     umbra_yield();

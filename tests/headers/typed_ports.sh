@@ -42,8 +42,8 @@ while IFS= read -r statement; do
     failed=1
 done <<'EOF'
 UMBRA_PORT_OPEN(&notes, 3);
-if (UMBRA_PORT_CLOSE(&notes) != 0) return (int)UMBRA_PORT_COUNT(&notes);
-if (UMBRA_PORT_POST(&notes, note) != 0) return UMBRA_PORT_RECEIVE(&notes, &note, 0);
+if (UMBRA_PORT_CLOSE(&notes) != 0) return 1;
+if (UMBRA_PORT_POST(&notes, note, UMBRA_NEVER) != 0) return UMBRA_PORT_RECEIVE(&notes, &note, 0);
 if (UMBRA_MESSAGE_FROM(&notes, message) || UMBRA_MESSAGE_FROM(&raw, message)) return 1;
 struct umbra_branch both = {UMBRA_JOIN(UMBRA_FROM(&notes), UMBRA_FROM(&raw))}; (void)both;
 EOF
@@ -56,7 +56,7 @@ done <<'EOF'
 UMBRA_PORT_CLOSE(&raw);
 UMBRA_PORT_CLOSE(&mutex);
 UMBRA_PORT_OPEN(&mutex, 1);
-UMBRA_PORT_POST(&notes, bill);
+UMBRA_PORT_POST(&notes, bill, UMBRA_NEVER);
 UMBRA_PORT_RECEIVE(&notes, &bill, 0);
 struct umbra_branch other = {UMBRA_RECEIVE(&mutex)}; (void)other;
 struct umbra_branch other = {UMBRA_JOIN(UMBRA_FROM(&notes), UMBRA_FROM(note))}; (void)other;

@@ -140,8 +140,8 @@ static inline int rig_run(struct rig *rig)
     pthread_t partner;
     int error;
 
-    umbra_waiter_init(&rig->there.waiter, &rig->policy);
-    umbra_waiter_init(&rig->back.waiter, &rig->policy);
+    rig->there.waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&rig->policy);
+    rig->back.waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&rig->policy);
     error = pthread_create(&partner, NULL, rig_partner, rig);
     if (error)
         return error;

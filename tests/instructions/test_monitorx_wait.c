@@ -72,7 +72,7 @@ Test(monitorx, a_deadline_ends_a_wait)
     uint64_t deadline;
 
     start(&monitor_only);
-    umbra_waiter_init(&waiter, &policy);
+    waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
     deadline = umbra_deadline(1000000);
     cr_assert_eq(umbra_wait_while_equal(&waiter, &word, 0, UINT32_MAX, deadline), -ETIMEDOUT);
     cr_assert_geq(umbra_cycles(), deadline);

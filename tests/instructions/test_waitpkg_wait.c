@@ -163,7 +163,7 @@ static struct waitpkg_counters long_wait(struct waitpkg_faults faults)
         uint64_t deadline;
 
         waitpkg_emulator_set(&faults);
-        umbra_waiter_init(&waiter, &policy);
+        waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
         deadline = umbra_deadline(LONG_NS);
         cr_assert_eq(umbra_wait_while_equal(&waiter, word, 0, UINT64_MAX, deadline), -ETIMEDOUT);
         cr_assert_geq(umbra_cycles(), deadline);
@@ -186,7 +186,7 @@ Test(waitpkg, a_deadline_ends_a_wait_after_slices_of_which_the_first_is_shallow)
 Test(waitpkg, a_deadline_in_the_past_waits_for_nothing)
 {
     start(&monitor_only, NULL);
-    umbra_waiter_init(&waiter, &policy);
+    waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
     cr_assert_eq(umbra_wait_while_equal(&waiter, word, 0, UINT64_MAX, 1), -ETIMEDOUT);
     cr_assert_eq(waitpkg_emulator_counters().umwait, 0u);
 }
@@ -231,7 +231,7 @@ Test(waitpkg, the_monitor_phase_ends_where_parking_begins)
     struct waitpkg_counters seen;
 
     start(&options, NULL);
-    umbra_waiter_init(&waiter, &policy);
+    waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
     for (unsigned i = 0; i < waits; i++)
         cr_assert_eq(
             umbra_wait_while_equal(&waiter, word, 0, UINT64_MAX, umbra_deadline(LONG_NS / waits)),
@@ -341,7 +341,7 @@ Test(waitpkg, a_store_just_before_arming_is_seen_at_once)
 
     start(&monitor_only,
           &(struct waitpkg_faults){.before_arming = store_before_arming, .over = station_over});
-    umbra_waiter_init(&waiter, &policy);
+    waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
     cr_assert_eq(umbra_wait_while_equal(&waiter, &rig.there.word64, 0, UINT64_MAX,
                                         umbra_deadline(1000000000)),
                  UMBRA_ENDED_MONITOR);

@@ -24,7 +24,7 @@ template <class P> struct mail_core {
     mail_core()
     {
         um_atomic_store(&inbox, 0, relaxed);
-        P::umbra_waiter_init(&waiter, UM_MODEL_PARK);
+        P::um_waiter_init(&waiter, UM_MODEL_PARK);
     }
 
     void post(node_type *node)

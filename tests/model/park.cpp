@@ -25,7 +25,7 @@ template <class P> struct meeting : world {
         for (int i = 0; i < 2; i++)
             um_atomic_store(&word[i], 0, relaxed);
         um_atomic_store(&wide, 0, relaxed);
-        P::umbra_waiter_init(&waiter, UM_MODEL_PARK);
+        P::um_waiter_init(&waiter, UM_MODEL_PARK);
     }
 
     void signal(int i)

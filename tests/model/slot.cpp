@@ -60,8 +60,8 @@ template <class P, um_model_wait Owner, um_model_wait Helper> struct household :
     {
         shadow = new shadow_type;
         um_atomic_store(&shadow->slot.state, UM_SLOT_IDLE, relaxed);
-        P::umbra_waiter_init(&shadow->owner_waiter, Owner);
-        P::umbra_waiter_init(&shadow->helper_waiter, Helper);
+        P::um_waiter_init(&shadow->owner_waiter, Owner);
+        P::um_waiter_init(&shadow->helper_waiter, Helper);
         shadow->forked = false;
         um_plain_write(first.sum, 0);
         um_plain_write(second.sum, 0);
@@ -168,13 +168,13 @@ struct never_forked : household<P, Owner, Helper> {
     }
 };
 
-/* umbra_shadow_done said yes: the effects are there before the join, which does not wait. */
+/* um_shadow_done said yes: the effects are there before the join, which does not wait. */
 template <class P, um_model_wait Owner, um_model_wait Helper>
 struct done_then_join : household<P, Owner, Helper> {
     void live()
     {
         this->fork(run_errand, &this->first, 7);
-        while (!P::umbra_shadow_done(this->shadow))
+        while (!P::um_shadow_done(this->shadow))
             rl::yield(1, $);
         RL_ASSERT(um_plain_read(this->first.sum) == 7);
         P::shadow_join(this->shadow);

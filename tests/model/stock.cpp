@@ -17,6 +17,7 @@
 #define UM_STOCK_FIRST 1
 #define UM_STOCK_PATIENCE 1
 #define UM_STEAL_MOST 2
+#define UMBRA_ANY_WORKER (-1)
 #define um_arch_pause() rl::yield(1, $)
 
 /* Items are copied as a whole. */
@@ -190,15 +191,15 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
         if (which->indices > 0) {
             write_parts(which->indices);
             error = which->on == 0
-                        ? P::umbra_worker_range(worker, 0, which->indices, grain)
-                        : P::umbra_worker_range_for(worker, other, 0, which->indices, grain);
+                        ? P::umbra_worker_range(worker, 0, which->indices, grain, UMBRA_ANY_WORKER)
+                        : P::umbra_worker_range(worker, 0, which->indices, grain, (int)other);
         }
         for (task *more : which->adds) {
             if (!more)
                 break;
             um_plain_write(more->given, 1);
             if (error == 0)
-                error = P::umbra_worker_put_for(worker, other, more);
+                error = P::umbra_worker_put(worker, more, (int)other);
             queued -= error != 0;
         }
         return error;

@@ -9,7 +9,7 @@ struct umbra_waiter {
     int how; /* UM_MODEL_* */
 };
 
-static void umbra_waiter_init(struct umbra_waiter *waiter, int how)
+static void um_waiter_init(struct umbra_waiter *waiter, int how)
 {
     um_atomic_store(&waiter->park.parked, 0, relaxed);
     waiter->how = how;

@@ -157,7 +157,7 @@ static void pass_a_token(struct actor *actor)
 {
     uint64_t r = random_next(&actor->random);
 
-    cr_expect_eq(umbra_semaphore_wait(&world.tokens[r % CELLS]), 0);
+    cr_expect_eq(umbra_semaphore_wait(&world.tokens[r % CELLS], UMBRA_NEVER), 0);
     if (r >> 8 & 1)
         umbra_yield();
     umbra_semaphore_post(&world.tokens[r % CELLS], 1);
@@ -328,7 +328,7 @@ static void check_end(void)
     for (int i = 0; i < CELLS; i++) {
         cr_assert_eq(world.plain[i], world.locked[i]);
         cr_assert_eq(world.asked[i], world.answered[i]);
-        while (umbra_semaphore_try(&world.tokens[i]))
+        while (umbra_semaphore_wait(&world.tokens[i], 0) == 0)
             tokens++;
     }
     cr_assert_eq(tokens, CELLS);

@@ -124,7 +124,7 @@ static void init_side(struct side *s, uint64_t *random, uint64_t end_ns, struct 
 
     memset(s, 0, sizeof(*s));
     cr_assert_eq(umbra_wait_policy_init(&s->policy, &options), 0);
-    umbra_waiter_init(&s->waiter, &s->policy);
+    s->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&s->policy);
     s->random = random_next(random);
     s->use_wide = random_next(random) & 1;
     s->other = other;
@@ -191,7 +191,7 @@ static void fork_and_join(struct umbra_shadow *shadow, struct work *work, uint64
     random_delay(random);
     switch (random_next(random) & 3) {
     case 0:
-        while (!umbra_shadow_done(shadow) && umbra_now_ns() < give_up)
+        while (!um_shadow_done(shadow) && umbra_now_ns() < give_up)
             sched_yield();
         cr_assert_eq(shadow_join(shadow), 0);
         break;

@@ -74,7 +74,7 @@ static void on_timer(int number)
 
 static void take_until(uint64_t deadline)
 {
-    int error = umbra_semaphore_wait_deadline(&world.tokens, deadline);
+    int error = umbra_semaphore_wait(&world.tokens, deadline);
 
     if (error == 0)
         world.taken++;
@@ -147,7 +147,7 @@ static void *takes_tokens(void *arg)
 {
     int error;
 
-    while ((error = umbra_semaphore_wait(&world.tokens)) == 0)
+    while ((error = umbra_semaphore_wait(&world.tokens, UMBRA_NEVER)) == 0)
         world.taken++;
     check(error == -ECANCELED);
     return arg;

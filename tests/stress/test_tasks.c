@@ -144,9 +144,10 @@ static int adds_values(struct umbra_worker *worker, struct umbra_value value, vo
     if (value.begin >= 1000) /* was added */
         return 0;
     if (random_next(&random) % 2)
-        return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3);
-    return umbra_worker_range_for(worker, random % umbra_runtime_cores(umbra_runtime_self()),
-                                  1000 + value.begin, 1000 + value.end, 1 + random % 3);
+        return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3,
+                                  UMBRA_ANY_WORKER);
+    return umbra_worker_range(worker, 1000 + value.begin, 1000 + value.end, 1 + random % 3,
+                              (int)(random % umbra_runtime_cores(umbra_runtime_self())));
 }
 
 static void *steps(void *arg)
@@ -225,18 +226,18 @@ static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *ad
     int error = 0;
 
     for (size_t i = 0; i < adder->pointers && error == 0; i++)
-        error = adder->for_another ? umbra_worker_put_for(worker, adder->other, &member)
-                                   : umbra_worker_put(worker, &member);
+        error = adder->for_another ? umbra_worker_put(worker, &member, (int)adder->other)
+                                   : umbra_worker_put(worker, &member, UMBRA_ANY_WORKER);
     if (error == 0)
         error = adder->for_another
-                    ? umbra_worker_range_for(worker, adder->other, 0, cut, crowd.grain)
-                    : umbra_worker_range(worker, 0, cut, crowd.grain);
-    return error ? error : umbra_worker_range(worker, cut, end, crowd.grain);
+                    ? umbra_worker_range(worker, 0, cut, crowd.grain, (int)adder->other)
+                    : umbra_worker_range(worker, 0, cut, crowd.grain, UMBRA_ANY_WORKER);
+    return error ? error : umbra_worker_range(worker, cut, end, crowd.grain, UMBRA_ANY_WORKER);
 }
 
 static int is_in_the_crowd(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    struct adder *adder = umbra_value_pointer(value);
+    struct adder *adder = value.pointer;
     int error;
 
     (void)arg;
@@ -282,7 +283,7 @@ static size_t new_crowd(size_t workers, uint64_t *random)
 /* Whether the crowd came together. */
 static bool meet(struct umbra_dispatch *dispatch, uint64_t *random)
 {
-    unsigned workers = umbra_dispatch_workers(dispatch);
+    unsigned workers = dispatch->workers;
     size_t range = new_crowd(workers, random);
     int error;
 

@@ -26,6 +26,33 @@ static inline struct umbra_spawn_options on_core(unsigned core)
     return (struct umbra_spawn_options){.where = UMBRA_ON_CORE, .core = core};
 }
 
+/* The processor of a core, or its state; -EINVAL: no such core. */
+static inline int core_cpu(struct umbra_runtime *runtime, unsigned core)
+{
+    struct umbra_core_info info;
+    int error = umbra_core_info(runtime, core, &info);
+
+    return error == 0 ? info.cpu : error;
+}
+
+static inline int core_state(struct umbra_runtime *runtime, unsigned core)
+{
+    struct umbra_core_info info;
+    int error = umbra_core_info(runtime, core, &info);
+
+    return error == 0 ? (int)info.state : error;
+}
+
+/* The shadow of the calling fiber's core, or NULL. */
+static inline struct umbra_shadow *own_shadow(void)
+{
+    struct umbra_core_info info = {.shadow = NULL};
+
+    if (umbra_runtime_self())
+        umbra_core_info(umbra_runtime_self(), (unsigned)umbra_core_index(), &info);
+    return info.shadow;
+}
+
 /* Yields until *flag is not 0; from any fiber. */
 static inline void until(const _Atomic int *flag)
 {

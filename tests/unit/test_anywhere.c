@@ -102,9 +102,9 @@ static void *deposits(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         cr_expect_eq(umbra_mutex_lock(&account->mutex), 0);
         account->balance++;
-        umbra_condition_notify_all(&account->changed);
+        umbra_condition_notify(&account->changed, true);
         while (i == ROUNDS - 1 && account->balance < (long)TOGETHER * ROUNDS)
-            cr_expect_eq(umbra_condition_wait(&account->changed, &account->mutex), 0);
+            cr_expect_eq(umbra_condition_wait(&account->changed, &account->mutex, UMBRA_NEVER), 0);
         cr_expect_eq(umbra_mutex_unlock(&account->mutex), 0);
     }
     return NULL;
@@ -146,14 +146,14 @@ static void *meets(void *arg)
     cr_expect_eq(umbra_latch_wait(&meeting->open, UMBRA_NEVER), 0);
     cr_expect_eq(umbra_once(&meeting->chair, elects, &meeting->elected), 0);
     for (int i = 0; i < ROUNDS; i++) {
-        cr_expect_eq(umbra_semaphore_wait(&meeting->places), 0);
+        cr_expect_eq(umbra_semaphore_wait(&meeting->places, UMBRA_NEVER), 0);
         meeting->inside++;
         umbra_semaphore_post(&meeting->places, 1);
-        cr_expect_eq(umbra_rwlock_write(&meeting->minutes), 0);
+        cr_expect_eq(umbra_rwlock_write(&meeting->minutes, UMBRA_NEVER), 0);
         meeting->written++;
         cr_expect_eq(umbra_rwlock_unlock(&meeting->minutes), 0);
         cr_expect_geq(umbra_barrier_wait(&meeting->round), 0);
-        cr_expect_eq(umbra_rwlock_read(&meeting->minutes), 0);
+        cr_expect_eq(umbra_rwlock_read(&meeting->minutes, UMBRA_NEVER), 0);
         cr_expect_geq(meeting->written, (i + 1) * TOGETHER);
         cr_expect_eq(umbra_rwlock_unlock(&meeting->minutes), 0);
     }
@@ -217,7 +217,7 @@ static void *serves(void *arg)
     cr_expect_eq(umbra_arbiter_start(&office->arbiter, &office->branch, 1, NULL), 0);
     for (int i = 0; i < ROUNDS; i++) {
         office->item[i].number = i;
-        cr_expect_eq(UMBRA_PORT_POST(&office->items, &office->item[i]), 0);
+        cr_expect_eq(UMBRA_PORT_POST(&office->items, &office->item[i], UMBRA_NEVER), 0);
     }
     UMBRA_PORT_CLOSE(&office->items);
     cr_expect_eq(umbra_arbiter_join(&office->arbiter), -EPIPE);
@@ -332,7 +332,7 @@ static void use_waiter(struct waited *waited)
     pthread_t thread;
 
     cr_assert_eq(umbra_wait_policy_init(&policy, NULL), 0);
-    umbra_waiter_init(&waited->waiter, &policy);
+    waited->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
     atomic_store(&waited->word, 0);
     cr_assert_eq(pthread_create(&thread, NULL, signals, waited), 0);
     cr_assert_geq(

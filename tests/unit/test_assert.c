@@ -45,10 +45,10 @@ static void *locks_and_unlocks(void *arg)
     umbra_mutex_lock(&mutex);
     umbra_yield();
     umbra_mutex_unlock(&mutex);
-    while (!umbra_mutex_try(&mutex))
+    while (umbra_mutex_lock_deadline(&mutex, 0) != 0)
         umbra_yield();
-    umbra_condition_notify(&condition);
-    umbra_condition_wait_deadline(&condition, &mutex, umbra_deadline(MS));
+    umbra_condition_notify(&condition, false);
+    umbra_condition_wait(&condition, &mutex, umbra_deadline(MS));
     umbra_mutex_unlock(&mutex);
     return arg;
 }

@@ -61,24 +61,24 @@ static int waits_condition(void)
     int error = umbra_mutex_lock(&other_mutex);
 
     if (error == 0)
-        error = umbra_condition_wait(&condition, &other_mutex);
+        error = umbra_condition_wait(&condition, &other_mutex, UMBRA_NEVER);
     cr_expect_eq(umbra_mutex_unlock(&other_mutex), 0, "it is locked again");
     return error;
 }
 
 static int waits_semaphore(void)
 {
-    return umbra_semaphore_wait(&semaphore);
+    return umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
 }
 
 static int reads(void)
 {
-    return umbra_rwlock_read(&rwlock);
+    return umbra_rwlock_read(&rwlock, UMBRA_NEVER);
 }
 
 static int writes(void)
 {
-    return umbra_rwlock_write(&rwlock);
+    return umbra_rwlock_write(&rwlock, UMBRA_NEVER);
 }
 
 static int waits_latch(void)
@@ -166,7 +166,7 @@ static void cancel_one(size_t which, bool blocked)
     struct umbra_fiber fiber;
 
     cr_expect_eq(umbra_spawn(waits_twice, &found, &fiber), 0);
-    while (blocked && umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+    while (blocked && umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield();
     cr_expect_eq(umbra_cancel(fiber), 0);
     expect_canceled(fiber, &found);
@@ -176,9 +176,9 @@ static void set_up(void)
 {
     struct umbra_spawn_options there = on_core(1);
 
-    umbra_port_init(&port, 0);
+    UMBRA_PORT_OPEN(&port, 0);
     umbra_mutex_lock(&mutex);
-    umbra_rwlock_write(&rwlock);
+    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
     umbra_spawn(ends_when_canceled, NULL, &endless[0]);
     umbra_spawn_with(NULL, &there, ends_when_canceled, NULL, &endless[1]);
 }
@@ -226,7 +226,7 @@ static void *cancels_from_afar(void *arg)
     for (size_t which = 0; which < WAITS; which++) {
         found[which] = (struct found){which, 1, 1};
         cr_expect_eq(umbra_spawn_with(NULL, &there, waits_twice, &found[which], &far), 0);
-        while (which % 2 && umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+        while (which % 2 && umbra_fiber_info(far, NULL) != UMBRA_FIBER_BLOCKED)
             umbra_yield();
         cr_expect_eq(umbra_cancel(far), 0);
         expect_canceled(far, &found[which]);
@@ -259,7 +259,7 @@ static void *begins_after_a_sleep(void *arg)
 
     for (int i = 0; i < 20; i++) {
         cr_assert_eq(umbra_spawn_with(NULL, &there, sleeps_once, NULL, &far), 0);
-        while (umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+        while (umbra_fiber_info(far, NULL) != UMBRA_FIBER_BLOCKED)
             umbra_yield();
         cr_expect_eq(umbra_cancel(far), 0);
         cr_expect_eq(umbra_join(far, NULL), 0);
@@ -285,7 +285,7 @@ Test(cancel, comes_from_threads)
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     for (int i = 0; i < 200; i++) {
         cr_assert_eq(umbra_spawn_with(runtime, NULL, ends_when_canceled, NULL, &far), 0);
-        while (i % 2 && umbra_fiber_state(far) != UMBRA_FIBER_BLOCKED)
+        while (i % 2 && umbra_fiber_info(far, NULL) != UMBRA_FIBER_BLOCKED)
             umbra_yield();
         cr_assert_eq(umbra_cancel(far), 0); /* perhaps before a core has taken it */
         cr_assert_eq(umbra_join(far, &error), 0);
@@ -316,26 +316,26 @@ static void *only_naps(void *arg)
 
 static void *shields(void *arg)
 {
-    umbra_unshield();
+    umbra_shield(false);
     cr_expect_eq(umbra_sleep_ns(MS), -ECANCELED);
-    umbra_shield();
-    umbra_shield();
+    umbra_shield(true);
+    umbra_shield(true);
     cr_expect(!umbra_canceled());
     cr_expect_eq(umbra_sleep_ns(MS), 0);
-    umbra_unshield();
+    umbra_shield(false);
     cr_expect_eq(umbra_sleep_ns(MS), 0);
-    umbra_unshield();
+    umbra_shield(false);
     cr_expect(umbra_canceled());
     cr_expect_eq(umbra_sleep_ns(MS), -ECANCELED);
-    umbra_shield(); /* and ends with it */
+    umbra_shield(true); /* and ends with it */
     return arg;
 }
 
 static void *shielded_wait(void *arg)
 {
-    umbra_shield();
+    umbra_shield(true);
     cr_expect_eq(umbra_event_wait(&never), 0);
-    umbra_unshield();
+    umbra_shield(false);
     cr_expect_eq(umbra_event_wait(&never), -ECANCELED);
     return arg;
 }
@@ -356,17 +356,17 @@ static void *looks_at_the_rest(void *arg)
     umbra_join(fiber, &result);
     cr_expect_null(result, "the next life is not canceled");
     umbra_spawn(shielded_wait, arg, &fiber);
-    while (umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+    while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield();
     umbra_cancel(fiber);
     umbra_yield();
-    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_BLOCKED);
+    cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED);
     umbra_event_signal(&never);
     umbra_join(fiber, NULL);
     cr_expect_eq(umbra_spawn_with(NULL, &stopped, only_naps, NULL, &fiber), 0);
     umbra_cancel(fiber);
     umbra_yield();
-    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_STOPPED);
+    cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_STOPPED);
     umbra_continue(fiber);
     umbra_join(fiber, &result);
     cr_expect_eq((intptr_t)result, 1);
@@ -390,7 +390,7 @@ static _Atomic uint64_t taken, gone;
 
 static void *takes_tokens(void *arg)
 {
-    while (umbra_semaphore_wait(&tokens) == 0)
+    while (umbra_semaphore_wait(&tokens, UMBRA_NEVER) == 0)
         taken++;
     gone++;
     return arg;
@@ -414,7 +414,7 @@ static void *posts_and_cancels(void *arg)
         umbra_join(fiber[0], NULL);
         umbra_join(fiber[1], NULL);
     }
-    while (umbra_semaphore_try(&tokens))
+    while (umbra_semaphore_wait(&tokens, 0) == 0)
         taken++;
     return arg;
 }

@@ -184,7 +184,7 @@ static void *leaves_no_permit(void *arg)
             continue; /* no yield: the other core takes it */
         umbra_continue(taken);
         go = 1;
-        while (umbra_fiber_state(taken) != UMBRA_FIBER_TERMINATED)
+        while (umbra_fiber_info(taken, NULL) != UMBRA_FIBER_TERMINATED)
             continue;
         umbra_sleep_ns(20000); /* the core that had it gets the mail */
         cr_expect_eq(umbra_join(taken, NULL), 0);

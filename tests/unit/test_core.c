@@ -53,20 +53,20 @@ Test(core, a_described_machine_gets_the_cores_it_describes)
     cr_assert_eq(umbra_topology_create(&machine, &options.topology), 0);
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 4);
-    cr_assert_eq(umbra_core_cpu(runtime, 1), 2);
-    cr_assert_eq(umbra_core_cpu(runtime, 4), -EINVAL);
-    cr_assert_eq(umbra_core_state(runtime, 4), -EINVAL);
+    cr_assert_eq(core_cpu(runtime, 1), 2);
+    cr_assert_eq(core_cpu(runtime, 4), -EINVAL);
+    cr_assert_eq(core_state(runtime, 4), -EINVAL);
     umbra_runtime_destroy(runtime);
     options.hardware_threads = true;
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 8);
-    cr_assert_eq(umbra_core_cpu(runtime, 1), 1);
+    cr_assert_eq(core_cpu(runtime, 1), 1);
     umbra_runtime_destroy(runtime);
     options.hardware_threads = false;
     options.cpus = "1,3,5";
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 3);
-    cr_assert_eq(umbra_core_cpu(runtime, 2), 5);
+    cr_assert_eq(core_cpu(runtime, 2), 5);
     umbra_runtime_destroy(runtime);
     umbra_topology_destroy(options.topology);
 }
@@ -80,7 +80,7 @@ static void *inside(void *arg)
     cr_expect_eq(umbra_runtime_run(self, nothing, NULL), -EPERM);
     cr_expect_eq(umbra_runtime_destroy(self), -EPERM);
     cr_expect_eq(umbra_run(NULL, nothing, NULL), -EPERM);
-    cr_expect_eq(umbra_core_state(self, (unsigned)umbra_core_index()), UMBRA_CORE_TASK);
+    cr_expect_eq(core_state(self, (unsigned)umbra_core_index()), UMBRA_CORE_TASK);
     return arg;
 }
 
@@ -100,16 +100,17 @@ Test(core, idle_cores_say_so_and_count_their_waits)
 
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     while (waits == 0 && umbra_now_ns() < end) { /* an idle core looks around before it waits */
-        struct umbra_wait_stats stats;
+        struct umbra_core_info core;
 
-        while (umbra_core_state(runtime, 0) != UMBRA_CORE_IDLE ||
-               umbra_core_state(runtime, 1) != UMBRA_CORE_IDLE)
+        while (core_state(runtime, 0) != UMBRA_CORE_IDLE ||
+               core_state(runtime, 1) != UMBRA_CORE_IDLE)
             umbra_yield();
         umbra_sleep_ns(MS);
         cr_assert_eq(umbra_spawn_with(runtime, &there, nothing, NULL, NULL), 0);
         cr_assert_eq(umbra_runtime_wait(runtime), 0);
-        stats = umbra_core_stats(runtime, 0);
-        waits = stats.ended[0] + stats.ended[1] + stats.ended[2] + stats.timeouts;
+        umbra_core_info(runtime, 0, &core);
+        waits =
+            core.waits.ended[0] + core.waits.ended[1] + core.waits.ended[2] + core.waits.timeouts;
     }
     cr_assert_gt(waits, 0);
     umbra_runtime_destroy(runtime);
@@ -354,8 +355,8 @@ static void *joins_its_shadow(void *arg)
 
     umbra_spawn(answers_the_shadow, &errand, &fiber);
     umbra_yield();
-    cr_expect_eq(shadow_fork(umbra_core_shadow(), asks_a_fiber, &errand), 0);
-    cr_expect_eq(umbra_core_shadow_join(umbra_core_shadow()), 0);
+    cr_expect_eq(shadow_fork(own_shadow(), asks_a_fiber, &errand), 0);
+    cr_expect_eq(umbra_core_shadow_join(own_shadow()), 0);
     cr_expect_eq(umbra_join(fiber, NULL), 0);
     return arg;
 }
@@ -382,15 +383,15 @@ static void works_for_a_moment(void *arg)
 /* Leaves a shadow at work that is awake. */
 static void *leaves_its_shadow_at_work(void *arg)
 {
-    cr_expect_eq(shadow_fork(umbra_core_shadow(), works_for_a_moment, arg), 0);
-    cr_expect_eq(shadow_join(umbra_core_shadow()), 0);
-    cr_expect_eq(shadow_fork(umbra_core_shadow(), works_for_a_moment, arg), 0);
+    cr_expect_eq(shadow_fork(own_shadow(), works_for_a_moment, arg), 0);
+    cr_expect_eq(shadow_join(own_shadow()), 0);
+    cr_expect_eq(shadow_fork(own_shadow(), works_for_a_moment, arg), 0);
     return NULL;
 }
 
 static void *joins_its_shadow_only(void *arg)
 {
-    cr_expect_eq(shadow_join(umbra_core_shadow()), 0);
+    cr_expect_eq(shadow_join(own_shadow()), 0);
     return arg;
 }
 
@@ -424,7 +425,7 @@ Test(core, a_run_ends_soon_after_its_shadow)
 
 static void *shadow_is_elsewhere(void *arg)
 {
-    struct umbra_shadow_info info = umbra_core_shadow()->info;
+    struct umbra_shadow_info info = own_shadow()->info;
 
     cr_expect_geq(info.shadow_cpu, 2, "beside %d", info.owner_cpu);
     return arg;
@@ -457,7 +458,7 @@ Test(core, no_shadow_sits_where_another_core_runs)
 static void *counts_the_cores(void *arg)
 {
     *(unsigned *)arg = umbra_runtime_cores(umbra_runtime_self());
-    cr_expect_not_null(umbra_core_shadow());
+    cr_expect_not_null(own_shadow());
     return NULL;
 }
 
@@ -490,10 +491,10 @@ Test(core, each_core_with_one_hardware_thread_allowed_has_a_scheduler)
     options.topology = described_with("pack:2 l3:1 core:2 pu:2", "0,2,5,7", NULL);
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 4);
-    cr_expect_eq(umbra_core_cpu(runtime, 0), 0);
-    cr_expect_eq(umbra_core_cpu(runtime, 1), 2);
-    cr_expect_eq(umbra_core_cpu(runtime, 2), 5);
-    cr_expect_eq(umbra_core_cpu(runtime, 3), 7);
+    cr_expect_eq(core_cpu(runtime, 0), 0);
+    cr_expect_eq(core_cpu(runtime, 1), 2);
+    cr_expect_eq(core_cpu(runtime, 2), 5);
+    cr_expect_eq(core_cpu(runtime, 3), 7);
     umbra_runtime_destroy(runtime);
     umbra_topology_destroy(options.topology);
 }
@@ -505,7 +506,7 @@ struct shadows_at {
 
 static void *tells_shadow(void *arg)
 {
-    *(int *)arg = umbra_core_shadow()->info.shadow_cpu;
+    *(int *)arg = own_shadow()->info.shadow_cpu;
     return NULL;
 }
 
@@ -550,10 +551,10 @@ Test(core, big_cores_have_their_shadows_on_siblings_and_little_ones_on_little_on
     options.topology = described_with("l3:1 core:6 pu:2", "0,2,4,6,8-11", "0-7");
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 4);
-    cr_expect_eq(umbra_core_cpu(runtime, 0), 8);
-    cr_expect_eq(umbra_core_cpu(runtime, 1), 10);
-    cr_expect_eq(umbra_core_cpu(runtime, 2), 0);
-    cr_expect_eq(umbra_core_cpu(runtime, 3), 2);
+    cr_expect_eq(core_cpu(runtime, 0), 8);
+    cr_expect_eq(core_cpu(runtime, 1), 10);
+    cr_expect_eq(core_cpu(runtime, 2), 0);
+    cr_expect_eq(core_cpu(runtime, 3), 2);
     cr_assert_eq(umbra_runtime_run(runtime, tells_shadows, &at), 0);
     cr_expect_eq(at.cpu[0], 9);
     cr_expect_eq(at.cpu[1], 11);
@@ -577,7 +578,7 @@ static bool may_use(const cpu_set_t *set)
 /* True if the calling fiber's core is bound to its processor. */
 static bool core_is_bound(void)
 {
-    int cpu = umbra_core_cpu(umbra_runtime_self(), (unsigned)umbra_core_index());
+    int cpu = core_cpu(umbra_runtime_self(), (unsigned)umbra_core_index());
     cpu_set_t one;
 
     CPU_ZERO(&one);
@@ -846,7 +847,7 @@ static void spawn_and_end(struct umbra_runtime *runtime, const struct umbra_spaw
         wait_for_times(round + 1);
         return;
     }
-    while (how == JOINED_LATE && umbra_fiber_state(fiber) != UMBRA_FIBER_TERMINATED)
+    while (how == JOINED_LATE && umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_TERMINATED)
         umbra_yield();
     if (how == JOINED_BY_ANOTHER) {
         cr_expect_eq(umbra_spawn_with(runtime, &there, joins_it, &fiber, &joiner), 0);

@@ -56,7 +56,7 @@ static int sees(struct umbra_worker *worker, struct umbra_value value, void *arg
     (void)arg;
     for (size_t i = value.begin; i < value.end; i++)
         seen[i]++;
-    if (umbra_value_pointer(value))
+    if (value.end == 0)
         ++*(_Atomic unsigned char *)value.pointer;
     return 0;
 }
@@ -216,8 +216,8 @@ static int halves(struct umbra_worker *worker, struct umbra_value value, void *a
         leaves++;
         return 0;
     }
-    cr_expect_eq(umbra_worker_range(worker, value.begin, middle, VALUES), 0);
-    return umbra_worker_range(worker, middle, value.end, VALUES);
+    cr_expect_eq(umbra_worker_range(worker, value.begin, middle, VALUES, UMBRA_ANY_WORKER), 0);
+    return umbra_worker_range(worker, middle, value.end, VALUES, UMBRA_ANY_WORKER);
 }
 
 static void grows(struct umbra_dispatch *dispatch)
@@ -338,19 +338,19 @@ static int states[3];
 
 static int is_first(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    cr_expect_eq(umbra_worker_index(worker), 0);
-    cr_expect_eq(umbra_worker_state(worker), &states[0]);
-    ++*(int *)umbra_worker_scratch(worker);
+    cr_expect_eq(worker->index, 0);
+    cr_expect_eq(worker->state, &states[0]);
+    ++*(int *)worker->scratch;
     return sees(worker, value, arg);
 }
 
 static int is_other(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    unsigned index = umbra_worker_index(worker);
-    unsigned char *scratch = umbra_worker_scratch(worker);
+    unsigned index = worker->index;
+    unsigned char *scratch = worker->scratch;
 
     cr_expect(index == 1 || index == 2);
-    cr_expect_eq(umbra_worker_state(worker), &states[index]);
+    cr_expect_eq(worker->state, &states[index]);
     cr_expect_eq((uintptr_t)scratch % 64, 0);
     for (size_t i = 4; i < 1000; i++)
         cr_expect(scratch[i] == 0 || scratch[i] == index);
@@ -360,7 +360,7 @@ static int is_other(struct umbra_worker *worker, struct umbra_value value, void 
 
 static void two_steps(struct umbra_dispatch *dispatch)
 {
-    cr_expect_eq(umbra_dispatch_workers(dispatch), 3);
+    cr_expect_eq(dispatch->workers, 3);
     for (int step = 1; step <= 2; step++) {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, 300, 1), 0);
@@ -391,7 +391,7 @@ static int leaves_them_to_others(struct umbra_worker *worker, struct umbra_value
     }
     left = 10;
     for (size_t i = 1; i <= 10; i++)
-        cr_expect_eq(umbra_worker_range(worker, i, i + 1, 1), 0);
+        cr_expect_eq(umbra_worker_range(worker, i, i + 1, 1, UMBRA_ANY_WORKER), 0);
     while (left > 0)
         umbra_yield();
     return 0;
@@ -451,7 +451,7 @@ static int lets_it_be_stolen(struct umbra_worker *worker, struct umbra_value val
         unanswered = requests(*dispatch);
         return 0;
     }
-    cr_expect_eq(umbra_worker_range(worker, 1, 2, 1), 0);
+    cr_expect_eq(umbra_worker_range(worker, 1, 2, 1, UMBRA_ANY_WORKER), 0);
     while (unanswered < 0)
         umbra_yield();
     return 0;
@@ -500,14 +500,14 @@ static int waits_for_all(void)
 static int queues_a_range_or_is_part(struct umbra_worker *worker, struct umbra_value value,
                                      void *arg)
 {
-    unsigned next = (umbra_worker_index(worker) + 1) % (1 + PARTS_AT_ONCE);
+    unsigned next = (worker->index + 1) % (1 + PARTS_AT_ONCE);
 
-    if (!umbra_value_pointer(value))
+    if (value.end != 0)
         at_once++;
     else if (*(const bool *)arg)
-        cr_expect_eq(umbra_worker_range_for(worker, next, 0, PARTS_AT_ONCE, 1), 0);
+        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1, (int)next), 0);
     else
-        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1), 0);
+        cr_expect_eq(umbra_worker_range(worker, 0, PARTS_AT_ONCE, 1, UMBRA_ANY_WORKER), 0);
     return waits_for_all();
 }
 
@@ -550,22 +550,22 @@ static int queues_for_others(struct umbra_worker *worker, struct umbra_value val
 {
     unsigned *got = arg; /* by value: who had it */
 
-    if (umbra_value_pointer(value)) {
-        *(unsigned *)value.pointer = umbra_worker_index(worker);
+    if (value.end == 0) {
+        *(unsigned *)value.pointer = worker->index;
         return 0;
     }
     if (value.begin > 0) {
-        got[value.begin] = umbra_worker_index(worker);
+        got[value.begin] = worker->index;
         return 0;
     }
-    cr_expect_eq(umbra_worker_put_for(worker, 4, &got[4]), 0);
-    cr_expect_eq(umbra_worker_range_for(worker, 2, 2, 3, 1), 0);
-    cr_expect_eq(umbra_worker_put_for(worker, 5, &got[5]), 0);
-    cr_expect_eq(umbra_worker_range_for(worker, 3, 3, 4, 0), 0);
-    cr_expect_eq(umbra_worker_range_for(worker, 1, 1, 1, 0), 0, "empty");
-    cr_expect_eq(umbra_worker_put_for(worker, FOR_OTHERS, &got[1]), -EINVAL);
-    cr_expect_eq(umbra_worker_put_for(worker, 1, NULL), -EINVAL);
-    cr_expect_eq(umbra_worker_range_for(worker, FOR_OTHERS, 1, 2, 1), -EINVAL);
+    cr_expect_eq(umbra_worker_put(worker, &got[4], 4), 0);
+    cr_expect_eq(umbra_worker_range(worker, 2, 3, 1, 2), 0);
+    cr_expect_eq(umbra_worker_put(worker, &got[5], 5), 0);
+    cr_expect_eq(umbra_worker_range(worker, 3, 4, 0, 3), 0);
+    cr_expect_eq(umbra_worker_range(worker, 1, 1, 0, 1), 0, "empty");
+    cr_expect_eq(umbra_worker_put(worker, &got[1], FOR_OTHERS), -EINVAL);
+    cr_expect_eq(umbra_worker_put(worker, NULL, 1), -EINVAL);
+    cr_expect_eq(umbra_worker_range(worker, 1, 2, 1, FOR_OTHERS), -EINVAL);
     return 0;
 }
 

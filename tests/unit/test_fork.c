@@ -236,17 +236,15 @@ static bool is_refused(void *arg)
 {
     struct parent *parent = arg;
     struct umbra_runtime *runtime = parent->runtime;
-    size_t started = 1;
 
     umbra_hold(runtime);
     umbra_release(runtime);
     return umbra_runtime_wait(runtime) == -EPERM &&
            umbra_runtime_run(runtime, nothing, NULL) == -EPERM &&
            umbra_spawn_with(runtime, NULL, nothing, NULL, NULL) == -EPERM &&
-           umbra_spawn_many(runtime, NULL, nothing, NULL, 0, 2, NULL, &started) == -EPERM &&
-           started == 0 && umbra_join(parent->waits, NULL) == -EPERM &&
-           umbra_join(parent->ended, NULL) == -EPERM && umbra_detach(parent->waits) == -EPERM &&
-           umbra_cancel(parent->waits) == -EPERM && umbra_runtime_destroy(runtime) == -EPERM;
+           umbra_join(parent->waits, NULL) == -EPERM && umbra_join(parent->ended, NULL) == -EPERM &&
+           umbra_detach(parent->waits) == -EPERM && umbra_cancel(parent->waits) == -EPERM &&
+           umbra_runtime_destroy(runtime) == -EPERM;
 }
 
 Test(fork, child_is_refused_its_parents_runtime)
@@ -346,7 +344,7 @@ static bool is_a_plain_thread(void *arg)
     umbra_task_fork(&task, signals, &event);
     umbra_task_join(&task);
     return umbra_core_index() == -1 && umbra_self().block == NULL && !umbra_runtime_self() &&
-           !umbra_core_shadow() && umbra_spawn(nothing, NULL, &fiber) == -EPERM &&
+           !own_shadow() && umbra_spawn(nothing, NULL, &fiber) == -EPERM &&
            umbra_local_create(NULL, &key) == 0 && umbra_local_set(key, arg) == -EPERM &&
            umbra_event_wait(&event) == 0 &&
            umbra_event_wait_deadline(&event, umbra_deadline(MS)) == -ETIMEDOUT;

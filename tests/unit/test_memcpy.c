@@ -192,7 +192,7 @@ Test(memcpy, a_busy_shadow_is_not_waited_for)
     create(UMBRA_WAIT_SPIN);
     cr_assert_eq(shadow_fork(&shadow, until_gate_opens, NULL), 0);
     cr_assert_not(copies(MOST, 1, 2, NULL));
-    cr_assert_not(umbra_shadow_done(&shadow));
+    cr_assert_not(um_shadow_done(&shadow));
     atomic_store(&gate, 1);
     cr_assert_eq(shadow_join(&shadow), 0);
     cr_assert(copies(MOST, 1, 2, NULL));

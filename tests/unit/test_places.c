@@ -105,25 +105,25 @@ PLACE(locks_deadline)
 PLACE(waits_for_condition)
 {
     umbra_mutex_lock(&mine);
-    umbra_condition_wait(&condition, &mine);
+    umbra_condition_wait(&condition, &mine, UMBRA_NEVER);
     return arg;
 }
 
 PLACE(waits_for_semaphore)
 {
-    umbra_semaphore_wait(&semaphore);
+    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
     return arg;
 }
 
 PLACE(reads)
 {
-    umbra_rwlock_read(&rwlock);
+    umbra_rwlock_read(&rwlock, UMBRA_NEVER);
     return arg;
 }
 
 PLACE(writes)
 {
-    umbra_rwlock_write(&rwlock);
+    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
     return arg;
 }
 
@@ -154,7 +154,7 @@ PLACE(does_once)
 
 PLACE(posts)
 {
-    umbra_port_post(&full, &message[1]);
+    umbra_port_post(&full, &message[1], UMBRA_NEVER);
     return arg;
 }
 
@@ -282,7 +282,7 @@ static bool in_place(struct umbra_fiber fiber, const struct place *place)
 
 static bool has_left(struct umbra_fiber fiber)
 {
-    int state = umbra_fiber_state(fiber);
+    int state = umbra_fiber_info(fiber, NULL);
 
     return state == UMBRA_FIBER_BLOCKED || state == UMBRA_FIBER_STOPPED;
 }
@@ -315,10 +315,10 @@ static void prepare(void)
     struct umbra_spawn_options away = on_core(1);
 
     umbra_mutex_lock(&mutex);
-    umbra_rwlock_write(&rwlock);
+    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
     latch = (struct umbra_latch)UMBRA_LATCH_INIT(1);
     barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(2);
-    umbra_port_post(&full, &message[0]);
+    umbra_port_post(&full, &message[0], UMBRA_NEVER);
     umbra_spawn(waits_for_event, NULL, &joined[0]);
     umbra_spawn(waits_for_event, NULL, &joined[2]);
     umbra_spawn_with(NULL, &away, joins_alone, NULL, &far);
@@ -353,7 +353,7 @@ static void *looks(void *arg)
             umbra_yield();
         wrong += !in_place(fiber, &here[i]);
     }
-    while (!has_left(far) || umbra_core_state(umbra_runtime_self(), 1) != UMBRA_CORE_IDLE)
+    while (!has_left(far) || core_state(umbra_runtime_self(), 1) != UMBRA_CORE_IDLE)
         umbra_yield();
     wrong += !in_place(far, &there);
     _exit(wrong);

@@ -18,6 +18,17 @@ typedef UMBRA_PORT(struct note) note_port;
 static struct note notes[NOTES];
 static note_port a = {UMBRA_PORT_INIT}, b = {UMBRA_PORT_INIT}, c = {UMBRA_PORT_INIT};
 
+/* Messages in the port, without those that wait for room. */
+static uint64_t count_of(struct umbra_port *port)
+{
+    uint64_t count;
+
+    um_lock_take(&port->lock);
+    count = port->count;
+    um_lock_release(&port->lock);
+    return count;
+}
+
 static uint64_t in_ms(uint64_t ms)
 {
     return umbra_deadline(ms * MS);
@@ -33,7 +44,7 @@ static void post(note_port *port, int from, int to)
 {
     for (int i = from; i < to; i++) {
         notes[i].number = i;
-        cr_expect_eq(UMBRA_PORT_POST(port, &notes[i]), 0);
+        cr_expect_eq(UMBRA_PORT_POST(port, &notes[i], UMBRA_NEVER), 0);
     }
 }
 
@@ -41,7 +52,7 @@ static void post(note_port *port, int from, int to)
 static int next(note_port *port)
 {
     struct note *note = NULL;
-    int error = UMBRA_PORT_TRY_RECEIVE(port, &note);
+    int error = UMBRA_PORT_RECEIVE(port, &note, 0);
 
     return error == 0 ? note->number : error;
 }
@@ -49,7 +60,7 @@ static int next(note_port *port)
 /* Yields until a fiber is blocked. */
 static void until_blocked(struct umbra_fiber fiber)
 {
-    while (umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+    while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield();
 }
 
@@ -59,9 +70,9 @@ Test(port, is_first_in_first_out)
 {
     struct note *note = NULL;
 
-    cr_assert_eq(next(&a), -EAGAIN);
+    cr_assert_eq(next(&a), -ETIMEDOUT);
     post(&a, 0, 3);
-    cr_assert_eq(UMBRA_PORT_COUNT(&a), 3);
+    cr_assert_eq(count_of(&a.port), 3);
     cr_assert_eq(next(&a), 0);
     post(&a, 3, 4);
     cr_assert_eq(next(&a), 1);
@@ -69,7 +80,7 @@ Test(port, is_first_in_first_out)
     cr_assert_eq(note, &notes[2]);
     cr_assert_eq(note->message.port, &a.port);
     cr_assert_eq(next(&a), 3);
-    cr_assert_eq(next(&a), -EAGAIN);
+    cr_assert_eq(next(&a), -ETIMEDOUT);
     post(&a, 0, 1);
     cr_assert_eq(next(&a), 0, "a message can be posted again");
 }
@@ -83,9 +94,9 @@ Test(port, knows_the_type_of_its_messages)
     cr_assert_eq(sizeof(*made), sizeof(struct umbra_port));
     cr_assert_eq(UMBRA_MESSAGE_OF(made, &notes[4].message), &notes[4]);
     cr_assert_null(UMBRA_MESSAGE_OF(made, (struct umbra_message *)NULL));
-    cr_assert_eq(UMBRA_PORT_COUNT(made), 0);
-    cr_assert_eq(UMBRA_PORT_TRY_POST(made, &notes[0]), 0);
-    cr_assert_eq(UMBRA_PORT_POST_DEADLINE(made, &notes[1], 0), -ETIMEDOUT);
+    cr_assert_eq(count_of(&(made)->port), 0);
+    cr_assert_eq(UMBRA_PORT_POST(made, &notes[0], 0), 0);
+    cr_assert_eq(UMBRA_PORT_POST(made, &notes[1], 0), -ETIMEDOUT);
     free(made);
 }
 
@@ -100,15 +111,15 @@ Test(port, with_and_without_a_type_are_sources_alike)
     struct umbra_message *got = NULL;
     unsigned which = 7;
 
-    cr_assert_eq(UMBRA_PORT_COUNT(&a), 0);
+    cr_assert_eq(count_of(&a.port), 0);
     post(&a, 3, 4);
-    cr_assert_eq(UMBRA_PORT_COUNT(&a), 1);
+    cr_assert_eq(count_of(&a.port), 1);
     cr_assert_eq(umbra_choose(either, 3, 0, &which, &got), 0);
     cr_assert_eq(which, 2);
     cr_assert_eq(number_of(got), 3);
     cr_assert_eq(UMBRA_PORT_CLOSE(&a), 0);
     cr_assert_eq(umbra_port_close(&a.port), -EALREADY, "the same port");
-    cr_assert_eq(umbra_port_post(&untyped, got), 0);
+    cr_assert_eq(umbra_port_post(&untyped, got, UMBRA_NEVER), 0);
     cr_assert_eq(umbra_choose(either, 3, 0, &which, &got), 0);
     cr_assert_eq(which, 0);
     cr_assert(UMBRA_MESSAGE_FROM(&untyped, got));
@@ -136,8 +147,8 @@ Test(port, a_closed_one_can_be_drained)
     post(&a, 0, 2);
     cr_assert_eq(UMBRA_PORT_CLOSE(&a), 0);
     cr_assert_eq(UMBRA_PORT_CLOSE(&a), -EALREADY);
-    cr_assert_eq(UMBRA_PORT_POST(&a, &notes[5]), -EPIPE);
-    cr_assert_eq(UMBRA_PORT_TRY_POST(&a, &notes[5]), -EPIPE);
+    cr_assert_eq(UMBRA_PORT_POST(&a, &notes[5], UMBRA_NEVER), -EPIPE);
+    cr_assert_eq(UMBRA_PORT_POST(&a, &notes[5], 0), -EPIPE);
     cr_assert_eq(UMBRA_PORT_RECEIVE(&a, &note, UMBRA_NEVER), 0);
     cr_assert_eq(next(&a), 1);
     cr_assert_eq(next(&a), -EPIPE);
@@ -173,7 +184,7 @@ static void *many_receive(void *arg)
 
     spawn_receivers(fiber, 4);
     post(&a, 0, 3);
-    cr_expect_eq(next(&a), -EAGAIN, "they belong to those that wait");
+    cr_expect_eq(next(&a), -ETIMEDOUT, "they belong to those that wait");
     UMBRA_PORT_CLOSE(&a);
     for (int i = 0; i < 4; i++)
         umbra_join(fiber[i], NULL);
@@ -195,7 +206,7 @@ static void *thread_answers(void *arg)
     umbra_hold(runtime);
     while (UMBRA_PORT_RECEIVE(&a, &note, UMBRA_NEVER) == 0) {
         note->number *= 2;
-        cr_expect_eq(UMBRA_PORT_POST(&b, note), 0);
+        cr_expect_eq(UMBRA_PORT_POST(&b, note, UMBRA_NEVER), 0);
     }
     umbra_release(runtime);
     return NULL;
@@ -210,7 +221,7 @@ static void *asks_a_thread(void *arg)
     for (int i = 0; i < 100; i++) {
         struct note question = {.number = i};
 
-        cr_expect_eq(UMBRA_PORT_POST(&a, &question), 0);
+        cr_expect_eq(UMBRA_PORT_POST(&a, &question, UMBRA_NEVER), 0);
         cr_expect_eq(UMBRA_PORT_RECEIVE(&b, &note, in_ms(60000)), 0);
         cr_expect_eq(note, &question);
         cr_expect_eq(note->number, 2 * i);
@@ -234,10 +245,10 @@ static void on_alternate_stack(int number)
     struct note *note;
 
     (void)number;
-    UMBRA_PORT_POST(&full, &notes[0]);
+    UMBRA_PORT_POST(&full, &notes[0], UMBRA_NEVER);
     said[0] = UMBRA_PORT_RECEIVE(&empty, &note, UMBRA_NEVER);
-    said[1] = UMBRA_PORT_POST(&full, &notes[1]);
-    said[2] = UMBRA_PORT_POST_DEADLINE(&full, &notes[1], in_ms(1));
+    said[1] = UMBRA_PORT_POST(&full, &notes[1], UMBRA_NEVER);
+    said[2] = UMBRA_PORT_POST(&full, &notes[1], in_ms(1));
     said[3] = umbra_choose(branch, 1, UMBRA_NEVER, NULL, NULL);
 }
 
@@ -268,7 +279,7 @@ static note_port two = {UMBRA_PORT_INIT_BOUNDED(2)};
 static void *posts(void *arg)
 {
     struct note *note = arg;
-    int error = UMBRA_PORT_POST(&two, note);
+    int error = UMBRA_PORT_POST(&two, note, UMBRA_NEVER);
 
     order[received++] = error == 0 ? note->number : error;
     return arg;
@@ -279,18 +290,18 @@ static void *waits_for_room(void *arg)
     struct umbra_fiber fiber[3];
 
     post(&two, 0, 2);
-    cr_expect_eq(UMBRA_PORT_TRY_POST(&two, &notes[9]), -EAGAIN);
-    cr_expect_eq(UMBRA_PORT_POST_DEADLINE(&two, &notes[9], in_ms(1)), -ETIMEDOUT);
+    cr_expect_eq(UMBRA_PORT_POST(&two, &notes[9], 0), -ETIMEDOUT);
+    cr_expect_eq(UMBRA_PORT_POST(&two, &notes[9], in_ms(1)), -ETIMEDOUT);
     for (int i = 0; i < 3; i++) {
         notes[2 + i].number = 2 + i;
         umbra_spawn(posts, &notes[2 + i], &fiber[i]);
         until_blocked(fiber[i]);
     }
-    cr_expect_eq(UMBRA_PORT_COUNT(&two), 2, "those that wait are not counted");
+    cr_expect_eq(count_of(&two.port), 2, "those that wait are not counted");
     for (int i = 0; i < 2; i++)
         cr_expect_eq(next(&two), i);
-    cr_expect_eq(UMBRA_PORT_COUNT(&two), 2, "they have moved up");
-    cr_expect_eq(UMBRA_PORT_TRY_POST(&two, &notes[9]), -EAGAIN, "and nobody is before them");
+    cr_expect_eq(count_of(&two.port), 2, "they have moved up");
+    cr_expect_eq(UMBRA_PORT_POST(&two, &notes[9], 0), -ETIMEDOUT, "and nobody is before them");
     UMBRA_PORT_CLOSE(&two);
     for (int i = 0; i < 3; i++)
         umbra_join(fiber[i], NULL);
@@ -312,7 +323,7 @@ static void *thread_posts(void *arg)
 {
     umbra_hold(arg);
     post(&two, 0, NOTES);
-    cr_expect_eq(UMBRA_PORT_POST_DEADLINE(&two, &notes[0], in_ms(60000)), 0);
+    cr_expect_eq(UMBRA_PORT_POST(&two, &notes[0], in_ms(60000)), 0);
     umbra_release(arg);
     return NULL;
 }
@@ -323,7 +334,7 @@ static void *receives_from_thread(void *arg)
     struct note *note;
 
     pthread_create(&thread, NULL, thread_posts, umbra_runtime_self());
-    while (UMBRA_PORT_COUNT(&two) < 2)
+    while (count_of(&two.port) < 2)
         umbra_yield();
     umbra_sleep_ns(MS); /* it may have gone to sleep */
     for (int i = 0; i <= NOTES; i++) {
@@ -353,8 +364,8 @@ static void *posts_late(void *arg)
 {
     struct gone *gone = arg;
 
-    umbra_port_post(gone->port, &gone->message[0]);
-    gone->posted = umbra_port_post_deadline(gone->port, &gone->message[1], gone->deadline);
+    umbra_port_post(gone->port, &gone->message[0], UMBRA_NEVER);
+    gone->posted = umbra_port_post(gone->port, &gone->message[1], gone->deadline);
     return NULL;
 }
 
@@ -370,17 +381,18 @@ static void *keeps_the_core_busy(void *arg)
 static void *takes_all_and_frees(void *arg)
 {
     struct gone gone = {.port = malloc(sizeof(struct umbra_port))};
+    struct umbra_event quiet = UMBRA_EVENT_INIT; /* never signaled */
     struct umbra_message *message;
     struct umbra_fiber poster;
     int taken = 0;
 
     (void)arg;
     cr_assert_not_null(gone.port);
-    umbra_port_init(gone.port, 1);
+    UMBRA_PORT_OPEN(gone.port, 1);
     gone.deadline = umbra_deadline(2000000);
     cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
     cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, NULL), 0);
-    umbra_sleep_deadline(gone.deadline - umbra_ns_to_cycles(100000));
+    umbra_event_wait_deadline(&quiet, gone.deadline - umbra_ns_to_cycles(100000));
     while (umbra_port_receive(gone.port, &message, 0) == 0)
         taken++;
     cr_expect_geq(taken, 1);
@@ -450,7 +462,7 @@ Test(port, a_join_takes_all_or_none)
     post(&a, 0, 2);
     post(&b, 2, 4);
     cr_assert_eq(umbra_choose(&join, 1, in_ms(1), NULL, &got), -ETIMEDOUT);
-    cr_assert_eq(UMBRA_PORT_COUNT(&a), 2);
+    cr_assert_eq(count_of(&a.port), 2);
     cr_assert_eq(next(&a), 0, "what was not taken is in front");
     post(&c, 4, 5);
     cr_assert_eq(umbra_choose(&join, 1, UMBRA_NEVER, NULL, &got), 0);
@@ -538,7 +550,7 @@ static void *is_served_while_it_waits(void *arg)
 
     post(&c, 0, 1);
     post(&a, 1, 3);
-    cr_expect_eq(umbra_fiber_state(fiber), UMBRA_FIBER_BLOCKED);
+    cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED);
     post(&b, 3, 4);
     post(&c, 4, 5); /* too late */
     umbra_join(fiber, NULL);
@@ -904,7 +916,7 @@ Test(port, threads_start_and_end_arbiters)
     cr_assert_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
     for (int i = 0; i < 20; i++) {
         notes[i].number = i;
-        cr_assert_eq(UMBRA_PORT_POST(&a, &notes[i]), 0);
+        cr_assert_eq(UMBRA_PORT_POST(&a, &notes[i], UMBRA_NEVER), 0);
     }
     UMBRA_PORT_CLOSE(&a);
     cr_assert_eq(umbra_arbiter_join(&arbiter), -EPIPE);
@@ -936,26 +948,27 @@ static struct umbra_port named_port = UMBRA_PORT_INIT;
 static void tells_its_name(struct umbra_message *message, void *arg)
 {
     (void)message;
-    umbra_fiber_name(umbra_self(), arg);
+    umbra_fiber_info(umbra_self(), arg);
     umbra_port_close(&named_port);
 }
 
 static void *starts_and_forgets_the_name(void *arg)
 {
-    char passing[] = "handler seven", name[UMBRA_FIBER_NAME_BYTES] = "";
+    char passing[] = "handler seven";
+    struct umbra_fiber_info info = {.name = ""};
     struct umbra_spawn_options handlers = {.where = UMBRA_HERE, .name = passing};
     struct umbra_arbiter_options options = {.handlers = &handlers};
     struct umbra_branch branch = {UMBRA_RECEIVE(&named_port), .handler = tells_its_name,
-                                  .arg = name};
+                                  .arg = &info};
     struct umbra_message message;
     struct umbra_arbiter arbiter;
 
     (void)arg;
     cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, &options), 0);
     memset(passing, 'x', sizeof(passing) - 1);
-    cr_expect_eq(umbra_port_post(&named_port, &message), 0);
+    cr_expect_eq(umbra_port_post(&named_port, &message, UMBRA_NEVER), 0);
     cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
-    cr_expect_str_eq(name, "handler seven");
+    cr_expect_str_eq(info.name, "handler seven");
     return NULL;
 }
 

@@ -99,19 +99,19 @@ static struct umbra_event many[10];
 
 static void *waits_for_semaphore(void *arg)
 {
-    umbra_semaphore_wait(&semaphore);
+    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
     return arg;
 }
 
 static void *writes(void *lock)
 {
-    umbra_rwlock_write(lock);
+    umbra_rwlock_write(lock, UMBRA_NEVER);
     return NULL;
 }
 
 static void *reads(void *lock)
 {
-    umbra_rwlock_read(lock);
+    umbra_rwlock_read(lock, UMBRA_NEVER);
     return NULL;
 }
 
@@ -139,9 +139,9 @@ static void *waits_for_any(void *count)
 
 static void *waits_for_all_kinds(void *arg)
 {
-    umbra_rwlock_read(&read_by_two);
-    umbra_rwlock_read(&read_by_two);
-    umbra_rwlock_write(&written);
+    umbra_rwlock_read(&read_by_two, UMBRA_NEVER);
+    umbra_rwlock_read(&read_by_two, UMBRA_NEVER);
+    umbra_rwlock_write(&written, UMBRA_NEVER);
     umbra_spawn(waits_for_semaphore, NULL, NULL);
     umbra_spawn(writes, &read_by_two, NULL);
     umbra_spawn(reads, &written, NULL);
@@ -266,7 +266,7 @@ static void *dumps(void *arg)
     options.name = "waiter";
     umbra_spawn_with(NULL, &options, waits_for_ever, NULL, &waiter);
     umbra_spawn_with(NULL, &late, waits_for_ever, NULL, NULL);
-    while (umbra_fiber_state(waiter) != UMBRA_FIBER_BLOCKED)
+    while (umbra_fiber_info(waiter, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield();
     if (arg)
         raise(SIGUSR2);
@@ -596,7 +596,7 @@ Test(report, a_child_process_has_none_of_its_parents_handlers)
     cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
 #endif
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
-    while (umbra_core_state(runtime, 0) != UMBRA_CORE_IDLE) /* it allocates nothing from now on */
+    while (core_state(runtime, 0) != UMBRA_CORE_IDLE) /* it allocates nothing from now on */
         umbra_yield();
     um_report_begin();
     um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst);

@@ -161,12 +161,12 @@ Test(shadow, done_tells_whether_a_join_would_wait)
     uint64_t count = 0;
 
     create(&shadow, topology);
-    cr_assert(umbra_shadow_done(&shadow));
+    cr_assert(um_shadow_done(&shadow));
     atomic_store(&gate, 0);
     shadow_fork(&shadow, until_gate_opens, &count);
-    cr_assert_not(umbra_shadow_done(&shadow));
+    cr_assert_not(um_shadow_done(&shadow));
     atomic_store(&gate, 1);
-    while (!umbra_shadow_done(&shadow))
+    while (!um_shadow_done(&shadow))
         sched_yield();
     cr_assert_eq(count, 1);
     cr_assert_eq(shadow_join(&shadow), 0);

@@ -69,13 +69,13 @@ Test(siblings, are_those_that_the_kernel_lists)
                  (unsigned)CPU_COUNT(&machine.allowed));
     for (int cpu = next_with(0, 1); cpu >= 0; cpu = next_with(cpu + 1, 1)) {
         int sibling[CPU_SETSIZE];
-        int count = umbra_topology_siblings(machine.topology, cpu, sibling, CPU_SETSIZE);
+        int count = um_cpu_table_siblings(&machine.topology->table, cpu, sibling, CPU_SETSIZE);
         cpu_set_t core = just(cpu);
 
         for (int i = 0; i < count; i++)
             CPU_SET(sibling[i], &core);
         cr_assert(CPU_EQUAL(&core, &machine.core[cpu]), "of processor %d", cpu);
-        cr_assert_eq(umbra_topology_siblings(machine.topology, cpu, NULL, 0),
+        cr_assert_eq(um_cpu_table_siblings(&machine.topology->table, cpu, NULL, 0),
                      ways(&machine, cpu) - 1);
     }
     umbra_topology_destroy(machine.topology);
@@ -266,7 +266,7 @@ Test(siblings, one_that_is_hidden_is_not_used)
         struct umbra_shadow_options options = beside(owner);
         struct umbra_shadow shadow;
 
-        cr_assert_eq(umbra_topology_siblings(machine.topology, owner, NULL, 0), 0);
+        cr_assert_eq(um_cpu_table_siblings(&machine.topology->table, owner, NULL, 0), 0);
         cr_assert_eq(shadow_create(&shadow, &options), 0);
         cr_assert(CPU_ISSET(shadow.info.shadow_cpu, &seen));
         cr_assert_neq(shadow.info.shared, UMBRA_SHARED_CORE);
@@ -300,7 +300,7 @@ struct found {
 static void *look_around(void *arg)
 {
     struct found *found = arg;
-    struct umbra_shadow *shadow = umbra_core_shadow();
+    struct umbra_shadow *shadow = own_shadow();
 
     found->cpu = sched_getcpu();
     if (shadow) {

@@ -156,8 +156,8 @@ Test(stack, sizes_are_whole_pages)
     cr_assert_eq(um_stack_round(1), page);
     cr_assert_eq(um_stack_round(page), page);
     cr_assert_eq(um_stack_round(page + 1), 2 * page);
-    cr_assert_eq(umbra_stack_least_bytes() % page, 0);
-    cr_assert_geq(umbra_stack_least_bytes(), (size_t)UM_STACK_LEAST_BYTES);
+    cr_assert_eq(um_stack_least_bytes() % page, 0);
+    cr_assert_geq(um_stack_least_bytes(), (size_t)UM_STACK_LEAST_BYTES);
 }
 
 Test(stack, guards_are_64_KiB_and_slots_odd_numbers_of_pages)

@@ -81,9 +81,9 @@ static void *mutex_errors(void *arg)
     struct umbra_fiber fiber;
 
     cr_expect_eq(umbra_mutex_unlock(&mutex), -EPERM);
-    cr_expect(umbra_mutex_try(&mutex));
+    cr_expect(umbra_mutex_lock_deadline(&mutex, 0) == 0);
     cr_expect_eq(umbra_mutex_lock(&mutex), -EDEADLK);
-    cr_expect(!umbra_mutex_try(&mutex));
+    cr_expect(umbra_mutex_lock_deadline(&mutex, 0) != 0);
     cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
     umbra_spawn(holds_it, &go, &fiber);
     umbra_yield();
@@ -112,7 +112,7 @@ static void *ends_holding(void *arg)
 static void *may_not_unlock(void *arg)
 {
     cr_expect_eq(umbra_mutex_unlock(&inherited), -EPERM);
-    cr_expect_not(umbra_mutex_try(&inherited));
+    cr_expect_eq(umbra_mutex_lock_deadline(&inherited, 0), -ETIMEDOUT);
     cr_expect_eq(umbra_mutex_lock_deadline(&inherited, in_ms(1)), -ETIMEDOUT, "not -EDEADLK");
     return arg;
 }
@@ -164,11 +164,11 @@ static void *puts_or_gets(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         umbra_mutex_lock(&mutex);
         while (in_buffer == (puts ? 3 : 0))
-            cr_expect_eq(umbra_condition_wait(puts ? &emptied : &filled, &mutex), 0);
+            cr_expect_eq(umbra_condition_wait(puts ? &emptied : &filled, &mutex, UMBRA_NEVER), 0);
         in_buffer += puts ? 1 : -1;
         cr_expect(in_buffer >= 0 && in_buffer <= 3);
         (*(puts ? &put : &got))++;
-        umbra_condition_notify(puts ? &filled : &emptied);
+        umbra_condition_notify(puts ? &filled : &emptied, false);
         umbra_mutex_unlock(&mutex);
     }
     return arg;
@@ -187,7 +187,7 @@ static void *waits_for_condition(void *arg)
 {
     umbra_mutex_lock(&mutex);
     waiting++;
-    cr_expect_eq(umbra_condition_wait(&filled, &mutex), 0);
+    cr_expect_eq(umbra_condition_wait(&filled, &mutex, UMBRA_NEVER), 0);
     condition_order[ended++] = (int)(intptr_t)arg;
     umbra_mutex_unlock(&mutex);
     return NULL;
@@ -196,7 +196,7 @@ static void *waits_for_condition(void *arg)
 static void *times_out_of_condition(void *arg)
 {
     umbra_mutex_lock(&mutex);
-    cr_expect_eq(umbra_condition_wait_deadline(&filled, &mutex, in_ms(2)), -ETIMEDOUT);
+    cr_expect_eq(umbra_condition_wait(&filled, &mutex, in_ms(2)), -ETIMEDOUT);
     umbra_mutex_unlock(&mutex);
     return arg;
 }
@@ -205,7 +205,7 @@ static void *notifies(void *arg)
 {
     struct umbra_fiber fiber[6], late;
 
-    cr_expect_eq(umbra_condition_wait(&filled, &mutex), -EPERM);
+    cr_expect_eq(umbra_condition_wait(&filled, &mutex, UMBRA_NEVER), -EPERM);
     umbra_spawn(times_out_of_condition, NULL, &late);
     umbra_yield();
     for (int i = 0; i < 6; i++)
@@ -213,18 +213,18 @@ static void *notifies(void *arg)
     umbra_join(late, NULL);
     while (waiting < 6) /* on a slow machine `late` gives up before they have begun */
         umbra_yield();
-    umbra_condition_notify(&filled);
-    umbra_condition_notify(&filled);
+    umbra_condition_notify(&filled, false);
+    umbra_condition_notify(&filled, false);
     for (int i = 0; i < 3; i++)
         umbra_yield();
     cr_expect_eq(ended, 2);
-    umbra_condition_notify_all(&filled);
+    umbra_condition_notify(&filled, true);
     for (int i = 0; i < 6; i++)
         umbra_join(fiber[i], NULL);
     for (int i = 0; i < 6; i++)
         cr_expect_eq(condition_order[i], i);
-    umbra_condition_notify(&filled); /* nobody: forgotten */
-    umbra_condition_notify_all(&filled);
+    umbra_condition_notify(&filled, false); /* nobody: forgotten */
+    umbra_condition_notify(&filled, true);
     times_out_of_condition(NULL);
     return arg;
 }
@@ -241,7 +241,7 @@ static void makes_rounds(void)
 {
     while (finished < ALL - 1) {
         umbra_mutex_lock(&mutex);
-        (round_of_all++ % 4 ? umbra_condition_notify_all : umbra_condition_notify)(&filled);
+        umbra_condition_notify(&filled, round_of_all++ % 4 != 0);
         umbra_mutex_unlock(&mutex);
         umbra_yield();
     }
@@ -259,7 +259,7 @@ static void *makes_rounds_or_waits(void *arg)
 
         umbra_mutex_lock(&mutex);
         seen = round_of_all;
-        error = umbra_condition_wait_deadline(
+        error = umbra_condition_wait(
             &filled, &mutex, i % 2 ? UMBRA_NEVER : umbra_deadline((uint64_t)(i % 50) * 1000));
         cr_expect(error == -ETIMEDOUT || (error == 0 && round_of_all != seen));
         umbra_mutex_unlock(&mutex);
@@ -284,7 +284,7 @@ static void *enters(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         int now;
 
-        cr_expect_eq(umbra_semaphore_wait(&places), 0);
+        cr_expect_eq(umbra_semaphore_wait(&places, UMBRA_NEVER), 0);
         now = ++inside;
         cr_expect_leq(now, 3);
         if (now > most)
@@ -302,19 +302,19 @@ Test(sync, a_semaphore_lets_so_many_in)
     cr_assert_eq(inside, 0);
     cr_assert_gt(most, 0);
     for (int i = 0; i < 3; i++)
-        cr_assert(umbra_semaphore_try(&places));
-    cr_assert(!umbra_semaphore_try(&places));
-    cr_assert_eq(umbra_semaphore_wait_deadline(&places, in_ms(2)), -ETIMEDOUT);
+        cr_assert(umbra_semaphore_wait(&places, 0) == 0);
+    cr_assert(umbra_semaphore_wait(&places, 0) != 0);
+    cr_assert_eq(umbra_semaphore_wait(&places, in_ms(2)), -ETIMEDOUT);
     umbra_semaphore_post(&places, 2);
-    cr_assert_eq(umbra_semaphore_wait_deadline(&places, 0), 0);
-    cr_assert_eq(umbra_semaphore_wait(&places), 0);
+    cr_assert_eq(umbra_semaphore_wait(&places, 0), 0);
+    cr_assert_eq(umbra_semaphore_wait(&places, UMBRA_NEVER), 0);
 }
 
 static struct umbra_semaphore due = UMBRA_SEMAPHORE_INIT(0);
 
 static void *takes_one(void *arg)
 {
-    cr_expect_eq(umbra_semaphore_wait(&due), 0);
+    cr_expect_eq(umbra_semaphore_wait(&due, UMBRA_NEVER), 0);
     return arg;
 }
 
@@ -336,7 +336,7 @@ static void *posted_by_a_handler(void *arg)
         pthread_kill(pthread_self(), SIGUSR1);
         cr_expect_eq(umbra_join(fiber, NULL), 0);
     }
-    cr_expect(!umbra_semaphore_try(&due));
+    cr_expect(umbra_semaphore_wait(&due, 0) != 0);
     return arg;
 }
 
@@ -374,13 +374,13 @@ static void *reads_and_writes(void *arg)
 {
     for (int i = 0; i < ROUNDS; i++) {
         if (i % 4) {
-            cr_expect_eq(umbra_rwlock_read(&rwlock), 0);
+            cr_expect_eq(umbra_rwlock_read(&rwlock, UMBRA_NEVER), 0);
             readers++;
             cr_expect_eq(writers, 0);
             umbra_yield();
             readers--;
         } else {
-            cr_expect_eq(umbra_rwlock_write(&rwlock), 0);
+            cr_expect_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
             cr_expect_eq(++writers, 1);
             cr_expect_eq(readers, 0);
             umbra_yield();
@@ -400,7 +400,7 @@ Test(sync, a_rwlock_lets_readers_or_one_writer_in)
 
 static void *writes_once(void *arg)
 {
-    cr_expect_eq(umbra_rwlock_write(&rwlock), 0);
+    cr_expect_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
     *(int *)arg = 1;
     umbra_rwlock_unlock(&rwlock);
     return NULL;
@@ -411,18 +411,18 @@ static void *rwlock_rules(void *arg)
     struct umbra_fiber writer;
     int written = 0;
 
-    cr_expect(umbra_rwlock_try_read(&rwlock));
-    cr_expect_eq(umbra_rwlock_read_deadline(&rwlock, 0), 0);
-    cr_expect(!umbra_rwlock_try_write(&rwlock));
-    cr_expect_eq(umbra_rwlock_write_deadline(&rwlock, in_ms(2)), -ETIMEDOUT);
-    cr_expect(umbra_rwlock_try_read(&rwlock), "the writer that gave up keeps nobody out");
+    cr_expect(umbra_rwlock_read(&rwlock, 0) == 0);
+    cr_expect_eq(umbra_rwlock_read(&rwlock, 0), 0);
+    cr_expect(umbra_rwlock_write(&rwlock, 0) != 0);
+    cr_expect_eq(umbra_rwlock_write(&rwlock, in_ms(2)), -ETIMEDOUT);
+    cr_expect(umbra_rwlock_read(&rwlock, 0) == 0, "the writer that gave up keeps nobody out");
     umbra_spawn(writes_once, &written, &writer);
     umbra_yield();
-    cr_expect(!umbra_rwlock_try_read(&rwlock), "one that waits does");
-    cr_expect_eq(umbra_rwlock_read_deadline(&rwlock, in_ms(2)), -ETIMEDOUT);
+    cr_expect(umbra_rwlock_read(&rwlock, 0) != 0, "one that waits does");
+    cr_expect_eq(umbra_rwlock_read(&rwlock, in_ms(2)), -ETIMEDOUT);
     for (int i = 0; i < 3; i++)
         cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
-    cr_expect_eq(umbra_rwlock_read(&rwlock), 0);
+    cr_expect_eq(umbra_rwlock_read(&rwlock, UMBRA_NEVER), 0);
     cr_expect_eq(written, 1);
     umbra_rwlock_unlock(&rwlock);
     umbra_join(writer, NULL);
@@ -661,13 +661,13 @@ Test(sync, functions_initialise_as_the_macros_do)
     umbra_event_init(&kit->manual, true);
     kit->count = 0;
     cr_assert_eq(umbra_mutex_lock(&kit->mutex), 0);
-    cr_assert_eq(umbra_condition_wait_deadline(&kit->condition, &kit->mutex, in_ms(1)), -ETIMEDOUT);
+    cr_assert_eq(umbra_condition_wait(&kit->condition, &kit->mutex, in_ms(1)), -ETIMEDOUT);
     cr_assert_eq(umbra_mutex_unlock(&kit->mutex), 0);
     for (int i = 0; i < 2; i++)
-        cr_assert(umbra_semaphore_try(&kit->semaphore));
-    cr_assert_not(umbra_semaphore_try(&kit->semaphore));
-    cr_assert(umbra_rwlock_try_write(&kit->rwlock));
-    cr_assert_not(umbra_rwlock_try_read(&kit->rwlock));
+        cr_assert(umbra_semaphore_wait(&kit->semaphore, 0) == 0);
+    cr_assert_eq(umbra_semaphore_wait(&kit->semaphore, 0), -ETIMEDOUT);
+    cr_assert(umbra_rwlock_write(&kit->rwlock, 0) == 0);
+    cr_assert_eq(umbra_rwlock_read(&kit->rwlock, 0), -ETIMEDOUT);
     cr_assert_eq(umbra_rwlock_unlock(&kit->rwlock), 0);
     for (int i = 0; i < 2; i++)
         cr_assert_eq(umbra_once(&kit->once, counts_one, &kit->count), 0);
@@ -680,8 +680,8 @@ Test(sync, functions_initialise_as_the_macros_do)
     umbra_event_signal(&kit->event);
     umbra_event_signal(&kit->manual);
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(umbra_event_try(&kit->event), i == 0);
-        cr_assert(umbra_event_try(&kit->manual));
+        cr_assert_eq((umbra_event_wait_deadline(&kit->event, 0) == 0), i == 0);
+        cr_assert(umbra_event_wait_deadline(&kit->manual, 0) == 0);
     }
     free(kit);
 }
@@ -694,7 +694,7 @@ static int said[2];
 static void on_alternate_stack(int number)
 {
     (void)number;
-    said[0] = umbra_condition_wait(&filled, &mutex);
+    said[0] = umbra_condition_wait(&filled, &mutex, UMBRA_NEVER);
     said[1] = umbra_barrier_wait(&pair);
 }
 

@@ -132,8 +132,8 @@ static void check_smt(const char *synthetic, unsigned cores, int ways)
 
         cr_assert_eq(cpu->core, i / (unsigned)ways);
         cr_assert_eq(cpu->smt_rank, i % (unsigned)ways);
-        cr_assert_eq(umbra_topology_siblings(t, cpu->cpu, NULL, 0), ways - 1);
-        cr_assert_eq(umbra_topology_siblings(t, cpu->cpu, siblings, 16), ways - 1);
+        cr_assert_eq(um_cpu_table_siblings(&t->table, cpu->cpu, NULL, 0), ways - 1);
+        cr_assert_eq(um_cpu_table_siblings(&t->table, cpu->cpu, siblings, 16), ways - 1);
         for (int j = 0; j < ways - 1; j++) {
             cr_assert_neq(siblings[j], cpu->cpu);
             cr_assert_eq(umbra_topology_cpu_of(t, siblings[j])->core, cpu->core);
@@ -182,7 +182,7 @@ Test(topology, interleaved_numbering_keeps_siblings_together)
     struct umbra_topology *t = described("core:4 pu:2(indexes=0,4,1,5,2,6,3,7)");
     int sibling[1];
 
-    cr_assert_eq(umbra_topology_siblings(t, 1, sibling, 1), 1);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 1, sibling, 1), 1);
     cr_assert_eq(sibling[0], 5);
     cr_assert_eq(umbra_topology_info(t)->cpu[2].cpu, 1);
     cr_assert_eq(umbra_topology_info(t)->cpu[3].cpu, 5);
@@ -194,7 +194,7 @@ Test(topology, siblings_are_counted_beyond_the_room_for_them)
     struct umbra_topology *t = described("core:2 pu:4");
     int siblings[2] = {-1, -1};
 
-    cr_assert_eq(umbra_topology_siblings(t, 5, siblings, 1), 3);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 5, siblings, 1), 3);
     cr_assert_cpus(siblings, 4, -1);
     umbra_topology_destroy(t);
 }
@@ -472,8 +472,8 @@ Test(topology, disallowed_cpus_are_not_seen)
     cr_assert_eq(umbra_topology_info(t)->cpus, 4);
     cr_assert_eq(umbra_topology_info(t)->cores, 3);
     cr_assert_null(umbra_topology_cpu_of(t, 0));
-    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), -ENODEV);
-    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), -ENODEV);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 0, NULL, 0), -ENODEV);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 0, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_nearest(t, 0, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, 0, NULL), -ENODEV);
     umbra_topology_destroy(t);
@@ -483,10 +483,10 @@ Test(topology, a_core_with_a_disallowed_sibling_has_fewer_shadows)
 {
     struct umbra_topology *t = with_allowed("1,4-6");
 
-    cr_assert_eq(umbra_topology_siblings(t, 1, NULL, 0), 0);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 1, NULL, 0), 0);
     cr_assert_eq(umbra_topology_cpu_of(t, 1)->smt_rank, 0);
-    cr_assert_eq(umbra_topology_siblings(t, 4, NULL, 0), 1);
-    cr_assert_eq(umbra_topology_siblings(t, 6, NULL, 0), 0);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 4, NULL, 0), 1);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 6, NULL, 0), 0);
     cr_assert_eq(umbra_topology_nearest(t, 6, NULL, 0), 4);
     umbra_topology_destroy(t);
 }
@@ -530,7 +530,7 @@ Test(topology, one_cpu_of_each_core_allowed_has_all_cores_and_no_siblings)
         int cpu = umbra_topology_info(t)->cpu[i].cpu;
         int nearest = umbra_topology_nearest(t, cpu, NULL, 0);
 
-        cr_assert_eq(umbra_topology_siblings(t, cpu, NULL, 0), 0);
+        cr_assert_eq(um_cpu_table_siblings(&t->table, cpu, NULL, 0), 0);
         cr_assert_eq(umbra_topology_shared(t, cpu, nearest), UMBRA_SHARED_L3);
     }
     cr_assert_eq(um_topology_place(t, UMBRA_PLACE_COMPACT, 4, cpus), 0);
@@ -571,9 +571,9 @@ Test(topology, offline_cpus_are_not_seen)
     int cpus[4];
 
     cr_assert_eq(umbra_topology_info(t)->cpus, 3);
-    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), 1);
-    cr_assert_eq(umbra_topology_siblings(t, 2, NULL, 0), 0);
-    cr_assert_eq(umbra_topology_siblings(t, 3, NULL, 0), -ENODEV);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 0, NULL, 0), 1);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 2, NULL, 0), 0);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 3, NULL, 0), -ENODEV);
     cr_assert_eq(umbra_topology_bind(t, 3, NULL), -ENODEV);
     cr_assert_eq(um_topology_place_list(t, "0-3", cpus, 4), -ENODEV);
     umbra_topology_destroy(t);
@@ -625,11 +625,11 @@ Test(topology, siblings_of_big_cores_beside_little_ones_without_siblings)
     cr_assert_eq(umbra_topology_cpu_of(t, 0)->kind, 1);
     cr_assert_eq(umbra_topology_cpu_of(t, 8)->core, 0);
     cr_assert_eq(umbra_topology_cpu_of(t, 0)->core, 2);
-    cr_assert_eq(umbra_topology_siblings(t, 10, &sibling, 1), 1);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 10, &sibling, 1), 1);
     cr_assert_eq(sibling, 11);
     cr_assert_eq(umbra_topology_cpu_of(t, 11)->smt_rank, 1);
     cr_assert_eq(umbra_topology_nearest(t, 9, NULL, 0), 8);
-    cr_assert_eq(umbra_topology_siblings(t, 6, NULL, 0), 0);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 6, NULL, 0), 0);
     cr_assert_eq(umbra_topology_nearest(t, 6, taken, 4), 0);
     cr_assert_eq(umbra_topology_shared(t, 6, 0), UMBRA_SHARED_L3);
     umbra_topology_destroy(t);
@@ -699,7 +699,7 @@ Test(topology, the_environment_describes_a_machine_unless_the_options_do)
     setenv("HWLOC_SYNTHETIC", "core:3 pu:4", 1);
     t = this_machine();
     cr_assert_eq(umbra_topology_info(t)->cores, 3);
-    cr_assert_eq(umbra_topology_siblings(t, 0, NULL, 0), 3);
+    cr_assert_eq(um_cpu_table_siblings(&t->table, 0, NULL, 0), 3);
     cr_assert_not(umbra_topology_info(t)->binds);
     umbra_topology_destroy(t);
     t = described("core:5 pu:1");

@@ -32,7 +32,7 @@ static void scene_init(struct scene *s, struct umbra_wait_options options)
     memset(s, 0, sizeof(*s));
     s->main_thread = pthread_self();
     cr_assert_eq(umbra_wait_policy_init(&s->policy, &options), 0);
-    umbra_waiter_init(&s->waiter, &s->policy);
+    s->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&s->policy);
 }
 
 static pthread_t start(void *(*fn)(void *), void *arg)

@@ -60,7 +60,7 @@ Test(why, names_the_option_of_a_runtime_and_its_limit)
     struct umbra_topology *two = described("core:2 pu:1");
     char least[60];
 
-    snprintf(least, sizeof(least), "stack_bytes = 1|the least is %zu", umbra_stack_least_bytes());
+    snprintf(least, sizeof(least), "stack_bytes = 1|the least is %zu", um_stack_least_bytes());
     check_text(create((struct umbra_options){.stack_bytes = 1}), -EINVAL, least);
     check_text(create((struct umbra_options){.topology = two, .cores = 3}), -ENOSPC,
                "cores = 3|this process may use 2");

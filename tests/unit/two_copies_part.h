@@ -23,7 +23,7 @@ static inline int part_start(int dump_signal, const char *name)
 
     if (error == 0)
         error = umbra_spawn_with(part_runtime, &spawn, part_waits, NULL, &fiber);
-    while (error == 0 && umbra_fiber_state(fiber) != UMBRA_FIBER_BLOCKED)
+    while (error == 0 && umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield(); /* a dump does not show it earlier */
     return error;
 }

@@ -35,27 +35,19 @@
 
 #ifndef UMBRA_DECLARE
 
-UM_LINKONCE void umbra_shield(void)
-{
-    struct um_fiber *self = um_core_self ? um_core_current(um_core_self) : NULL;
-    uint32_t flags;
-
-    if (!self)
-        return;
-    flags = um_fiber_flags(self);
-    if (!(flags & UM_FIBER_SHIELDED))
-        self->shields = 0;
-    self->shields++;
-    um_fiber_set_barred(self, flags | UM_FIBER_SHIELDED);
-}
-
-UM_LINKONCE void umbra_unshield(void)
+UM_LINKONCE void umbra_shield(bool begin)
 {
     struct um_fiber *self = um_core_self ? um_core_current(um_core_self) : NULL;
     uint32_t flags = self ? um_fiber_flags(self) : 0;
 
-    if ((flags & UM_FIBER_SHIELDED) && --self->shields == 0)
+    if (self && begin) {
+        if (!(flags & UM_FIBER_SHIELDED))
+            self->shields = 0;
+        self->shields++;
+        um_fiber_set_barred(self, flags | UM_FIBER_SHIELDED);
+    } else if ((flags & UM_FIBER_SHIELDED) && --self->shields == 0) {
         um_fiber_set_barred(self, flags & ~UM_FIBER_SHIELDED);
+    }
 }
 
 /* ---- any thread ---- */

@@ -285,10 +285,10 @@ UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
     if (!um_fiber_on_stack(join->self))
         return -EPERM;
     if (join->detach)
-        umbra_shield();
+        umbra_shield(true);
     error = um_fiber_barred(join->self) ? -ECANCELED : um_join_ask_fiber(join, owner);
     if (join->detach)
-        umbra_unshield();
+        umbra_shield(false);
     return error;
 }
 

@@ -111,7 +111,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
     bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
-                   (more->has_shadow && !umbra_shadow_done(&more->shadow));
+                   (more->has_shadow && !um_shadow_done(&more->shadow));
 
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
@@ -120,7 +120,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
             um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
         else if (deadline != UMBRA_NEVER)
             um_core_wait(core, deadline);
-        else if (more->has_shadow && !umbra_shadow_done(&more->shadow))
+        else if (more->has_shadow && !um_shadow_done(&more->shadow))
             um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
         else
             um_core_sleep(core);

@@ -86,7 +86,7 @@ UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t b
 
     if (bytes == 0)
         return 0;
-    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
+    if (bytes < um_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
         return -EINVAL;
     bytes = um_stack_round(bytes);
     if (bytes == runtime->stack_bytes)

@@ -52,12 +52,13 @@ UM_INLINE void um_report_end(void)
 }
 
 UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber);
+UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state);
 
 #ifndef UMBRA_DECLARE
 
 /* ---- names ---- */
 
-UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state)
+UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state)
 {
     static const char *const name[] = {"created", "ready",   "executing",
                                        "stopped", "blocked", "terminated"};
@@ -65,28 +66,52 @@ UM_LINKONCE const char *umbra_fiber_state_name(enum umbra_fiber_state state)
     return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
 }
 
-UM_LINKONCE int umbra_fiber_name(struct umbra_fiber fiber, char name[UMBRA_FIBER_NAME_BYTES])
+/* The state, enum umbra_fiber_state, or -ESRCH. */
+UM_LINKONCE int um_fiber_state_now(struct umbra_fiber fiber)
 {
-    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
+    struct umbra_core *home;
+    int state;
+    bool ended;
+
+    if (!fiber.block)
         return -ESRCH;
-    um_fiber_read_name(fiber.block, name);
-    return 0;
+    /* acquire, all: see um_fiber_is() */
+    state = (int)um_atomic_load(&fiber.block->state, acquire);
+    home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
+    ended = um_fiber_has_ended(fiber.block);
+    if (um_fiber_generation(fiber.block) != fiber.generation)
+        return -ESRCH;
+    if (ended)
+        return UMBRA_FIBER_TERMINATED;
+    return home && um_core_current(home) == fiber.block && state == UMBRA_FIBER_READY
+               ? UMBRA_FIBER_EXECUTING
+               : state;
 }
 
-UM_LINKONCE long umbra_stack_used(struct umbra_fiber fiber)
+/* The most that was used of the fiber's stack, in bytes. */
+UM_LINKONCE size_t um_fiber_stack_used(const struct um_fiber *fiber)
 {
-    long bytes;
+    size_t bytes;
 
-    if (!fiber.block || um_fiber_generation(fiber.block) != fiber.generation)
-        return -ESRCH;
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_DISABLE_ERROR_REPORTING; /* it reads stack that no frame uses */
 #endif
-    bytes = um_stack_used_bytes(fiber.block->context.stack_low, fiber.block);
+    bytes = (size_t)um_stack_used_bytes(fiber->context.stack_low, fiber);
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_ENABLE_ERROR_REPORTING;
 #endif
     return bytes;
+}
+
+UM_LINKONCE int umbra_fiber_info(struct umbra_fiber fiber, struct umbra_fiber_info *info)
+{
+    int state = um_fiber_state_now(fiber);
+
+    if (state >= 0 && info) {
+        um_fiber_read_name(fiber.block, info->name);
+        info->stack_used = um_fiber_stack_used(fiber.block);
+    }
+    return state;
 }
 
 UM_LINKONCE void um_text_add(struct um_text *text, const char *more)
@@ -202,7 +227,7 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle
         um_text_add_number(&text, home->index, 10);
     }
     um_text_add(&text, ", ");
-    um_text_add(&text, umbra_fiber_state_name(state));
+    um_text_add(&text, um_fiber_state_name(state));
     if (state == UMBRA_FIBER_BLOCKED)
         um_report_wait(&text, fiber, idle);
     if ((state == UMBRA_FIBER_BLOCKED || state == UMBRA_FIBER_STOPPED) && um_report_at(fiber))

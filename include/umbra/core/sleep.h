@@ -84,7 +84,7 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 
 UM_SHARED const struct um_kind um_kind_sleep = {"sleep", NULL};
 
-/* As umbra_sleep_deadline(). kind, on, at: for reports: what the fiber waits for, and where. */
+/* Sleeps until the deadline. kind, on, at: for reports: what the fiber waits for, and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
                             const void *at)
 {
@@ -102,11 +102,6 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
     um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
     return um_fiber_woken(self);
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_sleep_deadline(uint64_t deadline)
-{
-    return um_sleep_at(deadline, &um_kind_sleep, NULL, __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_sleep_ns(uint64_t ns)

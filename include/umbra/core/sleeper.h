@@ -243,7 +243,7 @@ UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
         um_sleepers.idle = sleeper->next;
     } else if ((sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper))) != NULL) {
         *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}, .older = um_sleepers.newest};
-        umbra_waiter_init(&sleeper->waiter, &um_sleepers.policy);
+        um_waiter_init(&sleeper->waiter, &um_sleepers.policy);
         um_sleepers.newest = sleeper;
     }
     pthread_mutex_unlock(&um_sleepers.lock);

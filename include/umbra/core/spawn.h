@@ -185,25 +185,6 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
     return error == 0 ? um_spawn_one(&plan, fn, arg, fiber) : error;
 }
 
-UM_LINKONCE int umbra_spawn_many(struct umbra_runtime *runtime,
-                                 const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
-                                 void *args, size_t stride, size_t count,
-                                 struct umbra_fiber *fibers, size_t *started)
-{
-    struct um_spawn_plan plan;
-    int error = um_spawn_plan(runtime, options, &plan);
-    size_t i;
-
-    for (i = 0; i < count && error == 0; i++) {
-        error = um_spawn_one(&plan, fn, (char *)args + i * stride, fibers ? &fibers[i] : NULL);
-        if (error != 0)
-            break;
-    }
-    if (started)
-        *started = i;
-    return error;
-}
-
 #endif /* UMBRA_DECLARE */
 
 #endif

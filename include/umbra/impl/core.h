@@ -258,7 +258,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
     core->look_cycles = core->in_place_cycles;
-    umbra_waiter_init(&core->waiter, &runtime->policy);
+    um_waiter_init(&core->waiter, &runtime->policy);
     pthread_mutex_init(&more->depot.lock, NULL);
     runtime->core[index] = core;
     return 0;
@@ -361,9 +361,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     size_t bytes = options->stack_bytes ? options->stack_bytes : UMBRA_STACK_BYTES;
     int error;
 
-    if (bytes < umbra_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
+    if (bytes < um_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
         return um_why(-EINVAL, "stack_bytes = %zu: the least is %zu, the most %zu", bytes,
-                      umbra_stack_least_bytes(), UM_STACK_MOST_BYTES);
+                      um_stack_least_bytes(), UM_STACK_MOST_BYTES);
     runtime->stack_bytes = um_stack_round(bytes);
     runtime->report = !options->quiet;
     runtime->shadows = options->shadows;
@@ -619,25 +619,20 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 
 /* ---- queries ---- */
 
-UM_LINKONCE int umbra_core_cpu(const struct umbra_runtime *runtime, unsigned core)
+UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
+                                struct umbra_core_info *info)
 {
-    return core < runtime->cores ? runtime->core[core]->cpu : -EINVAL;
-}
+    struct umbra_core *core = number < runtime->cores ? runtime->core[number] : NULL;
 
-UM_LINKONCE int umbra_core_state(const struct umbra_runtime *runtime, unsigned core)
-{
-    if (core >= runtime->cores)
+    if (!core)
         return -EINVAL;
-    if (um_core_current(runtime->core[core]))
-        return UMBRA_CORE_TASK;
-    return (int)um_atomic_load(&runtime->core[core]->state, relaxed); /* a query */
-}
-
-UM_LINKONCE struct umbra_wait_stats umbra_core_stats(const struct umbra_runtime *runtime,
-                                                     unsigned core)
-{
-    return core < runtime->cores ? umbra_waiter_stats(&runtime->core[core]->waiter)
-                                 : (struct umbra_wait_stats){.timeouts = 0};
+    info->cpu = core->cpu;
+    info->state = um_core_current(core)
+                      ? UMBRA_CORE_TASK
+                      : (enum umbra_core_state)um_atomic_load(&core->state, relaxed); /* a query */
+    info->waits = umbra_waiter_stats(&core->waiter);
+    info->shadow = core->more->has_shadow ? &core->more->shadow : NULL;
+    return 0;
 }
 
 UM_SHARED const struct um_kind um_kind_shadow = {"shadow", NULL};

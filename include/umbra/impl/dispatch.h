@@ -39,8 +39,8 @@ struct umbra_worker {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event woken; /* its request was answered */
     struct umbra_dispatch *dispatch;                       /* this and what follows is fixed */
     umbra_dispatch_fn *fn;
-    void *state;
-    void *scratch;
+    void *state;                  /* public, as scratch and index */
+    void *scratch;                /* see umbra_dispatch_fn */
     struct umbra_worker **others; /* the other workers, those on its node first */
     struct umbra_fiber fiber;
     unsigned index;
@@ -505,14 +505,14 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
     um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
     for (unsigned i = 0; i < workers; i++)
         umbra_event_signal(&dispatch->worker[i].woken);
-    umbra_shield();
+    umbra_shield(true);
     for (unsigned i = 0; i < workers; i++) {
         struct um_join join = {
             .fiber = dispatch->worker[i].fiber, .deadline = UMBRA_NEVER, .at = at};
 
         um_join_slow(&join);
     }
-    umbra_unshield();
+    umbra_shield(false);
 }
 
 UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *options,
@@ -538,9 +538,9 @@ UM_LINKONCE int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t 
                              .at = at};
     int error;
 
-    umbra_shield();
+    umbra_shield(true);
     error = um_await_run(&await);
-    umbra_unshield();
+    umbra_shield(false);
     return error;
 }
 
@@ -810,43 +810,34 @@ UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umb
     return false;
 }
 
-/* Worker number `index` of the same dispatcher, or NULL. */
-UM_INLINE struct umbra_worker *um_worker_number(struct umbra_worker *worker, unsigned index)
+/* The worker with a number of the same dispatcher; UMBRA_ANY_WORKER: the same worker; or NULL. */
+UM_INLINE struct umbra_worker *um_worker_near(struct umbra_worker *worker, int near)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
 
-    return index < dispatch->workers ? &dispatch->worker[index] : NULL;
+    if (near == UMBRA_ANY_WORKER)
+        return worker;
+    return near >= 0 && (unsigned)near < dispatch->workers ? &dispatch->worker[near] : NULL;
 }
 
-UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer)
+UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int near)
 {
+    struct umbra_worker *at = um_worker_near(worker, near);
     struct um_item item = {.pointer = pointer};
 
-    return pointer ? um_worker_add(worker, &item) : -EINVAL;
+    return at && pointer ? um_worker_add(at, &item) : -EINVAL;
 }
 
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
-                                   size_t grain)
+                                   size_t grain, int near)
 {
+    struct umbra_worker *at = um_worker_near(worker, near);
     struct um_item item = {.begin = begin, .end = end, .grain = grain};
+    int error = at ? 0 : -EINVAL;
 
-    return begin < end ? um_worker_add(worker, &item) : 0;
-}
-
-UM_LINKONCE int umbra_worker_put_for(struct umbra_worker *worker, unsigned index, void *pointer)
-{
-    struct umbra_worker *other = um_worker_number(worker, index);
-
-    return other ? umbra_worker_put(other, pointer) : -EINVAL;
-}
-
-UM_LINKONCE int umbra_worker_range_for(struct umbra_worker *worker, unsigned index, size_t begin,
-                                       size_t end, size_t grain)
-{
-    struct umbra_worker *other = um_worker_number(worker, index);
-    int error = other ? umbra_worker_range(other, begin, end, grain) : -EINVAL;
-
-    if (error == 0 && other != worker) /* it takes one part, and leaves the others in its queue */
+    if (at && begin < end)
+        error = um_worker_add(at, &item);
+    if (error == 0 && at != worker) /* it takes one part, and leaves the others in its queue */
         um_dispatch_answer_parts(worker->dispatch, um_parts(begin, end, grain) - (begin < end));
     return error;
 }

@@ -56,15 +56,6 @@ UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uin
 
 #ifndef UMBRA_DECLARE
 
-UM_LINKONCE const char *umbra_event_state_name(enum umbra_event_state state)
-{
-    static const char *const name[] = {
-        "Reset",   "Signaled",        "Signaling",       "SignalingActReset", "SignalingActSignal",
-        "Joining", "JoiningActReset", "JoiningActSignal"};
-
-    return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
-}
-
 /* True if the wait can return at once; it has taken the signal then. */
 UM_INLINE bool um_await_over(const struct um_await *await)
 {

@@ -27,7 +27,6 @@ UM_INLINE void *um_message_holder(struct umbra_message *message, size_t offset)
 
 UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
                                                    size_t offset, uint64_t deadline);
-UM_LINKONCE int um_port_try_receive_holder(struct umbra_port *port, void *out, size_t offset);
 
 #ifndef UMBRA_DECLARE
 
@@ -56,7 +55,8 @@ UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, 
     return um_await_run(&await);
 }
 
-UM_LINKONCE int umbra_port_try_post(struct umbra_port *port, struct umbra_message *message)
+/* 0, -EPIPE, or -EAGAIN: full. */
+UM_LINKONCE int um_port_try_post(struct umbra_port *port, struct umbra_message *message)
 {
     struct um_port_woken out = {NULL, NULL};
     int result = um_port_post(port, message, NULL, &out);
@@ -89,14 +89,16 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
     return poster.result;
 }
 
-UM_LINKONCE UM_NOINLINE int
-umbra_port_post_deadline(struct umbra_port *port, struct umbra_message *message, uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message,
+                                            uint64_t deadline)
 {
-    int result = umbra_port_try_post(port, message);
+    int result = um_port_try_post(port, message);
 
-    return result == -EAGAIN
-               ? um_port_post_waiting(port, message, deadline, __builtin_return_address(0))
-               : result;
+    if (result != -EAGAIN)
+        return result;
+    if (deadline == 0)
+        return -ETIMEDOUT;
+    return um_port_post_waiting(port, message, deadline, __builtin_return_address(0));
 }
 
 UM_LINKONCE int umbra_port_close(struct umbra_port *port)
@@ -106,16 +108,6 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port)
 
     um_port_ring(&out);
     return open ? 0 : -EALREADY;
-}
-
-UM_LINKONCE uint64_t umbra_port_count(struct umbra_port *port)
-{
-    uint64_t count;
-
-    um_lock_take(&port->lock);
-    count = port->count;
-    um_lock_release(&port->lock);
-    return count;
 }
 
 /* ---- receiving ---- */
@@ -212,7 +204,8 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
     return 0;
 }
 
-UM_LINKONCE int umbra_port_try_receive(struct umbra_port *port, struct umbra_message **message)
+/* 0, -EPIPE, or -EAGAIN: empty. */
+UM_LINKONCE int um_port_try_receive(struct umbra_port *port, struct umbra_message **message)
 {
     struct um_port_woken out = {NULL, NULL};
     int result = um_port_try_take(port, message, &out);
@@ -228,10 +221,12 @@ UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **
     struct umbra_branch branch = {UMBRA_RECEIVE(port)};
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
-    int result = umbra_port_try_receive(port, message);
+    int result = um_port_try_receive(port, message);
 
     if (result != -EAGAIN)
         return result;
+    if (deadline == 0)
+        return -ETIMEDOUT;
     um_choice_init(&choice, &branch, 1, &bell);
     result = um_choose(&choice, 0, deadline, at);
     if (result == 0)
@@ -261,14 +256,6 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void
 {
     struct umbra_message *message = NULL;
     int result = um_port_receive(port, &message, deadline, __builtin_return_address(0));
-
-    return um_port_store(result, message, offset, out);
-}
-
-UM_LINKONCE int um_port_try_receive_holder(struct umbra_port *port, void *out, size_t offset)
-{
-    struct umbra_message *message = NULL;
-    int result = umbra_port_try_receive(port, &message);
 
     return um_port_store(result, message, offset, out);
 }

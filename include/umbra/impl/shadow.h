@@ -227,7 +227,7 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
     if (place < 0 || taken.full)
         return um_why(-ENOSPC, "no hardware thread is left for a shadow of processor %d",
                       owner_cpu);
-    if (umbra_topology_siblings(topology, owner_cpu, NULL, 0) > 0 &&
+    if (um_cpu_table_siblings(&topology->table, owner_cpu, NULL, 0) > 0 &&
         umbra_topology_shared(topology, owner_cpu, place) != UMBRA_SHARED_CORE)
         return um_why(-ENOSPC, "no sibling of processor %d is left for a shadow", owner_cpu);
     return place;
@@ -399,8 +399,8 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     int error;
 
     at_once.spin_cycles = at_once.block_cycles = 0;
-    umbra_waiter_init(&shadow->owner_waiter, &at_once);
-    umbra_waiter_init(&shadow->helper_waiter, &at_once);
+    um_waiter_init(&shadow->owner_waiter, &at_once);
+    um_waiter_init(&shadow->helper_waiter, &at_once);
     error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
     um_os_unmask_signals(signals);
     if (error)

@@ -93,7 +93,7 @@ UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const
 
 #ifndef UMBRA_DECLARE
 
-UM_LINKONCE UM_COLD size_t umbra_stack_least_bytes(void)
+UM_LINKONCE UM_COLD size_t um_stack_least_bytes(void)
 {
     return um_stack_round(UM_STACK_LEAST_BYTES + um_os_least_stack());
 }

@@ -54,7 +54,8 @@ UM_INLINE void um_mutex_count(uint32_t change)
 
 UM_LINKONCE bool um_mutex_take(void *arg);
 
-UM_INLINE bool umbra_mutex_try(struct umbra_mutex *mutex)
+/* True if the mutex was free and is now the caller's. */
+UM_INLINE bool um_mutex_try(struct umbra_mutex *mutex)
 {
     struct um_mutex_request request = {mutex, um_sync_self()};
     bool taken = um_mutex_take(&request);
@@ -171,6 +172,8 @@ UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, c
     /* relaxed: only the caller can have written its own identity */
     if (um_atomic_load(&mutex->owner, relaxed) == request.self)
         return -EDEADLK;
+    if (deadline == 0)
+        return -ETIMEDOUT;
     um_sync_announce(&mutex->waiters, 1);
     error =
         um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, &um_kind_mutex, mutex, at);
@@ -231,10 +234,10 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
 
 UM_SHARED const struct um_kind um_kind_condition = {"condition", NULL};
 
-/* at: for reports */
-UM_LINKONCE int um_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex,
-                                  uint64_t deadline, const void *at)
+UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
+                                                 struct umbra_mutex *mutex, uint64_t deadline)
 {
+    const void *at = __builtin_return_address(0); /* for reports */
     struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
     int error = um_may_wait(); /* after 0 the waits below without a deadline do not fail */
 
@@ -245,30 +248,17 @@ UM_LINKONCE int um_condition_wait(struct umbra_condition *condition, struct umbr
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
     error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, &um_kind_condition, condition, at);
-    umbra_shield();
+    umbra_shield(true);
     if (error != 0 && !um_condition_give_up(condition, &waiter))
         error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, &um_kind_condition,
                              condition, at);
-    if (!umbra_mutex_try(mutex))
+    if (!um_mutex_try(mutex))
         um_mutex_wait_at(mutex, UMBRA_NEVER, at);
-    umbra_unshield();
+    umbra_shield(false);
     return error;
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_condition_wait_deadline(struct umbra_condition *condition,
-                                                          struct umbra_mutex *mutex,
-                                                          uint64_t deadline)
-{
-    return um_condition_wait(condition, mutex, deadline, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
-                                                 struct umbra_mutex *mutex)
-{
-    return um_condition_wait(condition, mutex, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
+UM_LINKONCE void um_condition_notify_one(struct umbra_condition *condition)
 {
     struct um_condition_waiter *waiter;
 
@@ -281,7 +271,7 @@ UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition)
         umbra_event_signal(&waiter->notified);
 }
 
-UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
+UM_LINKONCE void um_condition_notify_all(struct umbra_condition *condition)
 {
     struct um_condition_waiter *waiter;
 
@@ -296,6 +286,14 @@ UM_LINKONCE void umbra_condition_notify_all(struct umbra_condition *condition)
         umbra_event_signal(&waiter->notified);
         waiter = next;
     }
+}
+
+UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all)
+{
+    if (all)
+        um_condition_notify_all(condition);
+    else
+        um_condition_notify_one(condition);
 }
 
 /* ---- counting semaphore ---- */
@@ -327,6 +325,8 @@ UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore,
 {
     int error;
 
+    if (deadline == 0)
+        return -ETIMEDOUT;
     um_sync_announce(&semaphore->waiters, 1);
     error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline,
                          &um_kind_semaphore, semaphore, __builtin_return_address(0));
@@ -382,6 +382,8 @@ UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint6
 {
     int error;
 
+    if (deadline == 0)
+        return -ETIMEDOUT;
     um_sync_announce(&lock->waiters, 1);
     error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, &um_kind_read_lock,
                          lock, __builtin_return_address(0));
@@ -395,6 +397,8 @@ UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint
 {
     int error;
 
+    if (deadline == 0)
+        return -ETIMEDOUT;
     um_atomic_fetch_add(&lock->state, UM_RWLOCK_WRITER_WAITS, seq_cst);
     um_sync_announce(&lock->waiters, 1);
     error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, &um_kind_write_lock,
