@@ -64,14 +64,14 @@ struct umbra_affinity;
 
 /* What the process may use. Written once, by umbra_topology_create. */
 struct umbra_topology_info {
-    unsigned cores;                       /* cores */
-    unsigned cpus;                        /* hardware threads */
-    unsigned l3s;                         /* level-3 caches */
-    unsigned nodes;                       /* NUMA nodes */
-    const struct umbra_topology_cpu
-        *cpu; /* all cpus, those of a core (siblings) one after the other;
-                                             a core can have one shadow less than cpus */
-    bool binds;                           /* it is this machine, and threads can be bound */
+    unsigned cores;
+    unsigned cpus;  /* hardware threads */
+    unsigned l3s;   /* level-3 caches */
+    unsigned nodes; /* NUMA nodes */
+    bool binds;     /* it is this machine, and threads can be bound */
+    /* All cpus. Those of a core, which are siblings, stand one after the other. A core can have one
+     * shadow less than it has cpus here. */
+    const struct umbra_topology_cpu *cpu;
 };
 
 /* Private; written once, by umbra_topology_create. */
