@@ -11,7 +11,8 @@ gdb commands for programs that run Umbra fibers, on a live process and on a core
 
 FIBER is a number of `umbra fibers`, a name, or the address of its control block.
 
-A fiber that does not run has its registers on its stack, in the frame that Boost.Context made.
+A fiber that does not run has its registers in its control block if it switches in line, else on its
+stack, in the frame that Boost.Context made.
 `umbra fiber` does not touch the process: while a fiber is selected, an unwinder shows the thread's
 newest frame as called by the fiber's, so frame 0 stays the thread's, and the fiber's begin at 1.
 """
@@ -19,6 +20,7 @@ import os
 import re
 
 import gdb
+import gdb.types
 from gdb.unwinder import Unwinder, register_unwinder
 
 STATES = ("created", "ready", "executing", "stopped", "blocked", "terminated")
@@ -44,6 +46,13 @@ FRAMES = {
         "sp",
         0xB0,
     ),
+}
+
+# Where a context that switches in line goes on: registers by the fields of struct um_arch_place. The
+# function that called the switch has saved all others.
+PLACES = {
+    "x86-64": {"rsp": "sp", "rip": "pc", "rbp": "bp", "rbx": "bx"},
+    "aarch64": {"sp": "sp", "pc": "pc", "x29": "x29", "x19": "x19"},
 }
 
 
@@ -153,9 +162,14 @@ class Fiber:
     def registers(self):
         """Registers by name, where it goes on, its stack pointer."""
         layout, stack_pointer, length = FRAMES[architecture()]
-        sp = address(self.block["context"]["sp"])
+        context = self.block["context"]
         if self.state == EXECUTING:
             raise UmbraError("umbra: the fiber runs: look at the thread of core %d" % self.core()["index"])
+        if gdb.types.has_field(context.type, "place"):
+            fields = PLACES[architecture()]
+            saved = {name: address(context["place"][field]) for name, field in fields.items()}
+            return saved, saved.get("rip", saved.get("pc")), saved[stack_pointer]
+        sp = address(context["sp"])
         words = gdb.selected_inferior().read_memory(sp, length).tobytes()
         saved = {
             name: int.from_bytes(words[at : at + 8], "little") for name, at in layout.items()

@@ -3,14 +3,23 @@
  * Contexts: a stack, and the place on it where execution goes on. Private to the library; the only
  * file that names Boost.Context.
  *
- * um_context_switch is the one function that switches. The side that runs next saves the context of
- * the side that left: a jump carries the address of the leaving context, and the side that arrives
- * stores the leaver's stack pointer there. So no thread can resume a context that is still in use.
+ * um_context_switch is the one function that switches. It has two forms:
+ *
+ *   in line   um_arch_switch(), on x86-64 and aarch64. The compiler saves what is alive at the
+ *             call, in its own frame; stack pointer, address and frame pointer go into the context.
+ *             Floating-point control words are not exchanged: see core/apart.h.
+ *   Boost's   jump_fcontext(), elsewhere, with AddressSanitizer and ThreadSanitizer, and with
+ *             UMBRA_ARCH_GENERIC or UMBRA_SWITCH_BOOST defined. It saves all registers that a
+ *             called function must keep, on the stack.
+ *
+ * Both save a context before the thread does anything else, and only then may another thread learn
+ * of it. In line, the side that leaves saves. A jump of Boost's carries the address of the leaving
+ * context, and the side that arrives stores the leaver's stack pointer there.
  *
  * Sanitizers. AddressSanitizer is told the bounds of the stack that a switch arrives on, and keeps
  * one "fake" stack for each context; ThreadSanitizer has one fiber for each context, and takes a
  * switch as synchronisation; Valgrind knows each stack by its bounds. Without them nothing of this
- * is compiled in, except one word in the struct, so that its layout is the same everywhere.
+ * is compiled in, except a word for Valgrind.
  *
  * Any thread may make a context; at any time one thread at most runs on it or switches to it.
  *
@@ -19,9 +28,8 @@
 #ifndef UMBRA_CONTEXT_H
 #define UMBRA_CONTEXT_H
 
-#include <boost/version.hpp>
-
 #include <umbra/base/base.h>
+#include <umbra/cpu.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -56,6 +64,19 @@ UM_CHOICE(UM_CHOSEN_SANITIZER);
 #endif
 #endif
 
+#if defined(UM_ARCH_SWITCHES) && !defined(UMBRA_SWITCH_BOOST) && !defined(UM_CONTEXT_ASAN) &&        \
+    !defined(UM_CONTEXT_TSAN)
+#define UM_CONTEXT_IN_LINE 1
+#define UM_CHOSEN_SWITCH um_chosen_switch_in_line
+#else
+#define UM_CHOSEN_SWITCH um_chosen_switch_boost
+#endif
+
+UM_CHOICE(UM_CHOSEN_SWITCH);
+
+#ifndef UM_CONTEXT_IN_LINE
+#include <boost/version.hpp>
+
 #if BOOST_VERSION >= 108700
 #define UM_BOOST_NAME(c_name, cxx_name) __asm__(cxx_name)
 #else
@@ -74,6 +95,8 @@ void *um_boost_make(void *stack_high, size_t stack_bytes, void (*entry)(struct u
 struct um_arrival um_boost_jump(void *to, void *data)
     UM_BOOST_NAME("jump_fcontext", "_ZN5boost7context6detail13jump_fcontextEPvS2_");
 
+#endif
+
 #ifdef UM_CONTEXT_ASAN
 void __sanitizer_start_switch_fiber(void **fake_stack, const void *low, size_t bytes);
 void __sanitizer_finish_switch_fiber(void *fake_stack, const void **low, size_t *bytes);
@@ -87,12 +110,20 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 #endif
 
 /* A context. Used by the side that runs on it, and by the side that switches to it. */
+#ifdef UM_CONTEXT_IN_LINE
+struct um_context {
+    struct um_arch_place place; /* while it does not run; the side that leaves writes */
+    size_t stack_bytes;         /* of its stack; the context of a thread: 0 */
+};
+#else
 struct um_context {
     void *sp;           /* stack pointer while it does not run; the side that runs next writes */
     void *stack_low;    /* its stack; the context of a thread: NULL until it is known */
     size_t stack_bytes; /* its length, from stack_low up */
-    void *sanitizer;    /* ThreadSanitizer's fiber, AddressSanitizer's fake stack, Valgrind's id */
+    void *sanitizer;    /* ThreadSanitizer's fiber, or AddressSanitizer's fake stack */
+    void *unused;       /* the same size in both forms */
 };
+#endif
 
 /* What a context runs. It must not return. */
 typedef void um_context_entry(struct um_context *self);
@@ -140,6 +171,9 @@ UM_ALWAYS_INLINE void um_context_arrived(struct um_context *self, struct um_cont
  */
 UM_ALWAYS_INLINE void um_context_switch(struct um_context *from, struct um_context *to)
 {
+#ifdef UM_CONTEXT_IN_LINE
+    um_arch_switch(&from->place, &to->place);
+#else
     void *sp = to->sp;
     struct um_arrival arrival;
     struct um_context *left;
@@ -149,9 +183,69 @@ UM_ALWAYS_INLINE void um_context_switch(struct um_context *from, struct um_conte
     left = (struct um_context *)arrival.data;
     um_context_arrived(from, left);
     left->sp = arrival.from;
+#endif
 }
 
 /* ---- making ---- */
+
+/*
+ * Makes a context that will run entry(c) on the stack between low and high. high is 16-byte
+ * aligned, and the stack is not in use. Any thread.
+ */
+UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
+                                              um_context_entry *entry);
+
+/* Makes the calling thread's own stack a context, from which it can switch. */
+UM_LINKONCE void um_context_adopt(struct um_context *c);
+
+/* Ends a context, which will never run again. high: as it was made; NULL: it was adopted. Any
+ * thread that is not on its stack; an adopted context: its thread. */
+UM_LINKONCE void um_context_destroy(struct um_context *c, void *high);
+
+/* True if contexts can be switched here, in this thread: nothing checks the returns of functions
+ * that um_context_switch does not tell. */
+UM_LINKONCE UM_COLD bool um_context_possible(void);
+
+#ifndef UMBRA_DECLARE
+
+#define UM_CONTEXT_TOP 16 /* bytes at the end of a stack: Valgrind's number of it; keeps alignment */
+
+#ifdef UM_CONTEXT_VALGRIND
+/* Valgrind must know a stack before it is used. */
+UM_INLINE void um_context_register(void *low, void *high)
+{
+    uintptr_t id = VALGRIND_STACK_REGISTER(low, high);
+
+    *((uintptr_t *)high - 1) = id;
+}
+#endif
+
+#ifdef UM_CONTEXT_IN_LINE
+
+UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
+                                              um_context_entry *entry)
+{
+#ifdef UM_CONTEXT_VALGRIND
+    um_context_register(low, high);
+#endif
+    c->stack_bytes = (size_t)((char *)high - (char *)low);
+    um_arch_place_make(&c->place, (char *)high - UM_CONTEXT_TOP,
+                       (void (*)(struct um_arch_place *))(void (*)(void))entry);
+}
+
+_Static_assert(offsetof(struct um_context, place) == 0, "a place is its context");
+
+UM_LINKONCE void um_context_adopt(struct um_context *c)
+{
+    *c = (struct um_context){.stack_bytes = 0};
+}
+
+UM_LINKONCE UM_COLD bool um_context_possible(void)
+{
+    return !um_arch_shadow_stack();
+}
+
+#else
 
 /* What a new context needs to know, handed over by a first jump there and back. */
 struct um_context_birth {
@@ -159,12 +253,6 @@ struct um_context_birth {
     um_context_entry *entry;
 };
 
-UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
-                                              um_context_entry *entry);
-UM_LINKONCE void um_context_adopt(struct um_context *c);
-UM_LINKONCE void um_context_destroy(struct um_context *c);
-
-#ifndef UMBRA_DECLARE
 /*
  * The first function on a new stack. It is not instrumented: when it begins, ThreadSanitizer does
  * not know yet that the stack has changed.
@@ -184,10 +272,6 @@ UM_LINKONCE UM_UNCHECKED void um_context_begin(struct um_arrival arrival)
     birth.entry(birth.self);
 }
 
-/*
- * Makes a context that will run entry(c) on the stack between low and high. high is 16-byte
- * aligned, and the stack is not in use. Any thread.
- */
 UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, void *high,
                                               um_context_entry *entry)
 {
@@ -200,27 +284,34 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
 #if defined(UM_CONTEXT_TSAN)
     c->sanitizer = __tsan_create_fiber(0);
 #elif defined(UM_CONTEXT_VALGRIND) && !defined(UM_CONTEXT_ASAN)
-    c->sanitizer = (void *)(uintptr_t)VALGRIND_STACK_REGISTER(low, high); /* before it is used */
+    um_context_register(low, high);
 #endif
-    c->sp = um_boost_jump(um_boost_make(high, bytes, um_context_begin), &birth).from;
+    c->sp = um_boost_jump(um_boost_make((char *)high - UM_CONTEXT_TOP, bytes - UM_CONTEXT_TOP,
+                                        um_context_begin),
+                          &birth)
+                .from;
 }
 
-/* Makes the calling thread's own stack a context, from which it can switch. */
 UM_LINKONCE void um_context_adopt(struct um_context *c)
 {
-    c->sp = c->stack_low = c->sanitizer = NULL;
-    c->stack_bytes = 0;
+    *c = (struct um_context){.stack_low = NULL};
 #ifdef UM_CONTEXT_TSAN
     c->sanitizer = __tsan_get_current_fiber();
 #endif
 }
 
-/* Ends a context, which will never run again. Any thread that is not on its stack, if it was made
- * by um_context_make; an adopted context: its thread. */
-UM_LINKONCE void um_context_destroy(struct um_context *c)
+UM_LINKONCE UM_COLD bool um_context_possible(void)
 {
+    return true;
+}
+
+#endif /* UM_CONTEXT_IN_LINE */
+
+UM_LINKONCE void um_context_destroy(struct um_context *c, void *high)
+{
+    (void)high;
 #if defined(UM_CONTEXT_TSAN)
-    if (c->stack_low)
+    if (high)
         __tsan_destroy_fiber(c->sanitizer);
 #elif defined(UM_CONTEXT_ASAN)
     uintptr_t low = (uintptr_t)c->stack_low;
@@ -229,11 +320,12 @@ UM_LINKONCE void um_context_destroy(struct um_context *c)
      * thread's own stack is in use */
     if (low && (uintptr_t)__builtin_frame_address(0) - low >= c->stack_bytes)
         __asan_unpoison_memory_region(c->stack_low, c->stack_bytes);
-#elif defined(UM_CONTEXT_VALGRIND)
-    if (c->stack_low)
-        VALGRIND_STACK_DEREGISTER((uintptr_t)c->sanitizer);
-#endif
     c->stack_low = NULL;
+#elif defined(UM_CONTEXT_VALGRIND)
+    if (high)
+        VALGRIND_STACK_DEREGISTER(*((const uintptr_t *)high - 1));
+#endif
+    c->stack_bytes = 0;
 }
 #endif /* UMBRA_DECLARE */
 
@@ -257,12 +349,16 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_c
 #ifndef UMBRA_DECLARE
 /*
  * Where a context that does not run will go on: an address in the code, or NULL if the layout of
- * Boost's frames is not known. For a context that runs meanwhile: some word of its stack. Any
- * thread, also in a signal handler. Not instrumented: a report reads what another core may be
- * writing, and only shows it. Not atomic either, since clang always instruments atomic operations.
+ * Boost's frames is not known. For a context that runs meanwhile: some other address, or a word of
+ * its stack. Any thread, also in a signal handler. Not instrumented: a report reads what another
+ * core may be writing, and only shows it. Not atomic either, since clang always instruments atomic
+ * operations.
  */
 UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c)
 {
+#ifdef UM_CONTEXT_IN_LINE
+    return *(void *const volatile *)&c->place.pc;
+#else
     void *const *frame = *(void *const *const volatile *)&c->sp;
 
     if (!frame)
@@ -274,6 +370,7 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_c
 #else
     return NULL;
 #endif
+#endif /* UM_CONTEXT_IN_LINE */
 }
 #endif /* UMBRA_DECLARE */
 

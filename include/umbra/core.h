@@ -122,6 +122,9 @@ struct umbra_spawn_options {
     size_t stack_bytes; /* 0: the runtime's */
     uint64_t delay_ns;  /* becomes ready this much later at the earliest; not with UMBRA_ANYWHERE */
     bool stopped;       /* begins when it is transferred to, or continued; not with a delay */
+    bool own_float_control; /* has the floating-point control words (rounding mode, masks of
+                               exceptions, flush to zero) of its own, at first its spawner's; else
+                               its core's, which what it sets changes for the core's fibers */
 };
 
 /*

@@ -84,6 +84,98 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
+UM_INLINE uint64_t um_arch_float_control(void)
+{
+    uint64_t fpcr;
+
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr) : : "memory");
+    return fpcr;
+}
+
+UM_INLINE void um_arch_set_float_control(uint64_t control)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory");
+}
+
+/*
+ * Where execution goes on, and what a switch keeps; the other registers are the compiler's to save.
+ * A frame may be addressed by X29 (gcc, clang) and by X19 (clang, if it has a variable length and
+ * over-aligned variables).
+ */
+struct um_arch_place {
+    void *sp;
+    void *pc;
+    void *x29;
+    void *x19;
+};
+
+#ifndef __ARM_FEATURE_GCS_DEFAULT /* a shadow stack, which um_arch_switch would not exchange */
+#define UM_ARCH_SWITCHES 1
+#endif
+
+/* bti j: where an indirect jump may arrive; elsewhere a NOP */
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define UM_AARCH64_LANDING "hint #36\n\t"
+#else
+#define UM_AARCH64_LANDING ""
+#endif
+
+/* Predicates of SVE: gcc takes their names only with it switched on. */
+#ifdef __ARM_FEATURE_SVE
+#define UM_AARCH64_CLOBBERS_SVE                                                                    \
+    , "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13",      \
+        "p14", "p15", "ffr"
+#else
+#define UM_AARCH64_CLOBBERS_SVE
+#endif
+
+/*
+ * Leaves `from` for `to`; goes on behind the asm when another switch goes to `from`. Each inlined
+ * copy has an indirect jump of its own, which the processor predicts by itself. The jump is by X16,
+ * as the first function of a place may begin with "bti c", which refuses other registers.
+ */
+UM_ALWAYS_INLINE void um_arch_switch(struct um_arch_place *from, struct um_arch_place *to)
+{
+    register struct um_arch_place *x0 __asm__("x0") = to;
+    register struct um_arch_place *x1 __asm__("x1") = from;
+
+    __asm__ volatile(
+        "adr x3, 1f\n\t"
+        "mov x2, sp\n\t"
+        "stp x2, x3, [x1]\n\t"
+        "stp x29, x19, [x1, #16]\n\t"
+        "ldp x2, x16, [x0]\n\t"
+        "ldp x29, x19, [x0, #16]\n\t"
+        "mov x30, xzr\n\t"
+        "mov sp, x2\n\t"
+        "br x16\n"
+        "1:\n\t" UM_AARCH64_LANDING
+        : "+r"(x0), "+r"(x1)
+        :
+        : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
+          "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30",
+          "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13",
+          "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
+          "v27", "v28", "v29", "v30", "v31", "memory", "cc" UM_AARCH64_CLOBBERS_SVE);
+}
+
+/*
+ * Makes a place where entry(the place) begins as if called, with no caller, which ends a backtrace.
+ * high: the end of its stack, a multiple of 16. um_arch_switch leaves the first argument in X0, and
+ * 0 in X30.
+ */
+UM_INLINE void um_arch_place_make(struct um_arch_place *place, void *high,
+                                  void (*entry)(struct um_arch_place *place))
+{
+    *place = (struct um_arch_place){.sp = high, .pc = (void *)(uintptr_t)entry};
+}
+
+/* True if the thread's returns are checked against a shadow stack. */
+UM_INLINE bool um_arch_shadow_stack(void)
+{
+    return false;
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

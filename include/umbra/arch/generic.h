@@ -59,6 +59,18 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return (uintptr_t)__builtin_frame_address(0);
 }
 
+/* The floating-point control words of the thread, as one number, where the library exchanges them;
+ * else 0, and nothing is set. */
+UM_INLINE uint64_t um_arch_float_control(void)
+{
+    return 0;
+}
+
+UM_INLINE void um_arch_set_float_control(uint64_t control)
+{
+    (void)control;
+}
+
 /* Fetches a line for reading, or for writing, and never faults. */
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {

@@ -74,6 +74,28 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
+/* FPSCR, which has the exceptions seen, too. */
+UM_INLINE uint64_t um_arch_float_control(void)
+{
+    union {
+        double words;
+        uint64_t number;
+    } fpscr;
+
+    __asm__ volatile("mffs %0" : "=d"(fpscr.words) : : "memory");
+    return fpscr.number;
+}
+
+UM_INLINE void um_arch_set_float_control(uint64_t control)
+{
+    union {
+        double words;
+        uint64_t number;
+    } fpscr = {.number = control};
+
+    __asm__ volatile("mtfsf 255, %0" : : "d"(fpscr.words) : "memory");
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

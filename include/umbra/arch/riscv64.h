@@ -74,6 +74,26 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
 }
 
 /* prefetch.r and prefetch.w, which are ori into x0: compilers emit them only with a flag */
+/* The rounding mode, frm: a new thread begins with the nearest, 0. */
+UM_INLINE uint64_t um_arch_float_control(void)
+{
+    uint64_t mode = 0;
+
+#ifdef __riscv_flen
+    __asm__ volatile("frrm %0" : "=r"(mode) : : "memory");
+#endif
+    return mode;
+}
+
+UM_INLINE void um_arch_set_float_control(uint64_t control)
+{
+#ifdef __riscv_flen
+    __asm__ volatile("fsrm %0" : : "r"(control) : "memory");
+#else
+    (void)control;
+#endif
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __asm__ volatile("ori x0, %0, 1" ::"r"(p));

@@ -107,6 +107,112 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
+/* MXCSR, which has the exceptions seen, too, and above it the x87 control word. */
+UM_INLINE uint64_t um_arch_float_control(void)
+{
+    uint32_t mxcsr;
+    uint16_t x87;
+
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87) : : "memory");
+    return (uint64_t)x87 << 32 | mxcsr;
+}
+
+UM_INLINE void um_arch_set_float_control(uint64_t control)
+{
+    uint32_t mxcsr = (uint32_t)control;
+    uint16_t x87 = (uint16_t)(control >> 32);
+
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87) : "memory");
+}
+
+/*
+ * Where execution goes on, and what a switch keeps; the other registers are the compiler's to save.
+ * A frame may be addressed by RBP (gcc, clang) and by RBX (clang, if it has a variable length and
+ * over-aligned variables).
+ */
+struct um_arch_place {
+    void *sp;
+    void *pc;
+    void *bp;
+    void *bx;
+};
+
+#define UM_ARCH_SWITCHES 1
+
+#if defined(__CET__) && (__CET__ & 1) != 0
+#define UM_X86_LANDING "endbr64\n\t" /* where an indirect jump may arrive */
+#else
+#define UM_X86_LANDING ""
+#endif
+
+/* The registers that come with AVX-512 and APX. gcc takes their names only with these switched on. */
+#ifdef __AVX512F__
+#define UM_X86_CLOBBERS_512                                                                        \
+    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",    \
+        "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6",  \
+        "k7"
+#else
+#define UM_X86_CLOBBERS_512
+#endif
+#ifdef __APX_F__
+#define UM_X86_CLOBBERS_APX                                                                        \
+    , "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28",   \
+        "r29", "r30", "r31"
+#else
+#define UM_X86_CLOBBERS_APX
+#endif
+
+/*
+ * Leaves `from` for `to`; goes on behind the asm when another switch goes to `from`. Nothing is
+ * written to a stack, so that the 128 bytes below a stack pointer, which belong to its function
+ * (System V ABI 3.2.2), stay as they are. Each inlined copy has an indirect jump of its own, which
+ * the processor predicts by itself.
+ */
+UM_ALWAYS_INLINE void um_arch_switch(struct um_arch_place *from, struct um_arch_place *to)
+{
+    __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
+                     "movq %%rsp, (%%rsi)\n\t"
+                     "movq %%rax, 8(%%rsi)\n\t"
+                     "movq %%rbp, 16(%%rsi)\n\t"
+                     "movq %%rbx, 24(%%rsi)\n\t"
+                     "movq (%%rdi), %%rsp\n\t"
+                     "movq 16(%%rdi), %%rbp\n\t"
+                     "movq 24(%%rdi), %%rbx\n\t"
+                     "jmpq *8(%%rdi)\n"
+                     "1:\n\t" UM_X86_LANDING
+                     : "+S"(from), "+D"(to)
+                     :
+                     : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+                       "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "mm0", "mm1",
+                       "mm2", "mm3", "mm4", "mm5", "mm6", "mm7", "st", "st(1)", "st(2)", "st(3)",
+                       "st(4)", "st(5)", "st(6)", "st(7)", "memory",
+                       "cc" UM_X86_CLOBBERS_512 UM_X86_CLOBBERS_APX);
+}
+
+/*
+ * Makes a place where entry(the place) begins as if called, with no caller, which ends a backtrace.
+ * high: the end of its stack, a multiple of 16. um_arch_switch leaves the first argument in RDI.
+ */
+UM_INLINE void um_arch_place_make(struct um_arch_place *place, void *high,
+                                  void (*entry)(struct um_arch_place *place))
+{
+    void **top = (void **)high - 1;
+
+    *top = NULL;
+    *place = (struct um_arch_place){.sp = top, .pc = (void *)(uintptr_t)entry};
+}
+
+/* True if the thread's returns are checked against a shadow stack, which um_arch_switch would not
+ * exchange. rdsspq %rax, where there is none a NOP (Intel SDM vol. 2, RDSSPD/RDSSPQ) */
+UM_INLINE bool um_arch_shadow_stack(void)
+{
+    uint64_t top = 0;
+
+    __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8" : "+a"(top));
+    return top != 0;
+}
+
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

@@ -82,6 +82,7 @@ struct umbra_core {
     _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. Any thread reads */
     struct um_link ready;               /* the ready queue, oldest next */
     struct um_timers timers;
+    struct um_exceptions *exceptions; /* its thread's, or such as are not 0: core/apart.h */
     struct um_fiber *idle_fibers;    /* of this core and the default size, to be started here */
     struct um_fiber *kept[UM_AHEAD]; /* the last that entered that list, in a ring */
     uint32_t kept_next;              /* the oldest place of the ring, modulo UM_AHEAD */
@@ -105,7 +106,6 @@ struct umbra_core {
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: core/runtime.h */
-    struct um_exceptions *exceptions; /* its thread's; set before the core runs fibers */
 };
 
 /*
@@ -120,7 +120,6 @@ struct UM_ALIGNED(64) um_fiber {
                                collector; any thread reads */
     um_atomic_u32 flags;    /* home core; before there is one umbra_cancel(), under unplaced_lock;
                                an old home's late permit, by compare-and-swap */
-    struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL */
 
     /* what another core touches to start the fiber, and a signaller to wake it */
     struct um_node node; /* home: its core, 0: none yet; done: see UM_DONE_. A life begins with the
@@ -139,6 +138,8 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(const void *) waits_at; /* blocked: where in the program the wait was called */
     struct um_event *waits_in;      /* blocked, with its own node: the event that has the node;
                                        NULL: the wait cannot be interrupted; home core */
+    struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL;
+                               home core */
 
     /* rarely used */
     void **local;               /* UMBRA_LOCAL_KEYS fiber-local values, or NULL; home core */
@@ -153,6 +154,8 @@ struct UM_ALIGNED(64) um_fiber {
     struct um_timer timer;         /* home core; deadline 0: none; the spawner sets a delay */
     struct um_slab *slab;          /* of its stack; fixed */
     struct umbra_runtime *runtime; /* fixed */
+    uint64_t float_control;        /* see core/apart.h; the spawner, then the fiber */
+    umbra_fiber_fn *float_fn;      /* its function, if it has control words of its own; spawner */
     uint32_t slot;                 /* in the slab; fixed */
     uint32_t mutexes;              /* how many it holds, if UMBRA_ASSERT; the fiber */
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
@@ -161,6 +164,7 @@ struct UM_ALIGNED(64) um_fiber {
 _Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
 _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
 _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
+_Static_assert(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
 
 #define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, and the frames of a call or two */
 #define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
@@ -299,8 +303,8 @@ UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fib
 /* True if the caller runs on the stack of this fiber, and not on an alternate signal stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
-    return um_arch_stack_pointer() - (uintptr_t)fiber->context.stack_low <
-           fiber->context.stack_bytes;
+    /* the control block stands right above the stack */
+    return (uintptr_t)fiber - um_arch_stack_pointer() <= fiber->context.stack_bytes;
 }
 
 /* ---- switching ---- */

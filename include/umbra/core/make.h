@@ -139,7 +139,7 @@ UM_LINKONCE UM_COLD void *um_fiber_unwound(void *arg)
 /* The fiber has called pthread_exit(): it begins anew with a function that returns NULL. */
 UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_fiber *fiber)
 {
-    um_context_destroy(&fiber->context);
+    um_context_destroy(&fiber->context, fiber);
     um_context_make(&fiber->context, um_slab_low(fiber->slab, fiber->slot), fiber, um_fiber_main);
     fiber->node.accept = (um_accept_fn *)(void (*)(void))um_fiber_unwound;
     fiber->node.arg = NULL;
@@ -234,6 +234,9 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         if (UMBRA_ASSERT && fiber->mutexes > 0)
             um_fiber_ends_holding(fiber);
         um_fiber_finish(fiber, result);
+        /* opaque: else compilers compute addresses of its fields once, and, as a switch in line
+         * leaves few registers, keep them on the stack */
+        __asm__ volatile("" : "+r"(fiber));
     }
 }
 

@@ -179,7 +179,7 @@ UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slot
         struct um_fiber *fiber = um_slab_fiber(slab, slot);
 
         free(fiber->local);
-        um_context_destroy(&fiber->context);
+        um_context_destroy(&fiber->context, fiber);
     }
     um_slab_destroy(slab);
 }

@@ -96,7 +96,7 @@ UM_LINKONCE size_t um_fiber_stack_used(const struct um_fiber *fiber)
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_DISABLE_ERROR_REPORTING; /* it reads stack that no frame uses */
 #endif
-    bytes = (size_t)um_stack_used_bytes(fiber->context.stack_low, fiber);
+    bytes = (size_t)um_stack_used_bytes((char *)fiber - fiber->context.stack_bytes, fiber);
 #ifdef UM_CONTEXT_VALGRIND
     VALGRIND_ENABLE_ERROR_REPORTING;
 #endif

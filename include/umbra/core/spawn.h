@@ -13,6 +13,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/core/apart.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/make.h>
 #include <umbra/core/pool.h>
@@ -56,6 +57,7 @@ struct um_spawn_plan {
     uint64_t deadline; /* of its delay, or 0 */
     const char *name;
     bool stopped;
+    bool own_float_control;
 };
 
 /* Makes the plan. options NULL: here; runtime NULL: the caller's. -EPERM, -EINVAL. */
@@ -97,6 +99,7 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     plan->deadline = options->delay_ns > 0 ? umbra_deadline(options->delay_ns) : 0;
     plan->name = options->name;
     plan->stopped = options->stopped;
+    plan->own_float_control = options->own_float_control;
     return 0;
 }
 
@@ -150,6 +153,8 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
 
     if (error != 0)
         return error;
+    if (plan->own_float_control)
+        fn = um_apart_prepare(fiber, fn);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
     um_fiber_set_name(fiber, plan->name);
     if (!plan->here)

@@ -2,8 +2,7 @@
 /*
  * How a fiber gives up its core. Private; included by fiber.h. The fast path is inlined where a
  * fiber waits or yields: it takes the next ready fiber and jumps. The slow path first attends to
- * messages, timers and work without a place, and takes along the C++ exceptions that the fiber
- * handles.
+ * messages, timers and work without a place, and takes along what the fiber has apart (core/apart.h).
  *
  * um_fiber_leave() is called by a fiber on its own stack. The slow paths of yield and transfer may
  * be called by any thread, and find out what the caller is: -EPERM, or no effect, where it cannot
@@ -18,6 +17,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/context.h>
+#include <umbra/core/apart.h>
 #include <umbra/core/attend.h>
 #include <umbra/core/exceptions.h>
 #include <umbra/core/fiber.h>
@@ -59,18 +59,17 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
 
 /* ---- fibers that leave ---- */
 
-/* ..._handling: the fiber handles C++ exceptions. It takes them off the thread and puts them back
- * when it runs again. */
+/* ..._apart: the fiber has something that other fibers of the core must not see. */
 
-UM_LINKONCE UM_COLD void um_fiber_leave_handling(struct umbra_core *core, struct um_fiber *from)
+UM_LINKONCE UM_COLD void um_fiber_leave_apart(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+    struct um_apart taken = um_apart_take(core, from);
 
     um_fiber_leave_slow(core, from);
-    *core->exceptions = taken;
+    um_apart_put(core, from, taken);
 }
 
-/* No other fiber is ready, or the core has something to attend to, or the fiber handles exceptions:
+/* No other fiber is ready, or the core has something to attend to, or the fiber has something apart:
  * attends, then runs the next fiber, or the scheduler if none is ready. */
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from)
 {
@@ -82,7 +81,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
         um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
     }
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
-        um_fiber_leave_handling(core, from);
+        um_fiber_leave_apart(core, from);
         return;
     }
     um_core_attend(core);
@@ -97,12 +96,12 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
         um_fiber_switch(core, from, to);
 }
 
-UM_LINKONCE UM_COLD void um_yield_handling(struct umbra_core *core)
+UM_LINKONCE UM_COLD void um_yield_apart(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+    struct um_apart taken = um_apart_take(core, from);
 
     um_yield_attending(core);
-    *core->exceptions = taken;
+    um_apart_put(core, from, taken);
 }
 
 /* The slow paths of yield and transfer. core: NULL on a thread that is no core. A yield of a thread
@@ -118,7 +117,7 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     if (!um_fiber_on_stack(from))
         return;
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
-        um_yield_handling(core);
+        um_yield_apart(core, from);
         return;
     }
     um_core_attend(core);
@@ -128,12 +127,13 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     um_fiber_switch(core, from, um_ready_pop(core));
 }
 
-UM_LINKONCE UM_COLD int um_transfer_handling(struct umbra_core *core, struct umbra_fiber to)
+UM_LINKONCE UM_COLD int um_transfer_apart(struct umbra_core *core, struct um_fiber *from,
+                                          struct umbra_fiber to)
 {
-    struct um_exceptions taken = um_exceptions_take(core->exceptions);
+    struct um_apart taken = um_apart_take(core, from);
     int error = um_transfer_slow(core, to);
 
-    *core->exceptions = taken;
+    um_apart_put(core, from, taken);
     return error;
 }
 
@@ -147,7 +147,7 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
     if (!from || !um_fiber_on_stack(from))
         return -EPERM;
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
-        return um_transfer_handling(core, to);
+        return um_transfer_apart(core, from, to);
     if (!to.block)
         return -ESRCH;
     state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */

@@ -17,6 +17,7 @@
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
 #include <umbra/context.h>
+#include <umbra/core/apart.h>
 #include <umbra/core/exceptions.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/join.h>
@@ -160,7 +161,7 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
     pthread_setspecific(um_runtimes.key, NULL);
     um_core_self = NULL;
     um_tasks_self = &um_tasks_of_none;
-    um_context_destroy(&core->scheduler);
+    um_context_destroy(&core->scheduler, NULL);
     um_core_close(core);
     um_core_set_state(core, UMBRA_CORE_TERMINATED);
 }
@@ -194,7 +195,7 @@ UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
     pthread_setspecific(um_runtimes.key, core);
     core->retiring = fiber;
     um_atomic_store(&core->current, NULL, relaxed); /* other threads only read it */
-    um_exceptions_take(core->exceptions);
+    um_apart_take(core, fiber);
     if (fiber)
         um_core_bind_again(core, fiber);
     if (fiber && um_fiber_on_stack(fiber))
@@ -470,6 +471,8 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         return um_why(-EPERM, "a fiber cannot start a runtime");
     if (um_morestack)
         return um_why(-EOPNOTSUPP, "compiled with -fsplit-stack, which fibers cannot execute");
+    if (!um_context_possible())
+        return um_why(-EOPNOTSUPP, "shadow stacks are on: compile with -DUMBRA_SWITCH_BOOST");
     error = um_runtimes_begin();
     if (error != 0)
         return error;

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Floating-point control words: a core's, or a fiber's own (own_float_control). */
+#include "fibers.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static const struct umbra_spawn_options own = {.where = UMBRA_HERE, .own_float_control = true};
+
+static struct umbra_event event;
+static struct umbra_fiber one, other;
+
+/* Sets a mode and asks for it, since not every processor's words are exchanged. */
+static bool exchanges(void)
+{
+    uint64_t before = um_arch_float_control();
+    bool some;
+
+    fesetround(FE_UPWARD);
+    some = um_arch_float_control() != before;
+    fesetround(FE_TONEAREST);
+    return some;
+}
+
+#define NEEDS_EXCHANGE                                                                             \
+    if (!exchanges())                                                                              \
+    cr_skip_test("this processor's control words are not exchanged")
+
+/* What x87 or whatever computes long double has, and what the other unit has. */
+static bool rounds_up(void)
+{
+    volatile double third = 1.0, three = 3.0;
+    volatile long double long_third = 1.0L, long_three = 3.0L;
+
+    third /= three;
+    long_third /= long_three;
+    return third * 3.0 > 1.0 || (fegetround() == FE_UPWARD && long_third * 3.0L > 1.0L);
+}
+
+static void *sets_and_yields(void *arg)
+{
+    fesetround(FE_UPWARD);
+    for (int i = 0; i < 3; i++) {
+        umbra_yield();
+        cr_expect_eq(fegetround(), FE_UPWARD);
+        cr_expect(rounds_up());
+    }
+    return arg;
+}
+
+static void *looks_and_yields(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(fegetround(), FE_TONEAREST);
+        cr_expect(!rounds_up());
+        umbra_yield();
+    }
+    return arg;
+}
+
+static void *two_take_turns(void *arg)
+{
+    cr_expect_eq(umbra_spawn_with(NULL, &own, sets_and_yields, NULL, &one), 0);
+    cr_expect_eq(umbra_spawn(looks_and_yields, NULL, &other), 0);
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    cr_expect_eq(umbra_join(other, NULL), 0);
+    return arg;
+}
+
+Test(float_control, its_own_stays_with_the_fiber)
+{
+    NEEDS_EXCHANGE;
+    cr_assert_eq(run_cores(1, two_take_turns, NULL), 0);
+}
+
+/* By each way that leaves the core: to the scheduler, to a named fiber, to the next. */
+static void *leaves_in_all_ways(void *arg)
+{
+    fesetround(FE_DOWNWARD);
+    cr_expect_eq(umbra_sleep_ns(1000), 0);
+    cr_expect_eq(fegetround(), FE_DOWNWARD);
+    cr_expect_eq(umbra_event_wait(&event), 0);
+    cr_expect_eq(fegetround(), FE_DOWNWARD);
+    cr_expect_eq(umbra_transfer(other), 0);
+    cr_expect_eq(fegetround(), FE_DOWNWARD);
+    return arg;
+}
+
+static void *transfers_back(void *arg)
+{
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    cr_expect_eq(umbra_continue(one), 0);
+    return arg;
+}
+
+static void *meets_it(void *arg)
+{
+    struct umbra_spawn_options stopped = {.stopped = true};
+
+    umbra_event_init(&event, false);
+    cr_expect_eq(umbra_spawn_with(NULL, &stopped, transfers_back, NULL, &other), 0);
+    cr_expect_eq(umbra_spawn_with(NULL, &own, leaves_in_all_ways, NULL, &one), 0);
+    cr_expect_eq(umbra_sleep_ns(100000), 0);
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    umbra_event_signal(&event);
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    return arg;
+}
+
+Test(float_control, every_way_to_leave_exchanges_it)
+{
+    NEEDS_EXCHANGE;
+    cr_assert_eq(run_cores(1, meets_it, NULL), 0);
+}
+
+static void *has(void *arg)
+{
+    cr_expect_eq(fegetround(), *(int *)arg);
+    fesetround(FE_TOWARDZERO);
+    return arg;
+}
+
+static void *spawns_with_a_mode(void *arg)
+{
+    int mode = FE_UPWARD;
+
+    fesetround(mode);
+    cr_expect_eq(umbra_spawn_with(NULL, &own, has, &mode, &one), 0);
+    fesetround(FE_TONEAREST);
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    return arg;
+}
+
+Test(float_control, its_own_is_at_first_the_spawners)
+{
+    NEEDS_EXCHANGE;
+    cr_assert_eq(run_cores(1, spawns_with_a_mode, NULL), 0);
+}
+
+static void *exits(void *arg)
+{
+    fesetround(FE_UPWARD);
+    umbra_yield();
+    pthread_exit(arg);
+}
+
+static void *sees_it_exit(void *arg)
+{
+    cr_expect_eq(umbra_spawn_with(NULL, &own, exits, NULL, &one), 0);
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(fegetround(), FE_TONEAREST);
+    cr_expect_eq(umbra_spawn(looks_and_yields, NULL, &one), 0); /* perhaps in the same memory */
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    return arg;
+}
+
+#if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN)
+Test(float_control, a_fiber_that_exits_leaves_the_cores)
+{
+    NEEDS_EXCHANGE;
+    cr_assert_eq(run_cores(1, sees_it_exit, NULL), 0);
+}
+#endif
+
+#ifdef UM_CONTEXT_IN_LINE
+static void *sets_the_cores(void *arg)
+{
+    fesetround(FE_UPWARD);
+    return arg;
+}
+
+static void *is_told(void *arg)
+{
+    cr_expect_eq(umbra_spawn(sets_the_cores, NULL, &one), 0);
+    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(fegetround(), FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    return arg;
+}
+
+/* As docs/limits.md says. */
+Test(float_control, without_its_own_a_fiber_changes_its_cores)
+{
+    cr_assert_eq(run_cores(1, is_told, NULL), 0);
+}
+#endif
