@@ -41,6 +41,11 @@
  *
  * UMBRA_WAIT in the environment forces a back end: auto, pause, waitpkg, monitorx, mwait, wfe,
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
+ * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (impl/gap.h), of all
+ * places or of one: UMBRA_WAIT=pause,gap=fence or UMBRA_WAIT=event=pause+write,join=pauses. The
+ * places are shadow, owner, event, inbox, spawn, join and thread; the gaps none, pause, pauses, fence
+ * and clock, each also with +write. Gaps that are not forced are measured (impl/tune.h): once per
+ * process and kind of pair, by the first shadow and by the first runtime with two cores.
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H
@@ -48,6 +53,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
+#include <umbra/impl/gap.h>
 #include <umbra/protocol/park.h>
 
 /* Default length of the spin phase, ns: folly uses the same bound. */
@@ -80,6 +86,7 @@ struct umbra_wait_policy {
     uint32_t backend;          /* enum umbra_backend */
     uint32_t poll_cycles;      /* measured cost of one poll of phase 1 */
     uint32_t batch;            /* polls between two looks at the clock in phase 1 */
+    uint32_t gap;              /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
     bool polite;               /* phase 1 pauses instead of polling as fast as is useful */
 };
 
@@ -131,7 +138,7 @@ struct umbra_waiter {
  * processor, measured once per process with two short-lived threads (about 1 ms); give a value to
  * avoid that. A process bound to one processor cannot measure it: it is then 40 us. options may be
  * NULL. Any thread; blocks for those times, and never switches fibers. Returns 0, -EINVAL (no such
- * back end or mode), -EOPNOTSUPP (the forced back end cannot execute here); the policy is untouched
+ * back end, mode, place or gap), -EOPNOTSUPP (the forced back end cannot execute here); the policy is untouched
  * on failure, and umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,

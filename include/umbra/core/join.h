@@ -83,23 +83,21 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
 
 #ifndef UMBRA_DECLARE
 
-#define UM_GAPS 8 /* a look with its pauses takes as long as 8 looks without */
-
 /* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
     uint64_t finished = (uintptr_t)core | UM_DONE_FINISHED;
+    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_JOIN]);
     uint64_t start = umbra_cycles();
 
     do {
-        for (uint32_t i = 0; i < core->waiter.policy->batch; i += UM_GAPS) {
+        for (uint32_t i = 0; i < polls.batch; i++) {
             /* acquire: pairs with um_done_tell() */
             if (um_atomic_load(&fiber->node.done, acquire) == finished)
                 return true;
             if (um_core_attention(core))
                 return false;
-            um_arch_pause(); /* each look takes the line from the core that will write it */
-            um_arch_pause();
+            um_gap_pass(polls.gap, &fiber->node.done);
         }
     } while (umbra_cycles() - start < core->in_place_cycles);
     return false;

@@ -66,20 +66,19 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     struct um_fiber *watched = core->watched;
+    struct um_polls polls =
+        um_polls_load(&core->runtime->polls[watched ? UMBRA_POLL_SPAWN : UMBRA_POLL_INBOX]);
+    const void *word = watched ? &watched->node.link : &core->inbox;
 
     while (now - start < core->look_cycles && now < deadline) {
-        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+        for (uint32_t i = 0; i < polls.batch; i++) {
             if (um_core_has_mail(core))
                 return true;
             if (tasking && um_core_sees_tasks(core))
                 return true;
-            if (!watched) {
-                um_arch_relax();
-                continue;
-            }
-            if (!um_watch_quiet(&watched->node.link))
+            if (watched && !um_watch_quiet(&watched->node.link))
                 return true;
-            um_arch_pause(); /* longer: each look takes the line from the core that will write it */
+            um_gap_pass(polls.gap, word);
         }
         now = umbra_cycles();
     }

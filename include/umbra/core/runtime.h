@@ -86,7 +86,8 @@ struct umbra_runtime {
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores */
-    pthread_t creator;               /* holds the runtime, except in umbra_runtime_wait */
+    um_polls_word polls[UMBRA_POLL_PLACES]; /* how its places poll; see core/tune.h */
+    pthread_t creator;                      /* holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
     int dump_signal;                      /* 0: none */

@@ -126,6 +126,7 @@ struct um_sleepers {
     bool exiting;                    /* see above */
     bool unloading;                  /* see above */
     struct umbra_wait_policy policy; /* of all sleepers */
+    struct um_polls polls;           /* of threads that look at an event in place */
     int error;                       /* of um_sleepers_init(), which runs once */
     int watch_error;                 /* of what watch_once runs */
     pthread_mutex_t popping;         /* one thread at a time takes idle waits: no ABA */
@@ -215,6 +216,7 @@ UM_LINKONCE UM_COLD int um_sleepers_begin(void)
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
+    um_sleepers.polls = um_polls_with(um_thread_gap(UMBRA_POLL_EVENT));
     if (um_sleepers.error == 0)
         um_sleepers.error = um_sleepers_begin();
 }

@@ -266,14 +266,28 @@ UM_LINKONCE UM_COLD int um_backend_unknown(const char *from, const char *name)
     return um_why(-EINVAL, "%s%.60s: unknown; there are %s", from, name, names);
 }
 
+#define UM_BACKEND_NAME_BYTES 64
+
+/* The back end's name in UMBRA_WAIT, which is its first item unless that is a gap; empty: none. */
+UM_LINKONCE UM_COLD bool um_backend_forced(char name[UM_BACKEND_NAME_BYTES])
+{
+    const char *text = getenv("UMBRA_WAIT");
+    size_t length = text ? strcspn(text, ",=") : 0;
+
+    if (text && text[length] == '=')
+        length = 0;
+    snprintf(name, UM_BACKEND_NAME_BYTES, "%.*s", (int)length, text ? text : "");
+    return *name != '\0';
+}
+
 /* The back end that the environment names, else the one that `name` does; errors as in
  * umbra_wait_policy_init. */
 UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
 {
-    const char *forced = getenv("UMBRA_WAIT");
-    const char *from = forced && *forced ? "UMBRA_WAIT=" : "wait.backend = ";
+    char forced[UM_BACKEND_NAME_BYTES];
+    const char *from = um_backend_forced(forced) ? "UMBRA_WAIT=" : "wait.backend = ";
 
-    name = forced && *forced ? forced : name;
+    name = *forced ? forced : name;
     if (!name || strcmp(name, "auto") == 0) {
         um_once_in_process(&um_backends.chosen_once, um_backend_auto);
         *out = um_backends.chosen;

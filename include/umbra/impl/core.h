@@ -29,6 +29,7 @@
 #include <umbra/core/sleep.h>
 #include <umbra/core/sleeper.h>
 #include <umbra/core/spawn.h>
+#include <umbra/core/tune.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
 #include <umbra/impl/cpu_table.h>
@@ -492,8 +493,10 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         error = umbra_topology_create(NULL, &runtime->topology);
     if (error == 0)
         error = um_runtime_make_cores(runtime, options);
-    if (error == 0)
+    if (error == 0) {
+        um_runtime_set_polls(runtime);
         error = um_runtime_start(runtime);
+    }
     if (error == 0)
         error = um_runtime_watch(runtime, options->dump_signal);
     if (error != 0) {
@@ -503,6 +506,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         return error;
     }
     um_overflow_start();
+    um_runtime_tune(runtime);
     *result = runtime;
     return 0;
 }

@@ -76,18 +76,19 @@ UM_INLINE bool um_await_first(const struct um_await *await)
 /* Looks in place for as long as a spin phase. core: the caller's; NULL: a thread that is no core.
  * True if the wait is over. */
 UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_core *core,
-                             const struct umbra_wait_policy *policy, uint64_t cycles)
+                             struct um_polls polls, uint64_t cycles)
 {
+    const void *word = &await->event->word;
     uint64_t start = umbra_cycles();
     uint64_t now = start;
 
     do {
-        for (uint32_t i = 0; i < policy->batch; i++) {
+        for (uint32_t i = 0; i < polls.batch; i++) {
             if (um_await_over(await))
                 return true;
             if ((core && um_core_attention(core)) || !um_await_first(await))
                 return false;
-            um_arch_relax();
+            um_gap_pass(polls.gap, word);
         }
         now = umbra_cycles();
     } while (now - start < cycles && now < await->deadline);
@@ -406,7 +407,8 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
         return 0;
     if (self && um_ready_empty(core)) {
         if (um_await_first(await) &&
-            um_await_look(await, core, core->waiter.policy, core->in_place_cycles))
+            um_await_look(await, core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
+                          core->in_place_cycles))
             return 0;
     } else if (!self && um_await_first(await)) {
         struct um_sleeper *sleeper;
@@ -414,7 +416,7 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
 
         if (error != 0)
             return error;
-        if (um_await_look(await, NULL, sleeper->waiter.policy, sleeper->waiter.policy->spin_cycles))
+        if (um_await_look(await, NULL, um_sleepers.polls, sleeper->waiter.policy->spin_cycles))
             return 0;
     }
     if (self && um_fiber_barred(self) && !await->firm)

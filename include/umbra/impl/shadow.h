@@ -46,7 +46,7 @@ UM_INLINE void um_shadow_back_off(struct umbra_shadow *shadow)
         return;
     }
     shadow->back_offs--;
-    um_wait_poll(&never, false, rest);
+    um_wait_poll(&never, shadow->owner_waiter.policy->gap, rest);
     um_count(&shadow->owner_waiter.count.polls, rest);
 }
 
@@ -108,8 +108,10 @@ UM_LINKONCE void *um_shadow_main(void *arg)
 {
     struct umbra_shadow *shadow = arg;
 
-    while (um_slot_look(&shadow->slot) != UM_SLOT_QUIT) {
-        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN) {
+    uint32_t seen;
+
+    while ((seen = um_slot_look(&shadow->slot)) != UM_SLOT_QUIT) {
+        if (UM_LIKELY(seen == UM_SLOT_RUN)) {
             um_slot_run(&shadow->slot);
             umbra_wake(&shadow->owner_waiter);
         }
@@ -314,12 +316,30 @@ UM_LINKONCE UM_COLD void um_shadow_nothing(void *arg)
     (void)arg;
 }
 
-/* Runs on the helper, which does not wait meanwhile: its next wait follows the final policy. */
+/* A policy that the helper's next wait follows. */
+struct um_shadow_change {
+    struct umbra_shadow *shadow;
+    const struct umbra_wait_policy *policy;
+};
+
+/* Runs on the helper, which does not wait meanwhile. */
 UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
 {
-    struct umbra_shadow *shadow = arg;
+    struct um_shadow_change *change = arg;
 
-    shadow->helper_waiter.policy = &shadow->policy;
+    change->shadow->helper_waiter.policy = change->policy;
+}
+
+/* Both sides' next waits follow these policies. The owner. */
+UM_LINKONCE UM_COLD void um_shadow_follow(struct umbra_shadow *shadow,
+                                          const struct umbra_wait_policy *owner,
+                                          const struct umbra_wait_policy *helper)
+{
+    struct um_shadow_change change = {shadow, helper};
+
+    shadow_fork(shadow, um_shadow_settle_helper, &change);
+    shadow_join(shadow);
+    shadow->owner_waiter.policy = owner; /* no init: the helper's wake may be under way */
 }
 
 /* How long fork and join of um_shadow_nothing take, ns. */
@@ -342,10 +362,9 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
     return um_block_median(took);
 }
 
-#define UM_REST_ROUNDS 8        /* round trips in a trial */
-#define UM_REST_MOST_NS 1000    /* no line takes longer from one processor to the other */
 #define UM_REST_PROBES 3        /* so that one or two interruptions do not count */
 #define UM_REST_PROBE_NS 200000 /* a turn of the system's scheduler takes longer */
+#define UM_REST_MOST_NS 1000    /* no line takes longer from one processor to the other */
 
 /*
  * True if owner and helper run at the same time. If they share a processor, a round trip without
@@ -360,31 +379,185 @@ UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
     return beside;
 }
 
-/*
- * The length of a back-off, in polls: half of a round trip with a null function, in which both
- * sides wait by their final policy. 0 (none) for siblings, which share the line, so that no look
- * takes it away; for a policy that does not spin; and where a round trip is too slow to be that of
- * a line.
- */
-UM_LINKONCE UM_COLD uint32_t um_shadow_measure_back_off(struct umbra_shadow *shadow)
+/* ---- how both sides poll ---- */
+
+/* How far apart two hardware threads are, as far as gaps depend on it. */
+UM_INLINE enum umbra_poll_pair um_poll_pair(int shared)
 {
-    const struct umbra_wait_policy *policy = &shadow->policy;
-    uint64_t took[UM_BLOCK_TRIALS];
-    uint64_t half;
+    return shared == UMBRA_SHARED_CORE                              ? UMBRA_PAIR_CORE
+           : shared == UMBRA_SHARED_L2 || shared == UMBRA_SHARED_L3 ? UMBRA_PAIR_L3
+                                                                    : UMBRA_PAIR_FARTHER;
+}
 
-    if (policy->polite || policy->spin_cycles == 0 || !um_shadow_runs_beside(shadow))
-        return 0;
-    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++) {
-        uint64_t start = um_arch_cycles();
+/* How the two sides poll and back off, for um_shadow_try(). */
+struct um_shadow_way {
+    uint32_t owner; /* gaps */
+    uint32_t helper;
+    uint32_t back_off; /* polls */
+};
 
-        for (int round = 0; round < UM_REST_ROUNDS; round++) {
-            shadow_fork(shadow, um_shadow_nothing, NULL);
-            shadow_join(shadow);
-        }
-        took[trial] = um_arch_cycles() - start;
+struct um_shadow_trial {
+    struct umbra_shadow *shadow;
+    struct um_gaps forced;
+    struct um_tune_size size;
+    struct um_shadow_way way;                 /* what is not varied */
+    struct um_shadow_way ways[4];             /* for um_shadow_try_way() */
+    struct umbra_wait_policy policy[UM_GAPS]; /* the final one, with each gap */
+};
+
+/* Measures null functions, as um_tune_batch. */
+UM_LINKONCE UM_COLD uint32_t um_shadow_try(struct um_shadow_trial *trial, struct um_shadow_way way)
+{
+    struct umbra_shadow *shadow = trial->shadow;
+    uint64_t start = 0;
+
+    um_atomic_store(&shadow->back_off, 0, relaxed); /* owner only */
+    um_shadow_follow(shadow, &trial->policy[way.owner], &trial->policy[way.helper]);
+    um_atomic_store(&shadow->back_off, way.back_off, relaxed); /* as above */
+    for (int turn = -trial->size.warm; turn < trial->size.turns; turn++) {
+        if (turn == 0)
+            start = um_arch_cycles();
+        shadow_fork(shadow, um_shadow_nothing, NULL);
+        shadow_join(shadow);
     }
-    half = um_block_median(took) / (2 * UM_REST_ROUNDS);
-    return half <= umbra_ns_to_cycles(UM_REST_MOST_NS) ? (uint32_t)(half / policy->poll_cycles) : 0;
+    return um_tune_took(um_arch_cycles() - start, trial->size);
+}
+
+/* Three kinds of um_tune_batch: the owner's gap varies, the helper's, the whole way. */
+UM_LINKONCE UM_COLD uint32_t um_shadow_try_owner(void *arg, uint32_t gap)
+{
+    struct um_shadow_trial *trial = arg;
+
+    return um_shadow_try(trial, (struct um_shadow_way){gap, trial->way.helper, 0});
+}
+
+UM_LINKONCE UM_COLD uint32_t um_shadow_try_helper(void *arg, uint32_t gap)
+{
+    struct um_shadow_trial *trial = arg;
+
+    return um_shadow_try(trial, (struct um_shadow_way){trial->way.owner, gap, 0});
+}
+
+UM_LINKONCE UM_COLD uint32_t um_shadow_try_way(void *arg, uint32_t way)
+{
+    struct um_shadow_trial *trial = arg;
+
+    return um_shadow_try(trial, trial->ways[way]);
+}
+
+/*
+ * One side's gap: what UMBRA_WAIT forces, or what is known for this pair, or measured now. On a
+ * synthetic topology nothing says how far the two are apart, so nothing is measured.
+ */
+UM_LINKONCE UM_COLD uint32_t um_shadow_gap(struct um_shadow_trial *trial, uint32_t place,
+                                           um_tune_batch *batch, uint64_t deadline)
+{
+    struct umbra_shadow *shadow = trial->shadow;
+    enum umbra_poll_pair pair = um_poll_pair(shadow->info.shared);
+    uint32_t gap = um_tuned_gap(pair, place);
+    struct um_figures figures;
+
+    if (trial->forced.of[place] < UM_GAPS)
+        return trial->forced.of[place];
+    if (gap < UM_GAPS || !shadow->info.bound)
+        return gap < UM_GAPS ? gap : um_gap_default(place);
+    gap = um_tune(batch, trial, UM_TUNE_ALL, um_gap_default(place), deadline, &figures);
+    um_tuned_keep(pair, place, gap, &figures);
+    return gap;
+}
+
+/* Half of the time of a null function without back-offs, in polls; 0: it is too long to be that of a
+ * line. */
+UM_LINKONCE UM_COLD uint32_t um_shadow_half(struct um_shadow_trial *trial, uint32_t owner,
+                                            uint32_t helper)
+{
+    uint32_t took[UM_TUNE_ROUNDS_LEAST];
+    uint32_t half;
+
+    for (uint32_t i = 0; i < UM_TUNE_ROUNDS_LEAST; i++)
+        took[i] = um_shadow_try(trial, (struct um_shadow_way){owner, helper, 0});
+    half = um_tune_median(took, UM_TUNE_ROUNDS_LEAST) / 32;
+    return half <= umbra_ns_to_cycles(UM_REST_MOST_NS) ? half / trial->policy[owner].poll_cycles
+                                                       : 0;
+}
+
+/* What is not measured: a forced gap, or the usual one. */
+UM_LINKONCE UM_COLD uint32_t um_shadow_usual(const struct um_shadow_trial *trial, uint32_t place)
+{
+    return trial->forced.of[place] < UM_GAPS ? trial->forced.of[place] : um_gap_default(place);
+}
+
+/*
+ * The way of the two gaps that were chosen, or the usual one, with the best length of a back-off:
+ * none, or half of the time of a null function, or a quarter. A back-off changes which gap is best,
+ * and so is measured last, against the usual way.
+ */
+UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_choose_way(struct um_shadow_trial *trial,
+                                                              uint64_t deadline)
+{
+    const struct um_shadow_way way = trial->way;
+    struct um_shadow_way usual = {um_shadow_usual(trial, UMBRA_POLL_OWNER),
+                                  um_shadow_usual(trial, UMBRA_POLL_SHADOW), 0};
+    struct um_figures figures;
+
+    usual.back_off = um_shadow_half(trial, usual.owner, usual.helper);
+    trial->ways[0] = usual;
+    trial->ways[1] = trial->ways[2] = trial->ways[3] = way;
+    trial->ways[2].back_off = um_shadow_half(trial, way.owner, way.helper);
+    trial->ways[3].back_off = trial->ways[2].back_off / 2;
+    return trial->ways[um_tune(um_shadow_try_way, trial, 0xf, 0, deadline, &figures)];
+}
+
+/*
+ * Chooses gaps and back-off. Siblings pause, and share the line, so that no look takes it away. A
+ * policy that does not spin has no gap. Where the two do not run at the same time, the usual gaps
+ * stay, without a back-off.
+ */
+UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *trial)
+{
+    struct umbra_shadow *shadow = trial->shadow;
+    struct um_shadow_way *way = &trial->way;
+    bool polite = shadow->policy.polite;
+    uint64_t deadline;
+
+    way->owner = um_shadow_usual(trial, UMBRA_POLL_OWNER);
+    way->helper = um_shadow_usual(trial, UMBRA_POLL_SHADOW);
+    if (polite && trial->forced.of[UMBRA_POLL_OWNER] >= UM_GAPS)
+        way->owner = UMBRA_GAP_PAUSE;
+    if (polite && trial->forced.of[UMBRA_POLL_SHADOW] >= UM_GAPS)
+        way->helper = UMBRA_GAP_PAUSE;
+    if (polite || shadow->policy.spin_cycles == 0)
+        return *way;
+    um_shadow_follow(shadow, &trial->policy[way->owner], &trial->policy[way->helper]);
+    if (!um_shadow_runs_beside(shadow))
+        return *way;
+    trial->size = um_tune_fit(0);
+    trial->size = um_tune_fit(um_shadow_try(trial, *way));
+    deadline = um_arch_cycles() + umbra_ns_to_cycles(3 * UM_TUNE_NS);
+    way->owner = um_shadow_gap(trial, UMBRA_POLL_OWNER, um_shadow_try_owner, deadline);
+    way->helper = um_shadow_gap(trial, UMBRA_POLL_SHADOW, um_shadow_try_helper, deadline);
+    return um_shadow_choose_way(trial, deadline + umbra_ns_to_cycles(UM_TUNE_NS));
+}
+
+/* Chooses how both sides poll, and settles them. */
+UM_LINKONCE UM_COLD void um_shadow_settle_polls(struct umbra_shadow *shadow)
+{
+    struct um_shadow_trial trial = {.shadow = shadow};
+    struct um_shadow_way way;
+
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
+        trial.policy[gap] = shadow->policy;
+        if (um_gap_name(gap))
+            um_wait_set_gap(&trial.policy[gap], gap);
+    }
+    um_gaps_forced(&trial.forced); /* umbra_wait_policy_init() has refused what is wrong */
+    way = um_shadow_tune(&trial);
+    shadow->owner_policy = shadow->policy;
+    um_wait_set_gap(&shadow->owner_policy, way.owner);
+    um_wait_set_gap(&shadow->policy, way.helper);   /* the helper does not follow it yet */
+    um_atomic_store(&shadow->back_off, 0, relaxed); /* owner only, both */
+    um_shadow_follow(shadow, &shadow->owner_policy, &shadow->policy);
+    um_atomic_store(&shadow->back_off, way.back_off, relaxed);
 }
 
 /*
@@ -409,16 +582,13 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
     shadow_join(shadow);
     if (!shadow->bind_error && measure)
         shadow->policy.block_cycles = um_block_cycles(um_shadow_measure(shadow));
-    shadow_fork(shadow, um_shadow_settle_helper, shadow);
-    shadow_join(shadow);
-    shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
+    if (!shadow->bind_error)
+        um_shadow_settle_polls(shadow);
     if (shadow->bind_error) {
         um_why(shadow->bind_error, "binding the shadow to processor %d: %s",
                shadow->info.shadow_cpu, strerror(-shadow->bind_error));
         um_shadow_end_thread(shadow);
-    } else
-        um_atomic_store(&shadow->back_off, um_shadow_measure_back_off(shadow),
-                        relaxed); /* owner only */
+    }
     return shadow->bind_error;
 }
 

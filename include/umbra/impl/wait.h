@@ -15,6 +15,8 @@
 #include <umbra/cpu.h>
 #include <umbra/impl/backend.h>
 #include <umbra/impl/block.h>
+#include <umbra/impl/gap.h>
+#include <umbra/impl/tune.h>
 #include <umbra/os/os.h>
 #include <umbra/protocol/park.h>
 
@@ -59,13 +61,10 @@ UM_INLINE bool um_wait_arm(uint32_t backend, const struct um_wait_cond *cond)
 }
 
 /* One batch of polls. Returns how many it took until the wait was over, or 0: it is not over. */
-UM_INLINE uint32_t um_wait_poll(const struct um_wait_cond *cond, bool polite, uint32_t batch)
+UM_INLINE uint32_t um_wait_poll(const struct um_wait_cond *cond, uint32_t gap, uint32_t batch)
 {
     for (uint32_t polls = 1; polls <= batch; polls++) {
-        if (polite)
-            um_arch_pause();
-        else
-            um_arch_relax();
+        um_gap_pass(gap, cond->word);
         if (um_wait_look(cond))
             return polls;
     }
@@ -99,7 +98,7 @@ UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_co
 
     while (clock->now - clock->start < rest && clock->now < clock->deadline) {
         uint64_t before = clock->now;
-        uint32_t polls = um_wait_poll(cond, policy->polite, policy->batch);
+        uint32_t polls = um_wait_poll(cond, policy->gap, policy->batch);
 
         um_count(&waiter->count.polls, polls);
         if (polls > 0)
@@ -158,7 +157,7 @@ UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond
         return UMBRA_ENDED_SPIN;
     }
     if (UM_LIKELY(policy->spin_cycles > 0)) {
-        uint32_t polls = um_wait_poll(&cond, policy->polite, policy->batch);
+        uint32_t polls = um_wait_poll(&cond, policy->gap, policy->batch);
 
         if (UM_LIKELY(polls > 0)) {
             um_count(&waiter->count.polls, polls);
@@ -327,7 +326,7 @@ UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now,
 /* ---- making a policy ---- */
 
 /* Cost of one poll of phase 1, in cycles: least of nine batches on a word that no thread writes. */
-UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(bool polite)
+UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(uint32_t gap)
 {
     um_atomic_u32 word = 0;
     struct um_wait_cond cond = {&word, 0, UINT32_MAX, false, false};
@@ -336,7 +335,7 @@ UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(bool polite)
     for (int trial = 0; trial < 9; trial++) {
         uint64_t start = um_arch_cycles();
 
-        um_wait_poll(&cond, polite, UM_BATCH_LEAST);
+        um_wait_poll(&cond, gap, UM_BATCH_LEAST);
         least = um_min_u64(least, um_arch_cycles() - start);
     }
     return (uint32_t)(least / UM_BATCH_LEAST) + 1;
@@ -351,12 +350,22 @@ UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
     return polls > UM_BATCH_MOST ? UM_BATCH_MOST : (uint32_t)polls;
 }
 
-/* Sets the batch, not longer than phase 1. A phase 1 of less than two polls is left out. */
-UM_LINKONCE UM_COLD void um_wait_fit_batch(struct umbra_wait_policy *policy)
+/* How a place polls with a gap. */
+UM_LINKONCE UM_COLD struct um_polls um_polls_with(uint32_t gap)
 {
-    uint64_t polls = policy->spin_cycles / policy->poll_cycles;
+    return (struct um_polls){(uint16_t)gap, (uint16_t)um_wait_batch(um_wait_poll_cycles(gap))};
+}
 
+/* Sets gap and batch, which is not longer than phase 1. A phase 1 of less than two polls is left
+ * out. */
+UM_LINKONCE UM_COLD void um_wait_set_gap(struct umbra_wait_policy *policy, uint32_t gap)
+{
+    uint64_t polls;
+
+    policy->gap = gap;
+    policy->poll_cycles = um_wait_poll_cycles(gap);
     policy->batch = um_wait_batch(policy->poll_cycles);
+    polls = policy->spin_cycles / policy->poll_cycles;
     if (polls < 2)
         policy->spin_cycles = 0;
     else if (polls < policy->batch)
@@ -395,6 +404,7 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
 {
     static const struct umbra_wait_options defaults = {0};
     struct umbra_wait_policy made = {0};
+    struct um_gaps forced;
     int error;
 
     um_why_begin();
@@ -402,14 +412,17 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     if ((unsigned)options->mode > UMBRA_WAIT_PARK)
         return um_why(-EINVAL, "wait.mode = %d: there is no such mode", (int)options->mode);
     error = um_backend_choose(options->backend, &made.backend);
+    if (!error)
+        error = um_gaps_forced(&forced);
     if (error)
         return error;
     um_wait_thresholds(&made, options);
     made.slice_cycles = umbra_ns_to_cycles(UM_SLICE_NS);
     made.preempted_cycles = umbra_ns_to_cycles(UM_PREEMPTED_NS);
     made.polite = options->polite;
-    made.poll_cycles = um_wait_poll_cycles(made.polite);
-    um_wait_fit_batch(&made);
+    um_wait_set_gap(&made, made.polite && forced.of[UMBRA_POLL_THREAD] >= UM_GAPS
+                               ? (uint32_t)UMBRA_GAP_PAUSE
+                               : um_thread_gap(UMBRA_POLL_THREAD));
     *policy = made;
     return 0;
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Chooses the gap between two polls (impl/gap.h) by measurement, and keeps what was chosen for the
+ * whole process. Private, except the report, which umbra/wait.h makes public.
+ *
+ * What is measured is the real hand-over of a place, between the two threads that will make it:
+ * shadow_create() forks to its helper, the start of a runtime makes fibers on two of its cores call
+ * each other. A round has one batch of hand-overs for each gap, so that all gaps meet the same
+ * moments of the machine. A round with a batch that was interrupted does not count. Of the others
+ * each gap's median counts. The usual gap, which is the one without a measurement, is left only for
+ * one that is faster by a thirty-second part, and if enough rounds count. So a machine that is busy,
+ * or that has one processor, keeps the usual gaps.
+ *
+ * What was chosen is kept by what the two processors share, since a line takes longer the farther
+ * they are apart. Siblings are not measured: they pause, since the one's polls slow the other down.
+ * The first measurement that ends is kept, and serves all later shadows and runtimes, in a child of
+ * fork(2), too. Threads that measure at the same time use their own results.
+ */
+#ifndef UMBRA_IMPL_TUNE_H
+#define UMBRA_IMPL_TUNE_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/cpu.h>
+#include <umbra/impl/gap.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* What two processors share, as far as gaps depend on it. */
+enum umbra_poll_pair { UMBRA_PAIR_CORE, UMBRA_PAIR_L3, UMBRA_PAIR_FARTHER, UMBRA_PAIRS };
+
+/* What was measured at a place: the median of one hand-over there and back by gap, in 1/16 cycles of
+ * the time stamp; 0: not measured. */
+struct um_figures {
+    uint32_t of[UM_GAPS];
+};
+
+/*
+ * How many hand-overs are in a batch. Those before it, with the same gap, are two thirds of all: it
+ * takes some 60 until the processor predicts the ends of the loops that poll, and with 4 the gap
+ * was measured as worst that is best in the long run. All together take about UM_TUNE_BATCH_NS.
+ */
+struct um_tune_size {
+    int warm;
+    int turns;
+};
+
+/* Measures a batch of hand-overs with a gap, or another candidate below UM_GAPS. Returns 1/16 cycles
+ * each; 0: the batch was interrupted. */
+typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
+
+#define UM_TUNE_ALL UINT32_C(0x1f1f) /* a bit for each gap */
+
+/*
+ * Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is faster
+ * by a thirty-second part, or if too few rounds were left alone. figures: their medians.
+ */
+UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
+                                     uint32_t usual, uint64_t deadline, struct um_figures *figures);
+
+#define UM_TUNE_NS 800000 /* the most that a place may take: five of a runtime, within 5 ms */
+#define UM_TUNE_ROUNDS 15
+#define UM_TUNE_ROUNDS_LEAST 5
+#define UM_TUNE_SIFT 3         /* after so many rounds */
+#define UM_TUNE_FAR 4          /* gaps that are slower by such a part are left out */
+#define UM_TUNE_GAIN 32        /* one over the gain for which the usual gap is left */
+#define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
+
+#ifndef UMBRA_DECLARE
+
+/* ---- one choice ---- */
+
+struct um_tune_samples {
+    uint32_t of[UM_GAPS][UM_TUNE_ROUNDS];
+    uint32_t count[UM_GAPS]; /* rounds that count */
+    uint32_t candidates;     /* a bit for each that is still measured */
+    uint32_t usual;
+};
+
+/* Median of the first `count` numbers, which it sorts. */
+UM_LINKONCE UM_COLD uint32_t um_tune_median(uint32_t *of, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        for (uint32_t j = i; j > 0 && of[j - 1] > of[j]; j--) {
+            uint32_t less = of[j];
+
+            of[j] = of[j - 1];
+            of[j - 1] = less;
+        }
+    return of[count / 2];
+}
+
+/* One round, whose first candidate turns. False: it does not count. */
+UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32_t turn,
+                                       uint64_t deadline, struct um_tune_samples *samples)
+{
+    uint32_t took[UM_GAPS] = {0};
+
+    for (uint32_t i = 0; i < UM_GAPS; i++) {
+        uint32_t gap = (i + turn) % UM_GAPS;
+
+        if (!(samples->candidates >> gap & 1))
+            continue;
+        took[gap] = umbra_cycles() < deadline ? batch(trial, gap) : 0;
+        if (took[gap] == 0)
+            return false;
+    }
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (took[gap] != 0)
+            samples->of[gap][samples->count[gap]++] = took[gap];
+    return true;
+}
+
+/* Leaves out what is far behind, but not the usual one. */
+UM_LINKONCE UM_COLD void um_tune_sift(struct um_tune_samples *samples)
+{
+    uint32_t median[UM_GAPS];
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (samples->candidates >> gap & 1) {
+            median[gap] = um_tune_median(samples->of[gap], samples->count[gap]);
+            best = median[gap] < best ? median[gap] : best;
+        }
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if ((samples->candidates >> gap & 1) && gap != samples->usual &&
+            median[gap] > best + best / UM_TUNE_FAR)
+            samples->candidates &= ~(UINT32_C(1) << gap);
+}
+
+/* The fastest, by medians; 0 is no median. */
+UM_LINKONCE UM_COLD uint32_t um_tune_pick(const struct um_figures *figures, uint32_t usual)
+{
+    uint32_t best = usual;
+
+    if (figures->of[usual] == 0)
+        return usual;
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (figures->of[gap] != 0 && figures->of[gap] < figures->of[best])
+            best = gap;
+    return figures->of[best] < figures->of[usual] - figures->of[usual] / UM_TUNE_GAIN ? best
+                                                                                      : usual;
+}
+
+UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
+                                     uint32_t usual, uint64_t deadline, struct um_figures *figures)
+{
+    struct um_tune_samples samples = {.candidates = candidates, .usual = usual};
+    uint32_t rounds = 0;
+    uint32_t lost = 0;
+
+    *figures = (struct um_figures){{0}};
+    while (rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && umbra_cycles() < deadline) {
+        if (um_tune_round(batch, trial, rounds + lost, deadline, &samples))
+            rounds++;
+        else
+            lost++;
+        if (rounds == UM_TUNE_SIFT)
+            um_tune_sift(&samples);
+    }
+    if (rounds < UM_TUNE_ROUNDS_LEAST || rounds <= lost)
+        return usual;
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (samples.count[gap] > 0)
+            figures->of[gap] = um_tune_median(samples.of[gap], samples.count[gap]);
+    return um_tune_pick(figures, usual);
+}
+
+#define UM_TUNE_BATCH_NS 10000
+#define UM_TUNE_TURNS_LEAST 12
+#define UM_TUNE_TURNS_MOST 96
+
+/* The size of batches, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
+UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took)
+{
+    uint64_t turns = took ? umbra_ns_to_cycles(UM_TUNE_BATCH_NS) * 16 / took : 0;
+
+    turns = turns < UM_TUNE_TURNS_LEAST ? UM_TUNE_TURNS_LEAST : turns;
+    turns = turns > UM_TUNE_TURNS_MOST ? UM_TUNE_TURNS_MOST : turns;
+    return (struct um_tune_size){(int)(turns - turns / 3), (int)(turns / 3)};
+}
+
+/* What a batch took, for um_tune_batch; 0: it was interrupted. */
+UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size size)
+{
+    if (cycles > umbra_ns_to_cycles(UM_TUNE_MOST_NS))
+        return 0;
+    return (uint32_t)(cycles * 16 / (uint64_t)size.turns) + 1; /* so it is never 0 */
+}
+
+/* ---- what the process knows ---- */
+
+#define UM_TUNED_NEVER 0u
+#define UM_TUNED_WRITING 1u
+#define UM_TUNED_READY 2u
+
+/* Of each pair and place, the first result. */
+struct um_tuned_place {
+    um_atomic_u32 state; /* UM_TUNED_*: the thread that finds NEVER writes the rest */
+    uint32_t gap;
+    struct um_figures figures;
+};
+
+struct um_tunings {
+    struct um_tuned_place of[UMBRA_PAIRS][UMBRA_POLL_PLACES];
+    um_atomic_u32 pair; /* of the first runtime that measured: its threads' waits follow it */
+};
+
+UM_SHARED struct um_tunings um_tunings = {.pair = UMBRA_PAIR_CORE};
+
+/* The gap of a place that was measured for a pair, or UM_GAPS. */
+UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place)
+{
+    struct um_tuned_place *tuned = &um_tunings.of[pair][place];
+
+    /* acquire: pairs with um_tuned_keep() */
+    return um_atomic_load(&tuned->state, acquire) == UM_TUNED_READY ? tuned->gap : UM_GAPS;
+}
+
+/* The gap of a thread that is no core: nothing is known about where it runs, so it is taken to be as
+ * far away as the cores of the first runtime are from each other. */
+UM_LINKONCE UM_COLD uint32_t um_thread_gap(uint32_t place)
+{
+    uint32_t pair = um_atomic_load(&um_tunings.pair, relaxed); /* only an index */
+    uint32_t gap = um_tuned_gap((enum umbra_poll_pair)pair, place);
+    struct um_gaps forced;
+
+    if (um_gaps_forced(&forced) == 0 && forced.of[place] < UM_GAPS)
+        return forced.of[place];
+    return gap < UM_GAPS ? gap : um_gap_default(place);
+}
+
+/* Keeps a result, unless there is one. If another thread is writing one, or a thread of the parent
+ * process was at the moment of fork(2), this one is lost. */
+UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
+                                       const struct um_figures *figures)
+{
+    struct um_tuned_place *tuned = &um_tunings.of[pair][place];
+    uint32_t never = UM_TUNED_NEVER;
+
+    /* relaxed: the release below publishes */
+    if (!um_atomic_cas(&tuned->state, &never, UM_TUNED_WRITING, relaxed, relaxed))
+        return;
+    tuned->gap = gap;
+    tuned->figures = *figures;
+    um_atomic_store(&tuned->state, UM_TUNED_READY, release); /* pairs with um_tuned_gap() */
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The gap between two polls: how it is chosen, with invented measurements; what UMBRA_WAIT forces;
+ * and that everything works with every gap.
+ */
+#define _GNU_SOURCE /* for sched_setaffinity() */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fibers.h"
+
+/* ---- the choice ---- */
+
+/* A machine that was invented: what a batch takes with each gap, and when it is interrupted. */
+struct machine {
+    uint32_t took[UM_GAPS];
+    uint32_t batches;     /* made so far */
+    uint32_t of[UM_GAPS]; /* the same by gap */
+    uint32_t spared;      /* batches at the beginning that are not interrupted */
+    uint32_t broken_each; /* later one in so many is interrupted; 0: none */
+    uint64_t stops;       /* the batch at which the clock stops the measurement; 0: none */
+};
+
+static uint32_t batch(void *arg, uint32_t gap)
+{
+    struct machine *machine = arg;
+
+    machine->of[gap]++;
+    if (++machine->batches > machine->spared && machine->broken_each != 0 &&
+        machine->batches % machine->broken_each == 0)
+        return 0;
+    return machine->took[gap];
+}
+
+/* All gaps take 1000, but for one. */
+static struct machine with(uint32_t gap, uint32_t took)
+{
+    struct machine machine = {.batches = 0};
+
+    for (uint32_t i = 0; i < UM_GAPS; i++)
+        machine.took[i] = 1000;
+    machine.took[gap] = took;
+    return machine;
+}
+
+static uint32_t chosen(struct machine *machine, struct um_figures *figures)
+{
+    return um_tune(batch, machine, UM_TUNE_ALL, UMBRA_GAP_FENCE, UMBRA_NEVER, figures);
+}
+
+Test(gap, the_fastest_is_chosen)
+{
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
+        struct machine machine = with(gap, 900);
+        struct um_figures figures;
+
+        if (!um_gap_name(gap))
+            continue;
+        cr_expect_eq(chosen(&machine, &figures), gap);
+        cr_expect_eq(figures.of[gap], 900);
+        cr_expect_eq(figures.of[UMBRA_GAP_FENCE], gap == UMBRA_GAP_FENCE ? 900 : 1000);
+    }
+}
+
+Test(gap, the_usual_one_stays_unless_another_is_faster_by_a_thirty_second_part)
+{
+    struct machine equal = with(UMBRA_GAP_PAUSE, 1000);
+    struct machine nearly = with(UMBRA_GAP_PAUSE, 975);
+    struct machine faster = with(UMBRA_GAP_PAUSE, 960);
+    struct um_figures figures;
+
+    cr_expect_eq(chosen(&equal, &figures), UMBRA_GAP_FENCE);
+    cr_expect_eq(chosen(&nearly, &figures), UMBRA_GAP_FENCE);
+    cr_expect_eq(chosen(&faster, &figures), UMBRA_GAP_PAUSE);
+}
+
+Test(gap, a_machine_that_interrupts_every_round_keeps_the_usual_one)
+{
+    struct machine machine = with(UMBRA_GAP_PAUSE, 10);
+    struct um_figures figures;
+
+    machine.broken_each = 3;
+    cr_expect_eq(chosen(&machine, &figures), UMBRA_GAP_FENCE);
+    cr_expect_eq(figures.of[UMBRA_GAP_PAUSE], 0, "nothing is taken for measured");
+}
+
+Test(gap, a_few_interruptions_do_not_matter)
+{
+    struct machine machine = with(UMBRA_GAP_PAUSE, 900);
+    struct um_figures figures;
+
+    machine.broken_each = 40;
+    cr_expect_eq(chosen(&machine, &figures), UMBRA_GAP_PAUSE);
+}
+
+Test(gap, too_few_rounds_before_the_deadline_keep_the_usual_one)
+{
+    struct machine machine = with(UMBRA_GAP_PAUSE, 10);
+    struct um_figures figures;
+
+    cr_expect_eq(um_tune(batch, &machine, UM_TUNE_ALL, UMBRA_GAP_FENCE, 0, &figures),
+                 UMBRA_GAP_FENCE);
+    cr_expect_eq(machine.batches, 0, "the deadline had passed");
+}
+
+Test(gap, those_far_behind_are_left_out_after_some_rounds)
+{
+    struct machine machine = with(UMBRA_GAP_PAUSE, 500);
+    struct um_figures figures;
+
+    cr_expect_eq(chosen(&machine, &figures), UMBRA_GAP_PAUSE);
+    cr_expect_eq(machine.of[UMBRA_GAP_NONE], UM_TUNE_SIFT);
+    cr_expect_eq(machine.of[UMBRA_GAP_PAUSE], UM_TUNE_ROUNDS);
+    cr_expect_eq(machine.of[UMBRA_GAP_FENCE], UM_TUNE_ROUNDS, "the usual one is never left out");
+    cr_expect_eq(figures.of[UMBRA_GAP_NONE], 1000, "what is left out was measured");
+}
+
+Test(gap, only_candidates_are_measured)
+{
+    struct machine machine = with(UMBRA_GAP_PAUSE, 10);
+    struct um_figures figures;
+    uint32_t two = 1u << UMBRA_GAP_FENCE | 1u << UMBRA_GAP_CLOCK;
+
+    machine.took[UMBRA_GAP_CLOCK] = 500;
+    cr_expect_eq(um_tune(batch, &machine, two, UMBRA_GAP_FENCE, UMBRA_NEVER, &figures),
+                 UMBRA_GAP_CLOCK);
+    cr_expect_eq(machine.of[UMBRA_GAP_PAUSE], 0);
+}
+
+Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
+{
+    uint32_t ns = (uint32_t)(umbra_ns_to_cycles(16000) / 1000); /* 1/16 cycles */
+    struct um_tune_size near = um_tune_fit(50 * ns);
+    struct um_tune_size far = um_tune_fit(500 * ns);
+    struct um_tune_size unknown = um_tune_fit(0);
+
+    cr_expect_eq(near.warm + near.turns, UM_TUNE_TURNS_MOST);
+    cr_expect_leq(far.warm + far.turns, 21);
+    cr_expect_geq(far.warm + far.turns, UM_TUNE_TURNS_LEAST);
+    cr_expect_eq(unknown.warm + unknown.turns, UM_TUNE_TURNS_LEAST);
+    cr_expect_eq(um_tune_took(umbra_ns_to_cycles(200000), near), 0, "it was interrupted");
+    cr_expect_gt(um_tune_took(1, near), 0);
+}
+
+Test(gap, the_first_result_is_kept)
+{
+    struct um_figures figures = {{1, 2}};
+
+    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UM_GAPS);
+    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_CLOCK, &figures);
+    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_NONE, &figures);
+    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UMBRA_GAP_CLOCK);
+    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SPAWN), UM_GAPS);
+}
+
+/* ---- what is forced ---- */
+
+Test(gap, umbra_wait_names_a_gap_for_all_places_or_for_one)
+{
+    struct um_gaps gaps;
+
+    setenv("UMBRA_WAIT", "pause,gap=fence+write,join=pauses", 1);
+    cr_assert_eq(um_gaps_forced(&gaps), 0);
+    for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
+        cr_expect_eq(gaps.of[place], place == UMBRA_POLL_JOIN ? (uint32_t)UMBRA_GAP_PAUSES
+                                                              : UMBRA_GAP_FENCE | UMBRA_GAP_WRITE);
+    setenv("UMBRA_WAIT", "shadow=none", 1);
+    cr_assert_eq(um_gaps_forced(&gaps), 0);
+    cr_expect_eq(gaps.of[UMBRA_POLL_SHADOW], UMBRA_GAP_NONE);
+    cr_expect_eq(gaps.of[UMBRA_POLL_OWNER], UM_GAPS);
+    setenv("UMBRA_WAIT", "pause", 1);
+    cr_assert_eq(um_gaps_forced(&gaps), 0);
+    cr_expect_eq(gaps.of[UMBRA_POLL_EVENT], UM_GAPS);
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(um_gaps_forced(&gaps), 0);
+    cr_expect_eq(gaps.of[UMBRA_POLL_EVENT], UM_GAPS);
+}
+
+Test(gap, what_umbra_wait_names_wrongly_is_refused_in_one_line)
+{
+    static const char *const wrong[][2] = {
+        {"gap=lfence", "UMBRA_WAIT: gap=lfence: no gap is called so; there are none, pause"},
+        {"pause,gap=", "UMBRA_WAIT: gap=: no gap is called so"},
+        {"pause,gap=fence+", "UMBRA_WAIT: gap=fence+: no gap is called so"},
+        {"everywhere=pause", "UMBRA_WAIT: everywhere=pause: no place is called so; there are gap"},
+        {"pause,pause", "UMBRA_WAIT: pause: no place is called so"},
+        {"pause,,gap=none", "UMBRA_WAIT: : no place is called so"},
+    };
+    struct umbra_wait_policy policy;
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        setenv("UMBRA_WAIT", wrong[i][0], 1);
+        cr_expect_eq(umbra_wait_policy_init(&policy, NULL), -EINVAL, "%s", wrong[i][0]);
+        cr_expect_eq(umbra_runtime_create(&options, &runtime), -EINVAL, "%s", wrong[i][0]);
+        cr_expect(strstr(umbra_last_error_text(), wrong[i][1]) != NULL, "%s",
+                  umbra_last_error_text());
+    }
+    unsetenv("UMBRA_WAIT");
+}
+
+Test(gap, a_forced_gap_is_that_of_a_policy)
+{
+    struct umbra_wait_options polite = {.polite = true};
+    struct umbra_wait_policy policy;
+
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(umbra_wait_policy_init(&policy, &polite), 0);
+    cr_expect_eq(policy.gap, UMBRA_GAP_PAUSE);
+    setenv("UMBRA_WAIT", "thread=clock", 1);
+    cr_assert_eq(umbra_wait_policy_init(&policy, &polite), 0);
+    cr_expect_eq(policy.gap, UMBRA_GAP_CLOCK);
+    cr_expect_gt(policy.batch, 0);
+    unsetenv("UMBRA_WAIT");
+}
+
+/* ---- everything works with every gap ---- */
+
+#define TURNS 200
+
+struct pair {
+    struct umbra_event there, back;
+    int answered, spawned;
+};
+
+static void *answers(void *arg)
+{
+    struct pair *pair = arg;
+
+    for (int i = 0; i < TURNS; i++) {
+        umbra_event_wait(&pair->there);
+        pair->answered++;
+        umbra_event_signal(&pair->back);
+    }
+    return NULL;
+}
+
+static void *counts(void *arg)
+{
+    ((struct pair *)arg)->spawned++;
+    return NULL;
+}
+
+static void *calls(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct pair *pair = arg;
+    struct umbra_fiber fiber;
+
+    cr_expect_eq(umbra_spawn_with(NULL, &there, answers, pair, &fiber), 0);
+    for (int i = 0; i < TURNS; i++) {
+        umbra_event_signal(&pair->there);
+        umbra_event_wait(&pair->back);
+    }
+    umbra_join(fiber, NULL);
+    for (int i = 0; i < TURNS; i++) {
+        cr_expect_eq(umbra_spawn_with(NULL, &there, counts, pair, &fiber), 0);
+        umbra_join(fiber, NULL);
+    }
+    return NULL;
+}
+
+/* Two cores hand over to each other, and a fiber and a thread do. */
+static void hand_over(void)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct umbra_runtime *runtime;
+    struct pair pair;
+
+    umbra_event_init(&pair.there, false);
+    umbra_event_init(&pair.back, false);
+    pair.answered = pair.spawned = 0;
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0, "%s", umbra_last_error_text());
+    cr_expect_eq(umbra_runtime_run(runtime, calls, &pair), 0);
+    cr_expect_eq(pair.answered, TURNS);
+    cr_expect_eq(pair.spawned, TURNS);
+    umbra_runtime_destroy(runtime);
+}
+
+static void add_one(void *count)
+{
+    ++*(int *)count;
+}
+
+/* A shadow runs functions; true if this machine has a place for one. */
+static bool fork_and_join(struct umbra_shadow *shadow)
+{
+    int count = 0;
+    int error = shadow_create(shadow, NULL);
+
+    if (error == -ENODEV || error == -ENOSPC)
+        return false;
+    cr_assert_eq(error, 0, "%s", umbra_last_error_text());
+    for (int i = 0; i < TURNS; i++) {
+        cr_expect_eq(shadow_fork(shadow, add_one, &count), 0);
+        cr_expect_eq(shadow_join(shadow), 0);
+    }
+    cr_expect_eq(count, TURNS);
+    cr_expect_eq(shadow_destroy(shadow), 0);
+    return true;
+}
+
+Test(gap, every_gap_works_everywhere)
+{
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
+        struct umbra_shadow shadow;
+        char text[64];
+
+        if (!um_gap_name(gap))
+            continue;
+        snprintf(text, sizeof(text), "gap=%s", um_gap_name(gap));
+        setenv("UMBRA_WAIT", text, 1);
+        hand_over();
+        if (fork_and_join(&shadow)) {
+            cr_expect_eq(shadow.policy.gap, gap);
+            cr_expect_eq(shadow.owner_policy.gap, gap);
+        }
+    }
+    unsetenv("UMBRA_WAIT");
+}
+
+Test(gap, a_measured_gap_works_everywhere_and_is_kept)
+{
+    struct umbra_shadow shadow;
+
+    unsetenv("UMBRA_WAIT");
+    for (int i = 0; i < 2; i++) {
+        hand_over();
+        fork_and_join(&shadow);
+    }
+}
+
+/* ---- processes and threads ---- */
+
+/* Runs fn in a child process, which must succeed. */
+static void in_process(void (*fn)(void))
+{
+    int status = -1;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        alarm(20);
+        fn();
+        _exit(0);
+    }
+    cr_expect_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+}
+
+static void on_one_processor(void)
+{
+    cpu_set_t set;
+    struct umbra_shadow shadow;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)sched_getcpu(), &set);
+    cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+    hand_over();
+    cr_expect_not(fork_and_join(&shadow));
+    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_L3, UMBRA_POLL_EVENT), UM_GAPS, "nothing is measured");
+}
+
+Test(gap, on_one_processor_nothing_is_measured)
+{
+    unsetenv("UMBRA_WAIT");
+    in_process(on_one_processor);
+}
+
+Test(gap, a_child_of_fork_has_what_its_parent_has_measured)
+{
+    struct umbra_shadow shadow;
+
+    unsetenv("UMBRA_WAIT");
+    in_process(hand_over); /* before, and after the parent has */
+    hand_over();
+    fork_and_join(&shadow);
+    in_process(hand_over);
+}
+
+static void *makes_runtimes(void *arg)
+{
+    for (int i = 0; i < 3; i++)
+        hand_over();
+    return arg;
+}
+
+Test(gap, threads_may_measure_at_the_same_time)
+{
+    pthread_t thread[3];
+
+    unsetenv("UMBRA_WAIT");
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, makes_runtimes, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+}
