@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <umbra/cpu.h>
+#include <umbra/wait.h>
 
 #include "commit.h" /* BENCH_COMMIT, written by the build */
 
@@ -79,6 +79,20 @@ static const char *shared_name(const struct bench *bench)
         (enum umbra_shared)umbra_topology_shared(bench->topology, bench->cpus[0], other));
 }
 
+/* The gaps between polls that shadows and runtimes of this run have measured. */
+static json_t *measured_gaps(void)
+{
+    json_t *list = json_array();
+    struct umbra_gap_report report;
+
+    for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
+        for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
+            if (umbra_gap_report(pair, place, &report))
+                json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "pair", report.pair,
+                                                      "place", report.place, "gap", report.gap));
+    return list;
+}
+
 json_t *bench_machine(const struct bench *bench)
 {
     struct utsname names;
@@ -86,11 +100,11 @@ json_t *bench_machine(const struct bench *bench)
 
     uname(&names);
     snprintf(kernel, sizeof kernel, "%s %s %s", names.sysname, names.release, names.machine);
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b, s:I, s:I}", "bench",
-                     "machine", "processor", processor_name(&names), "cpus", used_cpus(bench),
-                     "shared", shared_name(bench), "kernel", kernel, "compiler", COMPILER, "flags",
-                     BENCH_FLAGS, "cycles_hz", (json_int_t)umbra_ns_to_cycles(1000000000),
-                     "wait_backend", bench->backend, "commit", BENCH_COMMIT, "quick",
-                     (int)bench->options.quick, "run_ms", (json_int_t)(bench->run_ns / 1000000u),
-                     "stolen_ms", (json_int_t)bench->stolen_ms);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:s, s:b, s:I, s:I}", "bench",
+        "machine", "processor", processor_name(&names), "cpus", used_cpus(bench), "shared",
+        shared_name(bench), "kernel", kernel, "compiler", COMPILER, "flags", BENCH_FLAGS,
+        "cycles_hz", (json_int_t)umbra_ns_to_cycles(1000000000), "wait_backend", bench->backend, "gaps",
+        measured_gaps(), "commit", BENCH_COMMIT, "quick", (int)bench->options.quick, "run_ms",
+        (json_int_t)(bench->run_ns / 1000000u), "stolen_ms", (json_int_t)bench->stolen_ms);
 }

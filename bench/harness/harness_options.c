@@ -123,7 +123,7 @@ int bench_choose_backend(struct bench *bench)
 
     if (error != 0)
         return usage(bench,
-                     error == -EINVAL ? "UMBRA_WAIT names no wait back end"
+                     error == -EINVAL ? "UMBRA_WAIT names no wait back end, or no gap"
                                       : "UMBRA_WAIT names a back end that cannot run here",
                      getenv("UMBRA_WAIT"));
     bench->backend = umbra_wait_report()->backend[policy.backend].name;

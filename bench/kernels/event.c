@@ -188,6 +188,7 @@ static int declare(struct bench *bench)
 {
     struct bench_row *limit = ping_pong_add(bench);
 
+    ping_pong_add_two_lines(bench, limit);
     add_umbra(bench, "umbra-event", umbra_event_left, limit,
               "to a fiber that has left its core, which idles");
     add_umbra(bench, "umbra-event-in-place", umbra_event_in_place, limit,
@@ -206,6 +207,22 @@ static int declare(struct bench *bench)
     return 0;
 }
 
+/* A pair of events moves two lines in a round trip, so one way is compared with half of that, too. */
+static void remark(const struct bench *bench, FILE *out)
+{
+    static const char *const names[] = {"umbra-event", "umbra-event-in-place",
+                                        "umbra-event-thread"};
+    const struct bench_row *two_lines = bench_find(bench, "ping-pong-two-lines");
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct bench_row *row = bench_find(bench, names[i]);
+
+        if (two_lines != NULL && row != NULL)
+            fprintf(out, "%8.2f times half of ping-pong-two-lines: %s\n",
+                    2 * bench_quotient(row, two_lines).median, names[i]);
+    }
+}
+
 static const struct bench_kernel kernel = {
     .name = "event",
     .about = "signal an event that another processor waits for, one way",
@@ -213,6 +230,7 @@ static const struct bench_kernel kernel = {
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .declare = declare,
+    .remark = remark,
 };
 
 int main(int argc, char **argv)

@@ -3,8 +3,10 @@
 #include "ping_pong.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include <umbra/cpu.h>
+#include <umbra/impl/gap.h>
 
 #define STOP 0u         /* in `there`: the partner ends */
 #define NOTHING_SENT 2u /* in both, before the first message */
@@ -28,10 +30,6 @@ struct ping_pong_variant {
     void *(*answer)(void *pair);                               /* the partner's, until STOP */
 };
 
-static inline void gap_none(void)
-{
-}
-
 /* release: pairs with the acquire on the other side, as a real hand-over would need */
 static inline void store_plain(_Atomic uint32_t *word, uint32_t value)
 {
@@ -46,7 +44,7 @@ static inline void store_exchange(_Atomic uint32_t *word, uint32_t value)
 
 /* What makes a variant; constant wherever it is used, so that each becomes its own tight loop. */
 struct way {
-    void (*gap)(void);                                     /* between two looks */
+    uint32_t gap;                                          /* between two looks: impl/gap.h */
     void (*store)(_Atomic uint32_t *word, uint32_t value); /* of a message */
     bool two_lines;                                        /* one each way, not one for both */
 };
@@ -62,7 +60,7 @@ static inline __attribute__((always_inline)) void call(struct ping_pong *pair, u
         way.store(&pair->there, sent);
         /* acquire: pairs with the store in answer(), so that `answered` can be read */
         while (atomic_load_explicit(reply, memory_order_acquire) != sent + 1)
-            way.gap();
+            um_gap_pass(way.gap, reply);
     }
     pair->sent = sent;
 }
@@ -78,7 +76,7 @@ static inline __attribute__((always_inline)) void answer(struct ping_pong *pair,
 
         /* acquire: pairs with the store in call() */
         while ((now = atomic_load_explicit(&pair->there, memory_order_acquire)) == seen)
-            way.gap();
+            um_gap_pass(way.gap, &pair->there);
         if (now == STOP)
             return;
         pair->answered++;
@@ -98,20 +96,45 @@ static inline __attribute__((always_inline)) void answer(struct ping_pong *pair,
         return NULL;                                                                               \
     }
 
-VARIANT(one_line, um_arch_pause, store_plain, false)
-VARIANT(one_line_no_pause, gap_none, store_plain, false)
-VARIANT(one_line_fenced, um_arch_relax, store_plain, false)
-VARIANT(one_line_exchange, um_arch_relax, store_exchange, false)
-VARIANT(two_lines, um_arch_pause, store_plain, true)
-VARIANT(two_lines_no_pause, gap_none, store_plain, true)
+/* A gap, over one line, by an exchange, and over two lines; without and with a request for the line
+ * to write. */
+#define GAP(name, gap)                                                                             \
+    VARIANT(name, gap, store_plain, false)                                                         \
+    VARIANT(name##_write, (gap) | UMBRA_GAP_WRITE, store_plain, false)                             \
+    VARIANT(exchange_##name, gap, store_exchange, false)                                           \
+    VARIANT(exchange_##name##_write, (gap) | UMBRA_GAP_WRITE, store_exchange, false)               \
+    VARIANT(two_##name, gap, store_plain, true)                                                    \
+    VARIANT(two_##name##_write, (gap) | UMBRA_GAP_WRITE, store_plain, true)
 
-static const struct ping_pong_variant variants[] = {
-    {"ping-pong-one-line", call_one_line, answer_one_line},
-    {"ping-pong-one-line-no-pause", call_one_line_no_pause, answer_one_line_no_pause},
-    {"ping-pong-one-line-fenced", call_one_line_fenced, answer_one_line_fenced},
-    {"ping-pong-one-line-exchange", call_one_line_exchange, answer_one_line_exchange},
-    {"ping-pong-two-lines", call_two_lines, answer_two_lines},
-    {"ping-pong-two-lines-no-pause", call_two_lines_no_pause, answer_two_lines_no_pause},
+GAP(none, UMBRA_GAP_NONE)
+GAP(pause, UMBRA_GAP_PAUSE)
+GAP(pauses, UMBRA_GAP_PAUSES)
+GAP(fence, UMBRA_GAP_FENCE)
+GAP(clock, UMBRA_GAP_CLOCK)
+
+#define ROW(name, suffix)                                                                          \
+    {                                                                                              \
+        "ping-pong-" suffix, call_##name, answer_##name                                            \
+    }
+#define ROWS(kind, name, suffix) ROW(kind##name, suffix), ROW(kind##name##_write, suffix "-write")
+
+static const struct ping_pong_variant one_line[] = {
+    ROWS(, none, "none"),
+    ROWS(, pause, "pause"),
+    ROWS(, pauses, "pauses"),
+    ROWS(, fence, "fence"),
+    ROWS(, clock, "clock"),
+    ROWS(exchange_, none, "exchange-none"),
+    ROWS(exchange_, pause, "exchange-pause"),
+    ROWS(exchange_, pauses, "exchange-pauses"),
+    ROWS(exchange_, fence, "exchange-fence"),
+    ROWS(exchange_, clock, "exchange-clock"),
+};
+
+static const struct ping_pong_variant two_lines[] = {
+    ROWS(two_, none, "two-lines-none"),     ROWS(two_, pause, "two-lines-pause"),
+    ROWS(two_, pauses, "two-lines-pauses"), ROWS(two_, fence, "two-lines-fence"),
+    ROWS(two_, clock, "two-lines-clock"),
 };
 
 static int ping_pong_start(struct bench_row *row)
@@ -154,23 +177,38 @@ static const struct bench_ops ping_pong_ops = {
     .stop = ping_pong_stop,
 };
 
-static struct bench_row *add_variant(struct bench *bench, const struct ping_pong_variant *variant,
-                                     struct bench_row *limit)
+/* Adds variants, of which the best in each round counts for `whole`, and between the
+ * same processors. */
+static void add_variants(struct bench *bench, struct bench_row *whole,
+                         const struct ping_pong_variant *variants, size_t count, bool hidden)
 {
-    struct bench_row *row = bench_add(bench, variant->name, &ping_pong_ops, variant);
+    for (size_t i = 0; i < count; i++) {
+        struct bench_row *row = bench_add(bench, variants[i].name, &ping_pong_ops, &variants[i]);
 
-    row->limit = limit;
-    row->part_of = limit;
-    return row;
+        row->limit = whole;
+        row->part_of = whole;
+        row->hidden = hidden;
+        memcpy(row->cpus, whole->cpus, sizeof row->cpus);
+    }
 }
+
+#define COUNT(variants) (sizeof(variants) / sizeof(variants)[0])
 
 struct bench_row *ping_pong_add(struct bench *bench)
 {
     struct bench_row *limit = bench_add(bench, "ping-pong", NULL, NULL);
 
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++)
-        add_variant(bench, &variants[i], limit);
+    add_variants(bench, limit, one_line, COUNT(one_line), false);
     return limit;
+}
+
+struct bench_row *ping_pong_add_two_lines(struct bench *bench, struct bench_row *limit)
+{
+    struct bench_row *row = bench_add(bench, "ping-pong-two-lines", NULL, NULL);
+
+    row->limit = limit;
+    add_variants(bench, row, two_lines, COUNT(two_lines), true);
+    return row;
 }
 
 struct bench_row *ping_pong_add_between(struct bench *bench, int from, int to)
@@ -178,11 +216,6 @@ struct bench_row *ping_pong_add_between(struct bench *bench, int from, int to)
     struct bench_row *limit = bench_add(bench, "ping-pong", NULL, NULL);
 
     bench_place(limit, from, to);
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        struct bench_row *row = add_variant(bench, &variants[i], limit);
-
-        bench_place(row, from, to);
-        row->hidden = true;
-    }
+    add_variants(bench, limit, one_line, COUNT(one_line), true);
     return limit;
 }
