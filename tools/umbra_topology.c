@@ -5,6 +5,8 @@
  * one was chosen, and why each other was not.
  */
 #define _GNU_SOURCE
+#include <umbra/core.h>
+#include <umbra/shadow.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
@@ -184,6 +186,51 @@ static void print_backends(const struct umbra_wait_report *report, const char *f
     }
 }
 
+/* Starts what measures the gaps between polls: a shadow, and a runtime on all cores. */
+static void measure_gaps(void)
+{
+    struct umbra_shadow shadow;
+    struct umbra_runtime *runtime;
+
+    if (shadow_create(&shadow, NULL) == 0)
+        shadow_destroy(&shadow);
+    if (umbra_runtime_create(NULL, &runtime) == 0)
+        umbra_runtime_destroy(runtime);
+}
+
+/* Calls fn for each place that was measured. Returns how many there are. */
+static unsigned each_gap(void (*fn)(const struct umbra_gap_report *report, void *arg), void *arg)
+{
+    struct umbra_gap_report report;
+    unsigned count = 0;
+
+    for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
+        for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
+            if (umbra_gap_report(pair, place, &report)) {
+                fn(&report, arg);
+                count++;
+            }
+    return count;
+}
+
+static void print_gap(const struct umbra_gap_report *report, void *unused)
+{
+    (void)unused;
+    printf("  %-5s  %-6s  %-12s  %-6s ", report->pair, report->place, report->gap, report->usual);
+    for (unsigned i = 0; i < report->count; i++)
+        printf(" %s %.0f", report->measured[i].gap, report->measured[i].ns);
+    printf("%s\n", report->count == 0 ? " (the machine was too busy)" : "");
+}
+
+static void print_gaps(void)
+{
+    printf("\nGaps between two polls, by what the two processors share\n\n");
+    printf("  %-5s  %-6s  %-12s  %-6s  %s\n", "share", "place", "chosen", "usual",
+           "measured: ns there and back");
+    if (each_gap(print_gap, NULL) == 0)
+        printf("  none: there are no two cores to measure, or UMBRA_WAIT forces them\n");
+}
+
 static void print_tables(const struct umbra_topology *t, const char *forced)
 {
     print_summary(t);
@@ -191,6 +238,8 @@ static void print_tables(const struct umbra_topology *t, const char *forced)
     print_nodes(t);
     print_nearest(t);
     print_backends(umbra_wait_report(), forced);
+    if (umbra_topology_info(t)->binds)
+        print_gaps();
 }
 
 /* ---- JSON ---- */
@@ -282,10 +331,26 @@ static json_t *json_wait(const struct umbra_wait_report *report, const char *for
     return wait;
 }
 
+static void json_gap(const struct umbra_gap_report *report, void *gaps)
+{
+    json_t *gap = json_object();
+    json_t *ns = json_object();
+
+    json_object_set_new(gap, "pair", json_string(report->pair));
+    json_object_set_new(gap, "place", json_string(report->place));
+    json_object_set_new(gap, "gap", json_string(report->gap));
+    json_object_set_new(gap, "usual", json_string(report->usual));
+    for (unsigned i = 0; i < report->count; i++)
+        json_object_set_new(ns, report->measured[i].gap, json_real(report->measured[i].ns));
+    json_object_set_new(gap, "ns", ns);
+    json_array_append_new(gaps, gap);
+}
+
 /* Returns whether it was written; out of memory shows as an object that cannot be. */
 static bool print_json(const struct umbra_topology *t, const char *forced)
 {
     json_t *root = json_object();
+    json_t *gaps = json_array();
     bool written;
 
     json_object_set_new(root, "described", json_boolean(!umbra_topology_info(t)->binds));
@@ -293,7 +358,10 @@ static bool print_json(const struct umbra_topology *t, const char *forced)
     json_object_set_new(root, "nodes", json_nodes(t));
     json_object_set_new(root, "l3s", json_integer(umbra_topology_info(t)->l3s));
     json_object_set_new(root, "wait", json_wait(umbra_wait_report(), forced));
-    written = json_object_size(root) == 5 && json_dumpf(root, stdout, JSON_COMPACT) == 0;
+    if (umbra_topology_info(t)->binds)
+        each_gap(json_gap, gaps);
+    json_object_set_new(root, "gaps", gaps);
+    written = json_object_size(root) == 6 && json_dumpf(root, stdout, JSON_COMPACT) == 0;
     json_decref(root);
     printf("\n");
     return written;
@@ -350,7 +418,7 @@ static int refuse(const struct umbra_topology_options *source, int error)
     return source->synthetic != NULL || source->xml != NULL ? EXIT_USAGE : EXIT_FAILURE;
 }
 
-/* The back end that UMBRA_WAIT forces, NULL: none. Leaves the program when there is no such one. */
+/* What UMBRA_WAIT forces, NULL: nothing. Leaves the program when it names what there is not. */
 static const char *forced_backend(void)
 {
     /* Any block_cycles will do; without one it would be measured. */
@@ -361,8 +429,7 @@ static const char *forced_backend(void)
 
     if (error == 0)
         return forced != NULL && *forced != '\0' && strcmp(forced, "auto") != 0 ? forced : NULL;
-    fprintf(stderr, "umbra-topology: UMBRA_WAIT is '%s', %s\n", forced,
-            error == -EINVAL ? "which is no wait back end" : "which cannot execute here");
+    fprintf(stderr, "umbra-topology: %s\n", umbra_last_error_text());
     exit(EXIT_USAGE);
 }
 
@@ -376,6 +443,8 @@ int main(int argc, char **argv)
 
     if (error != 0)
         return refuse(&arguments.source, error);
+    if (umbra_topology_info(topology)->binds)
+        measure_gaps();
     if (arguments.json)
         written = print_json(topology, forced);
     else

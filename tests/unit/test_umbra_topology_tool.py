@@ -98,6 +98,17 @@ class Tool(unittest.TestCase):
         self.assertEqual([n["node"] for n in machine["nodes"]], [0, 1])
         self.assertEqual(machine["l3s"], 2)
 
+    def test_says_which_gaps_were_measured_and_none_of_a_described_machine(self):
+        for gap in json.loads(self.succeeds("--json"))["gaps"]:
+            self.assertIn(gap["pair"], ["L3", "less"])
+            self.assertIn(gap["place"], ["shadow", "owner", "event", "inbox", "spawn", "join", "thread"])
+            if gap["ns"]:
+                self.assertGreater(gap["ns"][gap["gap"]], 0)
+                self.assertGreater(gap["ns"][gap["usual"]], 0)
+        self.assertIn("Gaps between two polls", self.succeeds())
+        self.assertNotIn("Gaps between two polls", self.succeeds("--synthetic", TWO_NODES))
+        self.assertEqual(json.loads(self.succeeds("--json", UMBRA_WAIT="gap=fence"))["gaps"], [])
+
     def test_json_is_one_line(self):
         self.assertEqual(self.succeeds("--json").count("\n"), 1)
 

@@ -55,6 +55,15 @@ def processors_used(processors):
     return f"{ranges(processors)}: {len(processors)} on {len(cores)} cores"
 
 
+def gaps_measured(machines):
+    """By place; of several processes that measured, the first."""
+    gaps = {}
+    for entry in machines:
+        for gap in (entry or {}).get("gaps", []):
+            gaps.setdefault((gap["pair"], gap["place"]), gap["gap"])
+    return ", ".join(f"{place} {gap} (shared: {pair})" for (pair, place), gap in sorted(gaps.items())) or "not measured"
+
+
 def machine_lines(measured):
     machine = measured.machine
     processors = {}
@@ -66,6 +75,7 @@ def machine_lines(measured):
         ("Processors used", processors_used(processors)),
         ("Time stamps", f"{machine.get('cycles_hz', 0) / 1e9:.2f} GHz"),
         ("Waits by", machine.get("wait_backend", "unknown")),
+        ("Gaps between polls", gaps_measured(measured.machines.values())),
         ("Kernel", machine.get("kernel", "unknown")),
         ("Compiler", f"{machine.get('compiler', '')} {machine.get('flags', '')}"),
         ("Commit", machine.get("commit", "unknown")),

@@ -79,6 +79,8 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
                              struct um_polls polls, uint64_t cycles)
 {
     const void *word = &await->event->word;
+    /* of several waiters with a condition only one goes on, but all would take the line */
+    uint32_t gap = await->accept ? polls.gap & ~UMBRA_GAP_WRITE : polls.gap;
     uint64_t start = umbra_cycles();
     uint64_t now = start;
 
@@ -88,7 +90,7 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
                 return true;
             if ((core && um_core_attention(core)) || !um_await_first(await))
                 return false;
-            um_gap_pass(polls.gap, word);
+            um_gap_pass(gap, word);
         }
         now = umbra_cycles();
     } while (now - start < cycles && now < await->deadline);

@@ -51,6 +51,27 @@ struct um_tune_size {
  * each; 0: the batch was interrupted. */
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
+/* What was measured of a place, between two processors of a kind. */
+struct umbra_gap_report {
+    const char *pair;  /* what the two share: "core", "L3", "less" */
+    const char *place; /* as in UMBRA_WAIT, as the next two */
+    const char *gap;   /* that was chosen */
+    const char *usual;
+    unsigned count; /* of those that were measured; 0: the machine was too busy */
+    struct {
+        const char *gap;
+        double ns; /* median of a hand-over there and back */
+    } measured[UM_GAPS];
+};
+
+/*
+ * True if the place was measured for this kind of pair (below UMBRA_PAIRS and UMBRA_POLL_PLACES), and
+ * fills the report. A shadow or a runtime that starts measures; nothing here does. Any thread; never
+ * blocks.
+ */
+UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
+                                          struct umbra_gap_report *report);
+
 #define UM_TUNE_ALL UINT32_C(0x1f1f) /* a bit for each gap */
 
 /*
@@ -217,6 +238,28 @@ UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t pl
 
     /* acquire: pairs with um_tuned_keep() */
     return um_atomic_load(&tuned->state, acquire) == UM_TUNED_READY ? tuned->gap : UM_GAPS;
+}
+
+UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
+                                          struct umbra_gap_report *report)
+{
+    static const char *const pairs[UMBRA_PAIRS] = {"core", "L3", "less"};
+    const struct um_figures *figures = &um_tunings.of[pair][place].figures;
+    uint32_t chosen = um_tuned_gap((enum umbra_poll_pair)pair, place);
+
+    if (chosen >= UM_GAPS)
+        return false;
+    *report = (struct umbra_gap_report){.pair = pairs[pair],
+                                        .place = um_place_name(place),
+                                        .gap = um_gap_name(chosen),
+                                        .usual = um_gap_name(um_gap_default(place))};
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (figures->of[gap] != 0) {
+            report->measured[report->count].gap = um_gap_name(gap);
+            report->measured[report->count++].ns =
+                (double)figures->of[gap] / 16 * 1e9 / (double)umbra_cycles_hz();
+        }
+    return true;
 }
 
 /* The gap of a thread that is no core: nothing is known about where it runs, so it is taken to be as
