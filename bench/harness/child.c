@@ -13,6 +13,10 @@
 #include "child_channel.h"
 
 #define ALIVE_CHECK_MS 1000
+#define SETTING_BYTES 2048 /* "{N}," for each processor, and a name */
+
+_Static_assert(BENCH_MAX_CPUS <= CHILD_CHANNEL_CPUS, "a child is told of all processors");
+_Static_assert(sizeof(struct child_channel) <= CHILD_CHANNEL_BYTES, "the channel has room");
 
 struct child_process {
     unsigned rows;                         /* that have it open */
@@ -20,7 +24,7 @@ struct child_process {
     uint32_t turn;                         /* last one given */
     struct child_channel *channel;         /* shared with the child */
     char path[PATH_MAX];                   /* of its executable */
-    char settings[CHILD_MAX_SETTINGS][96]; /* its environment, processors filled in */
+    char settings[CHILD_MAX_SETTINGS][SETTING_BYTES]; /* its environment, processors filled in */
     unsigned n_settings;
 };
 
@@ -49,6 +53,12 @@ static int find_program(const struct bench_row *row, struct child_process *proce
     return access(process->path, X_OK) == 0 ? 0 : -errno;
 }
 
+/* The processors that a child is told of: all of the kernel's, and two places at least. */
+static unsigned told_cpus(const struct bench_row *row)
+{
+    return bench_cpus(row->bench) < 2 ? 2 : bench_cpus(row->bench);
+}
+
 static void write_settings(const struct bench_row *row, struct child_process *process)
 {
     const struct child_program *program = row->arg;
@@ -56,13 +66,14 @@ static void write_settings(const struct bench_row *row, struct child_process *pr
     for (unsigned i = 0; i < CHILD_MAX_SETTINGS && program->settings[i] != NULL; i++) {
         char *text = process->settings[process->n_settings++];
         const char *from = strstr(program->settings[i], "%d");
+        int length = snprintf(text, SETTING_BYTES, "%s", program->settings[i]);
 
         if (from == NULL)
-            snprintf(text, sizeof process->settings[0], "%s", program->settings[i]);
-        else
-            snprintf(text, sizeof process->settings[0], "%.*s{%d},{%d}",
-                     (int)(from - program->settings[i]), program->settings[i],
-                     bench_cpu(row->bench, 0), bench_cpu(row->bench, 1));
+            continue;
+        length = (int)(from - program->settings[i]);
+        for (unsigned cpu = 0; cpu < told_cpus(row) && length < SETTING_BYTES; cpu++)
+            length += snprintf(text + length, (size_t)(SETTING_BYTES - length), "%s{%d}",
+                               cpu > 0 ? "," : "", bench_cpu(row->bench, cpu));
     }
 }
 
@@ -104,8 +115,9 @@ static int launch(const struct bench_row *row, struct child_process *process)
     if (process->channel == NULL) {
         error = -errno;
     } else {
-        process->channel->cpus[0] = bench_cpu(row->bench, 0);
-        process->channel->cpus[1] = bench_cpu(row->bench, 1);
+        process->channel->n_cpus = bench_cpus(row->bench);
+        for (unsigned i = 0; i < told_cpus(row); i++)
+            process->channel->cpus[i] = bench_cpu(row->bench, i);
         process->pid = fork();
         if (process->pid == 0)
             become(process, program->argument, fd);

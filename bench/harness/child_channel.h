@@ -23,12 +23,14 @@
 
 #define CHILD_CHANNEL_BYTES 4096
 #define CHILD_CHANNEL_LINE 128
+#define CHILD_CHANNEL_CPUS 256
 
 struct child_channel {
     uint32_t turn __attribute__((aligned(CHILD_CHANNEL_LINE))); /* kernel writes */
     uint64_t iterations;                                        /* kernel writes before turn */
     uint64_t problem; /* likewise: which one, for a child that has several */
-    int32_t cpus[2];  /* kernel writes at the start */
+    uint32_t n_cpus;                  /* kernel writes at the start: how many it measures on */
+    int32_t cpus[CHILD_CHANNEL_CPUS]; /* likewise: these; the first two are always there */
     uint32_t done __attribute__((aligned(CHILD_CHANNEL_LINE))); /* child writes */
     uint64_t ns;                                                /* child writes before done */
     uint64_t own_ns;    /* likewise, of a batch that took its time itself; else 0 */

@@ -150,6 +150,9 @@ static int declare(struct bench *bench)
         tasks_child_row(bench, "openmp-llvm", TASKS_LLVM, &others)->limit = serial_row;
         tasks_child_row(bench, "tbb", TASKS_TBB, &others)->limit = serial_row;
         tasks_child_row(bench, "lace", TASKS_LACE, &work)->limit = serial_row;
+        tasks_child_row(bench, "libfork", TASKS_LIBFORK, &work)->limit = serial_row;
+        tasks_child_row(bench, "citor", TASKS_CITOR, &work)->limit = serial_row;
+        tasks_child_row(bench, "fork-union", TASKS_FORK_UNION, &work)->limit = serial_row;
     }
     return 0;
 }

@@ -15,18 +15,18 @@
 
 #define IN_FIBER_ASLEEP_NS 400000 /* after which the harness's thread sleeps */
 
-/* A runtime with a core on each of the first `cores` processors of the kernel, one or two. 0 or a
- * negative errno. */
+/* A runtime with a core on each of the first `cores` processors of the kernel. 0 or a negative
+ * errno. */
 static inline int in_fiber_cores(const struct bench *bench, unsigned cores,
                                  struct umbra_runtime **runtime)
 {
-    char cpus[32];
+    char cpus[8 * BENCH_MAX_CPUS];
+    int length = 0;
     struct umbra_options options = {.cpus = cpus, .topology = bench_topology(bench), .quiet = true};
 
-    if (cores == 1)
-        snprintf(cpus, sizeof cpus, "%d", bench_cpu(bench, 0));
-    else
-        snprintf(cpus, sizeof cpus, "%d,%d", bench_cpu(bench, 0), bench_cpu(bench, 1));
+    for (unsigned i = 0; i < cores; i++)
+        length += snprintf(cpus + length, sizeof cpus - (size_t)length, "%s%d", i > 0 ? "," : "",
+                           bench_cpu(bench, i));
     return umbra_runtime_create(&options, runtime);
 }
 

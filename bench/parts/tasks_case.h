@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What fib and dispatch ask of a child process: "KIND:SIZE:CORES", and how much work that is. C and
- * C++.
+ * What dispatch, and fib, skynet, nqueens and matmul (forks.h), ask of a child process:
+ * "KIND:SIZE:CORES", and how much work that is. C and C++.
  */
 #ifndef UMBRA_BENCH_TASKS_CASE_H
 #define UMBRA_BENCH_TASKS_CASE_H
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 struct tasks_case {
-    char kind
-        [8]; /* fib; for: a loop of null functions, handed out one by one; task: one task each */
+    /* for: a loop of null functions, handed out one by one; task: one task each; or the kernel */
+    char kind[8];
     unsigned size;
     unsigned cores;
 };
@@ -20,6 +21,12 @@ struct tasks_case {
 static inline int tasks_case_read(const char *text, struct tasks_case *out)
 {
     return sscanf(text, "%7[a-z]:%u:%u", out->kind, &out->size, &out->cores) == 3;
+}
+
+/* True if the functions do nothing. */
+static inline int tasks_are_null(const struct tasks_case *work)
+{
+    return strcmp(work->kind, "for") == 0 || strcmp(work->kind, "task") == 0;
 }
 
 /* The n-th Fibonacci number, by adding up: to check what the recursion finds. */

@@ -8,6 +8,7 @@
 #include <umbra.h>
 
 #include "child.h"
+#include "forks.h"
 #include "in_fiber.h"
 
 #define ARGUMENT_BYTES 48
@@ -25,10 +26,11 @@ static void *allocate(size_t bytes)
 
 void tasks_state(struct bench_row *row, const struct tasks_case *work)
 {
-    bool fib = strcmp(work->kind, "fib") == 0;
+    bool null = tasks_are_null(work), leaves = strcmp(work->kind, "skynet") == 0;
 
-    row->parts = fib ? tasks_calls(work->size) : work->size;
-    json_object_set_new(row->params, fib ? "n" : "tasks", json_integer(work->size));
+    row->parts = null ? work->size : forks_parts(work);
+    json_object_set_new(row->params, null ? "tasks" : leaves ? "leaves" : "n",
+                        json_integer(work->size));
     json_object_set_new(row->params, "cores", json_integer(work->cores));
 }
 
@@ -44,6 +46,9 @@ struct bench_row *tasks_child_row(struct bench *bench, const char *name, enum ta
                                      "OMP_WAIT_POLICY=active", "KMP_BLOCKTIME=infinite"}},
         [TASKS_TBB] = {.file = "tasks-child-tbb"},
         [TASKS_LACE] = {.file = "tasks-child-lace"},
+        [TASKS_LIBFORK] = {.file = "tasks-child-libfork"},
+        [TASKS_CITOR] = {.file = "tasks-child-citor"},
+        [TASKS_FORK_UNION] = {.file = "tasks-child-fork-union"},
     };
     struct child_program *program = allocate(sizeof(*program));
     char *argument = allocate(ARGUMENT_BYTES);

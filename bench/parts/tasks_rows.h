@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* What fib and dispatch share: rows of child processes, and rows that run a fiber on some cores. */
+/* What fib, dispatch and the kernels of forks_rows.h share: rows of child processes, and rows that run a fiber on some cores. */
 #ifndef UMBRA_BENCH_TASKS_ROWS_H
 #define UMBRA_BENCH_TASKS_ROWS_H
 
 #include "harness.h"
 #include "tasks_case.h"
 
-enum tasks_runtime { TASKS_GOMP, TASKS_LLVM, TASKS_TBB, TASKS_LACE };
+enum tasks_runtime {
+    TASKS_GOMP,
+    TASKS_LLVM,
+    TASKS_TBB,
+    TASKS_LACE,
+    TASKS_LIBFORK,
+    TASKS_CITOR,
+    TASKS_FORK_UNION,
+};
 
-/* Adds a row of a child process; a part is a call or a null function. */
+/* Adds a row of a child process; a part is a call, a null function or all of it. */
 struct bench_row *tasks_child_row(struct bench *bench, const char *name, enum tasks_runtime runtime,
                                   const struct tasks_case *work);
 

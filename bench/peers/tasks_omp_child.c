@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The OpenMP side of fib and dispatch, in a process of its own; see omp_child.c. Threads are started
- * by the first region and stay.
+ * The OpenMP side of fib, skynet, nqueens, matmul and dispatch, in a process of its own; see
+ * omp_child.c. Threads are started by the first region and stay.
  */
 #define _GNU_SOURCE
-#include "child_channel.h"
-#include "tasks_case.h"
+#include "forks_child.h"
 
 #include <omp.h>
-#include <string.h>
 
 static struct tasks_case work;
 
@@ -17,34 +15,125 @@ static struct {
     uint64_t count __attribute__((aligned(CHILD_CHANNEL_LINE)));
 } threads[2];
 
-static long fib(int n)
+/* ---- recursions ---- */
+
+static uint64_t fib_in_region(unsigned n)
 {
-    long one;
-    long two;
+    uint64_t one;
+    uint64_t two;
 
     if (n < 2)
         return n;
 #pragma omp task shared(two)
-    two = fib(n - 2);
-    one = fib(n - 1);
+    two = fib_in_region(n - 2);
+    one = fib_in_region(n - 1);
 #pragma omp taskwait
     return one + two;
 }
 
-static void null_function(void)
+static uint64_t skynet_in_region(uint64_t first, uint64_t leaves)
 {
-    threads[omp_get_thread_num()].count++;
+    uint64_t each = leaves / FORKS_WAYS, sums[FORKS_WAYS], sum = 0;
+
+    if (leaves == 1)
+        return first;
+    for (unsigned i = 0; i < FORKS_WAYS - 1; i++) {
+#pragma omp task shared(sums)
+        sums[i] = skynet_in_region(first + i * each, each);
+    }
+    sums[FORKS_WAYS - 1] = skynet_in_region(first + (FORKS_WAYS - 1) * each, each);
+#pragma omp taskwait
+    for (unsigned i = 0; i < FORKS_WAYS; i++)
+        sum += sums[i];
+    return sum;
 }
 
-static void fib_region(struct child_channel *channel)
+static uint64_t nqueens_in_region(const struct forks_board *board, unsigned row, unsigned n)
 {
-    long result = 0;
+    uint32_t columns = row < n ? forks_free_columns(board, row, n) : 0;
+    uint64_t found[FORKS_QUEENS], sum = row == n;
+    unsigned children = 0;
+
+    for (; columns & (columns - 1); columns &= columns - 1, children++) {
+        struct forks_board placed = forks_place(board, row, columns);
+
+#pragma omp task shared(found)
+        found[children] = nqueens_in_region(&placed, row + 1, n);
+    }
+    if (columns) {
+        struct forks_board placed = forks_place(board, row, columns);
+
+        found[children++] = nqueens_in_region(&placed, row + 1, n);
+    }
+#pragma omp taskwait
+    for (unsigned i = 0; i < children; i++)
+        sum += found[i];
+    return sum;
+}
+
+static void matmul_in_region(const struct forks_product *whole)
+{
+    if (whole->n <= FORKS_LEAF) {
+        forks_multiply(whole);
+        return;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        struct forks_product part = forks_quarter(whole, i);
+
+        if (i % 4 < 3) {
+#pragma omp task
+            matmul_in_region(&part);
+        } else {
+            matmul_in_region(&part);
+#pragma omp taskwait
+        }
+    }
+}
+
+static uint64_t fib(unsigned n)
+{
+    uint64_t result = 0;
 
 #pragma omp parallel num_threads(work.cores)
 #pragma omp single
-    result = fib((int)work.size);
-    if ((uint64_t)result == tasks_fib(work.size))
-        channel->verified += tasks_calls(work.size);
+    result = fib_in_region(n);
+    return result;
+}
+
+static uint64_t skynet(uint64_t first, uint64_t leaves)
+{
+    uint64_t result = 0;
+
+#pragma omp parallel num_threads(work.cores)
+#pragma omp single
+    result = skynet_in_region(first, leaves);
+    return result;
+}
+
+static uint64_t nqueens(const struct forks_board *board, unsigned row, unsigned n)
+{
+    uint64_t result = 0;
+
+#pragma omp parallel num_threads(work.cores)
+#pragma omp single
+    result = nqueens_in_region(board, row, n);
+    return result;
+}
+
+static void matmul(const struct forks_product *whole)
+{
+#pragma omp parallel num_threads(work.cores)
+#pragma omp single
+    matmul_in_region(whole);
+}
+
+static const struct forks_contender contender = {fib, skynet, nqueens, matmul};
+
+/* ---- functions that do nothing ---- */
+
+static void null_function(void)
+{
+    threads[omp_get_thread_num()].count++;
 }
 
 static void for_region(void)
@@ -68,23 +157,21 @@ static void batch(struct child_channel *channel)
 {
     uint64_t before = threads[0].count + threads[1].count;
 
-    channel->verified = 0;
-    for (uint64_t i = 0; i < channel->iterations; i++) {
-        if (strcmp(work.kind, "fib") == 0)
-            fib_region(channel);
-        else if (strcmp(work.kind, "for") == 0)
-            for_region();
-        else
-            task_region();
-    }
-    channel->verified += threads[0].count + threads[1].count - before;
+    for (uint64_t i = 0; i < channel->iterations; i++)
+        (strcmp(work.kind, "for") == 0 ? for_region : task_region)();
+    channel->verified = threads[0].count + threads[1].count - before;
+}
+
+static void forks_of(struct child_channel *channel)
+{
+    forks_child_batch(channel, &work, &contender);
 }
 
 int main(int argc, char **argv)
 {
-    struct child_channel *channel = argc > 2 ? child_channel_map(atoi(argv[1])) : NULL;
+    struct child_channel *channel = forks_child_open(argc, argv, &work);
 
-    if (channel == NULL || !tasks_case_read(argv[2], &work) || work.cores > 2)
+    if (channel == NULL)
         return 2;
-    child_channel_serve(channel, batch);
+    child_channel_serve(channel, tasks_are_null(&work) ? batch : forks_of);
 }

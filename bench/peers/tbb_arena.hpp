@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * An arena of one or two oneTBB threads, each bound to one of the kernel's processors by an observer, as
+ * An arena of oneTBB threads, each bound to one of the kernel's processors by an observer, as
  * oneTBB's documentation does it; for the child processes that host oneTBB.
  */
 #ifndef UMBRA_BENCH_TBB_ARENA_HPP
@@ -18,8 +18,8 @@ constexpr int threads = 2;
 
 class binder : public tbb::task_scheduler_observer {
   public:
-    binder(tbb::task_arena &arena, const child_channel &channel)
-        : task_scheduler_observer(arena), cpus(channel.cpus)
+    binder(tbb::task_arena &arena, const child_channel &channel, unsigned count)
+        : task_scheduler_observer(arena), cpus(channel.cpus), places(count)
     {
         observe(true);
     }
@@ -31,7 +31,7 @@ class binder : public tbb::task_scheduler_observer {
 
     void on_scheduler_entry(bool) override
     {
-        int cpu = cpus[tbb::this_task_arena::current_thread_index() % threads];
+        int cpu = cpus[static_cast<unsigned>(tbb::this_task_arena::current_thread_index()) % places];
         cpu_set_t set;
 
         CPU_ZERO(&set);
@@ -41,6 +41,7 @@ class binder : public tbb::task_scheduler_observer {
 
   private:
     const int32_t *cpus;
+    unsigned places;
 };
 
 struct bound_threads {
@@ -50,7 +51,7 @@ struct bound_threads {
 
     explicit bound_threads(const child_channel &channel, unsigned count = threads)
         : limit(tbb::global_control::max_allowed_parallelism, count),
-          arena(static_cast<int>(count)), bound(arena, channel)
+          arena(static_cast<int>(count)), bound(arena, channel, count)
     {
     }
 };
