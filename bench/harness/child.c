@@ -19,11 +19,11 @@ _Static_assert(BENCH_MAX_CPUS <= CHILD_CHANNEL_CPUS, "a child is told of all pro
 _Static_assert(sizeof(struct child_channel) <= CHILD_CHANNEL_BYTES, "the channel has room");
 
 struct child_process {
-    unsigned rows;                         /* that have it open */
-    pid_t pid;                             /* 0: has ended */
-    uint32_t turn;                         /* last one given */
-    struct child_channel *channel;         /* shared with the child */
-    char path[PATH_MAX];                   /* of its executable */
+    unsigned rows;                                    /* that have it open */
+    pid_t pid;                                        /* 0: has ended */
+    uint32_t turn;                                    /* last one given */
+    struct child_channel *channel;                    /* shared with the child */
+    char path[PATH_MAX];                              /* of its executable */
     char settings[CHILD_MAX_SETTINGS][SETTING_BYTES]; /* its environment, processors filled in */
     unsigned n_settings;
 };

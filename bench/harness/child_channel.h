@@ -28,7 +28,7 @@
 struct child_channel {
     uint32_t turn __attribute__((aligned(CHILD_CHANNEL_LINE))); /* kernel writes */
     uint64_t iterations;                                        /* kernel writes before turn */
-    uint64_t problem; /* likewise: which one, for a child that has several */
+    uint64_t problem;                 /* likewise: which one, for a child that has several */
     uint32_t n_cpus;                  /* kernel writes at the start: how many it measures on */
     int32_t cpus[CHILD_CHANNEL_CPUS]; /* likewise: these; the first two are always there */
     uint32_t done __attribute__((aligned(CHILD_CHANNEL_LINE))); /* child writes */

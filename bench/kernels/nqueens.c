@@ -8,7 +8,7 @@
 #include "forks_rows.h"
 
 #define ROUNDS 21
-#define ROUNDS_QUICK 31
+#define ROUNDS_QUICK 13
 
 static uint64_t serial(const struct forks_board *board, unsigned row, unsigned n)
 {
@@ -23,48 +23,66 @@ static uint64_t serial(const struct forks_board *board, unsigned row, unsigned n
     return sum;
 }
 
-struct placing {
-    struct umbra_task task;
-    const struct forks_board *above; /* the forker's, who joins before it goes */
-    uint32_t columns;                /* in the least of these */
+/* Queens in the rows above `row`; its children keep an address of it until they are joined. */
+struct position {
+    struct forks_board board;
     unsigned row, n;
+};
+
+struct child {
+    struct umbra_task task;
+    const struct position *above;
+    uint32_t columns; /* it goes into the least of these */
     uint64_t found;
 };
 
-static uint64_t nqueens(const struct forks_board *board, unsigned row, unsigned n);
+static uint64_t search(const struct position *position);
 
-static void place(void *arg)
+static inline uint64_t place(const struct position *above, uint32_t columns)
 {
-    struct placing *placing = arg;
-    struct forks_board placed = forks_place(placing->above, placing->row, placing->columns);
+    struct position position = {forks_place(&above->board, above->row, columns), above->row + 1,
+                                above->n};
 
-    placing->found = nqueens(&placed, placing->row + 1, placing->n);
+    return search(&position);
+}
+
+static void place_task(void *arg)
+{
+    struct child *child = arg;
+
+    child->found = place(child->above, child->columns);
+}
+
+static uint64_t search(const struct position *position)
+{
+    struct child child[FORKS_QUEENS];
+    unsigned forked = 0;
+    uint32_t columns;
+    uint64_t sum;
+
+    if (position->row == position->n)
+        return 1;
+    columns = forks_free_columns(&position->board, position->row, position->n);
+    if (columns == 0)
+        return 0;
+    for (; columns & (columns - 1); columns &= columns - 1, forked++) {
+        child[forked].above = position;
+        child[forked].columns = columns;
+        umbra_task_fork(&child[forked].task, place_task, &child[forked]);
+    }
+    sum = place(position, columns);
+    while (forked-- > 0) {
+        umbra_task_join_with(&child[forked].task, place_task, &child[forked]);
+        sum += child[forked].found;
+    }
+    return sum;
 }
 
 static uint64_t nqueens(const struct forks_board *board, unsigned row, unsigned n)
 {
-    uint32_t columns = row < n ? forks_free_columns(board, row, n) : 0;
-    struct placing child[FORKS_QUEENS];
-    uint64_t sum = row == n;
-    unsigned forked = 0;
+    const struct position start = {*board, row, n};
 
-    if (columns == 0)
-        return sum;
-    for (; columns & (columns - 1); columns &= columns - 1, forked++) {
-        child[forked].above = board;
-        child[forked].columns = columns;
-        child[forked].row = row;
-        child[forked].n = n;
-        umbra_task_fork(&child[forked].task, place, &child[forked]);
-    }
-    child[forked] = (struct placing){.above = board, .columns = columns, .row = row, .n = n};
-    place(&child[forked]);
-    sum = child[forked].found;
-    while (forked-- > 0) {
-        umbra_task_join_with(&child[forked].task, place, &child[forked]);
-        sum += child[forked].found;
-    }
-    return sum;
+    return search(&start);
 }
 
 static int declare(struct bench *bench)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* See forks.h. */
+#define _GNU_SOURCE
 #include "forks.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* Solutions for n queens: https://oeis.org/A000170 */
 static const uint32_t solutions[FORKS_QUEENS] = {
@@ -48,7 +52,11 @@ void forks_multiply(const struct forks_product *leaf)
 
 /* ---- matrices ---- */
 
-/* Of the one size that a process multiplies. */
+/*
+ * Of the one size that a process multiplies. In huge pages where the system has them: their rows are
+ * a power of two apart, and which of them push each other out of a cache should not depend on the
+ * pages that a process happened to get.
+ */
 static struct {
     uint32_t n;
     uint32_t *a, *b, *c;
@@ -66,10 +74,14 @@ static uint32_t mixed(uint32_t x)
 static int make_matrices(uint32_t n)
 {
     size_t count = (size_t)n * n;
-    uint32_t *all = malloc((3 * count + 3 * n) * sizeof(*all));
+    size_t bytes = (3 * count + 3 * n) * sizeof(uint32_t);
+    void *memory;
+    uint32_t *all;
 
-    if (all == NULL)
+    if (posix_memalign(&memory, HUGE_PAGE, bytes) != 0)
         return 0;
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    all = memory;
     free(matrices.a);
     matrices.n = n;
     matrices.a = all;

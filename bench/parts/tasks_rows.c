@@ -29,7 +29,10 @@ void tasks_state(struct bench_row *row, const struct tasks_case *work)
     bool null = tasks_are_null(work), leaves = strcmp(work->kind, "skynet") == 0;
 
     row->parts = null ? work->size : forks_parts(work);
-    json_object_set_new(row->params, null ? "tasks" : leaves ? "leaves" : "n",
+    json_object_set_new(row->params,
+                        null     ? "tasks"
+                        : leaves ? "leaves"
+                                 : "n",
                         json_integer(work->size));
     json_object_set_new(row->params, "cores", json_integer(work->cores));
 }

@@ -124,10 +124,9 @@ void matmul(const forks_product *whole)
         size_t row = i / blocks * rows, column = i % blocks * rows;
 
         for (size_t middle = 0; middle < whole->n; middle += rows) {
-            forks_product part = {whole->a + row * width + middle,
-                                  whole->b + middle * width + column,
-                                  whole->c + row * width + column, static_cast<uint32_t>(rows),
-                                  whole->width};
+            forks_product part = {
+                whole->a + row * width + middle, whole->b + middle * width + column,
+                whole->c + row * width + column, static_cast<uint32_t>(rows), whole->width};
 
             matmul_calls(&part);
         }

@@ -23,8 +23,7 @@ constexpr auto fib_task = [](auto self, unsigned n) -> lf::task<uint64_t> {
     co_return one + two;
 };
 
-constexpr auto skynet_task = [](auto self, uint64_t first,
-                                uint64_t leaves) -> lf::task<uint64_t> {
+constexpr auto skynet_task = [](auto self, uint64_t first, uint64_t leaves) -> lf::task<uint64_t> {
     uint64_t each = leaves / FORKS_WAYS, sums[FORKS_WAYS], sum = 0;
 
     if (leaves == 1)

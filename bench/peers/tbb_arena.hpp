@@ -31,7 +31,8 @@ class binder : public tbb::task_scheduler_observer {
 
     void on_scheduler_entry(bool) override
     {
-        int cpu = cpus[static_cast<unsigned>(tbb::this_task_arena::current_thread_index()) % places];
+        int cpu =
+            cpus[static_cast<unsigned>(tbb::this_task_arena::current_thread_index()) % places];
         cpu_set_t set;
 
         CPU_ZERO(&set);

@@ -38,8 +38,9 @@ HEADLINES = (
     ("hand out empty work items to all cores", "dispatch", "umbra-dispatch"),
     ("shortest paths between all pairs", "apsp", "umbra-ctbpa"),
 )
-# Nothing is handed to another thread: oneTBB's caller runs nearly all of the functions itself.
-NOT_COMPARED = {("null-fork", "tbb"), ("null-fork", "ucontext")}
+# Nothing is handed to another thread: oneTBB's caller runs nearly all of the functions itself. And
+# ForkUnion makes tasks of the first levels only.
+NOT_COMPARED = {("null-fork", "tbb"), ("null-fork", "ucontext"), ("fib", "fork-union")}
 
 
 def with_cores(kernel, row):

@@ -8,6 +8,28 @@ fib = simple(
     "same recursion by calls that cannot be inlined, on one core.",
     "fib",
 )
+_NO_LEVELS = (
+    "The limit is the same by calls, on one core; all others use all processors. fork-union has no "
+    "tasks in tasks: it hands out the first levels, and calls below."
+)
+skynet = simple(
+    "A tree of tasks",
+    "A tree with ten children a node, each a task that does nothing but sum up; time of the whole tree. "
+    + _NO_LEVELS,
+    "skynet",
+)
+nqueens = simple(
+    "A search by tasks",
+    "All ways to place queens that do not attack each other, a task for each place in the next row; "
+    "time of the whole search. " + _NO_LEVELS,
+    "nqueens",
+)
+matmul = simple(
+    "A product by quarters",
+    "A product of two matrices of integers, a task for each quarter, down to 32 x 32; time of the whole "
+    "product. " + _NO_LEVELS,
+    "matmul",
+)
 dispatch = simple(
     "Hand out what does nothing",
     "Ten thousand functions that only count, handed out one by one; wall time a function. Rows that "
