@@ -353,7 +353,7 @@ static void add_problem(struct bench *bench, struct problem *problem)
 
 static int declare(struct bench *bench)
 {
-    size_t count = bench_quick(bench) ? 1 : PROBLEMS;
+    size_t count = bench_quick(bench) || bench_tiny(bench) ? 1 : PROBLEMS;
 
     openmp_ops = child_ops;
     openmp_ops.open = open_openmp;

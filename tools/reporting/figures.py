@@ -113,6 +113,14 @@ def paths(picked):
         lambda row: times(row.ratio) or amount(row.median, row.unit), "rows of a block"))
 
 
+def searches(picked):
+    rows = picked.rows("bfs", lambda row: "teps" in row.params)
+    return or_nothing(rows, lambda rows: grid(
+        rows, stem, lambda row: row.params["scale"],
+        lambda row: f"{row.params['teps'] * 1e-9:.2f}" + (f", {times(row.ratio)}" if row.ratio else ""),
+        "GTEPS, and time over OpenMP's, at scale"))
+
+
 def nodes(row):
     return row.params["task_nodes"], row.params["task"]
 
@@ -231,6 +239,7 @@ TABLES = {
     "gauss-threads": elimination,
     "gauss-groups": groups,
     "apsp": paths,
+    "bfs": searches,
     "spread": spread,
     "heat": heat,
     "heat-best": heat_best,

@@ -121,6 +121,9 @@ def papers(picked):
     def large(row):
         return row.params.get("block") == 120
 
+    def of_scale(row):
+        return row.params.get("scale") == 20
+
     lines = (
         ("shadow threads", "null fork: pthread_create over a shadow", "1,135",
          quotient(picked, "null-fork", "pthread-create", "shadow-spin")),
@@ -138,6 +141,10 @@ def papers(picked):
          quotient(picked, "spread", "openmp-gomp", "umbra-ctbpa", value=width)),
         ("H-Dispatch", "efficiency at 2,197 nodes a task, per cent", "85 (24 cores)",
          efficiency(picked)),
+        ("placement", "search: first version over OpenMP's hybrid, edges a second", "2.2",
+         quotient(picked, "bfs", "openmp-hybrid", "umbra-partitioned", of_scale)),
+        ("placement", "search: second version over the first, edges a second", "2.68",
+         quotient(picked, "bfs", "umbra-partitioned", "umbra-bfs", of_scale)),
     )
     return table(
         ("paper", "what", "in the paper", "here"),

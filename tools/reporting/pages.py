@@ -32,6 +32,7 @@ SECTIONS = (
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,
+    programs.bfs,
     programs.spread,
     heat.comparison,
     heat.by_task,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Sections about whole programs: Gaussian elimination and shortest paths."""
+"""Sections about whole programs: Gaussian elimination, shortest paths, breadth-first search."""
 from . import charts
 from .data import amount
 from .parts import numbers, ranking, section, table
+from .tables import stem
 
 
 def gauss(measured):
@@ -29,6 +30,14 @@ STYLES = {
     "openmp-gomp-depend": ("openmp", "--"),
     "openmp-llvm": ("openmp2", "-"),
     "openmp-llvm-depend": ("openmp2", "--"),
+}
+SEARCHES = {
+    "umbra-bfs": ("umbra", "-"),
+    "umbra-partitioned": ("umbra", "--"),
+    "openmp-hybrid": ("openmp", "-"),
+    "openmp-hybrid-relabelled": ("openmp", "--"),
+    "top-down": ("umbra2", ":"),
+    "bottom-up": ("umbra2", "-."),
 }
 
 
@@ -144,6 +153,32 @@ def apsp(measured):
             "% of the roofline",
             log_x=False,
             x_ticks=blocks,
+            floor=0,
+        ),
+        numbers(rows),
+    )
+
+
+def bfs(measured):
+    rows = [row for row in measured.of("bfs") if "teps" in row.params]
+    if not rows:
+        return ""
+    series = {}
+    for row in rows:
+        series.setdefault(stem(row), []).append((row.params["scale"], row.params["teps"] * 1e-9))
+    return section(
+        "Breadth-first search, against the size of the graph",
+        "Edges of a Kronecker graph gone through in a second, by two processors (the paper's Figure 9 and "
+        "Table 1). A graph of scale S has 2^S vertices and 16 edges for each. All versions search the "
+        "same graph from the same roots, and give a tree in the graph's own numbering. OpenMP's hybrid is "
+        "Beamer's; relabelled it has the vertices in the order of degrees and huge pages.",
+        charts.lines(
+            [(name, sorted(series[name]), *SEARCHES[name]) for name in SEARCHES if name in series],
+            "Edges a second against the size of the graph",
+            "scale",
+            "GTEPS",
+            log_x=False,
+            x_ticks=sorted({x for points in series.values() for x, _ in points}),
             floor=0,
         ),
         numbers(rows),
