@@ -24,6 +24,7 @@ struct reader {
     uint64_t promised; /* edges or entries, by that line */
     uint64_t read;     /* entries so far; of METIS, edges to a later vertex */
     uint64_t back;     /* of METIS: edges to an earlier vertex */
+    uint64_t balance;  /* of METIS: 0 if both counts are of the same edges */
     uint64_t vertex;   /* of METIS: lines so far */
     uint64_t before;   /* of METIS: words before a line's first neighbour */
     bool weights;      /* of METIS: a word after each neighbour */
@@ -258,6 +259,23 @@ static int metis_sizes(struct reader *reader)
     return word ? metis_format(reader, word) : 0;
 }
 
+/* From each of its ends, an edge adds to the balance what it takes away from the other one: a number
+ * that hardly any other edge has. */
+static void count_edge(struct reader *reader, uint64_t from, uint64_t to)
+{
+    uint64_t low = from < to ? from : to, high = from < to ? to : from;
+    uint64_t mixed = (low << 32 | high) * UINT64_C(0x9e3779b97f4a7c15);
+
+    mixed = (mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+    if (from < to) {
+        reader->read++;
+        reader->balance += mixed ^ mixed >> 32;
+    } else {
+        reader->back++;
+        reader->balance -= mixed ^ mixed >> 32;
+    }
+}
+
 /* Of an edge, which two lines have, one is kept. */
 static int metis_line(struct reader *reader)
 {
@@ -282,8 +300,8 @@ static int metis_line(struct reader *reader)
             error = wrong(reader, "the vertex is its own neighbour: '%.40s'", word);
         if (!error && reader->weights && !word_of(reader))
             error = wrong(reader, "the weight of an edge is missing");
-        reader->read += !error && to > vertex;
-        reader->back += !error && to < vertex;
+        if (!error)
+            count_edge(reader, vertex, to);
         if (!error && to > vertex)
             error = add(reader->edges, vertex - 1, to - 1);
     }
@@ -301,7 +319,7 @@ static int metis_end(struct reader *reader)
         return wrong(reader, "%llu edges to later vertices and %llu back, but the sizes say %llu",
                      (unsigned long long)reader->read, (unsigned long long)reader->back,
                      (unsigned long long)reader->promised);
-    return 0;
+    return reader->balance == 0 ? 0 : wrong(reader, "an edge is in one of its two lines only");
 }
 
 /* ---- files ---- */

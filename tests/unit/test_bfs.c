@@ -2,6 +2,7 @@
 /* The searches of examples/bfs, and the five rules that their results are checked by. */
 #include "runner.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <crew.h>
@@ -14,6 +15,58 @@
 #define ROOTS 3
 
 static const bool all_forms[REPRESENTATIONS] = {true, true, true, true};
+
+/* ---- allocations that fail ---- */
+
+#define LIVE_MOST 256
+
+static __thread bool watching;    /* in the thread that allocates large arrays, from now on */
+static unsigned allocations_left; /* before one fails */
+static void *live[LIVE_MOST];     /* what aligned_alloc() has given */
+
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+static void **live_place(const void *memory)
+{
+    for (size_t i = 0; i < LIVE_MOST; i++)
+        if (live[i] == memory)
+            return &live[i];
+    return NULL;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *memory =
+        !watching || allocations_left-- > 0 ? __real_aligned_alloc(alignment, bytes) : NULL;
+    void **place = watching && memory ? live_place(NULL) : NULL;
+
+    if (place)
+        *place = memory;
+    return memory;
+}
+
+void __wrap_free(void *memory)
+{
+    void **place = watching && memory ? live_place(memory) : NULL;
+
+    if (place)
+        *place = NULL;
+    __real_free(memory);
+}
+
+static size_t live_count(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < LIVE_MOST; i++)
+        count += live[i] != NULL;
+    return count;
+}
+
+/* ---- */
 
 /* A runtime, a graph, and a tree in it. */
 struct fixture {
@@ -309,4 +362,48 @@ Test(bfs, the_mean_of_rates_is_harmonic)
     cr_assert_float_eq(statistics.third_quartile, 4, 1e-12);
     /* deviations of 1/4, 1, 1/2, 1/4 from 1/2: squares 6/16; root / (n - 1) * mean^2 */
     cr_assert_float_eq(statistics.deviation, 0.8164965809277260, 1e-12);
+}
+
+/* All that allocates, with one allocation that fails after so many. */
+static int make_all(struct fixture *fixture, unsigned allocations)
+{
+    struct graph graph = {.crew = &fixture->crew};
+    struct validation validation;
+    int error;
+
+    watching = true;
+    allocations_left = allocations;
+    error = edges_generate(&graph.edges, &fixture->crew, 6, 4, 1);
+    if (!error)
+        error = graph_build(&graph, all_forms, 3);
+    if (!error) {
+        error = validation_create(&validation, &fixture->crew, &graph.edges);
+        if (!error)
+            validation_destroy(&validation);
+    }
+    for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]) && !error; v++) {
+        struct search search = graph_search(&graph, &versions[v], 2);
+
+        error = versions[v].create(&search);
+        versions[v].destroy(&search);
+    }
+    graph_destroy(&graph);
+    watching = false;
+    return error;
+}
+
+Test(bfs, an_allocation_that_fails_leaves_nothing_behind)
+{
+    static struct fixture fixture;
+    unsigned allocations = 0;
+    int error;
+
+    begin(&fixture, 1, 1);
+    do {
+        error = make_all(&fixture, allocations++);
+        cr_assert(error == 0 || error == -ENOMEM);
+        cr_assert_eq(live_count(), 0);
+    } while (error);
+    cr_assert_gt(allocations, 40);
+    end(&fixture);
 }
