@@ -81,13 +81,31 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
 UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
                                      uint32_t usual, uint64_t deadline, struct um_figures *figures);
 
-#define UM_TUNE_NS 800000 /* the most that a place may take: five of a runtime, within 5 ms */
-#define UM_TUNE_ROUNDS 15
+#define UM_TUNE_NS 700000 /* the most that a place may take: five of a runtime, within 5 ms */
+#define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
 #define UM_TUNE_SIFT 3         /* after so many rounds */
 #define UM_TUNE_FAR 4          /* gaps that are slower by such a part are left out */
 #define UM_TUNE_GAIN 32        /* one over the gain for which the usual gap is left */
 #define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
+
+#define UM_TUNE_BATCH_NS 10000
+#define UM_TUNE_TURNS_LEAST 12
+#define UM_TUNE_TURNS_MOST 96
+
+/* The size of batches, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
+UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took);
+
+/* What a batch took, for um_tune_batch; 0: it was interrupted. */
+UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size size);
+
+/* The gap of a place that was measured for a pair, or UM_GAPS. */
+UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place);
+
+/* Keeps a result, unless there is one. If another thread is writing one, or a thread of the parent
+ * process was at the moment of fork(2), this one is lost. */
+UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
+                                       const struct um_figures *figures);
 
 #ifndef UMBRA_DECLARE
 
@@ -189,11 +207,6 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
     return um_tune_pick(figures, usual);
 }
 
-#define UM_TUNE_BATCH_NS 10000
-#define UM_TUNE_TURNS_LEAST 12
-#define UM_TUNE_TURNS_MOST 96
-
-/* The size of batches, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
 UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took)
 {
     uint64_t turns = took ? umbra_ns_to_cycles(UM_TUNE_BATCH_NS) * 16 / took : 0;
@@ -203,7 +216,6 @@ UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took)
     return (struct um_tune_size){(int)(turns - turns / 3), (int)(turns / 3)};
 }
 
-/* What a batch took, for um_tune_batch; 0: it was interrupted. */
 UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size size)
 {
     if (cycles > umbra_ns_to_cycles(UM_TUNE_MOST_NS))
@@ -231,7 +243,6 @@ struct um_tunings {
 
 UM_SHARED struct um_tunings um_tunings = {.pair = UMBRA_PAIR_CORE};
 
-/* The gap of a place that was measured for a pair, or UM_GAPS. */
 UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place)
 {
     struct um_tuned_place *tuned = &um_tunings.of[pair][place];
@@ -275,8 +286,6 @@ UM_LINKONCE UM_COLD uint32_t um_thread_gap(uint32_t place)
     return gap < UM_GAPS ? gap : um_gap_default(place);
 }
 
-/* Keeps a result, unless there is one. If another thread is writing one, or a thread of the parent
- * process was at the moment of fork(2), this one is lost. */
 UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
                                        const struct um_figures *figures)
 {
