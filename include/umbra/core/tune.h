@@ -238,6 +238,8 @@ UM_LINKONCE UM_COLD bool um_tune_runs_beside(struct um_tune_trial *trial)
 UM_LINKONCE UM_COLD void um_tune_place(struct um_tune_trial *trial, uint32_t place)
 {
     uint32_t usual = um_gap_default(place);
+    /* several threads may wait on one word, and would take its line from each other */
+    uint32_t candidates = place == UMBRA_POLL_THREAD ? UM_TUNE_READ : UM_TUNE_ALL;
     struct um_figures figures;
     uint32_t gap;
 
@@ -246,7 +248,7 @@ UM_LINKONCE UM_COLD void um_tune_place(struct um_tune_trial *trial, uint32_t pla
     trial->place = place;
     trial->size = um_tune_fit(0);
     trial->size = um_tune_fit(um_tune_try(trial, usual));
-    gap = um_tune(um_tune_try, trial, UM_TUNE_ALL, usual,
+    gap = um_tune(um_tune_try, trial, candidates, usual,
                   um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS), &figures);
     um_polls_store(&trial->runtime->polls[place], trial->polls[gap]);
     um_tuned_keep(trial->pair, place, gap, &figures);

@@ -79,8 +79,9 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
                              struct um_polls polls, uint64_t cycles)
 {
     const void *word = &await->event->word;
-    /* of several waiters with a condition only one goes on, but all would take the line */
-    uint32_t gap = await->accept ? polls.gap & ~UMBRA_GAP_WRITE : polls.gap;
+    bool shared = await->event->manual || await->accept;
+    /* where several waiters are usual, each would take the line from the others and the signaller */
+    uint32_t gap = shared ? polls.gap & ~UMBRA_GAP_WRITE : polls.gap;
     uint64_t start = umbra_cycles();
     uint64_t now = start;
 

@@ -73,6 +73,7 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
                                           struct umbra_gap_report *report);
 
 #define UM_TUNE_ALL UINT32_C(0x1f1f) /* a bit for each gap */
+#define UM_TUNE_READ UINT32_C(0x1f)  /* of those that do not ask for the line to write */
 
 /*
  * Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is faster
