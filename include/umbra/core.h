@@ -137,11 +137,12 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 /*
  * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
  * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread that is no core; blocks until
- * all cores run (some ms). Returns 0, or with nothing left behind an error; umbra_last_error_text()
+ * all cores run (some ms; the first runtime with two cores also measures how they best poll, for up
+ * to 5 ms). Returns 0, or with nothing left behind an error; umbra_last_error_text()
  * then names the option, processor or limit:
  *   -EINVAL      a stack that is too small or absurd, a list that cannot be read, both a list and
- *                another number of cores, unknown wait mode, back end or kind of guard
- *                (UMBRA_GUARD), a signal that cannot be used
+ *                another number of cores, unknown wait mode, back end, gap or kind of
+ *                guard (UMBRA_GUARD), a signal that cannot be used
  *   -ENOSPC      more cores than there are, without oversubscribe, or than 1024; with shadows,
  *                fewer hardware threads than the cores and a shadow for each, or a core that has
  *                siblings and none of them free
