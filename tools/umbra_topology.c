@@ -219,7 +219,7 @@ static void print_gap(const struct umbra_gap_report *report, void *unused)
     printf("  %-5s  %-6s  %-12s  %-6s ", report->pair, report->place, report->gap, report->usual);
     for (unsigned i = 0; i < report->count; i++)
         printf(" %s %.0f", report->measured[i].gap, report->measured[i].ns);
-    printf("%s\n", report->count == 0 ? " (the machine was too busy)" : "");
+    printf("\n");
 }
 
 static void print_gaps(void)
@@ -228,7 +228,7 @@ static void print_gaps(void)
     printf("  %-5s  %-6s  %-12s  %-6s  %s\n", "share", "place", "chosen", "usual",
            "measured: ns there and back");
     if (each_gap(print_gap, NULL) == 0)
-        printf("  none: there are no two cores to measure, or UMBRA_WAIT forces them\n");
+        printf("  none: no two cores, a machine that is too busy, or UMBRA_WAIT forces them\n");
 }
 
 static void print_tables(const struct umbra_topology *t, const char *forced)

@@ -66,11 +66,11 @@ Test(gap, the_fastest_is_chosen)
     }
 }
 
-Test(gap, the_usual_one_stays_unless_another_is_faster_by_a_thirty_second_part)
+Test(gap, the_usual_one_stays_unless_another_is_faster_by_a_sixteenth)
 {
     struct machine equal = with(UMBRA_GAP_PAUSE, 1000);
-    struct machine nearly = with(UMBRA_GAP_PAUSE, 975);
-    struct machine faster = with(UMBRA_GAP_PAUSE, 960);
+    struct machine nearly = with(UMBRA_GAP_PAUSE, 945);
+    struct machine faster = with(UMBRA_GAP_PAUSE, 930);
     struct um_figures figures;
 
     cr_expect_eq(chosen(&equal, &figures), UMBRA_GAP_FENCE);
@@ -146,11 +146,14 @@ Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
     cr_expect_gt(um_tune_took(1, near), 0);
 }
 
-Test(gap, the_first_result_is_kept)
+Test(gap, the_first_result_that_was_measured_is_kept)
 {
-    struct um_figures figures = {{1, 2}};
+    struct um_figures figures = {.of = {[UMBRA_GAP_PAUSES] = 2}};
+    struct um_figures none = {{0}};
 
     cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UM_GAPS);
+    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_FENCE, &none);
+    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UM_GAPS, "not measured");
     um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_CLOCK, &figures);
     um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_NONE, &figures);
     cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UMBRA_GAP_CLOCK);

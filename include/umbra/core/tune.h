@@ -58,6 +58,7 @@ struct um_tune_trial {
     enum umbra_poll_pair pair;
     struct um_gaps forced;
     struct um_tune_size size;
+    uint32_t both[2][2];                      /* for um_tune_try_both() */
     uint32_t place;                           /* that is measured */
     struct umbra_wait_policy policy[UM_GAPS]; /* of both waiters, with each gap */
     struct um_polls polls[UM_GAPS];           /* of the place */
@@ -85,16 +86,21 @@ UM_LINKONCE UM_COLD void um_tune_send(struct um_tune_trial *trial, struct um_tun
         umbra_signal32(&to->word, 1, &to->waiter);
 }
 
-/* Looks at an event in place as a fiber does, but until it is signaled. */
+/* Looks at an event in place as a fiber does (um_await_look()), which between two looks looks at its
+ * core's inbox and at the word once more; but until the event is signaled. */
 UM_LINKONCE UM_COLD void um_tune_await_event(struct umbra_core *core, struct um_event *event)
 {
     struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]);
     uint32_t looks = 0;
 
     while (!um_event_try(event)) {
-        um_gap_pass(polls.gap, &event->word);
-        if (++looks % UM_TUNE_LOOKS == 0)
+        /* relaxed: it makes no difference */
+        bool others =
+            um_core_attention(core) || (um_atomic_load(&event->word, relaxed) & UM_EVENT_NODE) != 0;
+
+        if (others || ++looks % UM_TUNE_LOOKS == 0)
             sched_yield();
+        um_gap_pass(polls.gap, &event->word);
     }
 }
 
@@ -234,38 +240,94 @@ UM_LINKONCE UM_COLD bool um_tune_runs_beside(struct um_tune_trial *trial)
     return false;
 }
 
-/* Measures a place that is neither known nor forced, and changes how the runtime polls there. */
-UM_LINKONCE UM_COLD void um_tune_place(struct um_tune_trial *trial, uint32_t place)
+/* True if the place's gap is neither forced nor known. */
+UM_LINKONCE UM_COLD bool um_tune_place_is_due(const struct um_tune_trial *trial, uint32_t place)
+{
+    return trial->forced.of[place] >= UM_GAPS && um_tuned_gap(trial->pair, place) >= UM_GAPS;
+}
+
+/* Measures a place, and changes how the runtime polls there. Returns the gap. */
+UM_LINKONCE UM_COLD uint32_t um_tune_measure(struct um_tune_trial *trial, uint32_t place,
+                                             struct um_figures *figures)
 {
     uint32_t usual = um_gap_default(place);
     /* several threads may wait on one word, and would take its line from each other */
     uint32_t candidates = place == UMBRA_POLL_THREAD ? UM_TUNE_READ : UM_TUNE_ALL;
-    struct um_figures figures;
     uint32_t gap;
 
-    if (trial->forced.of[place] < UM_GAPS || um_tuned_gap(trial->pair, place) < UM_GAPS)
-        return;
     trial->place = place;
     trial->size = um_tune_fit(0);
     trial->size = um_tune_fit(um_tune_try(trial, usual));
     gap = um_tune(um_tune_try, trial, candidates, usual,
-                  um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS), &figures);
+                  um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS), figures);
     um_polls_store(&trial->runtime->polls[place], trial->polls[gap]);
+    return gap;
+}
+
+UM_LINKONCE UM_COLD void um_tune_place(struct um_tune_trial *trial, uint32_t place)
+{
+    struct um_figures figures;
+    uint32_t gap;
+
+    if (!um_tune_place_is_due(trial, place))
+        return;
+    gap = um_tune_measure(trial, place, &figures);
     um_tuned_keep(trial->pair, place, gap, &figures);
+}
+
+/* An um_tune_batch: 0 polls with the usual gaps in spawns and joins, 1 with those chosen. */
+UM_LINKONCE UM_COLD uint32_t um_tune_try_both(void *arg, uint32_t way)
+{
+    struct um_tune_trial *trial = arg;
+    uint64_t took;
+
+    for (uint32_t i = 0; i < 2; i++)
+        um_polls_store(&trial->runtime->polls[i == 0 ? UMBRA_POLL_SPAWN : UMBRA_POLL_JOIN],
+                       trial->polls[trial->both[way][i]]);
+    took = um_tune_turns(trial);
+    return took == 0 ? 0 : um_tune_took(took, trial->size);
+}
+
+/*
+ * Spawn and join are two sides of one hand-over, and the gap of one changes which is best for the
+ * other. So the two that were chosen one after the other are measured once more against the usual
+ * two.
+ */
+UM_LINKONCE UM_COLD void um_tune_spawn_and_join_places(struct um_tune_trial *trial)
+{
+    static const uint32_t places[2] = {UMBRA_POLL_SPAWN, UMBRA_POLL_JOIN};
+    struct um_figures figures[2], both;
+    uint32_t way;
+
+    if (!um_tune_place_is_due(trial, places[0]) || !um_tune_place_is_due(trial, places[1])) {
+        um_tune_place(trial, places[0]);
+        um_tune_place(trial, places[1]);
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        trial->both[0][i] = um_gap_default(places[i]);
+        trial->both[1][i] = um_tune_measure(trial, places[i], &figures[i]);
+    }
+    way = um_tune(um_tune_try_both, trial, 3, 0, um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS),
+                  &both);
+    um_tune_try_both(trial, way);
+    for (uint32_t i = 0; i < 2; i++)
+        um_tuned_keep(trial->pair, places[i], trial->both[way][i], &figures[i]);
 }
 
 /* The fiber that measures. */
 UM_LINKONCE UM_COLD void *um_tune_main(void *arg)
 {
-    static const uint32_t places[] = {UMBRA_POLL_SPAWN, UMBRA_POLL_JOIN, UMBRA_POLL_EVENT,
-                                      UMBRA_POLL_INBOX, UMBRA_POLL_THREAD};
     struct um_tune_trial *trial = arg;
     struct umbra_runtime *runtime = trial->runtime;
 
     um_tune_enter(&trial->caller);
-    if (um_tune_runs_beside(trial))
-        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-            um_tune_place(trial, places[i]);
+    if (um_tune_runs_beside(trial)) {
+        um_tune_spawn_and_join_places(trial);
+        um_tune_place(trial, UMBRA_POLL_EVENT);
+        um_tune_place(trial, UMBRA_POLL_INBOX);
+        um_tune_place(trial, UMBRA_POLL_THREAD);
+    }
     pthread_mutex_lock(&runtime->lock);
     trial->done = true;
     pthread_cond_broadcast(&runtime->changed);
@@ -277,7 +339,7 @@ UM_LINKONCE UM_COLD void *um_tune_main(void *arg)
 UM_LINKONCE UM_COLD bool um_tune_is_due(const struct um_tune_trial *trial)
 {
     for (uint32_t place = UMBRA_POLL_EVENT; place < UMBRA_POLL_PLACES; place++)
-        if (trial->forced.of[place] >= UM_GAPS && um_tuned_gap(trial->pair, place) >= UM_GAPS)
+        if (um_tune_place_is_due(trial, place))
             return true;
     return false;
 }

@@ -8,13 +8,13 @@
  * each other. A round has one batch of hand-overs for each gap, so that all gaps meet the same
  * moments of the machine. A round with a batch that was interrupted does not count. Of the others
  * each gap's median counts. The usual gap, which is the one without a measurement, is left only for
- * one that is faster by a thirty-second part, and if enough rounds count. So a machine that is busy,
+ * one that is faster by a sixteenth, and if enough rounds count. So a machine that is busy,
  * or that has one processor, keeps the usual gaps.
  *
  * What was chosen is kept by what the two processors share, since a line takes longer the farther
  * they are apart. Siblings are not measured: they pause, since the one's polls slow the other down.
- * The first measurement that ends is kept, and serves all later shadows and runtimes, in a child of
- * fork(2), too. Threads that measure at the same time use their own results.
+ * The first measurement that succeeds is kept, and serves all later shadows and runtimes, in a child
+ * of fork(2), too. Threads that measure at the same time use their own results.
  */
 #ifndef UMBRA_IMPL_TUNE_H
 #define UMBRA_IMPL_TUNE_H
@@ -57,7 +57,7 @@ struct umbra_gap_report {
     const char *place; /* as in UMBRA_WAIT, as the next two */
     const char *gap;   /* that was chosen */
     const char *usual;
-    unsigned count; /* of those that were measured; 0: the machine was too busy */
+    unsigned count; /* of those that were measured */
     struct {
         const char *gap;
         double ns; /* median of a hand-over there and back */
@@ -77,20 +77,20 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
 
 /*
  * Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is faster
- * by a thirty-second part, or if too few rounds were left alone. figures: their medians.
+ * by a sixteenth, or if too few rounds were left alone. figures: their medians.
  */
 UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
                                      uint32_t usual, uint64_t deadline, struct um_figures *figures);
 
-#define UM_TUNE_NS 700000 /* the most that a place may take: five of a runtime, within 5 ms */
-#define UM_TUNE_ROUNDS 9
+#define UM_TUNE_NS 600000 /* the most that a place may take: six of a runtime, within 5 ms */
+#define UM_TUNE_ROUNDS 7
 #define UM_TUNE_ROUNDS_LEAST 5
 #define UM_TUNE_SIFT 3         /* after so many rounds */
 #define UM_TUNE_FAR 4          /* gaps that are slower by such a part are left out */
-#define UM_TUNE_GAIN 32        /* one over the gain for which the usual gap is left */
+#define UM_TUNE_GAIN 16        /* one over the gain for which the usual gap is left */
 #define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
 
-#define UM_TUNE_BATCH_NS 10000
+#define UM_TUNE_BATCH_NS 8000
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
 
@@ -103,7 +103,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size s
 /* The gap of a place that was measured for a pair, or UM_GAPS. */
 UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place);
 
-/* Keeps a result, unless there is one. If another thread is writing one, or a thread of the parent
+/* Keeps a result, unless there is one, or the machine was too busy to measure. If another thread is writing one, or a thread of the parent
  * process was at the moment of fork(2), this one is lost. */
 UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
                                        const struct um_figures *figures);
@@ -293,6 +293,8 @@ UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place
     struct um_tuned_place *tuned = &um_tunings.of[pair][place];
     uint32_t never = UM_TUNED_NEVER;
 
+    if (figures->of[um_gap_default(place)] == 0)
+        return;
     /* relaxed: the release below publishes */
     if (!um_atomic_cas(&tuned->state, &never, UM_TUNED_WRITING, relaxed, relaxed))
         return;
