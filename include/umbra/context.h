@@ -64,7 +64,7 @@ UM_CHOICE(UM_CHOSEN_SANITIZER);
 #endif
 #endif
 
-#if defined(UM_ARCH_SWITCHES) && !defined(UMBRA_SWITCH_BOOST) && !defined(UM_CONTEXT_ASAN) &&        \
+#if defined(UM_ARCH_SWITCHES) && !defined(UMBRA_SWITCH_BOOST) && !defined(UM_CONTEXT_ASAN) &&      \
     !defined(UM_CONTEXT_TSAN)
 #define UM_CONTEXT_IN_LINE 1
 #define UM_CHOSEN_SWITCH um_chosen_switch_in_line
@@ -208,7 +208,8 @@ UM_LINKONCE UM_COLD bool um_context_possible(void);
 
 #ifndef UMBRA_DECLARE
 
-#define UM_CONTEXT_TOP 16 /* bytes at the end of a stack: Valgrind's number of it; keeps alignment */
+#define UM_CONTEXT_TOP                                                                             \
+    16 /* bytes at the end of a stack: Valgrind's number of it; keeps alignment */
 
 #ifdef UM_CONTEXT_VALGRIND
 /* Valgrind must know a stack before it is used. */

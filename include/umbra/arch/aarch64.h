@@ -139,24 +139,24 @@ UM_ALWAYS_INLINE void um_arch_switch(struct um_arch_place *from, struct um_arch_
     register struct um_arch_place *x0 __asm__("x0") = to;
     register struct um_arch_place *x1 __asm__("x1") = from;
 
-    __asm__ volatile(
-        "adr x3, 1f\n\t"
-        "mov x2, sp\n\t"
-        "stp x2, x3, [x1]\n\t"
-        "stp x29, x19, [x1, #16]\n\t"
-        "ldp x2, x16, [x0]\n\t"
-        "ldp x29, x19, [x0, #16]\n\t"
-        "mov x30, xzr\n\t"
-        "mov sp, x2\n\t"
-        "br x16\n"
-        "1:\n\t" UM_AARCH64_LANDING
-        : "+r"(x0), "+r"(x1)
-        :
-        : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
-          "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30",
-          "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13",
-          "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
-          "v27", "v28", "v29", "v30", "v31", "memory", "cc" UM_AARCH64_CLOBBERS_SVE);
+    __asm__ volatile("adr x3, 1f\n\t"
+                     "mov x2, sp\n\t"
+                     "stp x2, x3, [x1]\n\t"
+                     "stp x29, x19, [x1, #16]\n\t"
+                     "ldp x2, x16, [x0]\n\t"
+                     "ldp x29, x19, [x0, #16]\n\t"
+                     "mov x30, xzr\n\t"
+                     "mov sp, x2\n\t"
+                     "br x16\n"
+                     "1:\n\t" UM_AARCH64_LANDING
+                     : "+r"(x0), "+r"(x1)
+                     :
+                     : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
+                       "x14", "x15", "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25",
+                       "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+                       "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",
+                       "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
+                       "v30", "v31", "memory", "cc" UM_AARCH64_CLOBBERS_SVE);
 }
 
 /*

@@ -83,19 +83,19 @@ struct umbra_core {
     struct um_link ready;               /* the ready queue, oldest next */
     struct um_timers timers;
     struct um_exceptions *exceptions; /* its thread's, or such as are not 0: core/apart.h */
-    struct um_fiber *idle_fibers;    /* of this core and the default size, to be started here */
-    struct um_fiber *kept[UM_AHEAD]; /* the last that entered that list, in a ring */
-    uint32_t kept_next;              /* the oldest place of the ring, modulo UM_AHEAD */
-    um_atomic_u64 live;              /* fibers begun and not ended here; any thread reads */
-    struct um_context scheduler;     /* runs on its thread's own stack */
-    struct um_fiber *watched;        /* ended last; see protocol/watch.h; or NULL */
-    struct um_fiber *retiring;       /* has just left; see um_fiber_retire(); or NULL */
-    void *retiring_result;           /* what the function of `retiring` returned */
-    uint32_t turns;                  /* counts um_core_attend() with fibers ready and timers set */
-    um_atomic_u32 state;             /* enum umbra_core_state; any thread reads */
-    unsigned victim;                 /* index of the core where it last looked for tasks */
-    bool starved;                    /* there are tasks, but no memory for a fiber to run them */
-    struct um_tasks tasks;           /* tasks forked here and not started */
+    struct um_fiber *idle_fibers;     /* of this core and the default size, to be started here */
+    struct um_fiber *kept[UM_AHEAD];  /* the last that entered that list, in a ring */
+    uint32_t kept_next;               /* the oldest place of the ring, modulo UM_AHEAD */
+    um_atomic_u64 live;               /* fibers begun and not ended here; any thread reads */
+    struct um_context scheduler;      /* runs on its thread's own stack */
+    struct um_fiber *watched;         /* ended last; see protocol/watch.h; or NULL */
+    struct um_fiber *retiring;        /* has just left; see um_fiber_retire(); or NULL */
+    void *retiring_result;            /* what the function of `retiring` returned */
+    uint32_t turns;                   /* counts um_core_attend() with fibers ready and timers set */
+    um_atomic_u32 state;              /* enum umbra_core_state; any thread reads */
+    unsigned victim;                  /* index of the core where it last looked for tasks */
+    bool starved;                     /* there are tasks, but no memory for a fiber to run them */
+    struct um_tasks tasks;            /* tasks forked here and not started */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
@@ -115,10 +115,10 @@ struct umbra_core {
 struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
-    struct um_link ready;   /* in the ready queue */
-    um_atomic_u32 state;    /* enum umbra_fiber_state, never EXECUTING; home core, CREATED also the
+    struct um_link ready; /* in the ready queue */
+    um_atomic_u32 state;  /* enum umbra_fiber_state, never EXECUTING; home core, CREATED also the
                                collector; any thread reads */
-    um_atomic_u32 flags;    /* home core; before there is one umbra_cancel(), under unplaced_lock;
+    um_atomic_u32 flags;  /* home core; before there is one umbra_cancel(), under unplaced_lock;
                                an old home's late permit, by compare-and-swap */
 
     /* what another core touches to start the fiber, and a signaller to wake it */
