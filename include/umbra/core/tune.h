@@ -83,7 +83,7 @@ UM_LINKONCE UM_COLD void um_tune_send(struct um_tune_trial *trial, struct um_tun
     if (trial->place == UMBRA_POLL_EVENT)
         um_event_signal(&to->event, &out);
     else
-        umbra_signal32(&to->word, 1, &to->waiter);
+        umbra_signal(&to->word, 1, &to->waiter);
 }
 
 /* Looks at an event in place as a fiber does (um_await_look()), which between two looks looks at its
@@ -110,7 +110,7 @@ UM_LINKONCE UM_COLD void um_tune_receive(struct um_tune_trial *trial, struct um_
         um_tune_await_event(um_core_self, &own->event);
         return;
     }
-    umbra_wait_until_equal32(&own->waiter, &own->word, 1, UINT32_MAX, UMBRA_NEVER);
+    umbra_wait_until_equal(&own->waiter, &own->word, 1, UINT32_MAX, UMBRA_NEVER);
     um_atomic_store(&own->word, 0, relaxed); /* before the side sends, and only then is it set */
 }
 
@@ -402,8 +402,8 @@ UM_LINKONCE UM_COLD void um_tune_prepare(struct um_tune_trial *trial)
         trial->polls[gap] = (struct um_polls){
             (uint16_t)gap, (uint16_t)um_wait_batch(trial->policy[gap].poll_cycles)};
     }
-    umbra_waiter_init(&trial->caller.waiter, &trial->policy[0]);
-    umbra_waiter_init(&trial->other.waiter, &trial->policy[0]);
+    um_waiter_init(&trial->caller.waiter, &trial->policy[0]);
+    um_waiter_init(&trial->other.waiter, &trial->policy[0]);
 }
 
 /* Measures what is not known yet of two cores so far apart. After the cores have started; blocks for
@@ -417,7 +417,7 @@ UM_LINKONCE UM_COLD void um_runtime_tune(struct umbra_runtime *runtime)
     uint32_t none = UMBRA_PAIR_CORE;
 
     if (pair == UMBRA_PAIR_CORE || runtime->policy.spin_cycles == 0 ||
-        !umbra_topology_binds(runtime->topology))
+        !umbra_topology_info(runtime->topology)->binds)
         return;
     um_atomic_cas(&um_tunings.pair, &none, (uint32_t)pair, relaxed, relaxed); /* only an index */
     trial = aligned_alloc(2 * UMBRA_CACHE_LINE, sizeof(*trial));

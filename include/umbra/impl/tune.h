@@ -269,7 +269,7 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
         if (figures->of[gap] != 0) {
             report->measured[report->count].gap = um_gap_name(gap);
             report->measured[report->count++].ns =
-                (double)figures->of[gap] / 16 * 1e9 / (double)umbra_cycles_hz();
+                (double)figures->of[gap] / 16 * 1e9 / (double)umbra_ns_to_cycles(1000000000);
         }
     return true;
 }
