@@ -6,6 +6,7 @@
 #include <lace.h>
 
 #define DEQUE 100000 /* tasks */
+#define AWAKE_US 1000
 
 static struct tasks_case work;
 
@@ -131,9 +132,11 @@ static void batch(struct child_channel *channel)
     channel->verified = workers[0].count + workers[1].count - before;
 }
 
+/* The time of a batch does not begin before its workers are awake. */
 static void forks_of(struct child_channel *channel)
 {
     lace_resume();
+    usleep(AWAKE_US);
     forks_child_batch(channel, &work, &contender);
     lace_suspend();
 }
