@@ -326,6 +326,10 @@ Test(shadow, sits_on_the_sibling_and_spins_politely_there)
     cr_assert_eq(shadow.info.shared, UMBRA_SHARED_CORE);
     cr_assert_not(shadow.info.bound);
     cr_assert(shadow.policy.polite);
+    if (!getenv("UMBRA_WAIT")) { /* which may force a gap */
+        cr_expect_eq(shadow.policy.gap, UMBRA_GAP_PAUSE);
+        cr_expect_eq(shadow.owner_policy.gap, UMBRA_GAP_PAUSE);
+    }
     shadow_destroy(&shadow);
     umbra_topology_destroy(topology);
 }
