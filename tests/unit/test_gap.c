@@ -134,9 +134,9 @@ Test(gap, only_candidates_are_measured)
 Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
 {
     uint32_t ns = (uint32_t)(umbra_ns_to_cycles(16000) / 1000); /* 1/16 cycles */
-    struct um_tune_size near = um_tune_fit(50 * ns);
-    struct um_tune_size far = um_tune_fit(500 * ns);
-    struct um_tune_size unknown = um_tune_fit(0);
+    struct um_tune_size near = um_tune_fit(50 * ns, 10000);
+    struct um_tune_size far = um_tune_fit(500 * ns, 10000);
+    struct um_tune_size unknown = um_tune_fit(0, 10000);
 
     cr_expect_eq(near.warm + near.turns, UM_TUNE_TURNS_MOST);
     cr_expect_leq(far.warm + far.turns, 21);

@@ -256,8 +256,8 @@ UM_LINKONCE UM_COLD uint32_t um_tune_measure(struct um_tune_trial *trial, uint32
     uint32_t gap;
 
     trial->place = place;
-    trial->size = um_tune_fit(0);
-    trial->size = um_tune_fit(um_tune_try(trial, usual));
+    trial->size = um_tune_fit(0, UM_TUNE_BATCH_NS);
+    trial->size = um_tune_fit(um_tune_try(trial, usual), UM_TUNE_BATCH_NS);
     gap = um_tune(um_tune_try, trial, candidates, usual,
                   um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS), figures);
     um_polls_store(&trial->runtime->polls[place], trial->polls[gap]);

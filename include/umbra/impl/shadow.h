@@ -531,8 +531,8 @@ UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *
     um_shadow_follow(shadow, &trial->policy[way->owner], &trial->policy[way->helper]);
     if (!um_shadow_runs_beside(shadow))
         return *way;
-    trial->size = um_tune_fit(0);
-    trial->size = um_tune_fit(um_shadow_try(trial, *way));
+    trial->size = um_tune_fit(0, UM_TUNE_SHADOW_BATCH_NS);
+    trial->size = um_tune_fit(um_shadow_try(trial, *way), UM_TUNE_SHADOW_BATCH_NS);
     deadline = um_arch_cycles() + umbra_ns_to_cycles(3 * UM_TUNE_NS);
     way->owner = um_shadow_gap(trial, UMBRA_POLL_OWNER, um_shadow_try_owner, deadline);
     way->helper = um_shadow_gap(trial, UMBRA_POLL_SHADOW, um_shadow_try_helper, deadline);

@@ -40,7 +40,7 @@ struct um_figures {
 /*
  * How many hand-overs are in a batch. Those before it, with the same gap, are two thirds of all: it
  * takes some 60 until the processor predicts the ends of the loops that poll, and with 4 the gap
- * was measured as worst that is best in the long run. All together take about UM_TUNE_BATCH_NS.
+ * was measured as worst that is best in the long run.
  */
 struct um_tune_size {
     int warm;
@@ -91,11 +91,12 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
 #define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
 
 #define UM_TUNE_BATCH_NS 8000
+#define UM_TUNE_SHADOW_BATCH_NS 14000 /* a shadow has fewer places to measure */
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
 
-/* The size of batches, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
-UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took);
+/* The size of batches that take about so many ns, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
+UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns);
 
 /* What a batch took, for um_tune_batch; 0: it was interrupted. */
 UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size size);
@@ -208,9 +209,9 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
     return um_tune_pick(figures, usual);
 }
 
-UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took)
+UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns)
 {
-    uint64_t turns = took ? umbra_ns_to_cycles(UM_TUNE_BATCH_NS) * 16 / took : 0;
+    uint64_t turns = took ? umbra_ns_to_cycles(ns) * 16 / took : 0;
 
     turns = turns < UM_TUNE_TURNS_LEAST ? UM_TUNE_TURNS_LEAST : turns;
     turns = turns > UM_TUNE_TURNS_MOST ? UM_TUNE_TURNS_MOST : turns;
