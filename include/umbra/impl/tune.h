@@ -82,15 +82,15 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
 UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
                                      uint32_t usual, uint64_t deadline, struct um_figures *figures);
 
-#define UM_TUNE_NS 600000 /* the most that a place may take: six of a runtime, within 5 ms */
-#define UM_TUNE_ROUNDS 7
+#define UM_TUNE_NS 750000 /* the most that a place may take: six of a runtime, within 5 ms */
+#define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
 #define UM_TUNE_SIFT 3         /* after so many rounds */
 #define UM_TUNE_FAR 4          /* gaps that are slower by such a part are left out */
 #define UM_TUNE_GAIN 16        /* one over the gain for which the usual gap is left */
 #define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
 
-#define UM_TUNE_BATCH_NS 8000
+#define UM_TUNE_BATCH_NS 12000
 #define UM_TUNE_SHADOW_BATCH_NS 14000 /* a shadow has fewer places to measure */
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
