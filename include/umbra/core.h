@@ -148,7 +148,7 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *                siblings and none of them free
  *   -ENODEV      a processor that may not be used; shadows where there is no second one
  *   -EOPNOTSUPP  the forced wait back end cannot execute here; some file of the program is
- *                compiled with -fsplit-stack
+ *                compiled with -fsplit-stack; the thread has a shadow stack (docs/limits.md)
  *   -EPERM       called by a core
  *   -ENOMEM, -EAGAIN and other negative errno from memory, threads, their keys and binding
  */

@@ -222,7 +222,7 @@ UM_ALWAYS_INLINE void umbra_yield(void)
     struct um_fiber *from;
     struct um_link *first;
 
-    if (UM_UNLIKELY(!core || um_core_attention(core))) {
+    if (UM_UNLIKELY(!core || um_core_leave_slowly(core))) {
         um_yield_attending(core);
         return;
     }
@@ -230,10 +230,6 @@ UM_ALWAYS_INLINE void umbra_yield(void)
     first = um_link_next(&core->ready);
     if (first == &core->ready || UM_UNLIKELY(!um_fiber_on_stack(from)))
         return;
-    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
-        um_yield_attending(core);
-        return;
-    }
     um_ready_push(core, from);
     um_fiber_switch(core, from, um_ready_take(core, first));
 }
@@ -243,9 +239,10 @@ UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)
     struct umbra_core *core = um_core_self;
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
-    if (UM_UNLIKELY(!from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
-                    (um_fiber_flags(from) & UM_FIBER_PERMIT) != 0 || !um_fiber_on_stack(from) ||
-                    um_exceptions_some(core->exceptions))) /* not joined with the flags: slower */
+    if (UM_UNLIKELY(
+            !from || !to.block || !um_fiber_is(to, UMBRA_FIBER_STOPPED, core) ||
+            !um_fiber_on_stack(from) ||
+            ((um_fiber_flags(from) & UM_FIBER_PERMIT) | um_exceptions_some(core->exceptions)) != 0))
         return um_transfer_slow(core, to);
     um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);

@@ -309,12 +309,24 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 
 /* ---- switching ---- */
 
-/* True if the core has a message or a timer, or if there is work without a place. */
-UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
+/* Not 0 if the core has a message or a timer, or if there is work without a place. */
+UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
 {
     /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
-    return (um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
-            um_atomic_load(core->unplaced, relaxed)) != 0;
+    return um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
+           um_atomic_load(core->unplaced, relaxed);
+}
+
+UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
+{
+    return um_core_attention_words(core) != 0;
+}
+
+/* True if a fiber that leaves must take the slow path: for attention, or because the fiber has
+ * something apart (core/apart.h). One condition: each branch costs as much as a load. */
+UM_ALWAYS_INLINE bool um_core_leave_slowly(const struct umbra_core *core)
+{
+    return (um_core_attention_words(core) | um_exceptions_some(core->exceptions)) != 0;
 }
 
 /* Jumps to a fiber that is out of the ready queue; returns when `from` runs again. The core. */

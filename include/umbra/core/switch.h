@@ -45,8 +45,7 @@ UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *f
 {
     struct um_link *first = um_link_next(&core->ready);
 
-    if (UM_UNLIKELY(first == &core->ready || um_core_attention(core) ||
-                    um_exceptions_some(core->exceptions)))
+    if (UM_UNLIKELY(first == &core->ready || um_core_leave_slowly(core)))
         um_fiber_leave_slow(core, from);
     else
         um_fiber_switch(core, from, um_ready_take(core, first));
