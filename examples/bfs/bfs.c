@@ -8,6 +8,9 @@
  *         [--roots N | --root VERTEX] [--processors P] [--parts K] [--only NAME[,NAME ...]]
  *         [--statistics] [--unchecked] [--tree FILE]
  *
+ * With OMP_PROC_BIND or OMP_PLACES in the environment OpenMP binds the first thread before main begins,
+ * and the program may use that one's processor only.
+ *
  * Exit status: 0; 1 if a tree breaks a rule, or something could not be had; 2 for a bad argument or a
  * malformed file.
  */

@@ -50,6 +50,10 @@ struct statistics statistics_of_rates(double *value, size_t count)
     struct statistics rates = statistics_of(value, count);
     double sum = 0, squares = 0, mean;
 
+    if (value[0] == 0) { /* the least: the mean is its limit */
+        rates.mean = rates.deviation = 0;
+        return rates;
+    }
     for (size_t i = 0; i < count; i++)
         sum += 1 / value[i];
     mean = sum / (double)count;

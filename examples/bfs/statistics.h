@@ -13,7 +13,7 @@ struct statistics {
 /* Of at least one value, which are sorted. Between two of them, quartiles lie in proportion. */
 struct statistics statistics_of(double *value, size_t count);
 
-/* The same of rates, all above 0: the harmonic mean, and its standard deviation (the specification's,
+/* The same of rates, none below 0: the harmonic mean, and its standard deviation (the specification's,
  * after Norris 1940). */
 struct statistics statistics_of_rates(double *value, size_t count);
 
