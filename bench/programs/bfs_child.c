@@ -19,7 +19,7 @@ static struct csr plain;
 static struct ordered ordered;
 static struct search search[2];
 static search_fn *const search_fns[] = {openmp_search, openmp_ordered_search};
-static uint64_t batches[2]; /* the first one only tries whether the process works */
+static uint64_t batches[2]; /* the first one is a trial of the process */
 static uint32_t *parent[2];
 
 static void batch(struct child_channel *channel)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Sets of vertices, a bit each, and what members tell each other of a level. All accesses to bits are
- * relaxed: members only need to agree who was first to add a vertex, and barriers order the rest.
+ * relaxed: of two members that add a vertex one is the first, and barriers order all else.
  */
 #ifndef BFS_BITS_H
 #define BFS_BITS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A crew: one fiber on each core of a runtime, its members, who do the steps of a job together. A
+ * A crew: one fiber on each core of a runtime, its members, which do the steps of a job together. A
  * step ends at a barrier. Within a step the members take parts of a range from a common counter.
  *
  *     static void step(struct member *member, void *arg)
