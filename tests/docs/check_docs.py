@@ -43,7 +43,7 @@ DOCUMENTS = NAMED or [
 ]
 STRICT = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude", "-I."]
 FENCE = re.compile(r"^( *)```(\S*) *(.*)$")
-FOLDERS = ("bench", "docs", "examples", "include", "packaging", "tests", "tools")
+FOLDERS = ("bench", "docs", "examples", "include", "mpi", "packaging", "tests", "tools")
 SKIPPED = 77
 
 
@@ -274,9 +274,9 @@ class Document(unittest.TestCase):
 
 @functools.lru_cache(maxsize=None)
 def known_words():
-    """Every word of the headers and of the tools."""
+    """Every word of the headers, of mpi/ and of the tools."""
     found = set()
-    for folder in ("include", "tools"):
+    for folder in ("include", "mpi", "tools"):
         for path in (SOURCE / folder).rglob("*"):
             if path.is_file() and path.suffix != ".pyc":
                 found.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
