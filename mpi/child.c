@@ -183,6 +183,8 @@ static struct umbra_child *child_make(struct umbra_image *image,
         child->options = *options;
     if (child->options.spawn.stack_bytes == 0)
         child->options.spawn.stack_bytes = UMBRA_CHILD_STACK_BYTES;
+    if (!child->options.spawn.name)
+        child->options.spawn.name = image->short_name;
     if (image->tls_bytes > 0)
         child->tls = (char *)(child + 1);
     um_lock_take(&image->lock);

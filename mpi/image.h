@@ -41,8 +41,8 @@ struct umbra_child;
 
 /* Options of a child. All zero, or NULL for the whole, is a good default. */
 struct umbra_child_options {
-    struct umbra_spawn_options spawn; /* where, name, delay; stack_bytes 0:
-                                         UMBRA_CHILD_STACK_BYTES */
+    struct umbra_spawn_options spawn; /* where, delay; stack_bytes 0: UMBRA_CHILD_STACK_BYTES;
+                                         name NULL: the executable's */
     char *const *argv;                /* copied when the child starts to run, until when they must
                                          stay; NULL: the path alone */
     char *const *envp;                /* the same; NULL: this process's environment */

@@ -41,7 +41,27 @@ static const char *dynamic_text(const struct umbra_image *image, const Elf64_Dyn
     return um_elf_string(image, entry->d_un.d_val);
 }
 
-/* Sanitizers must be in a process from its start. */
+/* Sanitizers must be in a process from its start. Clang's are part of the executable, and in its
+ * table of symbols, which stands before the strings. */
+static int sanitizers_check(const struct umbra_image *image)
+{
+    static const char *const refused[] = {"__asan_init", "__tsan_init", "__msan_init",
+                                          "__hwasan_init", "__lsan_init"};
+    uint64_t end = image->dynamic.strings;
+
+    for (uint64_t at = image->dynamic.symbols; at + sizeof(Elf64_Sym) <= end;
+         at += sizeof(Elf64_Sym)) {
+        const Elf64_Sym *symbol = um_elf_at(image, at, sizeof(*symbol));
+        const char *name = symbol ? um_elf_string(image, symbol->st_name) : "";
+
+        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+            if (strcmp(name, refused[i]) == 0)
+                return um_refuse(image, "compiled with a sanitizer (%s)", name);
+    }
+    return 0;
+}
+
+/* What must not be loaded into this process. */
 static int library_check(const struct umbra_image *image, const char *name)
 {
     static const char *const refused[] = {"libasan.", "libtsan.", "liblsan.", "libhwasan.",
@@ -50,7 +70,9 @@ static int library_check(const struct umbra_image *image, const char *name)
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
         if (strncmp(name, refused[i], strlen(refused[i])) == 0)
             return um_refuse(image, "compiled with a sanitizer (%s)", name);
-    if (strncmp(name, "libgomp.", 8) == 0 && image->tls_bytes > 0)
+    if (image->tls_bytes > 0 &&
+        (strncmp(name, "libgomp.", 8) == 0 || strncmp(name, "libomp.", 7) == 0 ||
+         strncmp(name, "libiomp5.", 9) == 0))
         return um_refuse(image, "uses OpenMP and has thread-locals of its own");
     if (strncmp(name, "libstdc++.", 10) == 0 && !um_exceptions_of_thread)
         return um_refuse(image, "needs a C++ runtime, and this program was linked without one");
@@ -87,7 +109,7 @@ int um_libraries_load(struct umbra_image *image)
 {
     const Elf64_Dyn *first = dynamic_of(image);
     const char *folders = "";
-    int error = 0;
+    int error = sanitizers_check(image);
 
     for (const Elf64_Dyn *entry = first; entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == DT_RUNPATH || (entry->d_tag == DT_RPATH && !*folders))
@@ -288,7 +310,8 @@ struct where {
     bool found, constant;
 };
 
-/* Whether an object of the process holds an address, and never writes there once it is loaded. */
+/* Notes if an object of the process holds an address, and if it is never written there once the
+ * object is loaded. */
 static int object_at(struct dl_phdr_info *object, size_t bytes, void *arg)
 {
     struct where *where = arg;

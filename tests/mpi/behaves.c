@@ -204,7 +204,7 @@ static int deep(volatile int depth)
 
 static void after_exit(void)
 {
-    fputs("atexit", stdout);
+    puts("# atexit");
 }
 
 static int end_early(const char *how)
@@ -248,6 +248,8 @@ static int fault(const char *how)
         return 100 / zero;
     if (strcmp(how, "trap") == 0)
         __builtin_trap();
+    if (strcmp(how, "in a library") == 0)
+        return printf("%s %d\n", (const char *)(uintptr_t)(zero + 8), ++counter);
     if (strcmp(how, "overflow") == 0)
         return deep(0);
     return end_early(how);

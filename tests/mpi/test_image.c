@@ -245,6 +245,17 @@ Test(image, what_ends_a_child_ends_no_other)
     cr_assert_eq(run_cores(1, each_ends, NULL), 0);
 }
 
+static void *faults_in_a_library(void *arg)
+{
+    ran(opened(FIRST), "in a library", NULL);
+    return arg;
+}
+
+Test(image, fault_that_is_not_the_childs_own_ends_the_process, .signal = SIGSEGV)
+{
+    run_cores(1, faults_in_a_library, NULL);
+}
+
 static void *each_ends_cpp(void *arg)
 {
     struct umbra_image *image = opened(children_cpp[0]);
