@@ -8,6 +8,8 @@ gdb commands for programs that run Umbra fibers, on a live process and on a core
     (gdb) umbra bt FIBER                   the backtrace of one; "all": of each
     (gdb) umbra fiber FIBER                look at that one: then bt, up, frame, print work on it
     (gdb) umbra fiber                      go back to the thread
+    (gdb) umbra children                   executables that run as fibers (mpi/)
+    (gdb) umbra symbols                    read the symbols of all of them: then bt, break, print
 
 FIBER is a number of `umbra fibers`, a name, or the address of its control block.
 
@@ -203,6 +205,42 @@ def of_library(frame):
     return re.search(r"/umbra/(\w+/)?\w+\.h$", symtab.fullname()) is not None
 
 
+# ---- executables that run as fibers: mpi/ ----
+
+
+def children():
+    """The children that run: struct umbra_child. None in a program without the loader."""
+    try:
+        child = gdb.parse_and_eval("um_children.first")
+    except gdb.error:
+        return
+    while address(child) != 0:
+        yield child.dereference()
+        child = child["next"]
+
+
+SYMBOLS = set()  # (executable, base) that gdb has been given
+
+
+def read_symbols(child):
+    """Gives gdb the symbols of a child's executable, at the place of its copy."""
+    place = child["image"]["path"].string(), address(child["copy"]["base"])
+    if place in SYMBOLS:
+        return
+    SYMBOLS.add(place)
+    gdb.execute("set confirm off", to_string=True)
+    try:
+        gdb.execute('add-symbol-file "%s" -o %#x' % place, to_string=True)
+    except gdb.error as error:
+        print("umbra: %s: %s" % (place[0], error))
+
+
+def read_symbols_of(fiber):
+    for child in children():
+        if address(child["fiber"]["block"]) == fiber.address:
+            read_symbols(child)
+
+
 # ---- what is known of what fibers wait for, by kind ----
 
 
@@ -343,12 +381,18 @@ def forget(event):
     UNWINDER.select(None)
 
 
+def forget_symbols(event):
+    SYMBOLS.clear()
+
+
 gdb.events.cont.connect(forget)
 gdb.events.exited.connect(forget)
+gdb.events.exited.connect(forget_symbols)
 
 
 def backtrace(fiber):
     """The fiber's frames as gdb prints them, numbered from 0."""
+    read_symbols_of(fiber)
     before = UNWINDER.saved, UNWINDER.newest
     UNWINDER.select(fiber)
     try:
@@ -388,6 +432,32 @@ class Fibers(gdb.Command):
             core = str(int(fiber.core()["index"])) if fiber.home else "-"
             row = (i, fiber.address, core, STATES[fiber.state], fiber.label(), fiber.waits())
             print(("%5d  %#-14x %4s  %-10s %-24s %s" % row).rstrip())
+
+
+class Children(gdb.Command):
+    """List the executables that run as fibers: fiber, core, state, base of the copy, path."""
+
+    def __init__(self):
+        super().__init__("umbra children", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        print("%-14s %4s  %-10s %-14s executable" % ("fiber", "core", "state", "base"))
+        for child in children():
+            fiber = Fiber(child["fiber"]["block"].dereference())
+            core = str(int(fiber.core()["index"])) if fiber.home else "-"
+            place = address(child["copy"]["base"]), child["image"]["path"].string()
+            print("%#-14x %4s  %-10s %#-14x %s" % ((fiber.address, core, STATES[fiber.state]) + place))
+
+
+class Symbols(gdb.Command):
+    """Read the symbols of all executables that run as fibers."""
+
+    def __init__(self):
+        super().__init__("umbra symbols", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        for child in children():
+            read_symbols(child)
 
 
 class Cores(gdb.Command):
@@ -436,7 +506,10 @@ class Select(gdb.Command):
         super().__init__("umbra fiber", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        UNWINDER.select(find(argument) if argument else None)
+        fiber = find(argument) if argument else None
+        if fiber:
+            read_symbols_of(fiber)
+        UNWINDER.select(fiber)
         if argument:
             gdb.execute("frame 1")
         else:
@@ -448,3 +521,5 @@ Fibers()
 Cores()
 Backtrace()
 Select()
+Children()
+Symbols()
