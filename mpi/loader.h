@@ -181,8 +181,8 @@ struct umbra_child {
 
 /* What a thread knows of children. Only the thread. */
 struct um_seat {
-    struct umbra_child *running; /* see above */
-    struct umbra_child *in_room; /* whose thread-locals are in the room; NULL: none */
+    struct umbra_child *running;    /* see above */
+    struct umbra_child *in_room;    /* whose thread-locals are in the room; NULL: none */
     struct um_child_thread *thread; /* created by a child, not a core; else NULL */
 };
 
