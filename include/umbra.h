@@ -5,6 +5,7 @@
  *   umbra/port.h       ports of messages, and the five arbiters over them
  *   umbra/dispatch.h   persistent workers that pull values, step by step
  *   umbra/task.h       fork and join of functions, parallel for and reduce
+ *   umbra/memory.h     memory on NUMA nodes, pooled buffers, loops and barriers for each node
  *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
@@ -28,6 +29,7 @@
 #include <umbra/event.h>
 #include <umbra/fiber.h>
 #include <umbra/memcpy.h>
+#include <umbra/memory.h>
 #include <umbra/port.h>
 #include <umbra/prefetch.h>
 #include <umbra/shadow.h>

@@ -13,6 +13,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
+#include <umbra/impl/place.h>
 #include <umbra/os/os.h>
 #include <umbra/topology.h>
 
@@ -164,7 +165,7 @@ UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, in
         free(slab);
         return -ENOMEM;
     }
-    um_topology_bind_memory(topology, slab->base, slots * slab->slot_bytes, node);
+    um_place_bind(topology, slab->base, slots * slab->slot_bytes, node);
     pthread_mutex_lock(&um_slabs.lock);
     /* relaxed load: under the lock. release store: the slab; pairs with um_slab_find() */
     um_atomic_store(&slab->listed, um_atomic_load(&um_slabs.first, relaxed), relaxed);

@@ -373,24 +373,42 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     return result;
 }
 
-/*
- * Places memory (whole pages that were not touched yet) on a NUMA node, or elsewhere if that is
- * full. Any thread; never blocks. Best effort: on a described machine, with a single node, without
- * such a node, or where the system cannot place memory, the thread that first touches it decides.
- */
-UM_LINKONCE UM_COLD void um_topology_bind_memory(const struct umbra_topology *topology, void *at,
-                                                 size_t bytes, int node)
+/* How many NUMA nodes memory can be bound to; 0: it cannot be bound. */
+UM_LINKONCE UM_COLD unsigned um_topology_memories(const struct umbra_topology *topology)
 {
-    hwloc_obj_t object;
-    int saved = errno;
+    return topology->info.binds ? (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_NUMANODE)
+                           : 0;
+}
 
-    if (!topology->info.binds || node < 0 || topology->info.nodes < 2)
-        return;
-    object = hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node);
-    if (object)
-        hwloc_set_area_membind(topology->hw, at, bytes, object->nodeset, HWLOC_MEMBIND_BIND,
-                               HWLOC_MEMBIND_BYNODESET);
+/* True if the machine has a NUMA node with this operating system's index. */
+UM_LINKONCE UM_COLD bool um_topology_has_node(const struct umbra_topology *topology, int node)
+{
+    return node >= 0 && hwloc_get_numanode_obj_by_os_index(topology->hw, (unsigned)node) != NULL;
+}
+
+/*
+ * Binds whole pages that were not touched yet to NUMA nodes: page by page in turns, or to one node,
+ * or elsewhere if that is full. Returns 0 or the system's error; then the thread that first touches
+ * a page decides.
+ */
+UM_LINKONCE UM_COLD int um_topology_bind_memory(const struct umbra_topology *topology, void *at,
+                                                size_t bytes, const int *nodes, unsigned count)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    int saved = errno;
+    int result = set ? 0 : -ENOMEM;
+
+    for (unsigned i = 0; i < count && result == 0; i++)
+        if (hwloc_bitmap_set(set, (unsigned)nodes[i]) != 0)
+            result = -ENOMEM;
+    if (result == 0 &&
+        hwloc_set_area_membind(topology->hw, at, bytes, set,
+                               count > 1 ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_BYNODESET) != 0)
+        result = um_hwloc_error();
+    hwloc_bitmap_free(set);
     errno = saved;
+    return result;
 }
 
 /* The calling thread's next binding after this one, NULL if there is none. */

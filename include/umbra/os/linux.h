@@ -11,6 +11,8 @@
 #define UMBRA_OS_LINUX_H
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -206,6 +208,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #define UM_LINUX_MAP_NORESERVE 0x4000
 #endif
 #define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
+#define UM_LINUX_MADV_HUGEPAGE 14
 #define UM_LINUX_MADV_NOHUGEPAGE 15
 #define UM_LINUX_MADV_GUARD_INSTALL 102
 #define UM_LINUX_AT_PAGESZ 6
@@ -214,6 +217,11 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #define UM_LINUX_RUSAGE_THREAD 1
 #define UM_LINUX_RUSAGE_WORDS 18 /* two times of two words each, and 14 counts */
 #define UM_LINUX_RUSAGE_NIVCSW 17
+
+UM_INLINE size_t um_os_page_bytes(void)
+{
+    return um_os_hwcap(UM_LINUX_AT_PAGESZ);
+}
 
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
 
@@ -231,12 +239,86 @@ UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
     return at == -1 ? NULL : (void *)at;
 }
 
+UM_LINKONCE UM_COLD void *um_os_map_data(size_t bytes)
+{
+    int saved = errno;
+    long at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE,
+                               UM_LINUX_MAP_PRIVATE_ANONYMOUS, -1, 0L);
+
+    errno = saved;
+    return at == -1 ? NULL : (void *)at;
+}
+
 UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
 {
     int saved = errno;
 
     um_linux_syscall(SYS_munmap, at, bytes);
     errno = saved;
+}
+
+UM_LINKONCE UM_COLD int um_os_advise_huge(void *at, size_t bytes)
+{
+    int saved = errno;
+    int error = 0;
+
+    if (um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_HUGEPAGE) != 0)
+        error = -errno;
+    errno = saved;
+    return error;
+}
+
+/*
+ * The kernel counts huge pages for each mapping, in smaps(5). Of a mapping that is larger than the
+ * area no more than the common part counts, so the sum is exact where the area has mappings of its
+ * own, and else a bound.
+ */
+UM_LINKONCE UM_COLD size_t um_os_huge_bytes(const void *at, size_t bytes)
+{
+    static const char field[] = "AnonHugePages:";
+    uintptr_t low = (uintptr_t)at, high = low + bytes, begin, end;
+    size_t common = 0, sum = 0, kib;
+    int saved = errno;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char line[512];
+
+    while (maps && fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%zx-%zx ", &begin, &end) == 2) {
+            begin = begin > low ? begin : low;
+            end = end < high ? end : high;
+            common = begin < end ? end - begin : 0;
+        } else if (common > 0 && strncmp(line, field, sizeof(field) - 1) == 0 &&
+                   sscanf(line + sizeof(field) - 1, "%zu", &kib) == 1) {
+            sum += kib * 1024 < common ? kib * 1024 : common;
+        }
+    }
+    if (maps)
+        fclose(maps);
+    errno = saved;
+    return sum;
+}
+
+#define UM_LINUX_PAGES_AT_ONCE 256
+
+/* By move_pages(2) without targets, which only asks. */
+UM_LINKONCE UM_COLD int um_os_page_nodes(const void *at, size_t pages, int *nodes)
+{
+    size_t page_bytes = um_os_page_bytes();
+    const void *page[UM_LINUX_PAGES_AT_ONCE];
+    int saved = errno;
+    int error = 0;
+
+    for (size_t done = 0, some; done < pages && error == 0; done += some) {
+        some = pages - done < UM_LINUX_PAGES_AT_ONCE ? pages - done : UM_LINUX_PAGES_AT_ONCE;
+        for (size_t i = 0; i < some; i++)
+            page[i] = (const char *)at + (done + i) * page_bytes;
+        if (um_linux_syscall(SYS_move_pages, 0L, some, page, NULL, nodes + done, 0L) != 0)
+            error = -errno;
+        for (size_t i = 0; i < some && error == 0; i++)
+            nodes[done + i] = nodes[done + i] < 0 ? -1 : nodes[done + i];
+    }
+    errno = saved;
+    return error;
 }
 
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
@@ -302,11 +384,6 @@ UM_LINKONCE UM_COLD size_t um_os_least_stack(void)
     return bytes > UM_LINUX_LEAST_SIGSTKSZ ? bytes : UM_LINUX_LEAST_SIGSTKSZ;
 }
 #endif /* UMBRA_DECLARE */
-
-UM_INLINE size_t um_os_page_bytes(void)
-{
-    return um_os_hwcap(UM_LINUX_AT_PAGESZ);
-}
 
 #ifndef UMBRA_DECLARE
 UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)

@@ -18,7 +18,13 @@
  *   uint64_t um_os_mask_signals(void)                    block signals in this thread; see below
  *   void um_os_unmask_signals(uint64_t saved)            undo that
  *   void *um_os_map(size_t bytes)                        fresh zeroed memory, or NULL
- *   void um_os_unmap(void *at, size_t bytes)             give all of it back
+ *   void *um_os_map_data(size_t bytes)                   the same for data; see below
+ *   void um_os_unmap(void *at, size_t bytes)             give all of either back
+ *   int um_os_advise_huge(void *at, size_t bytes)        ask for huge pages
+ *   size_t um_os_huge_bytes(const void *at, size_t bytes)
+ *                                                        how much lies on huge pages
+ *   int um_os_page_nodes(const void *at, size_t pages, int *nodes)
+ *                                                        where pages are; see below
  *   int um_os_guard(void *at, size_t bytes, int how)     make pages fault; how: enum um_guard
  *   bool um_os_faults(const void *at)                    true: the kernel finds it unreadable
  *   bool um_os_resident(const void *page)                true: it is in memory
@@ -40,6 +46,13 @@
  *   void um_os_exclusively(void (*fn)(void *), void *arg)
  *                                                        call fn alone; see below
  *   void um_os_keep_loaded(const void *address)          never unload the object that contains it
+ *
+ * um_os_map: memory for stacks, in which huge pages are forbidden, and which the system need not
+ * back until it is touched. um_os_map_data: whether there are huge pages is up to the system, and
+ * to um_os_advise_huge, which returns 0 or a negative errno.
+ *
+ * um_os_page_nodes: writes for each page from `at` on, which begins a page, the NUMA node where the
+ * page is; -1: nowhere, since no thread has written to it. Returns 0 or a negative errno.
  *
  * um_os_preempted: how often the calling thread has lost its processor to another thread, or given
  * it to another thread by sched_yield, so far; UM_OS_UNKNOWN where that is not known.

@@ -224,6 +224,33 @@ UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
 }
 #endif /* UMBRA_DECLARE */
 
+UM_INLINE void *um_os_map_data(size_t bytes)
+{
+    return um_os_map(bytes);
+}
+
+UM_INLINE int um_os_advise_huge(void *at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+    return -ENOSYS;
+}
+
+UM_INLINE size_t um_os_huge_bytes(const void *at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+    return 0;
+}
+
+UM_INLINE int um_os_page_nodes(const void *at, size_t pages, int *nodes)
+{
+    (void)at;
+    (void)pages;
+    (void)nodes;
+    return -ENOSYS;
+}
+
 UM_INLINE int um_os_guard(void *at, size_t bytes, int how)
 {
     (void)at;
