@@ -51,9 +51,6 @@ template <class T> struct copied : rl::var<T> {
 
 static int um_model_memory; /* how many more rings can be had */
 
-#undef malloc
-#undef free
-
 #include "stock_variants.hpp"
 
 enum { INDICES = 6, POINTERS = 4 };
@@ -105,7 +102,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     ~house()
     {
         for (unsigned i = 0; i < Workers; i++)
-            P::free(um_plain_read(dispatch.worker[i].stock.items));
+            P::um_stock_free_items(&dispatch.worker[i].stock);
         pthread_mutex_destroy(&dispatch.lock);
     }
 

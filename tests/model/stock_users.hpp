@@ -51,14 +51,19 @@ struct umbra_dispatch {
 };
 
 /* Memory for a ring: there is some so often. */
-static struct um_item *malloc(size_t bytes)
+static struct um_item *um_stock_items(struct um_stock *, size_t room)
 {
-    return um_model_memory-- > 0 ? new struct um_item[bytes / sizeof(struct um_item)] : NULL;
+    return um_model_memory-- > 0 ? new struct um_item[room] : NULL;
 }
 
-static void free(struct um_item *items)
+static void um_stock_free_items(struct um_stock *stock)
 {
-    delete[] items;
+    delete[] um_plain_read(stock->items);
+}
+
+static struct umbra_worker *um_dispatch_worker(struct umbra_dispatch *dispatch, unsigned i)
+{
+    return &dispatch->worker[i];
 }
 
 /* As um_worker_wait() but for the processor. */

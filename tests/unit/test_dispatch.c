@@ -870,7 +870,7 @@ Test(dispatch, slow_indices_are_given_one_by_one)
 static uint64_t awake_after(struct umbra_dispatch *dispatch, size_t slow_values)
 {
     um_core_self->waiter.awake_cycles = um_core_self->waiter.robbed = 0;
-    dispatch->worker[0].shares_cpu = 0; /* it waits, on this core */
+    um_dispatch_worker(dispatch, 0)->shares_cpu = 0; /* it waits, on this core */
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_assert_eq(umbra_dispatch_range(dispatch, 0, slow_values, 1), 0);
     cr_assert_eq(umbra_dispatch_end(dispatch), 0);

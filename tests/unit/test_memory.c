@@ -30,7 +30,8 @@ static bool fails(void)
 {
     if (until_fail == 0 || --until_fail > 0)
         return false;
-    return failed = true;
+    failed = true;
+    return true;
 }
 
 static void *counted(void *at)
@@ -128,6 +129,7 @@ static struct umbra_topology *asserted(void)
     if (!umbra_topology_binds(topology))
         cr_skip_test("nothing can be bound here");
     cr_assert_eq(umbra_topology_nodes(topology), 2);
+    cr_assert_eq(umbra_topology_bind_all(topology, NULL), 0); /* where "here" is known */
     return topology;
 }
 
@@ -661,7 +663,7 @@ Test(memory, loops_of_nodes_run_each_iteration_once)
 static void *takes_in_order(void *arg)
 {
     static const size_t order[] = {20, 30, 0, 10};
-    size_t begin, end;
+    size_t begin = 0, end = 0;
 
     for (int i = 0; i < 4; i++) {
         cr_expect(umbra_nodes_next(arg, &begin, &end));
@@ -680,7 +682,7 @@ Test(memory, a_node_takes_its_own_iterations_first)
     struct umbra_spawn_options there = on_core(2);
     struct umbra_nodes *nodes;
     struct umbra_fiber fiber;
-    size_t begin, end;
+    size_t begin = 0, end = 0;
 
     cr_assert_eq(umbra_nodes_create(runtime, &nodes), 0);
     cr_assert_not(umbra_nodes_next(nodes, &begin, &end), "no loop was set");

@@ -34,6 +34,7 @@
 #include <umbra/fiber.h>
 #include <umbra/impl/cpu_table.h>
 #include <umbra/impl/overflow.h>
+#include <umbra/impl/place.h>
 #include <umbra/os/run_once.h>
 #include <umbra/protocol/quiet.h>
 #include <umbra/protocol/task.h>
@@ -235,22 +236,29 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
 /* ---- one core ---- */
 
+/* What belongs to a core: the core, the part that is seldom used, and its lists of other cores'
+ * idle fibers, in this order, in one block on the core's node. */
+UM_LINKONCE UM_COLD size_t um_core_bytes(const struct umbra_runtime *runtime)
+{
+    return sizeof(struct umbra_core) + sizeof(struct um_core_more) +
+           runtime->cores * sizeof(struct um_fiber *);
+}
+
+_Static_assert(sizeof(struct umbra_core) % _Alignof(struct um_core_more) == 0, "see um_core_bytes");
+_Static_assert(_Alignof(struct umbra_core) <= UMBRA_CACHE_LINE, "what um_place_alloc() aligns to");
+
 UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned index, int cpu)
 {
-    struct umbra_core *core = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*core));
-    struct um_core_more *more = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*more));
-    struct um_fiber **elsewhere = calloc(runtime->cores, sizeof(struct um_fiber *));
+    struct umbra_core *core = um_place_alloc(
+        runtime->topology, um_place_node(runtime->topology, cpu), um_core_bytes(runtime));
+    struct um_core_more *more;
 
-    if (!core || !more || !elsewhere) {
-        free(core);
-        free(more);
-        free(elsewhere);
+    if (!core)
         return -ENOMEM;
-    }
-    memset(core, 0, sizeof(*core));
-    memset(more, 0, sizeof(*more));
+    memset(core, 0, um_core_bytes(runtime));
+    more = (struct um_core_more *)(void *)(core + 1);
     core->more = more;
-    core->elsewhere = elsewhere;
+    core->elsewhere = (struct um_fiber **)(void *)(more + 1);
     core->runtime = runtime;
     core->index = index;
     core->cpu = cpu;
@@ -269,9 +277,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
 UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
 {
     pthread_mutex_destroy(&core->more->depot.lock);
-    free(core->more);
-    free(core->elsewhere);
-    free(core);
+    um_place_free(core->runtime->topology, core, um_core_bytes(core->runtime));
 }
 
 /* ---- places ---- */

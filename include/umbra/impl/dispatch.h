@@ -21,6 +21,7 @@
 #include <umbra/event.h>
 #include <umbra/fiber.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/place.h>
 #include <umbra/os/os.h>
 #include <umbra/protocol/dispatch.h>
 #include <umbra/protocol/quiet.h>
@@ -70,8 +71,9 @@ struct umbra_dispatch {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step, or the last of several */
     umbra_step_fn *begin_step;                            /* begins the next step, or NULL */
     void *step_arg;
-    size_t step_number;          /* its number */
-    struct umbra_worker *worker; /* this and what follows is fixed */
+    size_t step_number; /* its number */
+    char *worker;       /* the workers: see um_dispatch_worker(); this and what follows is fixed */
+    size_t stride;      /* bytes from one to the next */
     struct umbra_runtime *runtime;
     unsigned workers;
     size_t scratch_bytes;
@@ -80,6 +82,12 @@ struct umbra_dispatch {
     uint64_t yield_cycles; /* UM_YIELD_NS */
     void *arg;
 };
+
+/* Worker number i. With several NUMA nodes each has pages of its own, on its core's node. */
+UM_INLINE struct umbra_worker *um_dispatch_worker(const struct umbra_dispatch *dispatch, unsigned i)
+{
+    return (struct umbra_worker *)(void *)(dispatch->worker + i * dispatch->stride);
+}
 
 #ifndef UMBRA_DECLARE
 
@@ -96,7 +104,7 @@ UM_LINKONCE bool um_dispatch_empty(void *context)
     struct umbra_dispatch *dispatch = context;
 
     for (unsigned i = 0; i < dispatch->workers; i++)
-        if (um_atomic_load(&dispatch->worker[i].stock.some, seq_cst)) /* against V1 */
+        if (um_atomic_load(&um_dispatch_worker(dispatch, i)->stock.some, seq_cst)) /* against V1 */
             return false;
     return true;
 }
@@ -176,7 +184,7 @@ UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra
 UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
 {
     if (hungry >= 0)
-        umbra_event_signal(&dispatch->worker[hungry].woken);
+        umbra_event_signal(&um_dispatch_worker(dispatch, (unsigned)hungry)->woken);
     return hungry >= 0;
 }
 
@@ -381,9 +389,9 @@ UM_LINKONCE void *um_worker_main(void *arg)
     worker->turn = worker->since = umbra_cycles();
     worker->idle = um_worker_idle();
     if (bytes > 0) {
-        worker->scratch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
+        worker->scratch = um_place_alloc(dispatch->runtime->topology, worker->node, bytes);
         if (worker->scratch)
-            memset(worker->scratch, 0, bytes); /* on the node of the core that touches it first */
+            memset(worker->scratch, 0, bytes); /* on one node: the first touch is the worker's */
         else
             um_step_stop(&dispatch->step, -ENOMEM);
     }
@@ -399,7 +407,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
         }
         um_worker_ask(worker);
     }
-    free(worker->scratch);
+    um_place_free(dispatch->runtime->topology, worker->scratch, bytes);
     return NULL;
 }
 
@@ -413,7 +421,8 @@ UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
 
     for (int near = 1; near >= 0; near--) {
         for (unsigned i = 1; i < dispatch->workers; i++) {
-            struct umbra_worker *other = &dispatch->worker[(worker->index + i) % dispatch->workers];
+            struct umbra_worker *other =
+                um_dispatch_worker(dispatch, (worker->index + i) % dispatch->workers);
 
             if ((other->node == worker->node) == (near == 1))
                 worker->others[count++] = other;
@@ -421,32 +430,65 @@ UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
     }
 }
 
+/* Memory for a queue's ring, on the node of its worker. NULL: no memory. */
+UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room)
+{
+    const struct umbra_worker *worker = (const struct umbra_worker *)(const void *)stock;
+
+    return um_place_alloc(worker->dispatch->runtime->topology, worker->node,
+                          room * sizeof(struct um_item));
+}
+
+UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
+{
+    const struct umbra_worker *worker = (const struct umbra_worker *)(const void *)stock;
+
+    um_place_free(worker->dispatch->runtime->topology, stock->items,
+                  stock->room * sizeof(struct um_item));
+}
+
+_Static_assert(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
+
 UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
 {
     for (unsigned i = 0; i < dispatch->workers; i++) {
-        free(dispatch->worker[i].stock.items);
-        free(dispatch->worker[i].others);
+        struct umbra_worker *worker = um_dispatch_worker(dispatch, i);
+
+        if (worker->stock.items)
+            um_stock_free_items(&worker->stock);
+        free(worker->others);
     }
     pthread_mutex_destroy(&dispatch->lock);
-    free(dispatch->worker);
+    um_place_free(dispatch->runtime->topology, dispatch->worker,
+                  dispatch->workers * dispatch->stride);
     free(dispatch);
 }
 
 /* Allocates the dispatcher and its workers, with all other fields zero. NULL: no memory. */
-UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(unsigned workers)
+UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(struct umbra_runtime *runtime,
+                                                                unsigned workers)
 {
+    const struct umbra_topology *topology = runtime->topology;
+    bool apart = um_place_binds(topology); /* else they stand side by side */
+    size_t stride =
+        um_place_round(sizeof(struct umbra_worker), apart ? um_os_page_bytes() : UMBRA_CACHE_LINE);
     struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
-    struct umbra_worker *worker = aligned_alloc(UMBRA_CACHE_LINE, workers * sizeof(*worker));
+    char *worker = um_place_alloc(topology, -1, workers * stride);
 
     if (!dispatch || !worker) {
         free(dispatch);
-        free(worker);
+        um_place_free(topology, worker, workers * stride);
         return NULL;
     }
+    for (unsigned i = 0; i < workers && apart; i++)
+        um_place_bind(topology, worker + i * stride, stride,
+                      um_place_node(topology, runtime->core[i % runtime->cores]->cpu));
     memset(dispatch, 0, sizeof(*dispatch));
-    memset(worker, 0, workers * sizeof(*worker));
+    memset(worker, 0, workers * stride);
     pthread_mutex_init(&dispatch->lock, NULL);
+    dispatch->runtime = runtime;
     dispatch->worker = worker;
+    dispatch->stride = stride;
     dispatch->workers = workers;
     return dispatch;
 }
@@ -456,14 +498,12 @@ UM_LINKONCE UM_COLD bool um_worker_init(struct umbra_dispatch *dispatch, unsigne
                                         const struct umbra_dispatch_options *options)
 {
     struct umbra_runtime *runtime = dispatch->runtime;
-    struct umbra_worker *worker = &dispatch->worker[index];
-    const struct umbra_topology_cpu *cpu =
-        umbra_topology_cpu_of(runtime->topology, runtime->core[index % runtime->cores]->cpu);
+    struct umbra_worker *worker = um_dispatch_worker(dispatch, index);
 
     worker->dispatch = dispatch;
     worker->index = index;
     worker->part = 1;
-    worker->node = cpu ? cpu->node : -1;
+    worker->node = um_place_node(runtime->topology, runtime->core[index % runtime->cores]->cpu);
     worker->fn = options->fns ? options->fns[index] : options->fn;
     worker->state = options->states ? options->states[index] : NULL;
     worker->others = malloc(dispatch->workers * sizeof(struct umbra_worker *));
@@ -475,12 +515,11 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
                                          const struct umbra_dispatch_options *options,
                                          unsigned workers, struct umbra_dispatch **result)
 {
-    struct umbra_dispatch *dispatch = um_dispatch_allocate(workers);
+    struct umbra_dispatch *dispatch = um_dispatch_allocate(runtime, workers);
     bool ok = true;
 
     if (!dispatch)
         return -ENOMEM;
-    dispatch->runtime = runtime;
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
@@ -493,7 +532,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
         return -ENOMEM;
     }
     for (unsigned i = 0; i < workers; i++)
-        um_worker_order(&dispatch->worker[i]);
+        um_worker_order(um_dispatch_worker(dispatch, i));
     *result = dispatch;
     return 0;
 }
@@ -504,11 +543,11 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
 {
     um_atomic_store(&dispatch->ending, 1, release); /* pairs with um_worker_main() */
     for (unsigned i = 0; i < workers; i++)
-        umbra_event_signal(&dispatch->worker[i].woken);
+        umbra_event_signal(&um_dispatch_worker(dispatch, i)->woken);
     umbra_shield(true);
     for (unsigned i = 0; i < workers; i++) {
         struct um_join join = {
-            .fiber = dispatch->worker[i].fiber, .deadline = UMBRA_NEVER, .at = at};
+            .fiber = um_dispatch_worker(dispatch, i)->fiber, .deadline = UMBRA_NEVER, .at = at};
 
         um_join_slow(&join);
     }
@@ -600,7 +639,7 @@ UM_LINKONCE UM_COLD int um_dispatch_spawn_workers(struct umbra_dispatch *dispatc
     for (*begun = 0; *begun < dispatch->workers; ++*begun) {
         struct umbra_spawn_options there = {
             .where = UMBRA_ON_CORE, .core = *begun % runtime->cores, .name = "worker"};
-        struct umbra_worker *worker = &dispatch->worker[*begun];
+        struct umbra_worker *worker = um_dispatch_worker(dispatch, *begun);
         int error;
 
         um_step_enter(&dispatch->step);
@@ -684,13 +723,13 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_OPEN, acquire, relaxed))
         return -EBUSY;
     for (unsigned i = 0; i < dispatch->workers; i++) {
-        struct um_stock *stock = &dispatch->worker[i].stock;
+        struct um_stock *stock = &um_dispatch_worker(dispatch, i)->stock;
 
         um_stock_lock(stock);
         stock->first = stock->end;
         um_stock_settle(stock);
         um_stock_unlock(stock);
-        dispatch->worker[i].left_count = 0;
+        um_dispatch_worker(dispatch, i)->left_count = 0;
     }
     /* seq_cst: a late worker that asks must not see the old stop and wait, after the queueing of
      * the next value has looked at the requests */
@@ -749,12 +788,12 @@ UM_INLINE struct umbra_worker *um_dispatch_next(struct umbra_dispatch *dispatch,
     unsigned first = um_atomic_fetch_add(&dispatch->next, 1, relaxed) % dispatch->workers;
 
     for (unsigned i = 0; i < dispatch->workers && node != UMBRA_ANY_NODE; i++) {
-        struct umbra_worker *worker = &dispatch->worker[(first + i) % dispatch->workers];
+        struct umbra_worker *worker = um_dispatch_worker(dispatch, (first + i) % dispatch->workers);
 
         if (worker->node == node)
             return worker;
     }
-    return &dispatch->worker[first];
+    return um_dispatch_worker(dispatch, first);
 }
 
 UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node)
@@ -778,7 +817,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
         if ((end - begin - 1) / unit >= share) /* it is not the last */
             item.end = begin + share * unit;
         begin = item.end;
-        error = um_stock_add(&dispatch->worker[i].stock, &item);
+        error = um_stock_add(&um_dispatch_worker(dispatch, i)->stock, &item);
     }
     um_dispatch_answer_parts(dispatch, parts);
     return error;
@@ -794,7 +833,7 @@ UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umb
     struct um_taken taken;
 
     for (unsigned i = 0; i < dispatch->workers; i++) {
-        struct umbra_worker *worker = &dispatch->worker[i];
+        struct umbra_worker *worker = um_dispatch_worker(dispatch, i);
         bool any = um_stock_take(&worker->stock, SIZE_MAX, &taken);
 
         if (!any && worker->left_count > 0) {
@@ -817,7 +856,9 @@ UM_INLINE struct umbra_worker *um_worker_near(struct umbra_worker *worker, int n
 
     if (near == UMBRA_ANY_WORKER)
         return worker;
-    return near >= 0 && (unsigned)near < dispatch->workers ? &dispatch->worker[near] : NULL;
+    return near >= 0 && (unsigned)near < dispatch->workers
+               ? um_dispatch_worker(dispatch, (unsigned)near)
+               : NULL;
 }
 
 UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int near)

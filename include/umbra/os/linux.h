@@ -224,6 +224,7 @@ UM_INLINE size_t um_os_page_bytes(void)
 }
 
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
+UM_LINKONCE UM_COLD int um_os_page_nodes(const void *at, size_t pages, int *nodes);
 
 #ifndef UMBRA_DECLARE
 /* No huge pages: a stack that uses one page must not cost 2 MiB. */

@@ -92,18 +92,25 @@ UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
     return &um_plain_read(stock->items)[at & (um_plain_read(stock->room) - 1)];
 }
 
+#ifndef UM_MODEL_CHECK
+/* A ring's memory; impl/dispatch.h, since it knows the node. NULL: there is none. */
+UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room);
+UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock);
+#endif
+
 #ifndef UMBRA_DECLARE
 /* Doubles the ring, under the lock. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
 {
     size_t room = um_plain_read(stock->room) ? 2 * um_plain_read(stock->room) : UM_STOCK_FIRST;
-    struct um_item *items = malloc(room * sizeof(*items));
+    struct um_item *items = um_stock_items(stock, room);
 
     if (!items)
         return -ENOMEM;
     for (size_t at = um_plain_read(stock->first); at != um_plain_read(stock->end); at++)
         items[at & (room - 1)] = *um_stock_at(stock, at);
-    free(um_plain_read(stock->items));
+    if (um_plain_read(stock->items))
+        um_stock_free_items(stock);
     um_plain_write(stock->items, items);
     um_plain_write(stock->room, room);
     return 0;
