@@ -4,7 +4,7 @@ import math
 import pathlib
 
 from . import charts, fine, handover, heat, memcpy, pair_matrix, port, prefetch, programs
-from . import tasks, threshold
+from . import stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -22,6 +22,7 @@ SECTIONS = (
     port.port,
     handover.footprint,
     memcpy.speeds,
+    stream.stream,
     fine.fine_grained,
     prefetch.prefetch,
     tasks.fib,
