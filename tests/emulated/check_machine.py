@@ -21,6 +21,9 @@ UNAVAILABLE = 77
 OF_PROCESSOR = "/sys/devices/system/cpu/cpu{}/topology/{}"
 OF_NODE = "/sys/devices/system/node/node{}/cpulist"
 
+# What programs that are no tests are given.
+ARGUMENTS = {"stream": ["--quick", "--tiny", "--rounds", "3", "--cpus", "0,4"]}  # one on each node
+
 # Tests that are left out, with the reason that is given. Everything else in tests/unit runs.
 HAMMERS = "many threads that poll: emulation takes a quarter of a minute for what shows nothing new"
 LEFT_OUT = {
@@ -214,6 +217,7 @@ def main():
     runs = [["cat", *kernel_questions(shape)], [options.topology, "--json"], [options.topology]]
     for program in programs:
         chosen, left_out = arguments_for(program)
+        chosen = ARGUMENTS.get(os.path.basename(program), chosen)
         runs.append([program, *chosen])
         for name in left_out:
             report.line(True, name, f" # SKIP {LEFT_OUT[name]}")
