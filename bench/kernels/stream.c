@@ -230,7 +230,8 @@ static int start_shadows(struct bench_row *row)
 /* How many pages lie on each node, and on the one that was asked for; of array a. */
 static void tell_pages(struct bench_row *row, const struct stream_case *stream)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), most = (stream->memory[0].bytes + page - 1) / page + 1;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           most = (stream->memory[0].bytes + page - 1) / page + 1;
     int *node = malloc(most * sizeof(*node));
     struct umbra_memory_report report;
     json_t *map = json_object();

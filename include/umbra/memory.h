@@ -33,7 +33,7 @@
  * Each list's memory is on its core's node.
  *
  * Loops. Each node has a loop of its own: a range that is taken in parts by the node's cores first
- * (protocol/node_loop.h). A core whose node has no part left takes from the next nodes.
+ * (protocol/node_loop.h). When a node has no part left, its cores take from the next nodes.
  *
  * Callers: each comment says it. A signal handler may call no function here.
  */

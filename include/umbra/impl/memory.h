@@ -58,7 +58,7 @@ struct um_node_of {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_barrier barrier;
 };
 
-/* The line before a buffer is its node, whose arg is the list that the buffer came from. */
+/* The line before a buffer is its node. The node's arg is the list that the buffer came from. */
 UM_INLINE struct um_node *um_buffer_node(void *buffer)
 {
     return (struct um_node *)((char *)buffer - UMBRA_CACHE_LINE);
