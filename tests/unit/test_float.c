@@ -157,7 +157,7 @@ static void *sees_it_exit(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &own, exits, NULL, &one), 0);
     cr_expect_eq(umbra_join(one, NULL), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
-    cr_expect_eq(umbra_spawn(looks_and_yields, &cores_words, &one), 0); /* perhaps in the same memory */
+    cr_expect_eq(umbra_spawn(looks_and_yields, &cores_words, &one), 0);
     cr_expect_eq(umbra_join(one, NULL), 0);
     return arg;
 }
