@@ -99,12 +99,12 @@ static void child_unlist(struct umbra_child *child)
 
 static void child_begin(struct umbra_child *child)
 {
-    const struct um_context *context = &um_core_current(um_core_self)->context;
+    const struct um_fiber *fiber = um_core_current(um_core_self);
 
     child->runtime = um_core_self->runtime;
     umbra_event_init(&child->thread_ended, false);
-    child->stack_low = context->stack_low;
-    child->stack_high = child->stack_low + context->stack_bytes;
+    child->stack_low = (const char *)fiber - fiber->context.stack_bytes;
+    child->stack_high = (const char *)fiber;
     um_image_copy_fill(child->image, child->copy);
     if (child->tls)
         um_room_begin(child, child->tls);

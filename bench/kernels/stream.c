@@ -505,11 +505,17 @@ static void add_others(struct bench *bench, unsigned log2_elements)
 /* The most elements that fit the machine. */
 static unsigned log2_most(const struct bench *bench)
 {
+    const struct umbra_topology_info *info = umbra_topology_info(bench_topology(bench));
     uint64_t memory = 0;
     unsigned most = LOG2_LARGE;
 
-    for (unsigned k = 0; k < n_nodes; k++)
-        memory += umbra_topology_node_bytes(bench_topology(bench), nodes[k]);
+    for (unsigned k = 0; k < n_nodes; k++) {
+        unsigned i = 0;
+
+        while (info->cpu[i].node != nodes[k])
+            i++;
+        memory += info->cpu[i].node_bytes;
+    }
     while (most < LOG2_MOST && ((uint64_t)BYTES_AN_ELEMENT << (most + 1)) <= memory)
         most++;
     return most;

@@ -462,7 +462,8 @@ static int get_machine(struct run *run, struct options *options)
     if (options->processors == 0)
         options->processors = umbra_topology_info(topology)->cores;
     if (options->parts == 0)
-        options->parts = umbra_topology_info(topology)->nodes > 1 ? umbra_topology_info(topology)->nodes : 2;
+        options->parts =
+            umbra_topology_info(topology)->nodes > 1 ? umbra_topology_info(topology)->nodes : 2;
     umbra_topology_destroy(topology);
     for (size_t v = 0; v < VERSIONS; v++)
         if (!versions[v].way.hidden)

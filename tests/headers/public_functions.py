@@ -9,7 +9,9 @@ import pathlib
 import re
 import sys
 
-MOST = 130
+# What came after the interface was cut to 130 functions; a new module says here what it adds.
+ADDED = {"umbra/memory.h": 14, "the gaps between polls (umbra/wait.h)": 1}
+MOST = 130 + sum(ADDED.values())
 DECLARATION = re.compile(
     r"^(?:UM_INLINE|UM_ALWAYS_INLINE|UM_LINKONCE)\b[^;{}()]*?\b((?:umbra|shadow)_\w+)\s*\(", re.M)
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+((?:umbra|shadow)_\w+)\(", re.M)

@@ -124,12 +124,12 @@ static struct umbra_topology *asserted(void)
     setenv("HWLOC_SYNTHETIC", TWO_NODES, 1);
     setenv("HWLOC_THISSYSTEM", "1", 1);
     allow_all = true;
-    if (umbra_topology_create(NULL, &topology) != 0 || umbra_topology_cores(topology) < 2)
+    if (umbra_topology_create(NULL, &topology) != 0 || umbra_topology_info(topology)->cores < 2)
         cr_skip_test("needs processors 0 and 1");
-    if (!umbra_topology_binds(topology))
+    if (!umbra_topology_info(topology)->binds)
         cr_skip_test("nothing can be bound here");
-    cr_assert_eq(umbra_topology_nodes(topology), 2);
-    cr_assert_eq(umbra_topology_bind_all(topology, NULL), 0); /* where "here" is known */
+    cr_assert_eq(umbra_topology_info(topology)->nodes, 2);
+    cr_assert_eq(umbra_topology_bind(topology, UMBRA_ANY_CPU, NULL), 0); /* where "here" is known */
     return topology;
 }
 
@@ -157,7 +157,7 @@ Test(memory, every_place_can_be_used_and_reported)
         struct umbra_memory memory;
         int error;
 
-        options.node = umbra_topology_cpu_at(topology, 0)->node;
+        options.node = umbra_topology_info(topology)->cpu[0].node;
         if (options.node < 0)
             cr_skip_test("no NUMA node is known");
         cr_assert_eq(umbra_memory_create(&options, 300000, &memory), 0);

@@ -19,7 +19,7 @@ static void need_nodes(void)
     char page = 0;
 
     cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
-    if (umbra_topology_nodes(topology) < 2 || !umbra_topology_binds(topology))
+    if (umbra_topology_info(topology)->nodes < 2 || !umbra_topology_info(topology)->binds)
         cr_skip_test("this machine has one NUMA node");
     if (um_os_page_nodes(&page - (uintptr_t)&page % um_os_page_bytes(), 1, &node) != 0)
         cr_skip_test("the system does not tell where pages are");
@@ -40,9 +40,12 @@ static int node_at(const void *at)
     return node;
 }
 
-static int node_of_core(const struct umbra_runtime *runtime, unsigned core)
+static int node_of_core(struct umbra_runtime *runtime, unsigned core)
 {
-    return umbra_topology_cpu_of(topology, umbra_core_cpu(runtime, core))->node;
+    struct umbra_core_info info;
+
+    cr_assert_eq(umbra_core_info(runtime, core, &info), 0);
+    return umbra_topology_cpu_of(topology, info.cpu)->node;
 }
 
 /* ---- arrays ---- */
@@ -52,7 +55,8 @@ static void write_from_the_first_node(const struct umbra_memory *memory)
 {
     struct umbra_affinity *saved;
 
-    cr_assert_eq(umbra_topology_bind(topology, umbra_topology_cpu_at(topology, 0)->cpu, &saved), 0);
+    cr_assert_eq(umbra_topology_bind(topology, umbra_topology_info(topology)->cpu[0].cpu, &saved),
+                 0);
     memset(memory->at, 1, memory->bytes);
     cr_assert_eq(umbra_topology_unbind(topology, saved), 0);
 }
@@ -78,11 +82,11 @@ Test(nodes, a_named_node_has_all_pages, .init = need_nodes, .fini = done)
 {
     static int node[PAGES_MOST];
 
-    for (unsigned i = 0; i < umbra_topology_cpus(topology); i++) {
+    for (unsigned i = 0; i < umbra_topology_info(topology)->cpus; i++) {
         struct umbra_memory_options options = {.place = UMBRA_MEMORY_ON_NODE};
         struct umbra_memory_report report;
 
-        options.node = umbra_topology_cpu_at(topology, i)->node;
+        options.node = umbra_topology_info(topology)->cpu[i].node;
         report = look_at(options, node);
         for (size_t page = 0; page < report.pages; page++)
             cr_assert_eq(node[page], options.node);
@@ -93,7 +97,7 @@ Test(nodes, here_is_the_node_of_the_caller, .init = need_nodes, .fini = done)
 {
     static int node[PAGES_MOST];
     const struct umbra_topology_cpu *last =
-        umbra_topology_cpu_at(topology, umbra_topology_cpus(topology) - 1);
+        &umbra_topology_info(topology)->cpu[umbra_topology_info(topology)->cpus - 1];
     struct umbra_affinity *saved;
     struct umbra_memory_report report;
 
@@ -109,13 +113,13 @@ Test(nodes, interleaved_pages_are_on_all_nodes_alike, .init = need_nodes, .fini 
     static int node[PAGES_MOST];
     struct umbra_memory_report report =
         look_at((struct umbra_memory_options){.place = UMBRA_MEMORY_INTERLEAVED}, node);
-    size_t fair = report.pages / umbra_topology_nodes(topology);
+    size_t fair = report.pages / umbra_topology_info(topology)->nodes;
 
-    for (unsigned i = 0; i < umbra_topology_cpus(topology); i++) {
+    for (unsigned i = 0; i < umbra_topology_info(topology)->cpus; i++) {
         size_t count = 0;
 
         for (size_t page = 0; page < report.pages; page++)
-            count += node[page] == umbra_topology_cpu_at(topology, i)->node;
+            count += node[page] == umbra_topology_info(topology)->cpu[i].node;
         cr_assert(count >= fair - 1 && count <= fair + 1, "%zu of %zu pages", count, report.pages);
     }
 }
@@ -125,7 +129,7 @@ Test(nodes, each_part_is_on_its_node, .init = need_nodes, .fini = done)
     static int node[PAGES_MOST];
     struct umbra_memory_report report =
         look_at((struct umbra_memory_options){.place = UMBRA_MEMORY_PARTITIONED}, node);
-    size_t part = report.pages / umbra_topology_nodes(topology);
+    size_t part = report.pages / umbra_topology_info(topology)->nodes;
 
     for (size_t page = 0; page + 1 < report.pages; page++)
         cr_assert(node[page] == node[page + 1] || (page + 1) % part == 0, "page %zu", page);
@@ -182,7 +186,7 @@ static void *looks_on_all_cores(void *arg)
 
 static unsigned cores_here(void)
 {
-    unsigned cores = umbra_topology_cores(topology);
+    unsigned cores = umbra_topology_info(topology)->cores;
 
     return cores < CORES_MOST ? cores : CORES_MOST;
 }
@@ -201,7 +205,7 @@ static int looks_at_its_worker(struct umbra_worker *worker, struct umbra_value v
     (void)value;
     (void)arg;
     cr_expect_eq(node_at(worker), node, "the worker");
-    cr_expect_eq(node_at(umbra_worker_scratch(worker)), node, "its scratch buffer");
+    cr_expect_eq(node_at(worker->scratch), node, "its scratch buffer");
     if (worker->stock.items)
         cr_expect_eq(node_at(worker->stock.items), node, "its queue");
     return 0;

@@ -104,8 +104,8 @@ UM_LINKONCE UM_COLD unsigned um_memory_all_nodes(const struct umbra_topology *to
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < umbra_topology_cpus(topology); i++) {
-        int node = umbra_topology_cpu_at(topology, i)->node;
+    for (unsigned i = 0; i < umbra_topology_info(topology)->cpus; i++) {
+        int node = umbra_topology_info(topology)->cpu[i].node;
         unsigned at = count;
 
         while (at > 0 && nodes[at - 1] > node)
@@ -127,7 +127,7 @@ UM_LINKONCE UM_COLD int um_memory_choose(const struct umbra_topology *topology,
     bool several = options->place >= UMBRA_MEMORY_INTERLEAVED;
     unsigned room = !several         ? 1
                     : options->nodes ? options->node_count
-                                     : umbra_topology_cpus(topology);
+                                     : umbra_topology_info(topology)->cpus;
 
     memory->node = malloc(room * sizeof(*memory->node));
     if (!memory->node)
@@ -139,7 +139,7 @@ UM_LINKONCE UM_COLD int um_memory_choose(const struct umbra_topology *topology,
     else if (options->place == UMBRA_MEMORY_ON_NODE)
         memory->node[0] = options->node;
     else
-        memory->node[0] = um_place_node(topology, umbra_topology_current_cpu(topology));
+        memory->node[0] = um_place_node(topology, um_topology_current_cpu(topology));
     if (room > 0 && memory->node[0] >= 0 && options->place != UMBRA_MEMORY_TOUCHED)
         memory->parts = room; /* else the node is not known, or not wanted */
     return 0;
@@ -185,11 +185,11 @@ UM_LINKONCE UM_COLD int um_memory_bind(const struct umbra_topology *topology,
     int error = 0;
 
     if (memory->parts == 0)
-        return memory->place == UMBRA_MEMORY_TOUCHED || umbra_topology_nodes(topology) < 2
+        return memory->place == UMBRA_MEMORY_TOUCHED || umbra_topology_info(topology)->nodes < 2
                    ? 0
                    : -EOPNOTSUPP;
     if (!um_place_binds(topology))
-        return umbra_topology_nodes(topology) < 2 ? 0 : -EOPNOTSUPP;
+        return umbra_topology_info(topology)->nodes < 2 ? 0 : -EOPNOTSUPP;
     if (memory->place != UMBRA_MEMORY_PARTITIONED)
         return um_topology_bind_memory(topology, memory->at, memory->bytes, memory->node,
                                        memory->parts);
@@ -406,9 +406,9 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
     }
     for (unsigned none = error == 0 ? cores : core - 1; none < cores; none++)
         umbra_latch_count_down(&touch.all);
-    umbra_shield();
+    umbra_shield(true);
     umbra_latch_wait(&touch.all, UMBRA_NEVER);
-    umbra_unshield();
+    umbra_shield(false);
     free(slice);
     return error;
 }

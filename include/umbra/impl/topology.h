@@ -376,8 +376,9 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
 /* How many NUMA nodes memory can be bound to; 0: it cannot be bound. */
 UM_LINKONCE UM_COLD unsigned um_topology_memories(const struct umbra_topology *topology)
 {
-    return topology->info.binds ? (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_NUMANODE)
-                           : 0;
+    return topology->info.binds
+               ? (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_NUMANODE)
+               : 0;
 }
 
 /* True if the machine has a NUMA node with this operating system's index. */
