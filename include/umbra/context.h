@@ -121,7 +121,7 @@ struct um_context {
     void *stack_low;    /* its stack; the context of a thread: NULL until it is known */
     size_t stack_bytes; /* its length, from stack_low up */
     void *sanitizer;    /* ThreadSanitizer's fiber, or AddressSanitizer's fake stack */
-    void *unused;       /* the same size in both forms */
+    void *spare;         /* the same size in both forms */
 };
 #endif
 

@@ -237,7 +237,7 @@ static int adds_to_the_crowd(struct umbra_worker *worker, const struct adder *ad
 
 static int is_in_the_crowd(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
-    struct adder *adder = value.pointer;
+    struct adder *adder = value.end == 0 ? value.pointer : NULL;
     int error;
 
     (void)arg;

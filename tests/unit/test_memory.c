@@ -163,7 +163,11 @@ Test(memory, every_place_can_be_used_and_reported)
         cr_assert_eq(umbra_memory_create(&options, 300000, &memory), 0);
         cr_assert_eq((uintptr_t)memory.at % UMBRA_CACHE_LINE, 0);
         memset(memory.at, place + 1, memory.bytes);
-        error = umbra_memory_report(&memory, &report, NULL, 0);
+        for (int tries = 0; tries < 100; tries++) { /* what the kernel just moves is nowhere */
+            error = umbra_memory_report(&memory, &report, NULL, 0);
+            if (error != 0 || report.present == report.pages)
+                break;
+        }
         if (error == -ENOSYS || error == -EPERM)
             cr_skip_test("the system does not tell where pages are");
         cr_assert_eq(error, 0);
@@ -246,7 +250,8 @@ Test(memory, a_page_that_was_not_written_to_is_nowhere)
     int error;
 
     cr_assert_eq(umbra_memory_create(&options, (size_t)8 << 20, &memory), 0);
-    memset((char *)memory.at + memory.bytes / 2, 1, 1);
+    /* many pages: one that the kernel is just moving is nowhere, too */
+    memset((char *)memory.at + memory.bytes / 2, 1, memory.bytes / 2);
     error = umbra_memory_report(&memory, &report, nodes, 2);
     if (error == -ENOSYS || error == -EPERM)
         cr_skip_test("the system does not tell where pages are");

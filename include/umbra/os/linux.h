@@ -271,14 +271,14 @@ UM_LINKONCE UM_COLD int um_os_advise_huge(void *at, size_t bytes)
 
 /*
  * The kernel counts huge pages for each mapping, in smaps(5). Of a mapping that is larger than the
- * area no more than the common part counts, so the sum is exact where the area has mappings of its
+ * area no more than the overlap counts, so the sum is exact where the area has mappings of its
  * own, and else a bound.
  */
 UM_LINKONCE UM_COLD size_t um_os_huge_bytes(const void *at, size_t bytes)
 {
     static const char field[] = "AnonHugePages:";
     uintptr_t low = (uintptr_t)at, high = low + bytes, begin, end;
-    size_t common = 0, sum = 0, kib;
+    size_t overlap = 0, sum = 0, kib;
     int saved = errno;
     FILE *maps = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -287,10 +287,10 @@ UM_LINKONCE UM_COLD size_t um_os_huge_bytes(const void *at, size_t bytes)
         if (sscanf(line, "%zx-%zx ", &begin, &end) == 2) {
             begin = begin > low ? begin : low;
             end = end < high ? end : high;
-            common = begin < end ? end - begin : 0;
-        } else if (common > 0 && strncmp(line, field, sizeof(field) - 1) == 0 &&
+            overlap = begin < end ? end - begin : 0;
+        } else if (overlap > 0 && strncmp(line, field, sizeof(field) - 1) == 0 &&
                    sscanf(line + sizeof(field) - 1, "%zu", &kib) == 1) {
-            sum += kib * 1024 < common ? kib * 1024 : common;
+            sum += kib * 1024 < overlap ? kib * 1024 : overlap;
         }
     }
     if (maps)
