@@ -155,7 +155,7 @@ Test(memory, every_place_can_be_used_and_reported)
                                                .topology = topology};
         struct umbra_memory_report report;
         struct umbra_memory memory;
-        int error;
+        int error = 0;
 
         options.node = umbra_topology_info(topology)->cpu[0].node;
         if (options.node < 0)
