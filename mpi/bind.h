@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Child-only bindings: what a child gets under names of the C and C++ libraries. Private. Each
- * function stands for the one whose name follows um_bind_, and is called by a child's code only.
+ * Child-only bindings: what a child gets under names of the C and C++ libraries. Private.
+ * um_bind_NAME stands for NAME. Only a child's code calls it.
  */
 #ifndef UMBRA_MPI_BIND_H
 #define UMBRA_MPI_BIND_H

@@ -182,7 +182,7 @@ struct umbra_child {
 /* What a thread knows of children. Only the thread. */
 struct um_seat {
     struct umbra_child *running;    /* see above */
-    struct umbra_child *in_room;    /* whose thread-locals are in the room; NULL: none */
+    struct umbra_child *in_room;    /* has its thread-locals in the room; NULL: none */
     struct um_child_thread *thread; /* created by a child, not a core; else NULL */
 };
 
@@ -254,9 +254,9 @@ UM_HIDE extern const char um_tlsdesc_fixed[];
 
 /* The calling child's code is about to go on on this thread: after each call that may switch. */
 UM_HIDE void um_child_resumed(struct umbra_child *child);
-/* The child whose code called a binding. */
+/* The child that called a binding. */
 UM_HIDE struct umbra_child *um_child_self(void);
-/* The child on whose stack the caller runs, or NULL. */
+/* The child that owns the stack on which the caller runs, or NULL. */
 UM_HIDE struct umbra_child *um_child_here(void);
 /* Ends the child's code, on its fiber or on a thread it has created. */
 UM_HIDE _Noreturn void um_child_leave(struct umbra_child *child, int status);

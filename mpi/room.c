@@ -141,7 +141,7 @@ int um_tls_offset(const void *address, uint64_t *offset)
     return (uintptr_t)seen.address - (uintptr_t)seen.pointer == here ? 0 : -ENOENT;
 }
 
-/* A descriptor's function: rax points to the descriptor, whose second word is the distance. */
+/* A descriptor's function: rax points to the descriptor. Its second word is the distance. */
 __asm__(".text\n"
         ".globl um_tlsdesc_fixed\n"
         ".hidden um_tlsdesc_fixed\n"

@@ -60,7 +60,7 @@ void forks_multiply(const struct forks_product *leaf)
 static struct {
     uint32_t n;
     uint32_t *a, *b, *c;
-    uint32_t *vector; /* three: see forks_right() */
+    uint32_t *vector; /* three: see product_is_right() */
 } matrices;
 
 /* Numbers in no order: the three steps of Marsaglia's xorshift, 13, 17 and 5. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* What fib, dispatch and the kernels of forks_rows.h share: rows of child processes, and rows that run a fiber on some cores. */
+/* What fib, dispatch and the kernels of forks_rows.h share: rows of child processes, and rows that
+ * run a fiber on some cores. */
 #ifndef UMBRA_BENCH_TASKS_ROWS_H
 #define UMBRA_BENCH_TASKS_ROWS_H
 

@@ -35,7 +35,7 @@ double csr_bytes_most(double vertices, double edges)
     return csr_bytes(vertices, edges) + vertices * sizeof(uint64_t) + edges * 2 * sizeof(uint32_t);
 }
 
-/* The first vertex whose row begins at this place or after it. */
+/* The first vertex with a row that begins at this place or after it. */
 static size_t vertex_from(const struct csr *csr, uint64_t place)
 {
     size_t low = 0, high = csr->vertices;

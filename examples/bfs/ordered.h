@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A graph whose vertices are numbered by descending degree, those without neighbours left out (after
+ * A graph with its vertices numbered by descending degree, those without neighbours left out (after
  * Yasui, Fujisawa and Sato 2014). The first vertices are the hubs, which are looked at most: what is
  * known of them is near each other and stays in the caches. A row is sorted, so it begins with the
  * neighbour of the highest degree, by which a vertex is most likely to be found; that one is in an

@@ -32,7 +32,7 @@
 #define CHUNK_WORDS 16    /* of bottom-up: its rows fit the first cache */
 #define CHUNK_VERTICES 64 /* of top-down */
 #define CHUNK_NAMES 4096  /* of the last step */
-#define SPLIT_MOST 1024   /* a frontier whose rows are divided among the members */
+#define SPLIT_MOST 1024   /* up to so many in a frontier, members divide each row */
 #define DOWN_TO_UP 30     /* of the edges left, so large a part is too much for top-down */
 #define UP_COST 4         /* of a vertex to be found, bottom-up at the end */
 #define DOWN_COST 20      /* of a vertex of the frontier, top-down at the end */
@@ -114,7 +114,7 @@ static void chunks_down(struct member *member, const struct job *job, const stru
 
 /* ---- bottom-up ---- */
 
-/* Vertices whose rows are still to be gone through. */
+/* Vertices with rows that are still to be gone through. */
 struct missed {
     uint32_t vertex[CHUNK_WORDS * BITS];
     size_t count;

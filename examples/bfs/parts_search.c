@@ -16,7 +16,7 @@
 
 #define CHUNK_VERTICES 64 /* of top-down */
 #define CHUNK_WORDS 16    /* of bottom-up */
-#define SPLIT_MOST 1024   /* a frontier whose rows are divided among a part's members */
+#define SPLIT_MOST 1024   /* up to so many in a frontier, a part's members divide each row */
 #define ALPHA 15          /* to bottom-up, as Beamer has it */
 #define BETA 18           /* and back */
 

@@ -52,8 +52,8 @@ static void set_level(const struct check *check, uint32_t vertex, uint32_t level
 
 /* ---- rule 1 ---- */
 
-/* Up from the vertex to one whose level is known, and levels for all on the way. False: no way leads to
- * the root. */
+/* Goes up from the vertex to one with a known level, and sets the levels of all on the way. False:
+ * no way leads to the root. */
 static bool climb(const struct check *check, uint32_t vertex)
 {
     size_t n = check->validation->edges->vertices, steps = 0;

@@ -15,8 +15,8 @@ enum rule {
     RULES_KEPT,
     RULE_TREE,   /* 1: the parents are a tree, with no cycle */
     RULE_LEVELS, /* 2: an edge of the tree leads from one level to the next */
-    RULE_NEAR, /* 3: an edge of the list has ends whose levels differ by one at most, or neither end
-                          is in the tree */
+    RULE_NEAR,   /* 3: the levels of an edge's ends differ by one at most, or neither end is in the
+                          tree */
     RULE_COMPONENT, /* 4: the tree has all vertices of a connected component */
     RULE_EDGES      /* 5: a vertex and its parent are joined by an edge of the list */
 };

@@ -6,24 +6,29 @@
  * um_context_switch is the one function that switches. It has two forms:
  *
  *   in line   um_arch_switch(), on x86-64 and aarch64. The compiler saves what is alive at the
- *             call, in its own frame; stack pointer, address and frame pointer go into the context.
- *             Floating-point control words are not exchanged: see core/apart.h.
+ *             call, in its own frame; stack pointer, address, frame pointer and base pointer (RBX,
+ *             X19) go into the context. Floating-point control words are not exchanged: see
+ *             core/apart.h.
  *   Boost's   jump_fcontext(), elsewhere, with AddressSanitizer and ThreadSanitizer, and with
  *             UMBRA_ARCH_GENERIC or UMBRA_SWITCH_BOOST defined. It saves all registers that a
  *             called function must keep, on the stack.
  *
- * Both save a context before the thread does anything else, and only then may another thread learn
- * of it. In line, the side that leaves saves. A jump of Boost's carries the address of the leaving
- * context, and the side that arrives stores the leaver's stack pointer there.
+ * In both forms the context that is left is complete before the code that runs next does anything
+ * else. Only then may another thread learn of it. In line, the side that leaves writes it. A jump
+ * of Boost's carries the address of the context that is left, and the side that arrives stores the
+ * stack pointer there.
  *
  * Sanitizers. AddressSanitizer is told the bounds of the stack that a switch arrives on, and keeps
  * one "fake" stack for each context; ThreadSanitizer has one fiber for each context, and takes a
  * switch as synchronisation; Valgrind knows each stack by its bounds. Without them nothing of this
  * is compiled in, except a word for Valgrind.
  *
- * Any thread may make a context; at any time one thread at most runs on it or switches to it.
+ * Callers. Any thread may make a context; at any time one thread at most runs on it or switches to
+ * it. No call reports an error. Where the processor checks returns against a shadow stack, a switch
+ * in line would fault: um_context_possible() tells, and a runtime then does not start.
  *
- * Boost 1.87 stopped exporting the C names of the two functions and exports C++ ones instead.
+ * Boost 1.87 stopped exporting the C names of make_fcontext and jump_fcontext, and exports C++
+ * names instead.
  */
 #ifndef UMBRA_CONTEXT_H
 #define UMBRA_CONTEXT_H
@@ -121,7 +126,7 @@ struct um_context {
     void *stack_low;    /* its stack; the context of a thread: NULL until it is known */
     size_t stack_bytes; /* its length, from stack_low up */
     void *sanitizer;    /* ThreadSanitizer's fiber, or AddressSanitizer's fake stack */
-    void *spare;         /* the same size in both forms */
+    void *spare;        /* the same size in both forms */
 };
 #endif
 
@@ -202,8 +207,8 @@ UM_LINKONCE void um_context_adopt(struct um_context *c);
  * thread that is not on its stack; an adopted context: its thread. */
 UM_LINKONCE void um_context_destroy(struct um_context *c, void *high);
 
-/* True if contexts can be switched here, in this thread: nothing checks the returns of functions
- * that um_context_switch does not tell. */
+/* True if this thread can switch contexts. False: the processor checks its returns against a shadow
+ * stack, which a switch in line does not exchange. */
 UM_LINKONCE UM_COLD bool um_context_possible(void);
 
 #ifndef UMBRA_DECLARE

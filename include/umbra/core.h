@@ -178,11 +178,11 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * Any thread that is no core; blocks, also while a dump that a signal asked for is written. NULL is
  * allowed. Returns 0; -EPERM: as umbra_runtime_wait.
  *
- * A shared object whose runtimes and shadows are all destroyed may be unloaded (dlclose). No call
- * into it may be under way then, and the calls that ended waits of its threads must have returned,
- * too. Threads that have waited in it may end later. A thread that ends before must have been
- * joined: else it may still be in a destructor of its thread-specific data, in the object, when
- * that is unloaded.
+ * A shared object may be unloaded (dlclose) when all its runtimes and shadows are destroyed. No
+ * call into it may be under way then, and the calls that ended waits of its threads must have
+ * returned, too. Threads that have waited in it may end later. A thread that ends before must have
+ * been joined: else it may still be in a destructor of its thread-specific data, in the object,
+ * when that is unloaded.
  */
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 

@@ -165,7 +165,7 @@ UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch);
 UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointer, int node);
 
 /*
- * Queues [begin, end), in parts of `grain` indices; 0: parts of about 20 microseconds, whose size
+ * Queues [begin, end), in parts of `grain` indices; 0: parts of about 20 microseconds, as long as
  * each worker measures while it runs. Each worker gets an equal share first, in the order of the
  * indices. Any thread or fiber that is an open source; never switches or blocks. Returns 0, or
  * -ENOMEM (some of the range may be queued).
@@ -187,11 +187,11 @@ UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umb
 
 /*
  * Inside a function: queues a pointer, not NULL, or a range. `near` UMBRA_ANY_WORKER: for its own
- * worker or for any hungry one. Else `near` is the number of a worker, this one or another: for
- * values whose data may be in its caches. If that worker is hungry it is woken, rather than
- * another, even if a fiber keeps its core busy for a while. Neither call switches or blocks. Errors
- * as umbra_dispatch_put and umbra_dispatch_range, but a range is queued completely or not at all;
- * and -EINVAL: no worker has that number.
+ * worker or for any hungry one. Else `near` is the number of a worker, this one or another, that
+ * may have the data in its caches. If that worker is hungry it is woken, rather than another, even
+ * if a fiber keeps its core busy for a while. Neither call switches or blocks. Errors as
+ * umbra_dispatch_put and umbra_dispatch_range, but a range is queued completely or not at all; and
+ * -EINVAL: no worker has that number.
  */
 UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int near);
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,

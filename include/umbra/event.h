@@ -105,9 +105,9 @@ UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64
  * Waits until the condition holds(arg) returns true. The caller asks it at once. Then it is asked
  * at each signal: if true, the wait takes the signal and ends; else the signal is offered to the
  * next waiter, to each once, and stays if no waiter takes it. The condition runs in the calling
- * thread, in the signalling thread, and in any other thread whose call holds the event. So it must
- * only read what was written before a signal, must not block, and must be quick. When the wait
- * returns 0, the last answer was true. deadline: UMBRA_NEVER for none. Callers and errors as
+ * thread, in the signalling thread, and in any other thread that holds the event. So it must only
+ * read what was written before a signal, must not block, and must be quick. When the wait returns
+ * 0, the last answer was true. deadline: UMBRA_NEVER for none. Callers and errors as
  * umbra_event_wait_deadline.
  */
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),

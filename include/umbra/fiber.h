@@ -198,7 +198,7 @@ UM_INLINE int umbra_core_index(void);
  * NULL, and again while destructors set new values, four times at most. None of the calls switches
  * or blocks.
  *   create  any thread or fiber; -ENOSPC: no key is left
- *   set     a fiber, whose first call allocates; -EPERM: the caller is no fiber; -EINVAL: no such
+ *   set     a fiber; its first call allocates; -EPERM: the caller is no fiber; -EINVAL: no such
  *           key; -ENOMEM
  *   get     a fiber; any other caller gets NULL
  */

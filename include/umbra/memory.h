@@ -17,25 +17,28 @@
  *
  *   place         each page is on                               for
  *   touched       the node of the thread that writes first      data that one core makes and uses
- *   here, node    this node, or a named one; others if full     data of one node's cores
+ *   here, node    the creator's node, or a named one; others    data of one node's cores
+ *                 if it is full
  *   interleaved   the nodes in turns                            data that all cores use at random
- *   partitioned   node k for the k-th part                      arrays that are cut into parts
+ *   partitioned   the k-th of the nodes for the k-th part       arrays that are cut into parts
  *
  * A node is named by the operating system's index; its rank counts, from 0, the nodes that have
- * cores of the runtime. Where there is one node, every place is that node, and memory comes from
- * the C library. A system may refuse to bind memory (a container without the permission, a control
- * group without the node). The call succeeds then, `refused` says why, and the memory is as
- * touched. On a described machine (umbra/topology.h) nothing is bound.
+ * cores of the runtime, in the order of the cores. Where there is one node, every place is that
+ * node, and memory comes from the C library. A system may refuse to bind memory (a container
+ * without the permission, a control group without the node). The call succeeds then, `refused` says
+ * why, and the memory is as touched. On a described machine (umbra/topology.h) nothing is bound.
  *
  * Buffers. A core takes from its own list, without atomics, and gives back to it. A buffer that is
  * given back elsewhere goes to the inbox of the list that it came from (protocol/inbox.h), which
- * that core empties when its list is empty. Threads that are no core have one list, with a lock.
- * Each list's memory is on its core's node.
+ * that core empties when its list is empty. All threads that are no core of the pool's runtime have
+ * one list together, with a lock. Each core's list is on the core's node.
  *
  * Loops. Each node has a loop of its own: a range that is taken in parts by the node's cores first
  * (protocol/node_loop.h). When a node has no part left, its cores take from the next nodes.
  *
- * Callers: each comment says it. A signal handler may call no function here.
+ * Callers: each comment says it. A signal handler may call no function here. What can go wrong: no
+ * memory, or a binding that is refused (above). Not checked: a loop that is set while a thread
+ * takes from it, a core's number that the runtime does not have, a buffer that is given back twice.
  */
 #ifndef UMBRA_MEMORY_H
 #define UMBRA_MEMORY_H
@@ -57,8 +60,11 @@ enum umbra_memory_place {
 /* Options of an allocation. All zero, or NULL for the whole: touched, from a cache line on. */
 struct umbra_memory_options {
     enum umbra_memory_place place;
-    int node;         /* of UMBRA_MEMORY_ON_NODE */
-    const int *nodes; /* of INTERLEAVED and PARTITIONED; NULL: all that the process's cpus have */
+    int node; /* of UMBRA_MEMORY_ON_NODE */
+    /* of INTERLEAVED and PARTITIONED, in this order. NULL: all that the process's cpus have, by
+     * index, ascending. With `node` of struct umbra_nodes part k is that of the node of rank k; an
+     * unknown node, -1, is refused */
+    const int *nodes;
     unsigned node_count;
     size_t alignment; /* a power of two; 0: a cache line. Where memory is bound at least a page */
     bool huge_pages;  /* ask the system for them, from 2 MiB on; aligns to 2 MiB */
@@ -86,8 +92,8 @@ struct umbra_memory {
 struct umbra_memory_report {
     size_t pages;      /* that the area has a part of */
     size_t present;    /* of these: in memory, since some thread has written to them */
-    size_t placed;     /* of the present ones: on the node that was asked for; touched: on any */
-    size_t huge_bytes; /* on huge pages, as the kernel counts them */
+    size_t placed;     /* of the present ones: on a node that was asked for; touched: on any */
+    size_t huge_bytes; /* on huge pages, as the kernel counts them; of the C library's: at most */
 };
 
 /* Where a core stands among the nodes. */
@@ -131,18 +137,19 @@ UM_LINKONCE int umbra_memory_report(const struct umbra_memory *memory,
                                     struct umbra_memory_report *report, int *nodes, size_t most);
 
 /*
- * Which bytes of the memory are core number `core`'s: [*begin, *end), which may be empty. The
- * slices of all cores make up the memory; each begins a cache line. Partitioned memory with a part
- * for each node of `nodes` gives a core a slice of its own node's part; else all cores have equal
- * slices, of touched memory in whole pages. Any thread or fiber; neither switches nor blocks.
+ * Which bytes of the memory are core number `core`'s, of 0 to umbra_runtime_cores() - 1: [*begin,
+ * *end), which may be empty. The slices of all cores make up the memory; each begins a cache line.
+ * Partitioned memory with a part for each node of `nodes` gives a core a slice of its own node's
+ * part; else all cores have equal slices, of touched memory in whole pages. Any thread or fiber;
+ * neither switches nor blocks.
  */
 UM_LINKONCE void umbra_memory_slice(const struct umbra_nodes *nodes,
                                     const struct umbra_memory *memory, unsigned core, size_t *begin,
                                     size_t *end);
 
 /* Fills the memory with zeros, each slice by its core, all at the same time. A fiber (may switch)
- * or a thread that is no core (blocks). Returns 0, or an error of umbra_spawn_with or
- * umbra_event_wait with some of the memory not filled. */
+ * or a thread that is no core (blocks). Returns 0; or -ENOMEM, or an error of umbra_spawn_with or
+ * umbra_event_wait, with some of the memory not filled, or none. */
 UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
                                    const struct umbra_memory *memory);
 
@@ -178,9 +185,9 @@ UM_LINKONCE int umbra_nodes_create(struct umbra_runtime *runtime, struct umbra_n
  * is allowed. */
 UM_LINKONCE void umbra_nodes_destroy(struct umbra_nodes *nodes);
 
-/* Waits until a fiber of each core of the caller's node has called it. A fiber of the runtime; may
- * switch. Returns 1 to the last that comes, 0 to the others; -EPERM: the caller is no such fiber;
- * or an error of umbra_barrier_wait. */
+/* Waits until it was called as often as the caller's node has cores, by one fiber of each of them.
+ * A fiber of the runtime; may switch. Returns 1 to the last that comes, 0 to the others; -EPERM: the
+ * caller is no such fiber; or an error of umbra_barrier_wait. */
 UM_LINKONCE int umbra_nodes_wait(struct umbra_nodes *nodes);
 
 /*

@@ -25,8 +25,8 @@
  * Words of the paper. An arbiter is a fiber of the library that waits at ports for the program. A
  * choice is a wait for the first of several branches that can go; the other branches take nothing.
  * A join (of ports; umbra_join is another thing) takes one message of each of several ports, all or
- * none. An interleave is an arbiter some of whose handlers run together, as readers may, and others
- * alone, as writers must.
+ * none. An interleave is an arbiter that runs some of its handlers together, as readers may, and
+ * others alone, as writers must.
  *
  * Arbiters are made of branches. A branch says how many messages are wanted, and from which ports:
  *
@@ -56,13 +56,13 @@
  *                                     taken stay in their ports
  *
  * Order. Messages of one port are received in the order in which they were posted. Of the receivers
- * whose branch can go, the one that has waited longest gets its messages at once, by the post; no
- * later receiver can take them first. (One exception: if another port of the branch is locked just
- * then, the receiver is woken to look again, and queues anew if it comes too late.) An arbiter that
- * was served queues at the end, and goes through its own branches in turn; so two joins on the same
- * ports take turns, too. A choice for once takes the first of its branches that can go. But a
- * branch that wants few messages can starve one that wants more of the same port: there are no
- * priorities and no reservations.
+ * with a branch that can go, the one that has waited longest gets its messages at once, by the
+ * post; no later receiver can take them first. (One exception: if another port of the branch is
+ * locked just then, the receiver is woken to look again, and queues anew if it comes too late.) An
+ * arbiter that was served queues at the end, and goes through its own branches in turn; so two
+ * joins on the same ports take turns, too. A choice for once takes the first of its branches that
+ * can go. But a branch that wants few messages can starve one that wants more of the same port:
+ * there are no priorities and no reservations.
  *
  * A bounded port (UMBRA_PORT_INIT_BOUNDED) takes so many messages; a post to a full port waits for
  * room, in order: a fiber blocks, a thread spins and then sleeps.

@@ -11,7 +11,7 @@
  *
  *   the waiter                                   the giver
  *   W1  waiters + 1                 seq_cst      G1  the resource is free       seq_cst
- *   W2  join the event, whose holder tries to    G2  look at waiters            seq_cst
+ *   W2  join the event; its holder tries to      G2  look at waiters            seq_cst
  *       take the resource for it                 G3  if any: signal the event
  *
  * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
@@ -128,7 +128,7 @@ UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t 
 /*
  * wait: takes one, and waits while there is none. post: adds `more`; fewer than 2^64 must be there
  * at any time. post_async is for signal handlers, too: it makes one umbra_event_signal_async for
- * each waiter that it releases, whose limit of 65,535 signals it has.
+ * each waiter that it releases, so that call's limit of 65,535 signals holds here, too.
  */
 UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
@@ -186,7 +186,7 @@ UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
  * not open; -EINVAL: it is open; -EOVERFLOW: the sum would be 2^64 or more, and nothing is added.
  * wait: waits until it is open.
  *
- * With add a latch waits for fibers whose number is not known before. The 1 below is the waiter's
+ * With add a latch waits for fibers that were not counted before. The 1 below is the waiter's
  * own: it keeps the latch from opening while the waiter spawns. A fiber that spawns others adds in
  * the same way, before it counts itself down.
  *

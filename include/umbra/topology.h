@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes that
- * they share; where to place work on it; binding of threads and memory. Only this header and
- * impl/topology.h name hwloc.
+ * they share; where to place work on it; binding of threads. Memory is placed by umbra/memory.h.
+ * Only this header and impl/topology.h name hwloc.
  *
  * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
  * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
@@ -22,7 +22,8 @@
  * Two cpus share an L2 or L3 if the cache object above both is the same; the node of a cpu is the
  * smallest NUMA node that contains it.
  *
- * Placement gives one cpu (the first allowed) of each of n cores, never two of a core:
+ * Placement (`placement` and `cpus` of the runtime's options, umbra/core.h) gives one cpu (the
+ * first allowed) of each of n cores, never two of a core:
  *
  *   policy         the first n of                              for
  *   compact        the cores in tree order                     work that shares data

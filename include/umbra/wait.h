@@ -31,8 +31,9 @@
  * memory, but the signaller saves a line transfer if the waiter begins a line, so that no other
  * thread writes to its first line: _Alignas(UMBRA_CACHE_LINE), or aligned_alloc.
  *
- * Callers. Waits belong to the thread that owns the waiter; they block that thread, and never
- * switch fibers. Any thread may signal, wake or read counters.
+ * Callers. Only the thread that owns a waiter waits with it. A wait blocks that thread and never
+ * switches fibers, so a fiber that waits here stops its core: fibers wait for events. Any thread
+ * may signal, wake or read counters.
  *
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in protocol/park.h. Loads in phases 1 and 2 are acquire.
@@ -43,9 +44,11 @@
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
  * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (impl/gap.h), of all
  * places or of one: UMBRA_WAIT=pause,gap=fence or UMBRA_WAIT=event=pause+write,join=pauses. The
- * places are shadow, owner, event, inbox, spawn, join and thread; the gaps none, pause, pauses, fence
- * and clock, each also with +write. Gaps that are not forced are measured (impl/tune.h): once per
- * process and kind of pair, by the first shadow and by the first runtime with two cores.
+ * places are shadow, owner, event, inbox, spawn, join and thread; the gaps are none, pause, pauses,
+ * fence and clock, each also with +write. Gaps that are not forced are measured (impl/tune.h), once
+ * per process for each kind of pair of processors: by the first shadow, and by the first runtime
+ * with two cores. What was found is told by umbra_wait_report() of the back ends (impl/backend.h),
+ * and by umbra_gap_report() of the gaps (impl/tune.h).
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H
@@ -83,7 +86,7 @@ struct umbra_wait_policy {
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
     uint64_t preempted_cycles; /* a batch of polls that took this long was interrupted */
-    uint32_t backend;          /* enum umbra_backend */
+    uint32_t backend;          /* enum umbra_wait_backend */
     uint32_t poll_cycles;      /* measured cost of one poll of phase 1 */
     uint32_t batch;            /* polls between two looks at the clock in phase 1 */
     uint32_t gap;              /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
@@ -114,7 +117,7 @@ struct um_wait_counters {
     um_atomic_u64 capped;
     um_atomic_u64 preempted;
     um_atomic_u64 cycles; /* read from the clock */
-    um_atomic_u64 polls;  /* polls of phase 1, whose cycles were not read from the clock */
+    um_atomic_u64 polls;  /* polls of phase 1 that `cycles` does not include */
 };
 
 /* A thread's means to wait. Signallers read the first line at every signal, so the counters stand a
@@ -138,8 +141,8 @@ struct umbra_waiter {
  * processor, measured once per process with two short-lived threads (about 1 ms); give a value to
  * avoid that. A process bound to one processor cannot measure it: it is then 40 us. options may be
  * NULL. Any thread; blocks for those times, and never switches fibers. Returns 0, -EINVAL (no such
- * back end, mode, place or gap), -EOPNOTSUPP (the forced back end cannot execute here); the policy is untouched
- * on failure, and umbra_last_error_text() says more.
+ * back end, mode, place or gap), -EOPNOTSUPP (the forced back end cannot execute here); the policy
+ * is untouched on failure, and umbra_last_error_text() says more.
  */
 UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
                                        const struct umbra_wait_options *options);

@@ -3,8 +3,9 @@
  * The loop of a NUMA node (umbra/protocol/node_loop.h) under the model checker. See checker.hpp.
  *
  * Each scenario: threads take parts until none is left. The loop was set before; or one of the
- * threads sets it, tells the others and takes with them, and when all have ended does so again. Checked: each iteration is taken once, no part
- * leaves the range or is longer than the grain, and no thread writes what another one took.
+ * threads sets it, tells the others and takes with them, and when all have ended does so again.
+ * Checked: each iteration is taken once, no part leaves the range or is longer than the grain, and
+ * no thread writes what another one took.
  */
 #include "checker.hpp"
 #include "node_loop_variants.hpp"

@@ -180,7 +180,7 @@ UM_LINKONCE bool um_dispatch_judge(struct umbra_dispatch *dispatch, struct umbra
     return um_dispatch_judge_locked(dispatch, worker);
 }
 
-/* Wakes the worker whose request was taken, if any: true if there was one. */
+/* Wakes the worker with this number, which a taken request named. False: -1, none was taken. */
 UM_INLINE bool um_dispatch_wake(struct umbra_dispatch *dispatch, int hungry)
 {
     if (hungry >= 0)

@@ -100,9 +100,9 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
 
 /*
  * Takes the wait's own nodes out of what was released, and wakes the others: true if there were own
- * ones. mine: the wait's node; in a wait for several events that of the first, whose claim all
- * share, since one event may be named twice. A node that is still queued may belong to another
- * thread by now, so only released nodes are looked at.
+ * ones. mine: the wait's node; in a wait for several events that of the first. All share its claim,
+ * since one event may be named twice. A node that is still queued may belong to another thread by
+ * now, so only released nodes are looked at.
  */
 UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *mine,
                                  struct umbra_core *core)
@@ -182,7 +182,7 @@ UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
     return group->wait[0]->claimed.ticket;
 }
 
-/* The index of an event whose signal was there and is taken now, or -ETIMEDOUT. */
+/* Takes a signal that is there. Returns the index of its event, or -ETIMEDOUT. */
 UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
 {
     for (unsigned i = 0; i < group->count; i++)
@@ -360,7 +360,7 @@ UM_INLINE void um_group_call_ends(const struct um_group *group)
         um_outside_call_ends();
 }
 
-/* The index of the event whose signal was taken, or a negative errno. */
+/* Waits, and takes a signal. Returns the index of its event, or a negative errno. */
 UM_LINKONCE int um_group_run(struct um_group *group, const struct um_await *await)
 {
     int winner = um_group_open(group);

@@ -6,15 +6,19 @@
  * What is measured is the real hand-over of a place, between the two threads that will make it:
  * shadow_create() forks to its helper, the start of a runtime makes fibers on two of its cores call
  * each other. A round has one batch of hand-overs for each gap, so that all gaps meet the same
- * moments of the machine. A round with a batch that was interrupted does not count. Of the others
- * each gap's median counts. The usual gap, which is the one without a measurement, is left only for
- * one that is faster by a sixteenth, and if enough rounds count. So a machine that is busy,
- * or that has one processor, keeps the usual gaps.
+ * moments of the machine. A round with a batch that was interrupted does not count. Of the rounds
+ * that count, each gap's median is taken. The usual gap is the one that is used without a
+ * measurement. It is given up only if enough rounds count and another gap is faster by a sixteenth.
+ * So a machine that is busy, or that has one processor, keeps the usual gaps.
  *
  * What was chosen is kept by what the two processors share, since a line takes longer the farther
  * they are apart. Siblings are not measured: they pause, since the one's polls slow the other down.
  * The first measurement that succeeds is kept, and serves all later shadows and runtimes, in a child
  * of fork(2), too. Threads that measure at the same time use their own results.
+ *
+ * Callers. Any thread may call any function here, and none switches fibers. um_tune() blocks its
+ * caller while it measures; the others never block. No call fails: where nothing can be measured,
+ * or a result cannot be kept, the usual gap or the caller's own result is used.
  */
 #ifndef UMBRA_IMPL_TUNE_H
 #define UMBRA_IMPL_TUNE_H
@@ -31,24 +35,24 @@
 /* What two processors share, as far as gaps depend on it. */
 enum umbra_poll_pair { UMBRA_PAIR_CORE, UMBRA_PAIR_L3, UMBRA_PAIR_FARTHER, UMBRA_PAIRS };
 
-/* What was measured at a place: the median of one hand-over there and back by gap, in 1/16 cycles of
- * the time stamp; 0: not measured. */
+/* What was measured at a place: for each gap the median of one hand-over there and back, in 1/16
+ * cycles of the time stamp; 0: not measured. */
 struct um_figures {
     uint32_t of[UM_GAPS];
 };
 
 /*
- * How many hand-overs are in a batch. Those before it, with the same gap, are two thirds of all: it
- * takes some 60 until the processor predicts the ends of the loops that poll, and with 4 the gap
- * was measured as worst that is best in the long run.
+ * How many hand-overs are in a batch. The first two thirds are not timed: it takes some 60 until
+ * the processor predicts the ends of the loops that poll. With 4 that were not timed, the gap that
+ * is best in the long run was measured as the worst.
  */
 struct um_tune_size {
-    int warm;
-    int turns;
+    int warm;  /* not timed */
+    int turns; /* timed, after those */
 };
 
-/* Measures a batch of hand-overs with a gap, or another candidate below UM_GAPS. Returns 1/16 cycles
- * each; 0: the batch was interrupted. */
+/* Measures a batch of hand-overs with a gap, or another candidate below UM_GAPS. Returns the time
+ * of one, 1/16 cycles; 0: the batch was interrupted. */
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
 /* What was measured of a place, between two processors of a kind. */
@@ -85,17 +89,17 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
 #define UM_TUNE_NS 750000 /* the most that a place may take: six of a runtime, within 5 ms */
 #define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
-#define UM_TUNE_SIFT 3         /* after so many rounds */
-#define UM_TUNE_FAR 4          /* gaps that are slower by such a part are left out */
-#define UM_TUNE_GAIN 16        /* one over the gain for which the usual gap is left */
-#define UM_TUNE_MOST_NS 100000 /* a batch that takes longer was interrupted */
+#define UM_TUNE_SIFT 3         /* after so many rounds slow gaps are left out: */
+#define UM_TUNE_FAR 4          /* those slower than the fastest by one part in so many */
+#define UM_TUNE_GAIN 16        /* the usual gap is given up for one part in so many */
+#define UM_TUNE_MOST_NS 100000 /* a batch was interrupted if its timed part takes longer */
 
 #define UM_TUNE_BATCH_NS 12000
 #define UM_TUNE_SHADOW_BATCH_NS 14000 /* a shadow has fewer places to measure */
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
 
-/* The size of batches that take about so many ns, given what a small one took with the usual gap, 1/16 cycles a hand-over. */
+/* The size of batches that take about so many ns, if one hand-over takes so many 1/16 cycles. */
 UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns);
 
 /* What a batch took, for um_tune_batch; 0: it was interrupted. */
@@ -104,8 +108,8 @@ UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size s
 /* The gap of a place that was measured for a pair, or UM_GAPS. */
 UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place);
 
-/* Keeps a result, unless there is one, or the machine was too busy to measure. If another thread is writing one, or a thread of the parent
- * process was at the moment of fork(2), this one is lost. */
+/* Keeps a result, unless there is one, or the machine was too busy to measure. If another thread is
+ * writing one, or a thread of the parent process was at the moment of fork(2), this one is lost. */
 UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
                                        const struct um_figures *figures);
 
@@ -133,7 +137,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune_median(uint32_t *of, uint32_t count)
     return of[count / 2];
 }
 
-/* One round, whose first candidate turns. False: it does not count. */
+/* One round. `turn` says with which candidate it begins. False: it does not count. */
 UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32_t turn,
                                        uint64_t deadline, struct um_tune_samples *samples)
 {

@@ -55,7 +55,7 @@ struct UM_ALIGNED(64) um_node {
 
 /*
  * The claim: the generation from bit UM_CLAIM_SHIFT up, the index of the event that ended the wait,
- * and one of four states. A node whose ticket no longer fits its group's claim is dead. A claim
+ * and one of four states. A node is dead when its ticket no longer fits its group's claim. A claim
  * that is OFFERED looks taken to other events, so only a node alone in its group may have an
  * accept: if it refused, another event could have dropped its node meanwhile.
  */
@@ -70,7 +70,7 @@ struct UM_ALIGNED(64) um_node {
 
 struct um_claimed {
     struct um_node node;
-    struct um_claimed *group; /* the node whose claim counts for the group; one event: itself */
+    struct um_claimed *group; /* the node that has the group's claim; one event: itself */
     uint64_t ticket;     /* the claim's value while the wait goes on, with this event's index */
     um_atomic_u64 claim; /* of the group's node only; waiter and holders, by compare-and-swap */
     um_atomic_u64 refs;  /* the waiter's and the queue's; at 0 the node is free */

@@ -7,10 +7,11 @@
  *   next    number of the next part; goes up, beyond `parts` by at most the number of takers
  *   parts   how many there are; part k is [first + k * grain, first + (k + 1) * grain), cut at end
  *
- * A part belongs to the thread whose addition made `next` pass it, so no two threads take the same
- * part, and all parts are taken. The additions order nothing: what tells the takers to begin (a
- * spawn, a barrier) orders the set before them, and what tells the setter that they have ended
- * orders them before the next set.
+ * An addition to `next` gives the adding thread the part with the old number. So no two threads
+ * take the same part, and all parts are taken. The additions order nothing. What tells the takers
+ * to begin (a spawn, a barrier) orders the set before the takes. What tells the setter that the
+ * takers have ended orders the takes before the next set. A set while a thread takes may lose parts
+ * or give them out twice; nothing finds that out.
  *
  * The range stands in the line of `next`, which a take has to fetch anyway.
  */
