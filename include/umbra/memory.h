@@ -78,7 +78,8 @@ struct umbra_memory {
     size_t bytes;      /* as asked for */
     int refused;       /* 0; else the negative errno for which pages are not bound */
     int huge_refused;  /* 0; else the negative errno for which huge pages were not asked for */
-    unsigned parts;    /* how many nodes it was asked to be on; 0: touched */
+    unsigned parts;    /* how many nodes it was asked to be on; 0: touched, or the creator's
+                          node is not known */
     size_t part_bytes; /* partitioned: part k begins at k * part_bytes; the last may be shorter */
 
     /* private; fixed */

@@ -311,7 +311,7 @@ UM_LINKONCE UM_COLD void um_tune_spawn_and_join_places(struct um_tune_trial *tri
     way = um_tune(um_tune_try_both, trial, 3, 0, um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS),
                   &both);
     um_tune_try_both(trial, way);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 2 && both.of[0] != 0; i++) /* else the machine was too busy */
         um_tuned_keep(trial->pair, places[i], trial->both[way][i], &figures[i]);
 }
 
@@ -368,7 +368,8 @@ UM_LINKONCE UM_COLD enum umbra_poll_pair um_tune_find(const struct umbra_runtime
     return widest;
 }
 
-/* How the runtime polls as far as that is forced, or known; siblings pause. Before it starts. */
+/* How the runtime polls as far as that is forced, or known; siblings pause, and all cores if the
+ * options are polite. Before it starts. */
 UM_LINKONCE UM_COLD void um_runtime_set_polls(struct umbra_runtime *runtime)
 {
     unsigned other = 0;
@@ -381,7 +382,7 @@ UM_LINKONCE UM_COLD void um_runtime_set_polls(struct umbra_runtime *runtime)
 
         if (forced.of[place] < UM_GAPS)
             gap = forced.of[place];
-        else if (runtime->cores > 1 && pair == UMBRA_PAIR_CORE)
+        else if (runtime->policy.polite || (runtime->cores > 1 && pair == UMBRA_PAIR_CORE))
             gap = UMBRA_GAP_PAUSE;
         else if (gap >= UM_GAPS)
             gap = um_gap_default(place);
@@ -407,7 +408,7 @@ UM_LINKONCE UM_COLD void um_tune_prepare(struct um_tune_trial *trial)
 }
 
 /* Measures what is not known yet of two cores so far apart. After the cores have started; blocks for
- * at most 5 ms and the length of an interruption. */
+ * at most 5 ms, interruptions apart: a batch that has begun is finished. */
 UM_LINKONCE UM_COLD void um_runtime_tune(struct umbra_runtime *runtime)
 {
     struct um_tune_trial *trial;
@@ -416,7 +417,7 @@ UM_LINKONCE UM_COLD void um_runtime_tune(struct umbra_runtime *runtime)
     enum umbra_poll_pair pair = um_tune_find(runtime, &other);
     uint32_t none = UMBRA_PAIR_CORE;
 
-    if (pair == UMBRA_PAIR_CORE || runtime->policy.spin_cycles == 0 ||
+    if (pair == UMBRA_PAIR_CORE || runtime->policy.polite || runtime->policy.spin_cycles == 0 ||
         !umbra_topology_info(runtime->topology)->binds)
         return;
     um_atomic_cas(&um_tunings.pair, &none, (uint32_t)pair, relaxed, relaxed); /* only an index */
@@ -435,6 +436,9 @@ UM_LINKONCE UM_COLD void um_runtime_tune(struct umbra_runtime *runtime)
         while (!trial->done)
             pthread_cond_wait(&runtime->changed, &runtime->lock);
         pthread_mutex_unlock(&runtime->lock);
+        /* acquire: pairs with um_core_count(). The fiber has ended, so that no report shows it */
+        for (unsigned looks = 0; um_atomic_load(&runtime->core[0]->live, acquire) > 0; looks++)
+            um_thread_look_again(looks, UMBRA_NEVER);
     }
     free(trial);
 }

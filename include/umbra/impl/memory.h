@@ -422,10 +422,11 @@ UM_LINKONCE UM_COLD bool um_buffer_grow(struct um_buffer_list *list)
     size_t bytes = UMBRA_CACHE_LINE + list->chunk_buffers * stride;
     struct um_buffer_chunk *chunk =
         um_place_alloc(list->buffers->runtime->topology, list->node, bytes);
-    char *at = (char *)chunk + UMBRA_CACHE_LINE;
+    char *at;
 
     if (!chunk)
         return false;
+    at = (char *)chunk + UMBRA_CACHE_LINE;
     *chunk = (struct um_buffer_chunk){.next = list->chunks, .bytes = bytes};
     list->chunks = chunk;
     for (size_t i = list->chunk_buffers; i-- > 0;) {

@@ -15,6 +15,8 @@
  * they are apart. Siblings are not measured: they pause, since the one's polls slow the other down.
  * The first measurement that succeeds is kept, and serves all later shadows and runtimes, in a child
  * of fork(2), too. Threads that measure at the same time use their own results.
+ * A runtime that starts while another one measures may keep the usual gap of a place that the other
+ * has just found.
  *
  * Callers. Any thread may call any function here, and none switches fibers. um_tune() blocks its
  * caller while it measures; the others never block. No call fails: where nothing can be measured,
@@ -175,15 +177,18 @@ UM_LINKONCE UM_COLD void um_tune_sift(struct um_tune_samples *samples)
             samples->candidates &= ~(UINT32_C(1) << gap);
 }
 
-/* The fastest, by medians; 0 is no median. */
-UM_LINKONCE UM_COLD uint32_t um_tune_pick(const struct um_figures *figures, uint32_t usual)
+/* The fastest of the candidates, by medians; 0 is no median. What was left out was measured at other
+ * moments, so it is none. */
+UM_LINKONCE UM_COLD uint32_t um_tune_pick(const struct um_figures *figures, uint32_t candidates,
+                                          uint32_t usual)
 {
     uint32_t best = usual;
 
     if (figures->of[usual] == 0)
         return usual;
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
-        if (figures->of[gap] != 0 && figures->of[gap] < figures->of[best])
+        if ((candidates >> gap & 1) && figures->of[gap] != 0 &&
+            figures->of[gap] < figures->of[best])
             best = gap;
     return figures->of[best] < figures->of[usual] - figures->of[usual] / UM_TUNE_GAIN ? best
                                                                                       : usual;
@@ -210,7 +215,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
         if (samples.count[gap] > 0)
             figures->of[gap] = um_tune_median(samples.of[gap], samples.count[gap]);
-    return um_tune_pick(figures, usual);
+    return um_tune_pick(figures, samples.candidates, usual);
 }
 
 UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns)
@@ -244,7 +249,7 @@ struct um_tuned_place {
 
 struct um_tunings {
     struct um_tuned_place of[UMBRA_PAIRS][UMBRA_POLL_PLACES];
-    um_atomic_u32 pair; /* of the first runtime that measured: its threads' waits follow it */
+    um_atomic_u32 pair; /* of the first runtime that could measure: threads' waits follow it */
 };
 
 UM_SHARED struct um_tunings um_tunings = {.pair = UMBRA_PAIR_CORE};

@@ -206,10 +206,11 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
     void *all = bytes < SIZE_MAX - UM_OS_PAGE ? calloc(1, bytes + UM_OS_PAGE) : NULL;
-    char *at = (char *)all + UM_OS_PAGE - (uintptr_t)all % UM_OS_PAGE;
+    char *at;
 
     if (!all)
         return NULL;
+    at = (char *)all + UM_OS_PAGE - (uintptr_t)all % UM_OS_PAGE;
     memcpy(at - sizeof(all), &all, sizeof(all));
     return at;
 }
