@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* The table of child-only bindings. */
 #define _GNU_SOURCE
+#include <unistd.h>
+
 #include "bind.h"
 
 struct binding {
@@ -30,6 +32,9 @@ static const struct binding bindings[] = {
     AS("raise", um_bind_raise),
     AS("gsignal", um_bind_raise),
     AS("sigaction", um_bind_sigaction),
+    AS("sigaltstack", um_bind_sigaltstack),
+    AS("sigprocmask", um_bind_sigprocmask),
+    AS("pthread_sigmask", um_bind_pthread_sigmask),
     AS("signal", um_bind_signal),
     AS("__sysv_signal", um_bind_signal),
     AS("bsd_signal", um_bind_signal),
@@ -67,6 +72,10 @@ static const struct binding bindings[] = {
     AS("srand", um_bind_srand),
     AS("random", um_bind_random),
     AS("srandom", um_bind_srand),
+    AS("initstate", um_bind_initstate),
+    AS("setstate", um_bind_setstate),
+    AS("seed48", um_bind_seed48),
+    AS("lcong48", um_bind_lcong48),
     AS("drand48", um_bind_drand48),
     AS("lrand48", um_bind_lrand48),
     AS("mrand48", um_bind_mrand48),
@@ -75,10 +84,17 @@ static const struct binding bindings[] = {
     AS("fclose", um_bind_fclose),
     AS("_IO_fclose", um_bind_fclose),
     AS("fcloseall", um_bind_fcloseall),
+    AS("setvbuf", um_bind_setvbuf),
+    AS("setbuffer", um_bind_setbuffer),
+    AS("setbuf", um_bind_setbuf),
     AS("freopen", um_bind_freopen),
     AS("freopen64", um_bind_freopen),
     AS("close", um_bind_close),
+    AS("vfork", fork), /* a shared stack cannot be left twice */
+    AS("__vfork", fork),
+    AS("daemon", um_bind_daemon),
     AS("execve", um_bind_execve),
+    AS("fexecve", um_bind_fexecve),
     AS("execv", um_bind_execv),
     AS("execvp", um_bind_execvp),
     AS("execvpe", um_bind_execvpe),
@@ -96,11 +112,20 @@ static const struct binding bindings[] = {
     AS("clock_nanosleep", um_bind_clock_nanosleep),
     AS("pthread_create", um_bind_pthread_create),
     AS("pthread_exit", um_bind_pthread_exit),
+    AS("pthread_key_create", um_bind_pthread_key_create),
+    AS("__pthread_key_create", um_bind_pthread_key_create),
+    AS("pthread_key_delete", um_bind_pthread_key_delete),
+    AS("tss_create", um_bind_tss_create),
+    AS("tss_delete", um_bind_tss_delete),
     AS("thrd_create", um_bind_thrd_create),
 
     AS("__tls_get_addr", um_bind_tls_get_addr),
+    AS("dlopen", um_bind_dlopen),
     AS("dl_iterate_phdr", um_bind_dl_iterate_phdr),
     AS("_ZSt13set_terminatePFvvE", um_bind_set_terminate),
+    AS("_ZNSt8ios_base15sync_with_stdioEb", um_bind_sync_with_stdio),
+    AS("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+       um_bind_std_thread),
 };
 
 void *um_binding(const char *name)
@@ -122,6 +147,7 @@ void um_bindings_free(struct umbra_child *child)
             *lists[i] = ending->next;
             free(ending);
         }
+    um_keys_free(child);
     um_environment_free(child);
     free(child->random);
     free(child->getopt);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* How a child begins and ends: constructors, main, destructors, exits and signals. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <sys/wait.h>
 
 #include "bind.h"
@@ -151,13 +152,27 @@ static void destruct(struct umbra_child *child)
 
 void um_child_exit(struct umbra_child *child, int code)
 {
-    if (um_seat.thread)
+    if (um_seat.thread && !um_forked())
         um_child_leave(child, EXITED(code));
     um_endings_run(&child->thread_endings, code);
     um_endings_run(&child->endings, code);
     destruct(child);
     fflush(NULL);
     um_child_leave(child, EXITED(code));
+}
+
+/* What libraries call: libgfortran's at STOP. Of a child it ends the child. */
+__attribute__((__visibility__("default"))) void exit(int code)
+{
+    void (*of_system)(int);
+    void *found;
+
+    if (um_seat.thread || um_child_here())
+        um_child_exit(um_child_self(), code);
+    found = dlsym(RTLD_NEXT, "exit");
+    memcpy(&of_system, &found, sizeof(of_system));
+    of_system(code);
+    __builtin_unreachable();
 }
 
 void um_bind_exit(int code)
@@ -198,11 +213,24 @@ int um_bind_raise(int number)
     return raise(number);
 }
 
+/* The child has set an action, which must not outlive it. */
+static void signal_note(int number)
+{
+    /* relaxed: read when the child's threads have ended */
+    atomic_fetch_or_explicit(&um_child_self()->signals, UINT64_C(1) << (number - 1),
+                             memory_order_relaxed);
+}
+
 /* Signals are the process's, and those of faults are the loader's. */
 int um_bind_sigaction(int number, const struct sigaction *set, struct sigaction *before)
 {
-    if (!um_crash_signal(number))
-        return sigaction(number, set, before);
+    if (!um_crash_signal(number)) {
+        int result = sigaction(number, set, before);
+
+        if (result == 0 && set)
+            signal_note(number);
+        return result;
+    }
     if (before)
         memset(before, 0, sizeof(*before));
     return 0;
@@ -210,5 +238,58 @@ int um_bind_sigaction(int number, const struct sigaction *set, struct sigaction 
 
 void (*um_bind_signal(int number, void (*fn)(int)))(int)
 {
-    return um_crash_signal(number) ? SIG_DFL : signal(number, fn);
+    void (*before)(int);
+
+    if (um_crash_signal(number))
+        return SIG_DFL;
+    before = signal(number, fn);
+    if (before != SIG_ERR)
+        signal_note(number);
+    return before;
+}
+
+void um_signals_forget(struct umbra_child *child)
+{
+    /* relaxed: the child's threads have ended */
+    uint64_t left = atomic_load_explicit(&child->signals, memory_order_relaxed);
+    struct sigaction action;
+
+    for (; left; left &= left - 1) {
+        int number = __builtin_ctzll(left) + 1;
+
+        if (sigaction(number, NULL, &action) == 0 &&
+            (uintptr_t)action.sa_handler - (uintptr_t)child->copy->base < child->image->span)
+            signal(number, SIG_DFL);
+    }
+}
+
+/* Faults of other fibers of the core must reach the loader, on the core's own stack. */
+int um_bind_sigaltstack(const stack_t *set, stack_t *before)
+{
+    (void)set;
+    if (before)
+        *before = (stack_t){.ss_flags = SS_DISABLE};
+    return 0;
+}
+
+int um_bind_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+{
+    sigset_t kept;
+
+    if (!set || how == SIG_UNBLOCK)
+        return pthread_sigmask(how, set, before);
+    kept = *set;
+    for (int number = 1; number < 32; number++)
+        if (um_crash_signal(number))
+            sigdelset(&kept, number);
+    return pthread_sigmask(how, &kept, before);
+}
+
+int um_bind_sigprocmask(int how, const sigset_t *set, sigset_t *before)
+{
+    int error = um_bind_pthread_sigmask(how, set, before);
+
+    if (error != 0)
+        errno = error;
+    return error == 0 ? 0 : -1;
 }

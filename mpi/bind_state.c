@@ -48,6 +48,27 @@ void um_bind_srand(unsigned seed)
     srandom_r(seed, &random_of_child()->data);
 }
 
+static char *random_state(const struct umbra_child *child)
+{
+    return (char *)(child->random->data.state - 1); /* as the C library gives it */
+}
+
+char *um_bind_initstate(unsigned seed, char *state, size_t bytes)
+{
+    struct random_data *data = &random_of_child()->data;
+    char *before = random_state(um_child_self());
+
+    return initstate_r(seed, state, bytes, data) == 0 ? before : NULL;
+}
+
+char *um_bind_setstate(char *state)
+{
+    struct random_data *data = &random_of_child()->data;
+    char *before = random_state(um_child_self());
+
+    return setstate_r(state, data) == 0 ? before : NULL;
+}
+
 double um_bind_drand48(void)
 {
     double number;
@@ -77,6 +98,19 @@ void um_bind_srand48(long seed)
     srand48_r(seed, &random_of_child()->data48);
 }
 
+unsigned short *um_bind_seed48(unsigned short seed[3])
+{
+    struct um_random *random = random_of_child();
+
+    seed48_r(seed, &random->data48);
+    return random->data48.__old_x;
+}
+
+void um_bind_lcong48(unsigned short parameters[7])
+{
+    lcong48_r(parameters, &random_of_child()->data48);
+}
+
 /* ---- words ---- */
 
 char *um_bind_strtok(char *text, const char *ends)
@@ -101,9 +135,33 @@ int um_bind_fcloseall(void)
     return fflush(NULL);
 }
 
+/* The streams outlive the child, and so must their buffers. */
+int um_bind_setvbuf(FILE *file, char *buffer, int mode, size_t bytes)
+{
+    (void)buffer;
+    return setvbuf(file, NULL, mode, bytes);
+}
+
+void um_bind_setbuffer(FILE *file, char *buffer, size_t bytes)
+{
+    setvbuf(file, NULL, buffer ? _IOFBF : _IONBF, bytes);
+}
+
+void um_bind_setbuf(FILE *file, char *buffer)
+{
+    um_bind_setbuffer(file, buffer, BUFSIZ);
+}
+
+/* The C++ library's would destroy the buffers that all children's streams use. */
+bool um_bind_sync_with_stdio(bool sync)
+{
+    (void)sync;
+    return true;
+}
+
 FILE *um_bind_freopen(const char *path, const char *mode, FILE *file)
 {
-    if (!is_standard(file))
+    if (!is_standard(file) || um_forked())
         return freopen(path, mode, file);
     errno = ENOTSUP;
     return NULL;
@@ -111,21 +169,27 @@ FILE *um_bind_freopen(const char *path, const char *mode, FILE *file)
 
 int um_bind_close(int fd)
 {
-    return fd >= STDIN_FILENO && fd <= STDERR_FILENO ? 0 : close(fd);
+    return fd >= STDIN_FILENO && fd <= STDERR_FILENO && !um_forked() ? 0 : close(fd);
 }
 
 /* ---- exec: only in a process that the child has forked ---- */
 
 static bool exec_refused(void)
 {
-    if (um_core_self)
-        errno = ENOTSUP;
-    return um_core_self != NULL;
+    if (um_forked())
+        return false;
+    errno = ENOTSUP;
+    return true;
 }
 
 int um_bind_execve(const char *path, char *const *argv, char *const *envp)
 {
     return exec_refused() ? -1 : execve(path, argv, envp);
+}
+
+int um_bind_fexecve(int fd, char *const *argv, char *const *envp)
+{
+    return exec_refused() ? -1 : fexecve(fd, argv, envp);
 }
 
 int um_bind_execv(const char *path, char *const *argv)
@@ -141,6 +205,15 @@ int um_bind_execvpe(const char *file, char *const *argv, char *const *envp)
 int um_bind_execvp(const char *file, char *const *argv)
 {
     return um_bind_execvpe(file, argv, *um_environ(um_child_self()));
+}
+
+/* The C library's would end this process. */
+int um_bind_daemon(int nochdir, int noclose)
+{
+    if (um_forked())
+        return daemon(nochdir, noclose);
+    errno = ENOTSUP;
+    return -1;
 }
 
 #define ARGUMENTS_MOST 1024

@@ -56,12 +56,14 @@ int um_bind_usleep(useconds_t us)
 
 static bool is_time(const struct timespec *time)
 {
-    return time->tv_sec >= 0 && time->tv_sec < INT64_MAX / (int64_t)SECOND && time->tv_nsec >= 0 &&
-           time->tv_nsec < (long)SECOND;
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < (long)SECOND;
 }
 
+/* At most 36 years: so programs sleep for ever, and that is no deadlock. */
 static uint64_t ns_of(const struct timespec *time)
 {
+    if (time->tv_sec >= INT64_MAX / 8 / (int64_t)SECOND)
+        return INT64_MAX / 8;
     return (uint64_t)time->tv_sec * SECOND + (uint64_t)time->tv_nsec;
 }
 
@@ -98,10 +100,12 @@ static void thread_ended(void *arg)
     struct umbra_runtime *runtime = child->runtime;
 
     um_endings_run(&thread->endings, 0);
+    um_keys_run(child);
     free(thread);
     um_seat = (struct um_seat){NULL, NULL, NULL};
-    /* release: what the thread wrote; pairs with um_threads_await() */
-    if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_release) == 1)
+    /* acq_rel: what the threads wrote; pairs with um_threads_await(). The last one signals, and the
+     * child stays until then. */
+    if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_acq_rel) == 1)
         umbra_event_signal(&child->thread_ended);
     umbra_release(runtime);
 }
@@ -144,8 +148,8 @@ int um_bind_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, 
 
     if (!with)
         return EAGAIN;
-    *with = (struct um_child_thread){.child = child, .fn = fn, .arg = arg};
-    /* relaxed: the child waits for the number to become 0, which only the creator can prevent */
+    *with = (struct um_child_thread){.child = child, .fn = fn, .arg = arg, .process = getpid()};
+    /* relaxed: the number is not 0, since the creator is counted */
     atomic_fetch_add_explicit(&child->threads, 1, memory_order_relaxed);
     umbra_hold(child->runtime);
     if (um_seat.thread)
@@ -159,6 +163,36 @@ int um_bind_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, 
         free(with);
     }
     return creation.error;
+}
+
+/* std::thread: the C++ library would create a thread of the process. The state has a table of
+ * functions: two destructors, the second of which frees it, and what the thread runs. */
+typedef void state_fn(void *state);
+
+static void state_free(void *state)
+{
+    (*(state_fn ***)state)[1](state);
+}
+
+static void *state_run(void *state)
+{
+    pthread_cleanup_push(state_free, state);
+    (*(state_fn ***)state)[2](state);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+void um_bind_std_thread(pthread_t *thread, void **state, void (*unused)(void))
+{
+    void (*fail)(int);
+    void *found = um_process_symbol("_ZSt20__throw_system_errori", NULL);
+    int error = um_bind_pthread_create(thread, NULL, state_run, *state);
+
+    (void)unused;
+    memcpy(&fail, &found, sizeof(fail));
+    if (error != 0)
+        fail(error);
+    *state = NULL;
 }
 
 /* Threads of <threads.h> are seldom used, and refused. */
@@ -176,19 +210,18 @@ void um_bind_pthread_exit(void *result)
 
     if (um_seat.thread)
         pthread_exit(result);
-    um_threads_await(child);
+    um_keys_run(child);
+    if (!um_forked())
+        um_threads_await(child);
     um_child_resumed(child);
     um_child_exit(child, 0);
 }
 
-static bool none_left(void *arg)
-{
-    /* acquire: what the threads wrote; pairs with thread_ended() */
-    return atomic_load_explicit(&((struct umbra_child *)arg)->threads, memory_order_acquire) == 0;
-}
-
 void um_threads_await(struct umbra_child *child)
 {
-    while (!none_left(child))
-        umbra_event_wait_until(&child->thread_ended, none_left, child, UMBRA_NEVER);
+    /* acq_rel: what the threads wrote; pairs with thread_ended() */
+    if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_acq_rel) != 1)
+        umbra_event_wait(&child->thread_ended);
+    /* relaxed: no thread is left */
+    atomic_store_explicit(&child->threads, 1, memory_order_relaxed);
 }

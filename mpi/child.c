@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "loader.h"
+#include "bind.h"
 
 #define UM_AUXILIARY 8 /* pairs */
 
@@ -103,6 +103,7 @@ static void child_begin(struct umbra_child *child)
 
     child->runtime = um_core_self->runtime;
     umbra_event_init(&child->thread_ended, false);
+    atomic_init(&child->threads, 1);
     child->stack_low = (const char *)fiber - fiber->context.stack_bytes;
     child->stack_high = (const char *)fiber;
     um_image_copy_fill(child->image, child->copy);
@@ -114,8 +115,13 @@ static void child_begin(struct umbra_child *child)
     errno = 0;
 }
 
+bool um_forked(void)
+{
+    return um_seat.thread ? um_seat.thread->process != getpid() : !um_core_self;
+}
+
 /* A process that the child has forked has left its code: the process ends. */
-static void process_end(const struct umbra_child *child)
+static _Noreturn void process_end(const struct umbra_child *child)
 {
     if (WIFSIGNALED(child->status)) {
         signal(WTERMSIG(child->status), SIG_DFL);
@@ -140,6 +146,7 @@ static void child_end(struct umbra_child *child)
     left = atomic_load_explicit(&child->left, memory_order_relaxed); /* as in um_child_leave() */
     if (left)
         child->status = left & 0xffff;
+    um_signals_forget(child);
     um_bindings_free(child);
     child_unlist(child);
     um_image_copy_put(child->image, child->copy);
@@ -266,6 +273,10 @@ struct umbra_child *um_child_here(void)
 
 void um_child_leave(struct umbra_child *child, int status)
 {
+    if (um_seat.thread && um_forked()) {
+        child->status = status;
+        process_end(child);
+    }
     if (um_seat.thread) { /* the child goes on until its own code ends, and then has this status */
         /* relaxed: the child waits for the thread's end (um_threads_await()) before it looks */
         atomic_store_explicit(&child->left, status | 1 << 16, memory_order_relaxed);

@@ -57,6 +57,16 @@ const void *um_elf_at(const struct umbra_image *image, uint64_t at, uint64_t byt
     return NULL;
 }
 
+bool um_elf_in_text(const struct umbra_image *image, uint64_t at)
+{
+    const Elf64_Phdr *s = segments_of(image);
+
+    for (unsigned i = 0; i < header_of(image)->e_phnum; i++)
+        if (s[i].p_type == PT_LOAD && (s[i].p_flags & PF_X) && at - s[i].p_vaddr < s[i].p_filesz)
+            return true;
+    return false;
+}
+
 const char *um_elf_string(const struct umbra_image *image, uint64_t offset)
 {
     const char *text = um_elf_at(image, image->dynamic.strings, image->dynamic.strings_bytes);
@@ -195,6 +205,8 @@ static int segments_read(struct umbra_image *image)
     if (error != 0)
         return error;
     image->entry = header_of(image)->e_entry;
+    if (!um_elf_in_text(image, image->entry))
+        return um_refuse(image, "damaged: its first instruction is not in it");
     image->headers_count = header_of(image)->e_phnum;
     image->headers = image->text[0].at + header_of(image)->e_phoff;
     image->frames = frames ? frames->p_vaddr : 0;
@@ -298,6 +310,8 @@ static int dynamic_read(struct umbra_image *image)
 
     if (!entry)
         return um_refuse(image, "damaged: its dynamic section is not in it");
+    if (count == 0 || entry[count - 1].d_tag != DT_NULL)
+        return um_refuse(image, "damaged: its dynamic section does not end");
     for (size_t i = 0; i < count && entry[i].d_tag != DT_NULL; i++) {
         uint64_t *word = dynamic_word(&image->dynamic, entry[i].d_tag);
         int error = check_entry(image, &entry[i]);

@@ -172,7 +172,10 @@ struct umbra_child {
     char *strtok;
     void (*terminate)(void);
     struct um_getopt *getopt;
-    _Atomic unsigned threads; /* that it has created and that have not ended */
+    struct um_lock keys_lock;
+    struct um_array keys;     /* struct um_key (bind_key.c) */
+    _Atomic uint64_t signals; /* bit number - 1: it has set an action */
+    _Atomic unsigned threads; /* that it has created and that have not ended, and 1 for itself */
     struct umbra_event thread_ended;
     int argc;
     char **argv;
@@ -216,6 +219,8 @@ UM_HIDE __attribute__((__format__(__printf__, 2, 3))) int um_refused(const char 
 
 /* Bytes of the file at an address of the image; NULL: not there. */
 UM_HIDE const void *um_elf_at(const struct umbra_image *image, uint64_t at, uint64_t bytes);
+/* True for an address of the code. Only while the image is opened. */
+UM_HIDE bool um_elf_in_text(const struct umbra_image *image, uint64_t at);
 UM_HIDE const char *um_elf_string(const struct umbra_image *image, uint64_t offset);
 
 /* The value of a symbol of the image: absolute, or relative to the base. */

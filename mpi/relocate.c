@@ -49,7 +49,7 @@ static int set_resolved(struct umbra_image *image, uint64_t at, uint64_t resolve
 {
     struct um_based *based;
 
-    if (!word_at(image, at))
+    if (!word_at(image, at) || !um_elf_in_text(image, resolver)) /* it is called */
         return um_refuse(image, "has a relocation outside of its data");
     based = um_array_add(&image->resolvers);
     if (!based)

@@ -12,6 +12,8 @@
 
 #include "loader.h"
 
+static int defined_check(const struct umbra_image *image);
+
 /* ---- libraries ---- */
 
 /* Loads `name` from one of the folders of a list, in which $ORIGIN is the executable's. */
@@ -29,7 +31,7 @@ static void *library_from(const struct umbra_image *image, const char *folders, 
                      image->path, (int)(length - skip), folders + skip, name) < 0)
             return NULL;
         if (access(file, R_OK) == 0)
-            handle = dlopen(file, RTLD_LAZY);
+            handle = dlopen(file, RTLD_NOW);
         free(file);
         folders += length + (folders[length] == ':');
     }
@@ -79,19 +81,25 @@ static int library_check(const struct umbra_image *image, const char *name)
     return 0;
 }
 
+/* All symbols are resolved at once: one that is missing would end the process when it is called. */
+static void *library_open(const struct umbra_image *image, const char *folders, const char *name)
+{
+    void *handle = strchr(name, '/') ? NULL : library_from(image, folders, name);
+
+    if (!handle)
+        handle = dlopen(name, RTLD_NOW);
+    if (!handle && !strchr(name, '/'))
+        handle = library_from(image, folders, name); /* for dlerror(): if there is such a file */
+    return handle;
+}
+
 static int library_load(struct umbra_image *image, const char *folders, const char *name)
 {
-    int error = library_check(image, name);
-    void **handle;
+    void **handle = um_array_add(&image->libraries);
 
-    if (error != 0)
-        return error;
-    handle = um_array_add(&image->libraries);
     if (!handle)
         return -ENOMEM;
-    *handle = strchr(name, '/') ? NULL : library_from(image, folders, name);
-    if (!*handle)
-        *handle = dlopen(name, RTLD_LAZY);
+    *handle = library_open(image, folders, name);
     return *handle ? 0 : um_refuse(image, "%.150s", dlerror());
 }
 
@@ -105,6 +113,22 @@ static const Elf64_Dyn *dynamic_of(const struct umbra_image *image)
     return um_elf_at(image, s->p_vaddr, s->p_filesz);
 }
 
+/* A library may need another that only the executable has a folder for. It is found once that one
+ * has been loaded, as the dynamic linker does. */
+static void libraries_find(const struct umbra_image *image, const Elf64_Dyn *first,
+                           const char *folders)
+{
+    size_t missing = SIZE_MAX, before;
+
+    do {
+        before = missing;
+        missing = 0;
+        for (const Elf64_Dyn *entry = first; entry->d_tag != DT_NULL; entry++)
+            if (entry->d_tag == DT_NEEDED)
+                missing += !library_open(image, folders, dynamic_text(image, entry));
+    } while (missing > 0 && missing < before);
+}
+
 int um_libraries_load(struct umbra_image *image)
 {
     const Elf64_Dyn *first = dynamic_of(image);
@@ -116,8 +140,13 @@ int um_libraries_load(struct umbra_image *image)
             folders = dynamic_text(image, entry);
     for (const Elf64_Dyn *entry = first; entry->d_tag != DT_NULL && error == 0; entry++)
         if (entry->d_tag == DT_NEEDED)
+            error = library_check(image, dynamic_text(image, entry));
+    if (error == 0)
+        libraries_find(image, first, folders);
+    for (const Elf64_Dyn *entry = first; entry->d_tag != DT_NULL && error == 0; entry++)
+        if (entry->d_tag == DT_NEEDED)
             error = library_load(image, folders, dynamic_text(image, entry));
-    return error;
+    return error ? error : defined_check(image);
 }
 
 /* ---- the process's symbols ---- */
@@ -173,7 +202,7 @@ static void *symbol_find(const struct umbra_image *image, const char *name, cons
     if (dladdr(needed, &about_needed) == 0 || dladdr(first, &about_first) == 0 ||
         about_needed.dli_fbase == about_first.dli_fbase)
         return needed;
-    return of_program(&about_first) && !of_system(&about_needed) ? needed : first;
+    return of_system(&about_needed) ? first : needed;
 }
 
 /* ---- the image's symbols ---- */
@@ -239,6 +268,8 @@ static int resolve_undefined(const struct umbra_image *image, uint32_t index,
         value->value = own->at;
         return 0;
     }
+    if (strcmp(value->name, "argp_parse") == 0)
+        return um_refuse(image, "calls argp_parse(), which may end the process");
     if (!found)
         found = symbol_find(image, value->name, version_of(image, index));
     if (!found && ELF64_ST_BIND(symbol->st_info) != STB_WEAK)
@@ -333,6 +364,27 @@ static int object_at(struct dl_phdr_info *object, size_t bytes, void *arg)
     return where->found;
 }
 
+static int function_check(const struct umbra_image *image, const char *name, const void *source)
+{
+    Dl_info about;
+
+    if (dladdr(source, &about) == 0 || of_system(&about) || of_program(&about))
+        return 0;
+    return um_refuse(image, "replaces the function %.60s of %.100s", name, about.dli_fname);
+}
+
+/* The C library writes its own, which a copy does not show. */
+static bool written_by_system(const char *name)
+{
+    static const char *const names[] = {"signgam",    "timezone", "__timezone", "daylight",
+                                        "__daylight", "tzname",   "__tzname"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* The library goes on using its own variable, so the two must not be meant to be one. */
 static int own_check(const struct umbra_image *image, const char *name, const void *source)
 {
@@ -340,8 +392,8 @@ static int own_check(const struct umbra_image *image, const char *name, const vo
     Dl_info about;
 
     dl_iterate_phdr(object_at, &where);
-    if (where.constant || known_named(name) || dladdr(source, &about) == 0 || of_system(&about) ||
-        of_program(&about))
+    if (where.constant || known_named(name) || dladdr(source, &about) == 0 ||
+        (of_system(&about) && !written_by_system(name)) || of_program(&about))
         return 0;
     return um_refuse(image, "takes over the variable %.60s of %.100s", name, about.dli_fname);
 }
@@ -360,6 +412,43 @@ static int own_add(struct umbra_image *image, const char *name, const char *sour
     return own_check(image, name, source);
 }
 
+/* The name of a symbol that others would use the executable's of; NULL: it is none. */
+static const char *exported(const struct umbra_image *image, const Elf64_Sym *symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
+    const char *name = um_elf_string(image, symbol->st_name);
+
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= SHN_LORESERVE || bind == STB_LOCAL ||
+        strncmp(name, "_ZT", 3) == 0) /* types and tables of C++ are equal in each */
+        return NULL;
+    return type == STT_OBJECT || type == STT_TLS || (type == STT_FUNC && bind == STB_GLOBAL) ? name
+                                                                                             : NULL;
+}
+
+/* What the executable and a library of its own both define is one in a process: the
+ * executable's. Here the library would go on using its own. And memory that a library has
+ * allocated cannot be freed by an allocator of the executable. */
+static int defined_check(const struct umbra_image *image)
+{
+    uint64_t end = image->dynamic.strings;
+    int error = 0;
+
+    for (uint64_t at = image->dynamic.symbols; at + sizeof(Elf64_Sym) <= end && error == 0;
+         at += sizeof(Elf64_Sym)) {
+        const Elf64_Sym *symbol = um_elf_at(image, at, sizeof(*symbol));
+        const char *name = symbol ? exported(image, symbol) : NULL;
+        void *source = name && *name ? library_symbol(image, name, NULL) : NULL;
+
+        if (source && strcmp(name, "free") == 0)
+            error = um_refuse(image, "replaces malloc() and free()");
+        else if (source && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+            error = function_check(image, name, source);
+        else if (source)
+            error = own_check(image, name, source);
+    }
+    return error;
+}
+
 /* A variable that the executable has reserved room for. */
 static int own_copied(struct umbra_image *image, const Elf64_Rela *rela)
 {
@@ -367,9 +456,14 @@ static int own_copied(struct umbra_image *image, const Elf64_Rela *rela)
     const Elf64_Sym *symbol = symbol_at(image, index);
     const char *name = symbol ? um_elf_string(image, symbol->st_name) : "";
     const char *source = symbol ? symbol_find(image, name, version_of(image, index)) : NULL;
+    const ElfW(Sym) *defined = NULL;
+    Dl_info about;
 
     if (!source)
         return um_refuse(image, "undefined symbol %.100s", name);
+    dladdr1(source, &about, (void **)&defined, RTLD_DL_SYMENT);
+    if (!defined || symbol->st_size > defined->st_size)
+        return um_refuse(image, "%.60s is larger than the library's", name);
     if (rela->r_offset < image->data.at || rela->r_offset > image->end ||
         symbol->st_size > image->end - rela->r_offset)
         return um_refuse(image, "damaged: %.60s has no room", name);

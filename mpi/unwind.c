@@ -51,6 +51,12 @@ __attribute__((__visibility__("default"))) int _dl_find_object(void *address,
     return 0;
 }
 
+/* A symbol that is missing, the executable's own among them, would end the process later. */
+void *um_bind_dlopen(const char *file, int flags)
+{
+    return dlopen(file, (flags & ~RTLD_LAZY) | RTLD_NOW);
+}
+
 /* For an unwinder that is part of the child's executable (-static-libgcc). */
 int um_bind_dl_iterate_phdr(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg)
 {
