@@ -141,7 +141,8 @@ static void child_end(struct umbra_child *child)
         um_seat.in_room = NULL;
     if (um_seat.running == child)
         um_seat.running = NULL;
-    *um_core_self->exceptions = (struct um_exceptions){NULL, 0};
+    if (um_exceptions_of_thread) /* not by way of the core: see core/apart.h */
+        *um_exceptions_of_thread() = (struct um_exceptions){NULL, 0};
     um_threads_await(child);
     left = atomic_load_explicit(&child->left, memory_order_relaxed); /* as in um_child_leave() */
     if (left)

@@ -170,7 +170,11 @@ class Fiber:
         if gdb.types.has_field(context.type, "place"):
             fields = PLACES[architecture()]
             saved = {name: address(context["place"][field]) for name, field in fields.items()}
-            return saved, saved.get("rip", saved.get("pc")), saved[stack_pointer]
+            pc = "rip" if "rip" in saved else "pc"
+            text = gdb.execute("info symbol %d" % saved[pc], to_string=True)
+            if text.startswith("um_fiber_main in "):  # not begun: gdb looks at the byte before
+                saved[pc] += 1
+            return saved, saved[pc], saved[stack_pointer]
         sp = address(context["sp"])
         words = gdb.selected_inferior().read_memory(sp, length).tobytes()
         saved = {
@@ -200,7 +204,8 @@ def symbol(at):
 def of_library(frame):
     """True for a frame of Umbra's own headers, and of what has no debug information."""
     symtab = frame.find_sal().symtab
-    if symtab is None or frame.name().startswith(("umbra_", "um_")):  # inlined: lines of its caller's
+    name = frame.name() or "um_"
+    if symtab is None or name.startswith(("umbra_", "um_")):  # inlined: lines of its caller's
         return True
     return re.search(r"/umbra/(\w+/)?\w+\.h$", symtab.fullname()) is not None
 

@@ -52,6 +52,12 @@
 #endif
 #endif
 
+#ifdef __has_feature
+#if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
+#error "Umbra: each thread has one second stack only: -fsanitize=safe-stack, shadow-call-stack"
+#endif
+#endif
+
 #if defined(UM_CONTEXT_ASAN)
 #define UM_CHOSEN_SANITIZER um_chosen_asan
 #elif defined(UM_CONTEXT_TSAN)

@@ -27,10 +27,10 @@ static bool exchanges(void)
     if (!exchanges())                                                                              \
     cr_skip_test("this processor's control words are not exchanged")
 
-/* All control words, without the exceptions that MXCSR and FPSCR have seen. */
+/* All control words, without the exceptions that MXCSR, x87 and FPSCR have seen. */
 static uint64_t words(void)
 {
-    return um_arch_float_control() & ~UINT64_C(0x3f);
+    return um_arch_float_control() & ~UINT64_C(0x003f00000000003f);
 }
 
 static void *sets_and_yields(void *arg)
@@ -189,5 +189,40 @@ static void *is_told(void *arg)
 Test(float_control, without_its_own_a_fiber_changes_its_cores)
 {
     cr_assert_eq(run_cores(1, is_told, NULL), 0);
+}
+#endif
+
+#ifdef __x86_64__
+static volatile long double nothing = 0, unit = 1, result;
+
+static void *traps_divisions(void *arg)
+{
+    uint16_t control = 0x037f & ~4; /* divisions by zero are not masked */
+
+    __asm__ volatile("fnclex\n\tfldcw %0" : : "m"(control));
+    umbra_yield();
+    result = unit + unit;
+    return arg;
+}
+
+static void *divides(void *arg)
+{
+    result = unit / nothing;
+    umbra_yield();
+    return arg;
+}
+
+static void *both(void *arg)
+{
+    cr_expect_eq(umbra_spawn_with(NULL, &own, traps_divisions, NULL, &one), 0);
+    cr_expect_eq(umbra_spawn(divides, NULL, &other), 0);
+    umbra_join(one, NULL);
+    umbra_join(other, NULL);
+    return arg;
+}
+
+Test(float_control, exception_that_another_fiber_lets_pass_does_not_trap)
+{
+    cr_expect_eq(run_cores(1, both, NULL), 0);
 }
 #endif

@@ -120,11 +120,17 @@ struct um_arch_place {
 #define UM_AARCH64_LANDING ""
 #endif
 
-/* Predicates of SVE: gcc takes their names only with it switched on. */
+/* Predicates of SVE: gcc takes their names only with it switched on. clang does not know FFR, and
+ * keeps nothing in it. */
+#ifdef __clang__
+#define UM_AARCH64_FFR
+#else
+#define UM_AARCH64_FFR , "ffr"
+#endif
 #ifdef __ARM_FEATURE_SVE
 #define UM_AARCH64_CLOBBERS_SVE                                                                    \
     , "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13",      \
-        "p14", "p15", "ffr"
+        "p14", "p15" UM_AARCH64_FFR
 #else
 #define UM_AARCH64_CLOBBERS_SVE
 #endif

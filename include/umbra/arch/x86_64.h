@@ -107,22 +107,37 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
-/* MXCSR, which has the exceptions seen, too, and above it the x87 control word. */
+/*
+ * MXCSR, which has the exceptions seen, too; above it the x87 control word, and above that the
+ * exceptions that the x87 unit has seen: an exception that another fiber's mask let pass must not
+ * trap under this one's.
+ */
 UM_INLINE uint64_t um_arch_float_control(void)
 {
     uint32_t mxcsr;
-    uint16_t x87;
+    uint16_t x87, seen;
 
-    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87) : : "memory");
-    return (uint64_t)x87 << 32 | mxcsr;
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1\n\tfnstsw %2"
+                     : "=m"(mxcsr), "=m"(x87), "=m"(seen)
+                     :
+                     : "memory");
+    return (uint64_t)(seen & 0x3f) << 48 | (uint64_t)x87 << 32 | mxcsr;
 }
+
+/* As FNSTENV stores it (Intel SDM vol. 1, figure 8-9). */
+struct um_x87 {
+    uint32_t control, status, others[5];
+};
 
 UM_INLINE void um_arch_set_float_control(uint64_t control)
 {
     uint32_t mxcsr = (uint32_t)control;
-    uint16_t x87 = (uint16_t)(control >> 32);
+    struct um_x87 x87;
 
-    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87) : "memory");
+    __asm__ volatile("fnstenv %0" : "=m"(x87) : : "memory");
+    x87.control = (uint16_t)(control >> 32);
+    x87.status = (x87.status & ~0x80ffu) | ((uint32_t)(control >> 48) & 0x3f);
+    __asm__ volatile("ldmxcsr %0\n\tfldenv %1" : : "m"(mxcsr), "m"(x87) : "memory");
 }
 
 /*
@@ -145,12 +160,13 @@ struct um_arch_place {
 #define UM_X86_LANDING ""
 #endif
 
-/* The registers that come with AVX-512 and APX. gcc takes their names only with these switched on. */
-#ifdef __AVX512F__
+/* The registers that come with AVX-512 and APX. gcc takes their names only with these switched on;
+ * clang always takes those of AVX-512. */
+#if defined(__AVX512F__) || defined(__clang__)
 #define UM_X86_CLOBBERS_512                                                                        \
     , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",    \
-        "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6",  \
-        "k7"
+        "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5",  \
+        "k6", "k7"
 #else
 #define UM_X86_CLOBBERS_512
 #endif

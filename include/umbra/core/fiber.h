@@ -166,7 +166,7 @@ _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core 
 _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
 _Static_assert(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
 
-#define UM_FRAMES_FETCHED 4 /* cache lines: a jump's registers, and the frames of a call or two */
+#define UM_FRAMES_FETCHED 4 /* cache lines: frames of a call or two; Boost's: registers, too */
 #define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
 
 /* The core that runs on this thread; NULL: none. One variable an executable or shared object. */

@@ -126,17 +126,20 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     um_fiber_switch(core, from, um_ready_pop(core));
 }
 
+UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);
+
 UM_LINKONCE UM_COLD int um_transfer_apart(struct umbra_core *core, struct um_fiber *from,
-                                          struct umbra_fiber to)
+                                          struct umbra_fiber to, const void *at)
 {
     struct um_apart taken = um_apart_take(core, from);
-    int error = um_transfer_slow(core, to);
+    int error = um_transfer_at(core, to, at);
 
     um_apart_put(core, from, taken);
     return error;
 }
 
-UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to)
+/* at: where in the program the transfer was called. */
+UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
     struct umbra_core *home;
@@ -146,7 +149,7 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
     if (!from || !um_fiber_on_stack(from))
         return -EPERM;
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
-        return um_transfer_apart(core, from, to);
+        return um_transfer_apart(core, from, to, at);
     if (!to.block)
         return -ESRCH;
     state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */
@@ -171,10 +174,15 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
     um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_KEPT);
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_atomic_store(&from->waits_for, &um_kind_transfer, relaxed); /* only looked at, all three */
-    um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
+    um_atomic_store(&from->waits_at, at, relaxed);
     um_fiber_switch(core, from, to.block);
     um_atomic_store(&from->waits_for, NULL, relaxed);
     return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to)
+{
+    return um_transfer_at(core, to, __builtin_return_address(0));
 }
 
 #endif /* UMBRA_DECLARE */
