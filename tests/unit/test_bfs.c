@@ -11,6 +11,7 @@
 #include <versions.h>
 
 #define SCALE 9
+#define SCALE_OF_PAGES 15
 #define EDGE_FACTOR 8
 #define ROOTS 3
 
@@ -77,7 +78,7 @@ struct fixture {
     uint32_t root[ROOTS], *parent;
 };
 
-static void begin(struct fixture *fixture, unsigned members, unsigned parts)
+static void begin_at(struct fixture *fixture, unsigned scale, unsigned members, unsigned parts)
 {
     struct umbra_options options = {.cores = members, .oversubscribe = true};
 
@@ -85,12 +86,17 @@ static void begin(struct fixture *fixture, unsigned members, unsigned parts)
     fixture->graph.crew = &fixture->crew;
     cr_assert_eq(umbra_runtime_create(&options, &fixture->runtime), 0);
     cr_assert_eq(crew_init(&fixture->crew, fixture->runtime), 0);
-    cr_assert_eq(edges_generate(&fixture->graph.edges, &fixture->crew, SCALE, EDGE_FACTOR, 3), 0);
+    cr_assert_eq(edges_generate(&fixture->graph.edges, &fixture->crew, scale, EDGE_FACTOR, 3), 0);
     cr_assert_eq(graph_build(&fixture->graph, all_forms, parts), 0);
     cr_assert_eq(validation_create(&fixture->validation, &fixture->crew, &fixture->graph.edges), 0);
     cr_assert_eq(graph_roots(&fixture->graph, 1, fixture->root, ROOTS), ROOTS);
     fixture->parent = calloc(fixture->graph.csr.vertices, sizeof(*fixture->parent));
     cr_assert(fixture->parent != NULL);
+}
+
+static void begin(struct fixture *fixture, unsigned members, unsigned parts)
+{
+    begin_at(fixture, SCALE, members, parts);
 }
 
 static void end(struct fixture *fixture)
@@ -390,6 +396,50 @@ static int make_all(struct fixture *fixture, unsigned allocations)
     graph_destroy(&graph);
     watching = false;
     return error;
+}
+
+/* How many of the array's whole pages are on the node. */
+static size_t pages_on(const void *array, size_t bytes, int node, size_t *pages)
+{
+    size_t page = um_os_page_bytes(), count = 0;
+    const char *first = (const char *)array + (page - (uintptr_t)array % page) % page;
+    int *nodes;
+
+    *pages = (size_t)((const char *)array + bytes - first) / page;
+    nodes = calloc(*pages, sizeof(*nodes));
+    cr_assert(nodes != NULL && *pages > 0);
+    cr_assert_eq(um_os_page_nodes(first, *pages, nodes), 0);
+    for (size_t i = 0; i < *pages; i++)
+        count += nodes[i] == node;
+    free(nodes);
+    return count;
+}
+
+/* An array of 128 KiB or more has pages of its own. In tools/emulated. */
+Test(bfs, the_graphs_of_a_part_are_on_the_node_of_its_members)
+{
+    static struct fixture fixture;
+    struct umbra_topology *topology;
+    unsigned cores, nodes;
+
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    cores = umbra_topology_info(topology)->cores;
+    nodes = umbra_topology_info(topology)->nodes;
+    if (nodes < 2 || cores % nodes != 0 || !umbra_topology_info(topology)->binds)
+        cr_skip_test("this machine has one NUMA node, or cores that its nodes do not share alike");
+    begin_at(&fixture, SCALE_OF_PAGES, cores, nodes);
+    for (unsigned k = 0; k < nodes; k++) {
+        const struct part *part = &fixture.graph.parts.part[k];
+        struct umbra_core_info info;
+        size_t pages, on;
+
+        cr_assert_eq(umbra_core_info(fixture.runtime, k * (cores / nodes), &info), 0);
+        on = pages_on(part->forward.row, (part->forward.vertices + 1) * sizeof(*part->forward.row),
+                      umbra_topology_cpu_of(topology, info.cpu)->node, &pages);
+        cr_expect(on >= pages - pages / 8, "part %u: %zu of %zu pages", k, on, pages);
+    }
+    end(&fixture);
+    umbra_topology_destroy(topology);
 }
 
 Test(bfs, an_allocation_that_fails_leaves_nothing_behind)
