@@ -7,6 +7,9 @@
 #include "fibers.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -155,7 +158,7 @@ Test(memory, every_place_can_be_used_and_reported)
                                                .topology = topology};
         struct umbra_memory_report report;
         struct umbra_memory memory;
-        int error = 0;
+        int error;
 
         options.node = umbra_topology_info(topology)->cpu[0].node;
         if (options.node < 0)
@@ -163,11 +166,7 @@ Test(memory, every_place_can_be_used_and_reported)
         cr_assert_eq(umbra_memory_create(&options, 300000, &memory), 0);
         cr_assert_eq((uintptr_t)memory.at % UMBRA_CACHE_LINE, 0);
         memset(memory.at, place + 1, memory.bytes);
-        for (int tries = 0; tries < 100; tries++) { /* what the kernel just moves is nowhere */
-            error = umbra_memory_report(&memory, &report, NULL, 0);
-            if (error != 0 || report.present == report.pages)
-                break;
-        }
+        error = umbra_memory_report(&memory, &report, NULL, 0);
         if (error == -ENOSYS || error == -EPERM)
             cr_skip_test("the system does not tell where pages are");
         cr_assert_eq(error, 0);
@@ -249,9 +248,11 @@ Test(memory, a_page_that_was_not_written_to_is_nowhere)
     int nodes[2] = {99, 99};
     int error;
 
+#ifdef __GLIBC__
+    mallopt(M_PERTURB, 0); /* Meson sets MALLOC_PERTURB_: allocations are filled */
+#endif
     cr_assert_eq(umbra_memory_create(&options, (size_t)8 << 20, &memory), 0);
-    /* many pages: one that the kernel is just moving is nowhere, too */
-    memset((char *)memory.at + memory.bytes / 2, 1, memory.bytes / 2);
+    memset((char *)memory.at + memory.bytes / 2, 1, 1);
     error = umbra_memory_report(&memory, &report, nodes, 2);
     if (error == -ENOSYS || error == -EPERM)
         cr_skip_test("the system does not tell where pages are");
