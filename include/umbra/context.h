@@ -228,6 +228,7 @@ UM_INLINE void um_context_register(void *low, void *high)
 {
     uintptr_t id = VALGRIND_STACK_REGISTER(low, high);
 
+    (void)low; /* where Valgrind does not run */
     *((uintptr_t *)high - 1) = id;
 }
 #endif

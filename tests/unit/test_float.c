@@ -223,6 +223,7 @@ static void *both(void *arg)
 
 Test(float_control, exception_that_another_fiber_lets_pass_does_not_trap)
 {
+    NEEDS_EXCHANGE;
     cr_expect_eq(run_cores(1, both, NULL), 0);
 }
 #endif

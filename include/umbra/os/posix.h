@@ -201,6 +201,9 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 
 /* ---- memory: from the heap, without guards ---- */
 
+UM_LINKONCE UM_COLD void *um_os_map(size_t bytes);
+UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes);
+
 #ifndef UMBRA_DECLARE
 /* By calloc, which need not touch fresh memory to clear it; its pointer stands just below `at`. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
