@@ -389,7 +389,7 @@ static void *takes_all_and_frees(void *arg)
     (void)arg;
     cr_assert_not_null(gone.port);
     UMBRA_PORT_OPEN(gone.port, 1);
-    gone.deadline = umbra_deadline(2000000);
+    gone.deadline = umbra_deadline(20000000);
     cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
     cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, NULL), 0);
     umbra_event_wait_deadline(&quiet, gone.deadline - umbra_ns_to_cycles(100000));
