@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A tree of tasks that has ten children a node: a leaf is its number, a node the sum of its children.
- * What a task costs whose work is nothing, where one node forks several. A sample is the time of a
- * whole tree. Contenders: forks_rows.h.
+ * It shows what a task costs that does nothing, where one node forks several. A sample is the time of
+ * a whole tree. Contenders: forks_rows.h.
  */
 #include <umbra/task.h>
 

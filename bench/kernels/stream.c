@@ -9,7 +9,7 @@
  *   openmp-...          touched first by the thread that uses it; a parallel region a pass (limit)
  *   umbra-partitioned   a part for each node, and in it a slice for each thread of the node
  *   umbra-local         all on the node of the thread that touches it first, as numactl --localalloc
- *                       gives a program whose first thread fills its arrays
+ *                       gives a program in which one thread fills all arrays
  *   umbra-interleaved   pages in turns on the nodes
  *   umbra-huge          partitioned, on huge pages if the system gives them
  *   umbra-node          threads of one node, memory of one node

@@ -46,7 +46,7 @@ static inline struct forks_board forks_place(const struct forks_board *board, un
 
 /* ---- matmul ---- */
 
-/* c += a * b, of n x n numbers in matrices whose rows are `width` numbers apart. */
+/* Adds a * b to c. Each has n x n numbers, in rows that begin `width` numbers after one another. */
 struct forks_product {
     const uint32_t *a, *b;
     uint32_t *c;

@@ -496,7 +496,7 @@ Test(image, what_cannot_be_held_is_refused_with_the_reason)
     unlink(path);
 }
 
-/* An executable whose symbol was renamed: no library has it. */
+/* The test renames a symbol that the executable needs: no library has it. */
 Test(image, undefined_symbol_is_refused_with_its_name)
 {
     char path[] = "/tmp/umbra-image-XXXXXX";

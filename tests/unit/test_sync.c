@@ -223,7 +223,7 @@ static void *notifies(void *arg)
         umbra_join(fiber[i], NULL);
     for (int i = 0; i < 6; i++)
         cr_expect_eq(condition_order[i], i);
-    umbra_condition_notify(&filled, false); /* nobody: forgotten */
+    umbra_condition_notify(&filled, false); /* no fiber waits: forgotten */
     umbra_condition_notify(&filled, true);
     times_out_of_condition(NULL);
     return arg;

@@ -73,7 +73,6 @@ UM_INLINE uintptr_t um_arch_stack_pointer(void)
     return here;
 }
 
-/* prefetch.r and prefetch.w, which are ori into x0: compilers emit them only with a flag */
 /* The rounding mode, frm: a new thread begins with the nearest, 0. */
 UM_INLINE uint64_t um_arch_float_control(void)
 {
@@ -94,6 +93,7 @@ UM_INLINE void um_arch_set_float_control(uint64_t control)
 #endif
 }
 
+/* prefetch.r and prefetch.w, which are ori into x0: compilers emit them only with a flag */
 UM_INLINE void um_arch_prefetch_read(const void *p)
 {
     __asm__ volatile("ori x0, %0, 1" ::"r"(p));

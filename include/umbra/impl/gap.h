@@ -92,8 +92,6 @@ UM_INLINE void um_gap_pass(uint32_t gap, const void *word)
         um_arch_prefetch_write(word);
 }
 
-#define UM_GAP_NAME_BYTES 16
-
 /* The name of a gap as in UMBRA_WAIT, such as "fence+write". */
 UM_INLINE const char *um_gap_name(uint32_t gap)
 {
