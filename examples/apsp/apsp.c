@@ -12,6 +12,7 @@
  * bad argument or a malformed file.
  */
 #define _GNU_SOURCE
+#include "../lines.h"
 #include "../memory.h"
 #include "../options.h"
 #include "../output.h"
@@ -198,7 +199,7 @@ static void check_memory(const struct options *options, size_t vertices, double 
 static void get_graph(const struct options *options, struct graph *graph)
 {
     const char *path = options->dimacs ? options->dimacs : options->edges;
-    struct graph_fault fault = {0};
+    struct lines_fault fault = {0};
     int error;
 
     if (options->dimacs) {

@@ -6,10 +6,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../lines.h"
 
 #define VERTICES_MOST UINT32_C(100000000)
 
@@ -39,77 +39,23 @@ void graph_destroy(struct graph *graph)
 /* ---- files ---- */
 
 struct reader {
+    struct lines lines;
     struct graph *graph;
-    struct graph_fault *fault;
-    char *at;        /* in the line */
     size_t promised; /* edges */
     bool begun;      /* the size is known */
 };
 
-__attribute__((format(printf, 2, 3))) static int wrong(struct reader *reader, const char *format,
-                                                       ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(reader->fault->text, sizeof(reader->fault->text), format, args);
-    va_end(args);
-    for (char *c = reader->fault->text; *c; c++)
-        if (iscntrl((unsigned char)*c))
-            *c = '?';
-    return -EINVAL;
-}
-
-/* The next word of the line, or NULL. */
-static char *word_of(struct reader *reader)
-{
-    char *begin;
-
-    while (isspace((unsigned char)*reader->at))
-        reader->at++;
-    begin = reader->at;
-    while (*reader->at && !isspace((unsigned char)*reader->at))
-        reader->at++;
-    if (*reader->at)
-        *reader->at++ = 0;
-    return *begin ? begin : NULL;
-}
-
-static int number(struct reader *reader, const char *what, uint64_t least, uint64_t most,
-                  uint64_t *value)
-{
-    const char *word = word_of(reader);
-    char *end;
-
-    if (!word)
-        return wrong(reader, "%s is missing", what);
-    errno = 0;
-    *value = strtoull(word, &end, 10);
-    if (errno || *end || !isdigit((unsigned char)*word) || *value < least || *value > most)
-        return wrong(reader, "%s is no number from %llu to %llu: '%.40s'", what,
-                     (unsigned long long)least, (unsigned long long)most, word);
-    return 0;
-}
-
-/* There is nothing more in the line. */
-static int end_of(struct reader *reader, const char *last)
-{
-    const char *word = word_of(reader);
-
-    return word ? wrong(reader, "nothing is expected after %s: '%.40s'", last, word) : 0;
-}
-
 static int weight(struct reader *reader, double *value)
 {
-    const char *word = word_of(reader);
+    const char *word = lines_word(&reader->lines);
     char *end;
 
     if (!word)
-        return wrong(reader, "the weight is missing");
+        return lines_wrong(&reader->lines, "the weight is missing");
     *value = strtod(word, &end);
     if (*end || !isfinite(*value))
-        return wrong(reader, "the weight is no number: '%.40s'", word);
-    return end_of(reader, "the weight");
+        return lines_wrong(&reader->lines, "the weight is no number: '%.40s'", word);
+    return lines_end(&reader->lines, "the weight");
 }
 
 /* from, to and weight, vertices from `least` to `most`. */
@@ -117,10 +63,10 @@ static int edge_of(struct reader *reader, uint64_t least, uint64_t most)
 {
     uint64_t from, to;
     double value = 0;
-    int error = number(reader, "the first vertex", least, most, &from);
+    int error = lines_number(&reader->lines, "the first vertex", least, most, &from);
 
     if (!error)
-        error = number(reader, "the second vertex", least, most, &to);
+        error = lines_number(&reader->lines, "the second vertex", least, most, &to);
     if (!error)
         error = weight(reader, &value);
     if (!error)
@@ -130,103 +76,76 @@ static int edge_of(struct reader *reader, uint64_t least, uint64_t most)
     return error;
 }
 
-static int dimacs_line(struct reader *reader)
+static int dimacs_line(void *arg)
 {
-    const char *kind = word_of(reader);
+    struct reader *reader = arg;
+    const char *kind = lines_word(&reader->lines);
     uint64_t value;
     int error;
 
     if (!kind || strcmp(kind, "c") == 0)
         return 0;
     if (strcmp(kind, "p") == 0) {
-        const char *problem = word_of(reader);
+        const char *problem = lines_word(&reader->lines);
 
         if (reader->begun)
-            return wrong(reader, "a second line 'p'");
+            return lines_wrong(&reader->lines, "a second line 'p'");
         if (!problem || strcmp(problem, "sp") != 0)
-            return wrong(reader, "no shortest-path problem, 'p sp': '%.40s'",
-                         problem ? problem : "");
-        error = number(reader, "the number of vertices", 1, VERTICES_MOST - 1, &value);
+            return lines_wrong(&reader->lines, "no shortest-path problem, 'p sp': '%.40s'",
+                               problem ? problem : "");
+        error =
+            lines_number(&reader->lines, "the number of vertices", 1, VERTICES_MOST - 1, &value);
         reader->graph->n = (size_t)value;
         if (!error)
-            error = number(reader, "the number of edges", 0, UINT64_MAX, &value);
+            error = lines_number(&reader->lines, "the number of edges", 0, UINT64_MAX, &value);
         reader->promised = (size_t)value;
         reader->begun = true;
-        return error ? error : end_of(reader, "the number of edges");
+        return error ? error : lines_end(&reader->lines, "the number of edges");
     }
     if (strcmp(kind, "a") != 0)
-        return wrong(reader, "no line of kind c, p or a: '%.40s'", kind);
+        return lines_wrong(&reader->lines, "no line of kind c, p or a: '%.40s'", kind);
     if (!reader->begun)
-        return wrong(reader, "an edge before the line 'p sp'");
+        return lines_wrong(&reader->lines, "an edge before the line 'p sp'");
     return edge_of(reader, 1, reader->graph->n);
 }
 
-static int edges_line(struct reader *reader)
+static int edges_line(void *arg)
 {
-    char *comment = strchr(reader->at, '#');
+    struct reader *reader = arg;
+    char *comment = strchr(reader->lines.at, '#');
 
     if (comment)
         *comment = 0;
-    while (isspace((unsigned char)*reader->at))
-        reader->at++;
-    return *reader->at ? edge_of(reader, 0, VERTICES_MOST) : 0;
+    while (isspace((unsigned char)*reader->lines.at))
+        reader->lines.at++;
+    return *reader->lines.at ? edge_of(reader, 0, VERTICES_MOST) : 0;
 }
 
-static int read_lines(struct reader *reader, const char *path, int (*take)(struct reader *))
+int graph_read_dimacs(struct graph *graph, const char *path, struct lines_fault *fault)
 {
-    FILE *file = fopen(path, "r");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t length;
-    int error = 0;
-
-    if (!file)
-        return -errno;
-    while (!error && (length = getline(&line, &room, file)) >= 0) {
-        reader->fault->line++;
-        reader->at = line;
-        if (strlen(line) < (size_t)length)
-            error = wrong(reader, "not a line of text");
-        else
-            error = take(reader);
-    }
-    if (!error && !feof(file)) /* nor if there is no memory for a line */
-        error = errno ? -errno : -EIO;
-    free(line);
-    fclose(file);
-    return error;
-}
-
-int graph_read_dimacs(struct graph *graph, const char *path, struct graph_fault *fault)
-{
-    struct reader reader = {.graph = graph, .fault = fault};
+    struct reader reader = {.lines = {.fault = fault}, .graph = graph};
     int error;
 
     *graph = (struct graph){.whole = true, .first = 1};
-    *fault = (struct graph_fault){0};
-    error = read_lines(&reader, path, dimacs_line);
+    error = lines_read(&reader.lines, path, dimacs_line, &reader);
     if (!error && !reader.begun) {
-        fault->line = 0;
-        error = wrong(&reader, "there is no line 'p sp'");
+        error = lines_wrong(&reader.lines, "there is no line 'p sp'");
     } else if (!error && graph->edges != reader.promised) {
-        fault->line = 0;
-        error = wrong(&reader, "%zu edges, but the line 'p sp' says %zu", graph->edges,
-                      reader.promised);
+        error = lines_wrong(&reader.lines, "%zu edges, but the line 'p sp' says %zu", graph->edges,
+                            reader.promised);
     }
     return error;
 }
 
-int graph_read_edges(struct graph *graph, const char *path, struct graph_fault *fault)
+int graph_read_edges(struct graph *graph, const char *path, struct lines_fault *fault)
 {
-    struct reader reader = {.graph = graph, .fault = fault};
+    struct reader reader = {.lines = {.fault = fault}, .graph = graph};
     int error;
 
     *graph = (struct graph){.whole = true};
-    *fault = (struct graph_fault){0};
-    error = read_lines(&reader, path, edges_line);
+    error = lines_read(&reader.lines, path, edges_line, &reader);
     if (!error && graph->n == 0) {
-        fault->line = 0;
-        error = wrong(&reader, "there is no edge");
+        error = lines_wrong(&reader.lines, "there is no edge");
     }
     return error;
 }

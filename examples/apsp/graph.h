@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lines_fault; /* ../lines.h */
+
 struct edge {
     uint32_t from, to; /* vertices, from 0 */
     double weight;
@@ -22,18 +24,12 @@ struct graph {
     size_t first; /* the number that files give to vertex 0 */
 };
 
-/* What is wrong with a file. line 0: with the file as a whole. */
-struct graph_fault {
-    size_t line;
-    char text[120];
-};
-
 /*
  * Reads the format of the 9th DIMACS challenge (vertices from 1), or lines of "from to weight"
  * (vertices from 0, a # begins a comment). 0 or a negative errno; -EINVAL: *fault says where.
  */
-int graph_read_dimacs(struct graph *graph, const char *path, struct graph_fault *fault);
-int graph_read_edges(struct graph *graph, const char *path, struct graph_fault *fault);
+int graph_read_dimacs(struct graph *graph, const char *path, struct lines_fault *fault);
+int graph_read_edges(struct graph *graph, const char *path, struct lines_fault *fault);
 
 /*
  * n vertices, each with about `degree` edges to others at random, whole weights of 1 to 100. With

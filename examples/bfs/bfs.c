@@ -15,6 +15,7 @@
  * malformed file.
  */
 #define _GNU_SOURCE
+#include "../lines.h"
 #include "../memory.h"
 #include "../options.h"
 #include "../output.h"
@@ -189,7 +190,7 @@ static bool check_memory(const struct run *run, double vertices, double edges)
 static int read_graph(struct run *run)
 {
     unsigned format = MATRIX_MARKET;
-    struct edges_fault fault;
+    struct lines_fault fault;
     const char *path;
     int error;
 

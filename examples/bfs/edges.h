@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lines_fault; /* ../lines.h */
 struct crew;
 
 #define NO_VERTEX UINT32_MAX
@@ -25,12 +26,6 @@ struct edges {
     uint32_t first; /* the number that the file gives to vertex 0 */
 };
 
-/* What is wrong with a file. line 0: with the file as a whole. */
-struct edges_fault {
-    size_t line;
-    char text[120];
-};
-
 enum graph_format { MATRIX_MARKET, SNAP, METIS };
 
 /*
@@ -43,7 +38,7 @@ enum graph_format { MATRIX_MARKET, SNAP, METIS };
  * 0 or a negative errno; -EINVAL: *fault says where and why. In any case, edges_destroy() frees.
  */
 int edges_read(struct edges *edges, enum graph_format format, const char *path,
-               struct edges_fault *fault);
+               struct lines_fault *fault);
 
 /*
  * The Kronecker graph of the Graph500 benchmark: 2^scale vertices, so many edges a vertex, with the

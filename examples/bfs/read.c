@@ -3,23 +3,20 @@
 #define _GNU_SOURCE
 #include "edges.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../lines.h"
 #include "placed.h"
 
 #define FIRST_ROOM 4096   /* edges */
 #define WEIGHTS_MOST 1000 /* of a vertex */
 
 struct reader {
+    struct lines lines;
     struct edges *edges;
-    struct edges_fault *fault;
-    char *at;          /* in the line */
+    enum graph_format format;
     bool begun;        /* the line with the sizes has been read */
     uint64_t promised; /* edges or entries, by that line */
     uint64_t read;     /* entries so far; of METIS, edges to a later vertex */
@@ -29,20 +26,6 @@ struct reader {
     uint64_t before;   /* of METIS: words before a line's first neighbour */
     bool weights;      /* of METIS: a word after each neighbour */
 };
-
-__attribute__((format(printf, 2, 3))) static int wrong(struct reader *reader, const char *format,
-                                                       ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(reader->fault->text, sizeof(reader->fault->text), format, args);
-    va_end(args);
-    for (char *c = reader->fault->text; *c; c++)
-        if (iscntrl((unsigned char)*c))
-            *c = '?';
-    return -EINVAL;
-}
 
 static int add(struct edges *edges, uint64_t a, uint64_t b)
 {
@@ -64,56 +47,13 @@ static int add(struct edges *edges, uint64_t a, uint64_t b)
 
 /* ---- words ---- */
 
-/* The next word of the line, or NULL. */
-static char *word_of(struct reader *reader)
-{
-    char *begin;
-
-    while (isspace((unsigned char)*reader->at))
-        reader->at++;
-    begin = reader->at;
-    while (*reader->at && !isspace((unsigned char)*reader->at))
-        reader->at++;
-    if (*reader->at)
-        *reader->at++ = 0;
-    return *begin ? begin : NULL;
-}
-
-static int number_in(struct reader *reader, const char *what, const char *word, uint64_t least,
-                     uint64_t most, uint64_t *number)
-{
-    char *end;
-
-    if (!word)
-        return wrong(reader, "%s is missing", what);
-    errno = 0;
-    *number = strtoull(word, &end, 10);
-    if (errno || *end || !isdigit((unsigned char)*word) || *number < least || *number > most)
-        return wrong(reader, "%s is no number from %llu to %llu: '%.40s'", what,
-                     (unsigned long long)least, (unsigned long long)most, word);
-    return 0;
-}
-
-static int number_of_line(struct reader *reader, const char *what, uint64_t least, uint64_t most,
-                          uint64_t *number)
-{
-    return number_in(reader, what, word_of(reader), least, most, number);
-}
-
-static int end_of_line(struct reader *reader, const char *last)
-{
-    const char *word = word_of(reader);
-
-    return word ? wrong(reader, "nothing is expected after %s: '%.40s'", last, word) : 0;
-}
-
 /* True if the next word is one of these, which are separated by spaces. */
 static bool word_among(struct reader *reader, const char *words, const char **word)
 {
     const char *found;
     size_t length;
 
-    *word = word_of(reader);
+    *word = lines_word(&reader->lines);
     if (!*word)
         *word = "";
     length = strlen(*word);
@@ -133,13 +73,13 @@ static int snap_line(struct reader *reader)
     const char *word;
     int error;
 
-    reader->at[strcspn(reader->at, "#")] = '\0';
-    word = word_of(reader);
+    reader->lines.at[strcspn(reader->lines.at, "#")] = '\0';
+    word = lines_word(&reader->lines);
     if (!word)
         return 0;
-    error = number_in(reader, "the first vertex", word, 0, VERTICES_MOST - 1, &a);
+    error = lines_number_in(&reader->lines, "the first vertex", word, 0, VERTICES_MOST - 1, &a);
     if (!error)
-        error = number_of_line(reader, "the second vertex", 0, VERTICES_MOST - 1, &b);
+        error = lines_number(&reader->lines, "the second vertex", 0, VERTICES_MOST - 1, &b);
     if (!error)
         error = add(edges, a, b);
     if (!error && (a > b ? a : b) >= edges->vertices)
@@ -149,7 +89,7 @@ static int snap_line(struct reader *reader)
 
 static int snap_end(struct reader *reader)
 {
-    return reader->edges->count > 0 ? 0 : wrong(reader, "there is no edge");
+    return reader->edges->count > 0 ? 0 : lines_wrong(&reader->lines, "there is no edge");
 }
 
 /* ---- Matrix Market ---- */
@@ -159,41 +99,42 @@ static int market_header(struct reader *reader)
     const char *word;
 
     if (!word_among(reader, "%%MatrixMarket", &word))
-        return wrong(reader, "not the header of a Matrix Market file: '%.40s'", word);
+        return lines_wrong(&reader->lines, "not the header of a Matrix Market file: '%.40s'", word);
     if (!word_among(reader, "matrix", &word))
-        return wrong(reader, "not a matrix: '%.40s'", word);
+        return lines_wrong(&reader->lines, "not a matrix: '%.40s'", word);
     if (!word_among(reader, "coordinate", &word))
-        return wrong(reader, "not the format coordinate: '%.40s'", word);
+        return lines_wrong(&reader->lines, "not the format coordinate: '%.40s'", word);
     if (!word_among(reader, "real integer complex pattern", &word))
-        return wrong(reader, "not a field of numbers or a pattern: '%.40s'", word);
+        return lines_wrong(&reader->lines, "not a field of numbers or a pattern: '%.40s'", word);
     if (!word_among(reader, "general symmetric skew-symmetric hermitian", &word))
-        return wrong(reader, "not a kind of symmetry: '%.40s'", word);
-    return end_of_line(reader, "the symmetry");
+        return lines_wrong(&reader->lines, "not a kind of symmetry: '%.40s'", word);
+    return lines_end(&reader->lines, "the symmetry");
 }
 
 static int market_sizes(struct reader *reader, char *first)
 {
     uint64_t rows, columns;
-    int error = number_in(reader, "the number of rows", first, 1, VERTICES_MOST, &rows);
+    int error =
+        lines_number_in(&reader->lines, "the number of rows", first, 1, VERTICES_MOST, &rows);
 
     if (!error)
-        error = number_of_line(reader, "the number of columns", 1, VERTICES_MOST, &columns);
+        error = lines_number(&reader->lines, "the number of columns", 1, VERTICES_MOST, &columns);
     if (!error && rows != columns)
-        return wrong(reader, "the matrix is not square");
+        return lines_wrong(&reader->lines, "the matrix is not square");
     if (!error)
-        error =
-            number_of_line(reader, "the number of entries", 0, UINT64_MAX / 2, &reader->promised);
+        error = lines_number(&reader->lines, "the number of entries", 0, UINT64_MAX / 2,
+                             &reader->promised);
     if (error)
         return error;
     reader->begun = true;
     reader->edges->vertices = rows;
-    return end_of_line(reader, "the number of entries");
+    return lines_end(&reader->lines, "the number of entries");
 }
 
 static int market_line(struct reader *reader)
 {
     uint64_t n = reader->edges->vertices, row, column;
-    char *word = word_of(reader);
+    char *word = lines_word(&reader->lines);
     int error;
 
     if (!word || *word == '%')
@@ -201,20 +142,20 @@ static int market_line(struct reader *reader)
     if (!reader->begun)
         return market_sizes(reader, word);
     if (reader->read++ == reader->promised)
-        return wrong(reader, "an entry too many: '%.40s'", word);
-    error = number_in(reader, "the row", word, 1, n, &row);
+        return lines_wrong(&reader->lines, "an entry too many: '%.40s'", word);
+    error = lines_number_in(&reader->lines, "the row", word, 1, n, &row);
     if (!error)
-        error = number_of_line(reader, "the column", 1, n, &column);
+        error = lines_number(&reader->lines, "the column", 1, n, &column);
     return error ? error : add(reader->edges, row - 1, column - 1);
 }
 
 static int market_end(struct reader *reader)
 {
     if (!reader->begun)
-        return wrong(reader, "there is no line with the sizes");
+        return lines_wrong(&reader->lines, "there is no line with the sizes");
     if (reader->read < reader->promised)
-        return wrong(reader, "%llu entries, but the sizes say %llu",
-                     (unsigned long long)reader->read, (unsigned long long)reader->promised);
+        return lines_wrong(&reader->lines, "%llu entries, but the sizes say %llu",
+                           (unsigned long long)reader->read, (unsigned long long)reader->promised);
     return 0;
 }
 
@@ -230,32 +171,36 @@ static int metis_format(struct reader *reader, const char *word)
     int error = 0;
 
     if (digits > 3 || strspn(word, "01") < digits)
-        return wrong(reader, "the format is not three digits of 0 and 1: '%.40s'", word);
+        return lines_wrong(&reader->lines, "the format is not three digits of 0 and 1: '%.40s'",
+                           word);
     reader->weights = word[digits - 1] == '1';
     by_vertex = digits > 1 && word[digits - 2] == '1';
-    count = word_of(reader);
+    count = lines_word(&reader->lines);
     if (count)
-        error = number_in(reader, "the number of weights", count, 1, WEIGHTS_MOST, &constraints);
+        error = lines_number_in(&reader->lines, "the number of weights", count, 1, WEIGHTS_MOST,
+                                &constraints);
     reader->before = (digits > 2 && word[0] == '1') + (by_vertex ? constraints : 0);
-    return error ? error : end_of_line(reader, "the number of weights");
+    return error ? error : lines_end(&reader->lines, "the number of weights");
 }
 
 static int metis_sizes(struct reader *reader)
 {
-    char *word = word_of(reader);
+    char *word = lines_word(&reader->lines);
     uint64_t vertices;
     int error;
 
     if (!word)
         return 0; /* a blank line before the sizes */
-    error = number_in(reader, "the number of vertices", word, 1, VERTICES_MOST, &vertices);
+    error = lines_number_in(&reader->lines, "the number of vertices", word, 1, VERTICES_MOST,
+                            &vertices);
     if (!error)
-        error = number_of_line(reader, "the number of edges", 0, UINT64_MAX / 4, &reader->promised);
+        error = lines_number(&reader->lines, "the number of edges", 0, UINT64_MAX / 4,
+                             &reader->promised);
     if (error)
         return error;
     reader->begun = true;
     reader->edges->vertices = vertices;
-    word = word_of(reader);
+    word = lines_word(&reader->lines);
     return word ? metis_format(reader, word) : 0;
 }
 
@@ -283,23 +228,24 @@ static int metis_line(struct reader *reader)
     const char *word;
     int error = 0;
 
-    if (reader->at[strspn(reader->at, " \t")] == '%')
+    if (reader->lines.at[strspn(reader->lines.at, " \t")] == '%')
         return 0;
     if (!reader->begun)
         return metis_sizes(reader);
-    word = word_of(reader);
+    word = lines_word(&reader->lines);
     vertex = ++reader->vertex;
     if (vertex > reader->edges->vertices)
-        return word ? wrong(reader, "a vertex too many: '%.40s'", word) : 0;
-    for (uint64_t passed = 0; passed < reader->before; passed++, word = word_of(reader))
+        return word ? lines_wrong(&reader->lines, "a vertex too many: '%.40s'", word) : 0;
+    for (uint64_t passed = 0; passed < reader->before; passed++, word = lines_word(&reader->lines))
         if (!word)
-            return wrong(reader, "a weight or size of the vertex is missing");
-    for (; word && !error; word = word_of(reader)) {
-        error = number_in(reader, "a neighbour", word, 1, reader->edges->vertices, &to);
+            return lines_wrong(&reader->lines, "a weight or size of the vertex is missing");
+    for (; word && !error; word = lines_word(&reader->lines)) {
+        error =
+            lines_number_in(&reader->lines, "a neighbour", word, 1, reader->edges->vertices, &to);
         if (!error && to == vertex)
-            error = wrong(reader, "the vertex is its own neighbour: '%.40s'", word);
-        if (!error && reader->weights && !word_of(reader))
-            error = wrong(reader, "the weight of an edge is missing");
+            error = lines_wrong(&reader->lines, "the vertex is its own neighbour: '%.40s'", word);
+        if (!error && reader->weights && !lines_word(&reader->lines))
+            error = lines_wrong(&reader->lines, "the weight of an edge is missing");
         if (!error)
             count_edge(reader, vertex, to);
         if (!error && to > vertex)
@@ -311,15 +257,18 @@ static int metis_line(struct reader *reader)
 static int metis_end(struct reader *reader)
 {
     if (!reader->begun)
-        return wrong(reader, "there is no line with the sizes");
+        return lines_wrong(&reader->lines, "there is no line with the sizes");
     if (reader->vertex < reader->edges->vertices)
-        return wrong(reader, "%llu lines of vertices, but the sizes say %zu",
-                     (unsigned long long)reader->vertex, reader->edges->vertices);
+        return lines_wrong(&reader->lines, "%llu lines of vertices, but the sizes say %zu",
+                           (unsigned long long)reader->vertex, reader->edges->vertices);
     if (reader->read != reader->promised || reader->back != reader->promised)
-        return wrong(reader, "%llu edges to later vertices and %llu back, but the sizes say %llu",
-                     (unsigned long long)reader->read, (unsigned long long)reader->back,
-                     (unsigned long long)reader->promised);
-    return reader->balance == 0 ? 0 : wrong(reader, "an edge is in one of its two lines only");
+        return lines_wrong(&reader->lines,
+                           "%llu edges to later vertices and %llu back, but the sizes say %llu",
+                           (unsigned long long)reader->read, (unsigned long long)reader->back,
+                           (unsigned long long)reader->promised);
+    return reader->balance == 0
+               ? 0
+               : lines_wrong(&reader->lines, "an edge is in one of its two lines only");
 }
 
 /* ---- files ---- */
@@ -335,48 +284,22 @@ static const struct {
     [METIS] = {NULL, metis_line, metis_end, 1},
 };
 
-static int read_lines(struct reader *reader, enum graph_format format, FILE *file)
+static int line_of(void *arg)
 {
-    size_t room = 0;
-    char *line = NULL;
-    ssize_t length;
-    int error = 0;
+    struct reader *reader = arg;
+    bool first = reader->lines.fault->line == 1;
 
-    errno = 0;
-    while (!error && (length = getline(&line, &room, file)) >= 0) {
-        bool first = ++reader->fault->line == 1;
-
-        reader->at = line;
-        if (strlen(line) != (size_t)length)
-            error = wrong(reader, "not a line of text");
-        else if (first && formats[format].first)
-            error = formats[format].first(reader);
-        else
-            error = formats[format].line(reader);
-        errno = 0;
-    }
-    if (!error && errno)
-        error = -errno;
-    if (!error) {
-        reader->fault->line = 0;
-        error = formats[format].end(reader);
-    }
-    free(line);
-    return error;
+    return first && formats[reader->format].first ? formats[reader->format].first(reader)
+                                                  : formats[reader->format].line(reader);
 }
 
 int edges_read(struct edges *edges, enum graph_format format, const char *path,
-               struct edges_fault *fault)
+               struct lines_fault *fault)
 {
-    struct reader reader = {.edges = edges, .fault = fault};
-    FILE *file = fopen(path, "r");
+    struct reader reader = {.lines = {.fault = fault}, .edges = edges, .format = format};
     int error;
 
     *edges = (struct edges){.first = formats[format].vertex};
-    *fault = (struct edges_fault){.line = 0};
-    if (!file)
-        return -errno;
-    error = read_lines(&reader, format, file);
-    fclose(file);
-    return error;
+    error = lines_read(&reader.lines, path, line_of, &reader);
+    return error ? error : formats[format].end(&reader);
 }
