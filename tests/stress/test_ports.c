@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <port_count.h>
 #include <umbra.h>
 
 #define PORTS 4
@@ -48,17 +49,6 @@ static struct world {
     uint64_t last[RECEIVERS][POSTERS][PORTS]; /* sequence + 1 that it had last */
     _Atomic uint64_t posted, received, joined;
 } world;
-
-/* Messages in the port, without those that wait for room. */
-static uint64_t count_of(struct umbra_port *port)
-{
-    uint64_t count;
-
-    um_lock_take(&port->lock);
-    count = port->count;
-    um_lock_release(&port->lock);
-    return count;
-}
 
 static struct umbra_spawn_options on_core(unsigned core)
 {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <port_count.h>
+
 struct note {
     int number;
     struct umbra_message message; /* not the first member */
@@ -17,17 +19,6 @@ typedef UMBRA_PORT(struct note) note_port;
 #define NOTES 32
 static struct note notes[NOTES];
 static note_port a = {UMBRA_PORT_INIT}, b = {UMBRA_PORT_INIT}, c = {UMBRA_PORT_INIT};
-
-/* Messages in the port, without those that wait for room. */
-static uint64_t count_of(struct umbra_port *port)
-{
-    uint64_t count;
-
-    um_lock_take(&port->lock);
-    count = port->count;
-    um_lock_release(&port->lock);
-    return count;
-}
 
 static uint64_t in_ms(uint64_t ms)
 {
