@@ -23,7 +23,7 @@ cd "$work"
 
 install_library() {
     meson setup library "$source" --prefix "$work/prefix" -Dtests=disabled -Dbench=disabled \
-        -Dexamples=disabled >log || { cat log; exit 1; }
+        -Dexamples=disabled -Dmpi=disabled >log || { cat log; exit 1; }
     meson install -C library >log || { cat log; exit 1; }
 }
 
