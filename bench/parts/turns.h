@@ -16,10 +16,13 @@ struct turns {
     uint64_t ns;       /* from the first turn of the first side until it came back from its last */
 };
 
-static inline __attribute__((always_inline)) void turns_take(struct turns *turns, unsigned side)
+/* Turn number i of a side. What is read decides a branch only: no turn waits for another's store. */
+static inline __attribute__((always_inline)) void turns_take(struct turns *turns, unsigned side,
+                                                             uint64_t i)
 {
-    turns->disorder |= turns->taken[0] ^ (turns->taken[1] + side);
-    turns->taken[side]++;
+    if (turns->taken[!side] != i + side)
+        turns->disorder = 1;
+    turns->taken[side] = i + 1;
 }
 
 /* All turns of one side. `leave` returns when the side's next turn has come. */
@@ -27,7 +30,7 @@ static inline __attribute__((always_inline)) void turns_second(struct turns *tur
                                                                void (*leave)(void *), void *arg)
 {
     for (uint64_t i = 0; i < turns->each; i++) {
-        turns_take(turns, 1);
+        turns_take(turns, 1, i);
         leave(arg);
     }
 }
@@ -38,7 +41,7 @@ static inline __attribute__((always_inline)) void turns_first(struct turns *turn
     uint64_t begin = bench_now_ns();
 
     for (uint64_t i = 0; i < turns->each; i++) {
-        turns_take(turns, 0);
+        turns_take(turns, 0, i);
         leave(arg);
     }
     turns->ns = bench_now_ns() - begin;
