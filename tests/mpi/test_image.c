@@ -9,53 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fibers.h>
-#include <image.h>
+#include "children.h"
 
 static const char *const children_c[] = {CHILDREN_C};
 static const char *const children_cpp[] = {CHILDREN_CPP};
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIRST children_c[1] /* -O2 */
 
 /* The test's own thread-locals, which children must not touch. */
 static _Thread_local int filled_local = 1234;
 static _Thread_local char cleared_local[5000];
-
-static struct umbra_image *opened(const char *path)
-{
-    struct umbra_image *image = NULL;
-    int error = umbra_image_open(path, &image);
-
-    cr_expect_eq(error, 0, "%s: %s", path, umbra_last_error_text());
-    return image;
-}
-
-/* Starts a child with up to two arguments, on any core. */
-static struct umbra_child *started(struct umbra_image *image, const char *how, const char *with)
-{
-    char *argv[] = {(char *)"behaves", (char *)(uintptr_t)how, (char *)(uintptr_t)with, NULL};
-    struct umbra_child_options options = {.argv = argv, .spawn.where = UMBRA_HERE};
-    struct umbra_child *child = NULL;
-    int error = umbra_child_start(NULL, image, &options, &child);
-
-    cr_expect_eq(error, 0, "%s", umbra_last_error_text());
-    umbra_yield(); /* it copies its arguments */
-    return child;
-}
-
-static int waited(struct umbra_child *child)
-{
-    int status = -1;
-
-    cr_expect_eq(umbra_child_wait(child, &status), 0);
-    return status;
-}
-
-static int ran(struct umbra_image *image, const char *how, const char *with)
-{
-    return waited(started(image, how, with));
-}
 
 /* ---- one child ---- */
 
@@ -461,16 +424,6 @@ Test(image, children_beyond_the_address_space_are_refused)
 }
 
 /* ---- what is refused ---- */
-
-static void refused(const char *path, int expected, const char *why)
-{
-    struct umbra_image *image = NULL;
-    int error = umbra_image_open(path, &image);
-
-    cr_expect_eq(error, expected, "%s: %d", path, error);
-    cr_expect(strstr(umbra_last_error_text(), why), "%s: %s", path, umbra_last_error_text());
-    cr_expect_null(image);
-}
 
 Test(image, what_cannot_be_held_is_refused_with_the_reason)
 {
