@@ -40,8 +40,14 @@ static void variables_set(struct umbra_child *child, char **envp)
     char *name = child->argc > 0 ? child->argv[0] : child->image->path;
     char *slash = strrchr(name, '/');
     char *unused;
+    int number;
 
     *um_environ(child) = envp;
+    /* not the process's, whose main may have used them */
+    *(int *)um_variable(child, UM_OPTIND, &number) = 1;
+    *(int *)um_variable(child, UM_OPTERR, &number) = 1;
+    *(int *)um_variable(child, UM_OPTOPT, &number) = '?';
+    *(char **)um_variable(child, UM_OPTARG, &unused) = NULL;
     *(char **)um_variable(child, UM_NAME, &unused) = name;
     *(char **)um_variable(child, UM_SHORT_NAME, &unused) = slash ? slash + 1 : name;
 }

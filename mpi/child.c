@@ -102,6 +102,8 @@ static void child_begin(struct umbra_child *child)
     const struct um_fiber *fiber = um_core_current(um_core_self);
 
     child->runtime = um_core_self->runtime;
+    if (child->options.ended)
+        child->fiber = umbra_self();
     umbra_event_init(&child->thread_ended, false);
     atomic_init(&child->threads, 1);
     child->stack_low = (const char *)fiber - fiber->context.stack_bytes;
@@ -147,24 +149,14 @@ static void child_end(struct umbra_child *child)
     left = atomic_load_explicit(&child->left, memory_order_relaxed); /* as in um_child_leave() */
     if (left)
         child->status = left & 0xffff;
+    if (child->options.ended)
+        child->options.ended(child->options.arg, child->status);
     um_signals_forget(child);
     um_bindings_free(child);
     child_unlist(child);
     um_image_copy_put(child->image, child->copy);
     child->copy = NULL;
 }
-
-static void *child_run(void *arg)
-{
-    struct umbra_child *child = arg;
-
-    child_begin(child);
-    child_enter(child);
-    child_end(child);
-    return NULL;
-}
-
-/* ---- the interface ---- */
 
 static void child_free(struct umbra_child *child)
 {
@@ -177,6 +169,20 @@ static void child_free(struct umbra_child *child)
     um_lock_release(&image->lock);
     free(child);
 }
+
+static void *child_run(void *arg)
+{
+    struct umbra_child *child = arg;
+
+    child_begin(child);
+    child_enter(child);
+    child_end(child);
+    if (child->options.ended)
+        child_free(child);
+    return NULL;
+}
+
+/* ---- the interface ---- */
 
 /* A child with its copy, or NULL: no memory. */
 static struct umbra_child *child_make(struct umbra_image *image,
@@ -231,12 +237,14 @@ int umbra_child_start(struct umbra_runtime *runtime, struct umbra_image *image,
         return um_why_returned(-ENOMEM);
     error = check_size(child);
     if (error == 0)
-        error = umbra_spawn_with(runtime, &child->options.spawn, child_run, child, &child->fiber);
+        error = umbra_spawn_with(runtime, &child->options.spawn, child_run, child,
+                                 child->options.ended ? NULL : &child->fiber);
     if (error != 0) {
         child_free(child);
         return um_why_returned(error);
     }
-    *result = child;
+    if (result)
+        *result = child;
     return 0;
 }
 

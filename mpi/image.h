@@ -46,6 +46,10 @@ struct umbra_child_options {
     char *const *argv;                /* copied when the child starts to run, until when they must
                                          stay; NULL: the path alone */
     char *const *envp;                /* the same; NULL: this process's environment */
+    void (*ended)(void *arg, int status); /* not NULL: called in the child's fiber when its code has
+                                             ended, with what waitpid(2) gives; then the child frees
+                                             itself, and is not waited for */
+    void *arg;                            /* of ended */
 };
 
 /*
@@ -66,6 +70,7 @@ int umbra_image_close(struct umbra_image *image);
  * Starts a child. runtime NULL: the caller's. Any thread or fiber, but no signal handler; never
  * waits for another fiber. Returns 0, or an error of umbra_spawn_with; -ENOMEM also if there is no
  * memory, address space or mapping left for another copy (vm.max_map_count: two mappings each).
+ * child may be NULL if options->ended is not.
  */
 int umbra_child_start(struct umbra_runtime *runtime, struct umbra_image *image,
                       const struct umbra_child_options *options, struct umbra_child **child);

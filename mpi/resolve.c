@@ -3,7 +3,8 @@
  * Symbols. A name that an executable leaves undefined is, in this order, a variable of a library
  * that the child has to itself, a child-only binding, or what the dynamic linker of this process
  * finds: in the libraries that the executable needs, or before them in this process, if this
- * process replaces a function of the C or C++ library (malloc).
+ * process replaces a function of the C or C++ library (malloc), or if the object that holds this
+ * loader defines it (MPI's functions in libumbra_mpi.so).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -202,7 +203,7 @@ static void *symbol_find(const struct umbra_image *image, const char *name, cons
     if (dladdr(needed, &about_needed) == 0 || dladdr(first, &about_first) == 0 ||
         about_needed.dli_fbase == about_first.dli_fbase)
         return needed;
-    return of_system(&about_needed) ? first : needed;
+    return of_system(&about_needed) || of_program(&about_first) ? first : needed;
 }
 
 /* ---- the image's symbols ---- */
@@ -389,10 +390,13 @@ static bool written_by_system(const char *name)
 static int own_check(const struct umbra_image *image, const char *name, const void *source)
 {
     struct where where = {.address = (uintptr_t)source};
+    const void *needed = library_symbol(image, name, NULL);
     Dl_info about;
 
+    if (!needed) /* the program may have the variable of a library in its own memory */
+        needed = source;
     dl_iterate_phdr(object_at, &where);
-    if (where.constant || known_named(name) || dladdr(source, &about) == 0 ||
+    if (where.constant || known_named(name) || dladdr(needed, &about) == 0 ||
         (of_system(&about) && !written_by_system(name)) || of_program(&about))
         return 0;
     return um_refuse(image, "takes over the variable %.60s of %.100s", name, about.dli_fname);
