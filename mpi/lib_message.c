@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Sends, receives and probes. The side that comes second copies the data, from the sender's memory
+ * to the receiver's, if a receive waits or the message is large: match.h.
+ */
+#define _GNU_SOURCE
+#include "library.h"
+
+/* ---- data ---- */
+
+/* True if elements of the type lie one behind the other. MPICH's handle of a basic type has its
+ * size in its second byte. */
+static bool is_basic(MPI_Datatype type)
+{
+    return ((unsigned)type & 0xff000000u) == 0x4c000000u;
+}
+
+static size_t bytes_of(int count, MPI_Datatype type)
+{
+    return (size_t)count * ((unsigned)type >> 8 & 0xff);
+}
+
+/* What the message carries: the user's memory, or for other types a packed copy. */
+static int pack_begin(struct um_request *request, const void *buffer, int count, MPI_Datatype type,
+                      size_t *bytes)
+{
+    int size = 0;
+
+    request->user = buffer;
+    request->count = count;
+    request->type = type;
+    request->packed = NULL;
+    if (UM_LIKELY(is_basic(type))) {
+        *bytes = bytes_of(count, type);
+        return MPI_SUCCESS;
+    }
+    if (um_mpi.Pack_size(count, type, MPI_COMM_SELF, &size) != MPI_SUCCESS)
+        return MPI_ERR_TYPE;
+    request->packed = malloc((size_t)size + 1);
+    *bytes = (size_t)size;
+    return request->packed ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+static int pack(struct um_request *request, size_t *bytes)
+{
+    int at = 0;
+
+    if (!request->packed)
+        return MPI_SUCCESS;
+    if (um_mpi.Pack(request->user, request->count, request->type, request->packed, (int)*bytes, &at,
+                    MPI_COMM_SELF) != MPI_SUCCESS)
+        return MPI_ERR_TYPE;
+    *bytes = (size_t)at;
+    return MPI_SUCCESS;
+}
+
+/* Only the elements that have come: the message may be shorter than the buffer. */
+static void unpack(struct um_request *request, size_t bytes)
+{
+    MPI_Aint low, extent;
+    int size = 0, at = 0, one = 0;
+
+    if (!request->packed)
+        return;
+    um_mpi.Pack_size(1, request->type, MPI_COMM_SELF, &one);
+    um_mpi.Type_get_extent(request->type, &low, &extent);
+    size = one > 0 ? (int)(bytes / (size_t)one) : 0;
+    um_mpi.Unpack(request->packed, (int)bytes, &at, (void *)(uintptr_t)request->user,
+                  size < request->count ? size : request->count, request->type, MPI_COMM_SELF);
+}
+
+static void *data_of(const struct um_request *request)
+{
+    return request->packed ? request->packed : (void *)(uintptr_t)request->user;
+}
+
+static void copy_to(struct um_receive *receive, const struct um_envelope *is, const void *data,
+                    size_t bytes)
+{
+    size_t copied = bytes < receive->room ? bytes : receive->room;
+
+    receive->got = *is;
+    receive->bytes = bytes;
+    if (copied > 0)
+        memcpy(receive->buffer, data, copied);
+}
+
+/* ---- sending ---- */
+
+static void deliver(struct um_mpi_task *to, struct um_receive *receive, const struct um_envelope *is,
+                    const void *data, size_t bytes)
+{
+    copy_to(receive, is, data, bytes);
+    um_side_end(&receive->done, UM_DONE);
+    um_mpi_task_ring(to);
+}
+
+/* Lists a message; ends it at once if it need not be listed. */
+static enum um_sent list(struct um_mpi_task *to, struct um_message *message)
+{
+    struct um_envelope is = message->is;
+    struct um_receive *receive;
+    enum um_sent sent = um_box_send(&to->box, &is, message, &receive);
+
+    if (sent == UM_SENT_MATCHED)
+        deliver(to, receive, &is, message->data, message->bytes);
+    else if (sent == UM_SENT_PROBED)
+        um_mpi_task_ring(to);
+    return sent;
+}
+
+/* A copy, and the sender goes on. A message to a task that has ended is lost, as one is that a
+ * process has not received. */
+static int list_copy(struct um_mpi_task *to, const struct um_envelope *is, const void *data,
+                     size_t bytes)
+{
+    struct um_message *message = malloc(sizeof(*message) + bytes);
+    enum um_sent sent;
+
+    if (!message)
+        return MPI_ERR_NO_MEM;
+    *message = (struct um_message){.is = *is, .data = message + 1, .bytes = bytes};
+    if (bytes > 0)
+        memcpy(message + 1, data, bytes);
+    sent = list(to, message);
+    if (sent == UM_SENT_MATCHED || sent == UM_SENT_CLOSED)
+        free(message);
+    return MPI_SUCCESS;
+}
+
+int um_send_begin(struct um_mpi_task *task, struct um_request *request, struct um_comm *comm,
+                  enum um_use use, const void *buffer, int count, MPI_Datatype type, int to_rank,
+                  int tag, bool synchronous)
+{
+    const struct um_mpi_group *group = comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
+    struct um_envelope is = {comm->id * UM_USES + use, comm->rank, tag};
+    struct um_mpi_task *to = group->task[to_rank];
+    struct um_receive *receive;
+    size_t bytes;
+    int error = pack_begin(request, buffer, count, type, &bytes);
+
+    request->sends = true;
+    request->comm = comm;
+    request->to = to;
+    um_atomic_store(&request->message.done, UM_DONE, relaxed); /* only this thread */
+    if (error == MPI_SUCCESS)
+        error = pack(request, &bytes);
+    if (UM_UNLIKELY(error != MPI_SUCCESS))
+        return error;
+    if (um_box_send(&to->box, &is, NULL, &receive) == UM_SENT_MATCHED) {
+        deliver(to, receive, &is, data_of(request), bytes);
+        return MPI_SUCCESS;
+    }
+    if (!synchronous && bytes <= UM_EAGER_BYTES)
+        return list_copy(to, &is, data_of(request), bytes);
+    request->message = (struct um_message){
+        .is = is, .data = data_of(request), .bytes = bytes, .sender = task, .done = UM_PENDING};
+    switch (list(to, &request->message)) {
+    case UM_SENT_MATCHED:
+        um_atomic_store(&request->message.done, UM_DONE, relaxed);
+        break;
+    case UM_SENT_CLOSED:
+        um_atomic_store(&request->message.done, UM_FAILED, relaxed);
+        break;
+    default:
+        break;
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- receiving ---- */
+
+static void take(struct um_receive *receive, struct um_message *message)
+{
+    struct um_mpi_task *sender = message->sender;
+
+    copy_to(receive, &message->is, message->data, message->bytes);
+    um_atomic_store(&receive->done, UM_DONE, relaxed); /* only this thread */
+    if (sender) {
+        um_side_end(&message->done, UM_DONE);
+        um_mpi_task_ring(sender);
+    } else {
+        free(message);
+    }
+}
+
+/* True if no task is left that could send. */
+static bool source_ended(const struct um_comm *comm, enum um_use use, int from,
+                         const struct um_mpi_task *self)
+{
+    const struct um_mpi_group *group = comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
+
+    if (from >= 0) /* acquire: what it sent before; pairs with um_mpi_task_end() */
+        return um_atomic_load(&group->task[from]->ended, acquire) != 0;
+    for (int i = 0; i < group->size; i++)
+        if (group->task[i] == self || um_atomic_load(&group->task[i]->ended, acquire) == 0)
+            return false;
+    return true;
+}
+
+int um_receive_begin(struct um_mpi_task *task, struct um_request *request, struct um_comm *comm,
+                     enum um_use use, void *buffer, int count, MPI_Datatype type, int from, int tag)
+{
+    struct um_receive *receive = &request->receive;
+    struct um_message *message;
+    int error = pack_begin(request, buffer, count, type, &receive->room);
+
+    request->sends = false;
+    request->comm = comm;
+    um_atomic_store(&receive->done, UM_FAILED, relaxed); /* if it cannot be posted */
+    if (UM_UNLIKELY(error != MPI_SUCCESS))
+        return error;
+    receive->wants = (struct um_envelope){comm->id * UM_USES + use, from, tag};
+    receive->buffer = data_of(request);
+    um_atomic_store(&receive->done, UM_PENDING, relaxed); /* published by the lock */
+    message = um_box_receive(&task->box, receive);
+    if (message)
+        take(receive, message);
+    else if (source_ended(comm, use, from, task) && um_box_cancel(&task->box, receive))
+        um_atomic_store(&receive->done, UM_FAILED, relaxed);
+    return MPI_SUCCESS;
+}
+
+/* ---- the end of both ---- */
+
+bool um_request_ended(void *arg)
+{
+    struct um_request *request = arg;
+
+    return um_side_ended(request->sends ? &request->message.done : &request->receive.done) !=
+           UM_PENDING;
+}
+
+/* MPICH keeps the number of bytes in two words; the lowest bit of the second is "cancelled". */
+static void status_set(MPI_Status *status, int source, int tag, size_t bytes)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    status->count_lo = (int)(uint32_t)bytes;
+    status->count_hi_and_cancelled = (int)(bytes >> 32 << 1);
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+}
+
+int um_request_end(struct um_request *request, MPI_Status *status)
+{
+    struct um_receive *receive = &request->receive;
+    int error = MPI_SUCCESS;
+
+    if (request->sends) {
+        if (um_side_ended(&request->message.done) == UM_FAILED)
+            error = MPI_ERR_PROC_ABORTED;
+        status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+    } else if (um_side_ended(&receive->done) == UM_FAILED) {
+        error = MPI_ERR_PROC_ABORTED;
+        status_set(status, receive->wants.source, receive->wants.tag, 0);
+    } else {
+        size_t bytes = receive->bytes < receive->room ? receive->bytes : receive->room;
+
+        unpack(request, bytes);
+        status_set(status, receive->got.source, receive->got.tag, bytes);
+        if (receive->bytes > receive->room)
+            error = MPI_ERR_TRUNCATE;
+    }
+    if (UM_UNLIKELY(request->packed != NULL))
+        free(request->packed);
+    return error;
+}
+
+void um_request_withdraw(struct um_mpi_task *task, struct um_request *request)
+{
+    if (um_request_ended(request) ||
+        (request->sends ? um_box_withdraw(&request->to->box, &request->message)
+                        : um_box_cancel(&task->box, &request->receive)))
+        return;
+    while (!um_request_ended(request)) /* the peer copies at this moment */
+        umbra_yield();
+}
+
+int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Status *status)
+{
+    if (!um_request_ended(request)) {
+        um_mpi_task_wait(task, um_request_ended, request);
+        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) != 0)) { /* as in um_mpi_task_check() */
+            um_request_withdraw(task, request);
+            um_mpi_task_check(task);
+        }
+    }
+    return um_request_end(request, status);
+}
+
+int um_give(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, const void *buffer,
+            int count, MPI_Datatype type, int to)
+{
+    struct um_request request;
+    int error = um_send_begin(task, &request, comm, use, buffer, count, type, to, 0, false);
+
+    return error ? error : um_request_run(task, &request, MPI_STATUS_IGNORE);
+}
+
+int um_get(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer, int count,
+           MPI_Datatype type, int from)
+{
+    struct um_request request;
+    int error = um_receive_begin(task, &request, comm, use, buffer, count, type, from, 0);
+
+    return error ? error : um_request_run(task, &request, MPI_STATUS_IGNORE);
+}
+
+/* ---- MPI's calls ---- */
+
+static const char *text_of(int class)
+{
+    switch (class) {
+    case MPI_ERR_TRUNCATE:
+        return "the message is longer than the buffer";
+    case MPI_ERR_PROC_ABORTED:
+        return "the peer has ended";
+    case MPI_ERR_RANK:
+        return "no such rank";
+    case MPI_ERR_TAG:
+        return "no such tag";
+    case MPI_ERR_COUNT:
+        return "a negative count";
+    case MPI_ERR_TYPE:
+        return "no datatype that MPI can pack";
+    default:
+        return "no memory";
+    }
+}
+
+static int point_error(struct um_mpi_task *task, struct um_comm *comm, int error, const char *call)
+{
+    return error == MPI_SUCCESS ? error : um_error(task, comm, error, call, text_of(error));
+}
+
+static int peer_check(const struct um_comm *comm, int count, int rank, int tag, bool receives)
+{
+    const struct um_mpi_group *group = comm->remote ? comm->remote : comm->local;
+
+    if (UM_UNLIKELY(count < 0))
+        return MPI_ERR_COUNT;
+    if (UM_UNLIKELY(tag < 0 && !(receives && tag == MPI_ANY_TAG)))
+        return MPI_ERR_TAG;
+    if (UM_UNLIKELY((rank < 0 || rank >= group->size) && !(receives && rank == MPI_ANY_SOURCE)))
+        return MPI_ERR_RANK;
+    return MPI_SUCCESS;
+}
+
+static int send(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
+                MPI_Datatype type, int to, int tag, bool synchronous, const char *call)
+{
+    struct um_request request;
+    int error = peer_check(comm, count, to, tag, false);
+
+    um_mpi_task_check(task);
+    if (to == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    if (error == MPI_SUCCESS)
+        error = um_send_begin(task, &request, comm, UM_POINT, buffer, count, type, to, tag,
+                              synchronous);
+    if (error == MPI_SUCCESS)
+        error = um_request_run(task, &request, MPI_STATUS_IGNORE);
+    return point_error(task, comm, error, call);
+}
+
+int MPI_Send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    MPI_Request request;
+    int error;
+
+    if (UM_LIKELY(inside != NULL))
+        return send(task, inside, buffer, count, type, to, tag, false, "MPI_Send");
+    if (um_atomic_load(&um_live, relaxed) == 0) /* only what is faster */
+        return um_mpi.Send(buffer, count, type, to, tag, comm);
+    error = um_mpi.Isend(buffer, count, type, to, tag, comm, &request);
+    return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
+}
+
+int MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    MPI_Request request;
+    int error;
+
+    if (inside)
+        return send(task, inside, buffer, count, type, to, tag, true, "MPI_Ssend");
+    if (um_atomic_load(&um_live, relaxed) == 0)
+        return um_mpi.Ssend(buffer, count, type, to, tag, comm);
+    error = um_mpi.Issend(buffer, count, type, to, tag, comm, &request);
+    return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
+}
+
+int MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
+{
+    return MPI_Send(buffer, count, type, to, tag, comm);
+}
+
+static int receive(struct um_mpi_task *task, struct um_comm *comm, void *buffer, int count,
+                   MPI_Datatype type, int from, int tag, MPI_Status *status)
+{
+    struct um_request request;
+    int error = peer_check(comm, count, from, tag, true);
+
+    um_mpi_task_check(task);
+    if (from == MPI_PROC_NULL) {
+        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+        return MPI_SUCCESS;
+    }
+    if (error == MPI_SUCCESS)
+        error = um_receive_begin(task, &request, comm, UM_POINT, buffer, count, type, from, tag);
+    if (error == MPI_SUCCESS)
+        error = um_request_run(task, &request, status);
+    return point_error(task, comm, error, "MPI_Recv");
+}
+
+int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    MPI_Request request;
+    int error;
+
+    if (UM_LIKELY(inside != NULL))
+        return receive(task, inside, buffer, count, type, from, tag, status);
+    if (um_atomic_load(&um_live, relaxed) == 0)
+        return um_mpi.Recv(buffer, count, type, from, tag, comm, status);
+    error = um_mpi.Irecv(buffer, count, type, from, tag, comm, &request);
+    return error ? error : um_mpi_await(task, &request, status);
+}
+
+static int send_start(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
+                      MPI_Datatype type, int to, int tag, bool synchronous, MPI_Request *handle)
+{
+    int error = peer_check(comm, count, to, tag, false);
+    struct um_request *request;
+
+    *handle = MPI_REQUEST_NULL;
+    um_mpi_task_check(task);
+    if (to == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    request = error ? NULL : um_request_make(task, comm, handle);
+    if (request)
+        error = um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag,
+                              synchronous);
+    else if (error == MPI_SUCCESS)
+        error = MPI_ERR_NO_MEM;
+    return point_error(task, comm, error, "MPI_Isend");
+}
+
+int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+
+    if (inside)
+        return send_start(task, inside, buffer, count, type, to, tag, false, request);
+    return um_mpi.Isend(buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Issend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+               MPI_Request *request)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+
+    if (inside)
+        return send_start(task, inside, buffer, count, type, to, tag, true, request);
+    return um_mpi.Issend(buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *handle)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    struct um_request *request;
+    int error;
+
+    if (!inside)
+        return um_mpi.Irecv(buffer, count, type, from, tag, comm, handle);
+    *handle = MPI_REQUEST_NULL;
+    um_mpi_task_check(task);
+    if (from == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    error = peer_check(inside, count, from, tag, true);
+    request = error ? NULL : um_request_make(task, inside, handle);
+    if (request)
+        error = um_receive_begin(task, request, inside, UM_POINT, buffer, count, type, from, tag);
+    else if (error == MPI_SUCCESS)
+        error = MPI_ERR_NO_MEM;
+    return point_error(task, inside, error, "MPI_Irecv");
+}
+
+int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, int out_tag,
+                 void *in, int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
+                 MPI_Status *status)
+{
+    MPI_Request receives, sends;
+    int error = MPI_Irecv(in, in_count, in_type, from, in_tag, comm, &receives);
+
+    if (error == MPI_SUCCESS)
+        error = MPI_Isend(out, out_count, out_type, to, out_tag, comm, &sends);
+    if (error == MPI_SUCCESS)
+        error = MPI_Wait(&receives, status);
+    if (error == MPI_SUCCESS)
+        error = MPI_Wait(&sends, MPI_STATUS_IGNORE);
+    return error;
+}
+
+/* ---- probes ---- */
+
+struct arrival {
+    struct um_box *box;
+    uint32_t before;
+};
+
+static bool has_arrived(void *arg)
+{
+    const struct arrival *arrival = arg;
+
+    return um_box_arrivals(arrival->box) != arrival->before;
+}
+
+int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    struct um_envelope wants, is;
+    uint32_t unused;
+    size_t bytes;
+
+    if (!inside) {
+        int error = um_mpi.Iprobe(from, tag, comm, flag, status);
+
+        if (error == MPI_SUCCESS && !*flag && um_atomic_load(&um_live, relaxed) > 0)
+            um_mpi_task_yield(task);
+        return error;
+    }
+    wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
+    *flag = um_box_probe(&task->box, &wants, false, &is, &bytes, &unused);
+    if (*flag)
+        status_set(status, is.source, is.tag, bytes);
+    else
+        um_mpi_task_yield(task); /* the caller asks again */
+    return MPI_SUCCESS;
+}
+
+static int mpi_probe(struct um_mpi_task *task, int from, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int flag = 0, error;
+
+    if (um_atomic_load(&um_live, relaxed) == 0)
+        return um_mpi.Probe(from, tag, comm, status);
+    for (;;) {
+        error = um_mpi.Iprobe(from, tag, comm, &flag, status);
+        if (error != MPI_SUCCESS || flag)
+            return error;
+        um_mpi_task_yield(task);
+    }
+}
+
+int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    struct arrival arrival = {.box = &task->box};
+    struct um_envelope wants, is;
+    size_t bytes;
+
+    if (!inside)
+        return mpi_probe(task, from, tag, comm, status);
+    wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
+    while (!um_box_probe(&task->box, &wants, true, &is, &bytes, &arrival.before)) {
+        um_mpi_task_wait(task, has_arrived, &arrival);
+        um_box_probed(&task->box);
+        um_mpi_task_check(task);
+    }
+    status_set(status, is.source, is.tag, bytes);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Requests: those inside have a handle in the task's table; others are MPI's. */
+#define _GNU_SOURCE
+#include "library.h"
+
+struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm, MPI_Request *handle)
+{
+    struct um_request *request = malloc(sizeof(*request));
+    int number = -1;
+
+    if (!request)
+        return NULL;
+    um_lock_take(&task->lock);
+    number = um_table_add(&task->requests, request);
+    um_lock_release(&task->lock);
+    if (number < 0) {
+        free(request);
+        return NULL;
+    }
+    um_atomic_fetch_add(&comm->refs, 1, relaxed); /* the handle is a reference, too */
+    *handle = (MPI_Request)(UM_IS_REQUEST | number);
+    return request;
+}
+
+static struct um_request *request_of(const struct um_mpi_task *task, MPI_Request handle)
+{
+    if (!um_is(handle, UM_IS_REQUEST))
+        return NULL;
+    return um_table_get(&task->requests, (unsigned)handle & UM_HANDLE_BITS);
+}
+
+static void request_free(struct um_mpi_task *task, struct um_request *request, MPI_Request *handle)
+{
+    um_lock_take(&task->lock);
+    um_table_remove(&task->requests, *handle & UM_HANDLE_BITS);
+    um_lock_release(&task->lock);
+    um_comm_put(request->comm);
+    free(request);
+    *handle = MPI_REQUEST_NULL;
+}
+
+/* The end of a request inside that has ended: its error, after the error handler. */
+static int finish(struct um_mpi_task *task, struct um_request *request, MPI_Request *handle,
+                  MPI_Status *status)
+{
+    struct um_comm *comm = request->comm;
+    int error = um_request_end(request, status);
+
+    if (error == MPI_SUCCESS) {
+        request_free(task, request, handle);
+        return MPI_SUCCESS;
+    }
+    um_atomic_fetch_add(&comm->refs, 1, relaxed); /* for the handler */
+    request_free(task, request, handle);
+    error = um_error(task, comm, error, "a request",
+                     error == MPI_ERR_TRUNCATE ? "the message is longer than the buffer"
+                                               : "the peer has ended");
+    um_comm_put(comm);
+    return error;
+}
+
+int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status)
+{
+    int flag = 0, error;
+
+    for (;;) {
+        error = um_mpi.Test(request, &flag, status);
+        if (error != MPI_SUCCESS || flag)
+            return error;
+        um_mpi_task_yield(task);
+    }
+}
+
+/* ---- several ---- */
+
+struct requests {
+    struct um_mpi_task *task;
+    MPI_Request *handle;
+    int count;
+    int real;  /* of them MPI's own */
+    int which; /* found ended */
+    bool all;  /* wanted */
+};
+
+static void empty_status(MPI_Status *status)
+{
+    if (status != MPI_STATUS_IGNORE)
+        *status = (MPI_Status){.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG};
+}
+
+/* True if a request has ended; -1 in *active: it is none. */
+static bool has_ended(struct um_mpi_task *task, MPI_Request handle, bool *active)
+{
+    struct um_request *request = request_of(task, handle);
+    int flag = 0;
+
+    *active = handle != MPI_REQUEST_NULL;
+    if (request)
+        return um_request_ended(request);
+    if (*active)
+        um_mpi.Request_get_status(handle, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
+}
+
+/* The number of active requests that have ended, up to the first if not all are wanted; which: the
+ * first. */
+static bool enough_ended(void *arg)
+{
+    struct requests *all = arg;
+    int active = 0, ended = 0;
+    bool is;
+
+    all->which = MPI_UNDEFINED;
+    for (int i = 0; i < all->count; i++) {
+        bool end = has_ended(all->task, all->handle[i], &is);
+
+        active += is;
+        ended += is && end;
+        if (is && end && !all->all) {
+            all->which = i;
+            return true;
+        }
+    }
+    return all->all ? ended == active : active == 0;
+}
+
+static void count_real(struct requests *all)
+{
+    for (int i = 0; i < all->count; i++)
+        all->real += all->handle[i] != MPI_REQUEST_NULL && !um_is(all->handle[i], UM_IS_REQUEST);
+}
+
+/* Waits for one, or all. Among requests of MPI's own it asks MPI again and again. */
+static void wait_for(struct requests *all)
+{
+    count_real(all);
+    if (all->real == 0) {
+        um_mpi_task_wait(all->task, enough_ended, all);
+        um_mpi_task_check(all->task); /* which leaves the requests to um_mpi_task_end() */
+    } else {
+        while (!enough_ended(all))
+            um_mpi_task_yield(all->task);
+    }
+    if (!all->all)
+        enough_ended(all); /* which: another thread may have asked last */
+}
+
+static int end_one(struct um_mpi_task *task, MPI_Request *handle, MPI_Status *status)
+{
+    struct um_request *request = request_of(task, *handle);
+
+    if (request)
+        return finish(task, request, handle, status);
+    if (*handle == MPI_REQUEST_NULL) {
+        empty_status(status);
+        return MPI_SUCCESS;
+    }
+    return um_mpi.Wait(handle, status);
+}
+
+/* ---- MPI's calls ---- */
+
+int MPI_Wait(MPI_Request *handle, MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = request_of(task, *handle);
+
+    if (!request) {
+        if (um_atomic_load(&um_live, relaxed) == 0)
+            return um_mpi.Wait(handle, status);
+        return um_mpi_await(task, handle, status);
+    }
+    if (!um_request_ended(request)) {
+        um_mpi_task_wait(task, um_request_ended, request);
+        um_mpi_task_check(task);
+    }
+    return finish(task, request, handle, status);
+}
+
+int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = request_of(task, *handle);
+
+    if (!request) {
+        int error = um_mpi.Test(handle, flag, status);
+
+        if (error == MPI_SUCCESS && !*flag && um_atomic_load(&um_live, relaxed) > 0)
+            um_mpi_task_yield(task);
+        return error;
+    }
+    *flag = um_request_ended(request);
+    if (*flag)
+        return finish(task, request, handle, status);
+    um_mpi_task_yield(task); /* the caller asks again */
+    return MPI_SUCCESS;
+}
+
+static int end_all(struct requests *all, MPI_Status *statuses)
+{
+    int result = MPI_SUCCESS;
+
+    for (int i = 0; i < all->count; i++) {
+        MPI_Status *status =
+            statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+        int error = end_one(all->task, &all->handle[i], status);
+
+        if (status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = error;
+        if (error != MPI_SUCCESS)
+            result = MPI_ERR_IN_STATUS;
+    }
+    return result;
+}
+
+int MPI_Waitall(int count, MPI_Request *handles, MPI_Status *statuses)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, true};
+
+    wait_for(&all);
+    return end_all(&all, statuses);
+}
+
+int MPI_Testall(int count, MPI_Request *handles, int *flag, MPI_Status *statuses)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, true};
+
+    *flag = enough_ended(&all);
+    if (*flag)
+        return end_all(&all, statuses);
+    um_mpi_task_yield(all.task);
+    return MPI_SUCCESS;
+}
+
+int MPI_Waitany(int count, MPI_Request *handles, int *which, MPI_Status *status)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, false};
+
+    wait_for(&all);
+    *which = all.which;
+    if (all.which != MPI_UNDEFINED)
+        return end_one(all.task, &handles[all.which], status);
+    empty_status(status);
+    return MPI_SUCCESS;
+}
+
+int MPI_Testany(int count, MPI_Request *handles, int *which, int *flag, MPI_Status *status)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, false};
+
+    *flag = enough_ended(&all);
+    *which = all.which;
+    if (all.which != MPI_UNDEFINED)
+        return end_one(all.task, &handles[all.which], status);
+    if (*flag)
+        empty_status(status);
+    else
+        um_mpi_task_yield(all.task);
+    return MPI_SUCCESS;
+}
+
+/* Ends all that have ended. */
+static int end_some(struct requests *all, int *out, int *which, MPI_Status *statuses)
+{
+    int result = MPI_SUCCESS;
+    bool active, any = false;
+
+    *out = 0;
+    for (int i = 0; i < all->count; i++) {
+        bool ended = has_ended(all->task, all->handle[i], &active);
+        MPI_Status *status =
+            statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[*out];
+
+        any = any || active;
+        if (!active || !ended)
+            continue;
+        which[(*out)++] = i;
+        if (end_one(all->task, &all->handle[i], status) != MPI_SUCCESS)
+            result = MPI_ERR_IN_STATUS;
+    }
+    if (!any)
+        *out = MPI_UNDEFINED;
+    return result;
+}
+
+int MPI_Waitsome(int count, MPI_Request *handles, int *out, int *which, MPI_Status *statuses)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, false};
+
+    wait_for(&all);
+    return end_some(&all, out, which, statuses);
+}
+
+int MPI_Testsome(int count, MPI_Request *handles, int *out, int *which, MPI_Status *statuses)
+{
+    struct requests all = {um_mpi_task_self(), handles, count, 0, 0, false};
+    int error = end_some(&all, out, which, statuses);
+
+    if (*out == 0)
+        um_mpi_task_yield(all.task);
+    return error;
+}
+
+int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status)
+{
+    struct um_request *request = request_of(um_mpi_task_self(), handle);
+
+    if (!request)
+        return um_mpi.Request_get_status(handle, flag, status);
+    *flag = um_request_ended(request);
+    return MPI_SUCCESS;
+}
+
+/* The task's table keeps it until the task ends: a peer may still use it. */
+int MPI_Request_free(MPI_Request *handle)
+{
+    struct um_request *request = request_of(um_mpi_task_self(), *handle);
+
+    if (!request)
+        return um_mpi.Request_free(handle);
+    *handle = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+/* A receive that no message has matched is taken back; what has matched ends as usual. */
+int MPI_Cancel(MPI_Request *handle)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = request_of(task, *handle);
+
+    if (!request)
+        return um_mpi.Cancel(handle);
+    if (!request->sends && um_box_cancel(&task->box, &request->receive)) {
+        request->receive.room = request->receive.bytes = 0;
+        request->receive.got = (struct um_envelope){0, MPI_ANY_SOURCE, MPI_ANY_TAG};
+        um_side_end(&request->receive.done, UM_DONE);
+    }
+    return MPI_SUCCESS;
+}

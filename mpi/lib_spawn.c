@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Spawning. A group of children becomes fibers if its communicator is inside, or has only this
+ * process; if all executables can be held (image.h); and if the limit allows all of them. Else the
+ * whole group becomes processes: real spawns are made one at a time, each on a thread of its own.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "library.h"
+
+/* ---- executables ---- */
+
+struct program {
+    char *command;
+    char *path;
+    struct stat was;
+    struct umbra_image *image; /* NULL: cannot be held */
+    char why[256];
+    struct program *next;
+};
+
+static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct program *programs;
+
+/* Where a command is: itself, or in a folder of PATH, or in this folder. The caller frees. */
+static char *path_of(const char *command)
+{
+    const char *folders = getenv("PATH");
+    char *path = NULL;
+
+    if (strchr(command, '/'))
+        return strdup(command);
+    while (folders && *folders) {
+        size_t length = strcspn(folders, ":");
+
+        if (asprintf(&path, "%.*s/%s", (int)length, folders, command) < 0)
+            return NULL;
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+        folders += length + (folders[length] == ':');
+    }
+    return strdup(command);
+}
+
+static bool same_file(const struct program *program)
+{
+    struct stat is;
+
+    return stat(program->path, &is) == 0 && is.st_ino == program->was.st_ino &&
+           is.st_dev == program->was.st_dev && is.st_mtim.tv_sec == program->was.st_mtim.tv_sec &&
+           is.st_mtim.tv_nsec == program->was.st_mtim.tv_nsec &&
+           is.st_size == program->was.st_size;
+}
+
+static struct program *program_read(const char *command)
+{
+    struct program *program = calloc(1, sizeof(*program));
+
+    if (!program)
+        return NULL;
+    program->command = strdup(command);
+    program->path = path_of(command);
+    if (!program->command || !program->path) {
+        free(program->command);
+        free(program->path);
+        free(program);
+        return NULL;
+    }
+    if (stat(program->path, &program->was) != 0 ||
+        umbra_image_open(program->path, &program->image) != 0) {
+        program->image = NULL;
+        snprintf(program->why, sizeof(program->why), "%.255s", umbra_last_error_text());
+    }
+    program->next = programs;
+    programs = program;
+    return program;
+}
+
+/* A file that has changed is read anew; children of the old one may still run. */
+static struct program *program_of(const char *command)
+{
+    struct program *program;
+
+    pthread_mutex_lock(&programs_lock);
+    for (program = programs; program && strcmp(program->command, command) != 0;
+         program = program->next) {
+    }
+    if (!program || !same_file(program))
+        program = program_read(command);
+    pthread_mutex_unlock(&programs_lock);
+    return program;
+}
+
+/* ---- the limit ---- */
+
+static bool live_add(uint32_t count, uint32_t limit)
+{
+    uint32_t live = um_atomic_load(&um_live, relaxed); /* only the number counts */
+
+    do
+        if (live + count > limit || live + count < live)
+            return false;
+    while (!um_atomic_cas(&um_live, &live, live + count, relaxed, relaxed));
+    return true;
+}
+
+/* In the child's fiber. */
+static void child_ended(void *arg, int status)
+{
+    struct um_mpi_task *task = arg;
+
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "umbra_mpi: a child ended by signal %d: %s\n", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+    um_mpi_task_end(task);
+    /* release: all that the child did; pairs with no_child() */
+    um_atomic_fetch_add(&um_live, (uint32_t)-1, release);
+    um_mpi_task_ring(&um_host);
+}
+
+static uint32_t limit_of(MPI_Info info)
+{
+    const char *text = getenv("UMBRA_MPI_LIMIT");
+    char value[32], *end;
+    int flag = 0;
+    unsigned long limit;
+
+    if (info != MPI_INFO_NULL)
+        um_mpi.Info_get(info, "umbra_limit", sizeof(value) - 1, value, &flag);
+    if (flag)
+        text = value;
+    if (!text || !*text)
+        return UINT32_MAX;
+    limit = strtoul(text, &end, 10);
+    if (*end || *text < '0' || *text > '9') {
+        fprintf(stderr, "umbra_mpi: limit '%s' is no number\n", text);
+        exit(2);
+    }
+    return limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
+}
+
+/* Where a process must begin is not ours to choose. */
+static bool has_place(MPI_Info info)
+{
+    static const char *const keys[] = {"host", "hosts", "wdir", "file", "hostfile"};
+    char value[2];
+    int flag = 0;
+
+    for (size_t i = 0; info != MPI_INFO_NULL && i < sizeof(keys) / sizeof(keys[0]) && !flag; i++)
+        um_mpi.Info_get(info, keys[i], 1, value, &flag);
+    return flag != 0;
+}
+
+/* ---- children in this process ---- */
+
+/* One call's arguments: of MPI_Comm_spawn() a single command. */
+struct spawn {
+    int commands;
+    char **command;
+    char ***argv; /* MPI_ARGVS_NULL: none has any */
+    const int *count;
+    const MPI_Info *info;
+    int total;
+    const char *why; /* it becomes processes */
+};
+
+static struct um_launch *launch_make(const char *command, char *const *argv, int refs)
+{
+    struct um_launch *launch = malloc(sizeof(*launch));
+    size_t count = 0, made = 0;
+
+    while (argv && argv[count])
+        count++;
+    if (launch)
+        launch->argv = calloc(count + 2, sizeof(char *));
+    if (!launch || !launch->argv) {
+        free(launch);
+        return NULL;
+    }
+    um_atomic_store(&launch->refs, (uint32_t)refs, relaxed);
+    for (; made <= count; made++) {
+        launch->argv[made] = strdup(made == 0 ? command : argv[made - 1]);
+        if (!launch->argv[made])
+            break;
+    }
+    if (made > count)
+        return launch;
+    um_atomic_store(&launch->refs, 1, relaxed);
+    um_launch_put(launch);
+    return NULL;
+}
+
+static struct um_mpi_task *task_make(struct um_launch *launch, int appnum)
+{
+    struct um_mpi_task *task = aligned_alloc(UMBRA_CACHE_LINE, (sizeof(*task) + 63) / 64 * 64);
+
+    if (!task)
+        return NULL;
+    memset(task, 0, sizeof(*task));
+    umbra_event_init(&task->bell, false);
+    um_atomic_store(&task->refs, 1, relaxed);
+    task->launch = launch;
+    task->appnum = appnum;
+    return task;
+}
+
+/* What the new children have in common. */
+struct family {
+    struct um_mpi_group *parents, *children;
+    uint32_t world, between;
+};
+
+/* The communicators that a child begins with. False: no memory. */
+static bool child_comms(struct um_mpi_task *task, int rank, const struct family *family)
+{
+    struct um_mpi_group *self = um_mpi_group_make(1);
+
+    if (!self)
+        return false;
+    self->task[0] = task;
+    um_atomic_fetch_add(&task->refs, 1, relaxed);
+    task->world = um_comm_make(task, family->world, rank, um_mpi_group_hold(family->children), NULL);
+    task->self = um_comm_make(task, um_comm_id(), 0, self, NULL);
+    task->parent = um_comm_make(task, family->between, rank, um_mpi_group_hold(family->children),
+                                um_mpi_group_hold(family->parents));
+    return task->world && task->self && task->parent;
+}
+
+static bool tasks_make(const struct spawn *spawn, struct um_mpi_group *children)
+{
+    int made = 0;
+
+    for (int i = 0; i < spawn->commands; i++) {
+        char *const *argv = spawn->argv ? spawn->argv[i] : NULL;
+        struct um_launch *launch =
+            spawn->count[i] > 0 ? launch_make(spawn->command[i], argv, spawn->count[i]) : NULL;
+
+        if (!launch && spawn->count[i] > 0)
+            break;
+        for (int k = 0; k < spawn->count[i]; k++, made++) {
+            children->task[made] = task_make(launch, i);
+            if (!children->task[made])
+                break;
+            um_atomic_fetch_add(&children->task[made]->refs, 1, relaxed); /* the group's */
+        }
+    }
+    children->size = made;
+    return made == spawn->total;
+}
+
+static int start(struct um_mpi_task *task, struct umbra_image *image)
+{
+    struct umbra_child_options options = {.argv = task->launch->argv,
+                                          .ended = child_ended,
+                                          .arg = task,
+                                          .spawn = {.where = UMBRA_ANYWHERE}};
+    const char *stack = getenv("UMBRA_MPI_STACK_BYTES");
+
+    if (!um_with_threads())
+        options.spawn.where = UMBRA_ON_CORE;
+    if (stack)
+        options.spawn.stack_bytes = strtoul(stack, NULL, 10);
+    return umbra_child_start(umbra_runtime_self(), image, &options, NULL);
+}
+
+/* The children that cannot be started have ended. */
+static int all_start(const struct spawn *spawn, struct umbra_image *const *image,
+                     const struct family *family, int *codes)
+{
+    int rank = 0, result = MPI_SUCCESS;
+
+    for (int i = 0; i < spawn->commands; i++)
+        for (int k = 0; k < spawn->count[i]; k++, rank++) {
+            struct um_mpi_task *task = family->children->task[rank];
+            bool good = child_comms(task, rank, family) && start(task, image[i]) == 0;
+
+            if (!good) {
+                um_mpi_task_end(task);
+                um_atomic_fetch_add(&um_live, (uint32_t)-1, relaxed);
+                result = MPI_ERR_SPAWN;
+            }
+            if (codes != MPI_ERRCODES_IGNORE)
+                codes[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
+        }
+    return result;
+}
+
+/* Reasons for processes; NULL: none. */
+static const char *find_images(struct spawn *spawn, struct umbra_image **image)
+{
+    for (int i = 0; i < spawn->commands; i++) {
+        struct program *program = program_of(spawn->command[i]);
+
+        if (!program)
+            return "no memory";
+        if (!program->image)
+            return program->why;
+        if (has_place(spawn->info[i]))
+            return "its MPI_Info names a host or folder";
+        image[i] = program->image;
+    }
+    return live_add((uint32_t)spawn->total, limit_of(spawn->info[0]))
+               ? NULL
+               : "the limit of children in this process is reached";
+}
+
+/* What the root tells the other members. */
+struct told {
+    int error;
+    uint32_t between;
+    struct um_mpi_group *children;
+};
+
+/* The root's part. NULL in children: processes. */
+static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents, int *codes)
+{
+    struct umbra_image **image = calloc((size_t)spawn->commands, sizeof(struct umbra_image *));
+    struct um_mpi_group *children = um_mpi_group_make(spawn->total);
+    struct family family = {parents, children, um_comm_id(), um_comm_id()};
+    struct told told = {MPI_SUCCESS, family.between, NULL};
+
+    spawn->why = image && children ? find_images(spawn, image) : "no memory";
+    if (!spawn->why && !tasks_make(spawn, children)) {
+        spawn->why = "no memory";
+        for (int i = 0; i < children->size; i++)
+            um_mpi_task_end(children->task[i]);
+        um_atomic_fetch_add(&um_live, (uint32_t)-spawn->total, relaxed);
+    } else if (!spawn->why) {
+        told.children = children;
+        told.error = all_start(spawn, image, &family, codes);
+    }
+    if (!told.children && children) {
+        children->size = spawn->why && image && children->size == spawn->total ? 0 : children->size;
+        um_mpi_group_put(children);
+    }
+    free(image);
+    return told;
+}
+
+static bool verbose(void)
+{
+    const char *text = getenv("UMBRA_MPI_VERBOSE");
+
+    return text && *text && *text != '0';
+}
+
+/* ---- real processes ---- */
+
+struct real {
+    struct spawn *spawn;
+    MPI_Comm comm, *result;
+    int root, *codes, error;
+    bool created; /* the thread */
+    struct umbra_event ended;
+};
+
+static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER; /* one spawn at a time */
+
+static void *real_run(void *arg)
+{
+    struct real *real = arg;
+    struct spawn *spawn = real->spawn;
+
+    pthread_mutex_lock(&real_lock);
+    if (spawn->commands == 1)
+        real->error = um_mpi.Comm_spawn(spawn->command[0], spawn->argv ? spawn->argv[0] : NULL,
+                                        spawn->count[0], spawn->info[0], real->root, real->comm,
+                                        real->result, real->codes);
+    else
+        real->error = um_mpi.Comm_spawn_multiple(spawn->commands, spawn->command, spawn->argv,
+                                                 spawn->count, spawn->info, real->root, real->comm,
+                                                 real->result, real->codes);
+    pthread_mutex_unlock(&real_lock);
+    umbra_event_signal(&real->ended);
+    return NULL;
+}
+
+static void thread_start(void *arg)
+{
+    struct real *real = arg;
+    pthread_t thread;
+
+    real->created = pthread_create(&thread, NULL, real_run, real) == 0;
+    if (real->created)
+        pthread_detach(thread);
+}
+
+static bool real_ended(void *arg)
+{
+    return umbra_event_wait_deadline(arg, 0) == 0;
+}
+
+/* The core runs other fibers meanwhile. The caller asks again and again, and so is no fiber that
+ * waits: the runtime needs no hold. */
+static int real_spawn(struct um_mpi_task *task, struct real *real)
+{
+    umbra_event_init(&real->ended, false);
+    if (!umbra_runtime_self() || !um_with_threads()) { /* MPI may be called on this thread only */
+        real_run(real);
+        return real->error;
+    }
+    if (umbra_core_unbound(thread_start, real) != 0 || !real->created)
+        return MPI_ERR_NO_MEM;
+    while (!real_ended(&real->ended))
+        um_mpi_task_yield(task);
+    return real->error;
+}
+
+/* The error handler of the communicator is MPI's own; with MPI_ERRORS_RETURN it comes back here. */
+static int become_processes(struct um_mpi_task *task, struct real *real)
+{
+    MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL;
+    int error;
+
+    if (verbose())
+        fprintf(stderr, "umbra_mpi: %s becomes a process: %s\n", real->spawn->command[0],
+                real->spawn->why);
+    um_mpi.Comm_get_errhandler(real->comm, &handler);
+    um_mpi.Comm_set_errhandler(real->comm, MPI_ERRORS_RETURN);
+    error = real_spawn(task, real);
+    um_mpi.Comm_set_errhandler(real->comm, handler);
+    if (error != MPI_SUCCESS)
+        fprintf(stderr, "umbra_mpi: %s cannot run in this process (%s), and MPI could not spawn it\n",
+                real->spawn->command[0], real->spawn->why ? real->spawn->why : "asked for");
+    return error;
+}
+
+/* ---- MPI's calls ---- */
+
+static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm, struct um_mpi_group *parents,
+                        struct spawn *spawn, int root, struct um_comm **made, int *codes)
+{
+    struct told told = {MPI_SUCCESS, 0, NULL};
+    int error = MPI_SUCCESS, rank = comm ? comm->rank : 0, size = parents->size;
+
+    if (rank == root) {
+        told = root_spawn(spawn, parents, codes);
+        if (told.children)
+            um_atomic_fetch_add(&told.children->refs, (uint32_t)size - 1, relaxed);
+    }
+    if (size > 1)
+        error = um_broadcast(task, comm, UM_COLLECTIVE, &told, sizeof(told), MPI_BYTE, root);
+    if (error != MPI_SUCCESS || !told.children)
+        return error;
+    *made = um_comm_make(task, told.between, rank, um_mpi_group_hold(parents), told.children);
+    if (!*made)
+        return MPI_ERR_NO_MEM;
+    (*made)->first = true;
+    (*made)->handler = comm ? comm->handler : MPI_ERRORS_ARE_FATAL;
+    return told.error;
+}
+
+/* The host alone: its group, made once. */
+static struct um_mpi_group *host_group(void)
+{
+    static struct um_mpi_group *group;
+    static struct um_lock lock;
+
+    um_lock_take(&lock);
+    if (!group) {
+        group = um_mpi_group_make(1);
+        if (group) {
+            group->task[0] = &um_host;
+            um_atomic_fetch_add(&um_host.refs, 1, relaxed);
+        }
+    }
+    um_lock_release(&lock);
+    return group;
+}
+
+/* True if only this process is in MPI's communicator. */
+static bool is_alone(MPI_Comm comm)
+{
+    int size = 0, inter = 1;
+
+    return um_mpi.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
+           um_mpi.Comm_size(comm, &size) == MPI_SUCCESS && size == 1;
+}
+
+static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *result, int *codes,
+                     const char *call)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *comm = um_comm_of(task, handle), *made = NULL;
+    struct um_mpi_group *parents = comm ? comm->local : host_group();
+    struct real real = {.spawn = spawn, .comm = comm ? MPI_COMM_SELF : handle, .result = result,
+                        .root = comm ? 0 : root, .codes = codes};
+    int error = MPI_SUCCESS;
+
+    um_mpi_task_check(task);
+    *result = MPI_COMM_NULL;
+    if (!umbra_runtime_self())
+        spawn->why = "the program was not started by the library";
+    else if (!comm && !is_alone(handle))
+        spawn->why = "several processes spawn together";
+    else if (!parents)
+        return MPI_ERR_NO_MEM;
+    else
+        error = spawn_inside(task, comm, parents, spawn, root, &made, codes);
+    if (made)
+        *result = made->handle;
+    if (error == MPI_SUCCESS && !made && comm && comm->local->size > 1)
+        error = MPI_ERR_SPAWN;
+    else if (error == MPI_SUCCESS && !made)
+        error = become_processes(task, &real);
+    if (error == MPI_SUCCESS || made)
+        return error == MPI_SUCCESS ? error : um_error(task, made, error, call, "no child started");
+    if (comm)
+        return um_error(task, comm, error, call, "the children cannot become fibers");
+    return um_mpi.Comm_call_errhandler(handle, error) ? error : error;
+}
+
+int MPI_Comm_spawn(const char *command, char *argv[], int count, MPI_Info info, int root,
+                   MPI_Comm comm, MPI_Comm *result, int codes[])
+{
+    char *name = (char *)(uintptr_t)command;
+    struct spawn spawn = {.commands = 1, .command = &name, .argv = argv ? &argv : NULL,
+                          .count = &count, .info = &info, .total = count};
+
+    return spawn_run(&spawn, root, comm, result, codes, "MPI_Comm_spawn");
+}
+
+int MPI_Comm_spawn_multiple(int commands, char *command[], char **argv[], const int count[],
+                            const MPI_Info info[], int root, MPI_Comm comm, MPI_Comm *result,
+                            int codes[])
+{
+    struct spawn spawn = {.commands = commands, .command = command, .argv = argv, .count = count,
+                          .info = info};
+
+    for (int i = 0; i < commands; i++) /* only the root's arguments count */
+        spawn.total += count[i];
+    return spawn_run(&spawn, root, comm, result, codes, "MPI_Comm_spawn_multiple");
+}

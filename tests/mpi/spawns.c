@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * An MPI program that spawns itself, compiled without any knowledge of Umbra: spawns TEST [NUMBER].
+ * It prints "ok" and ends with status 0 if what it was asked for was so. Run under libumbra_mpi.so
+ * by test_library.sh.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int calls; /* private to each task */
+static char *self;
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "spawns: line %d: %s\n", __LINE__, #condition);                        \
+            MPI_Abort(MPI_COMM_WORLD, 3);                                                          \
+        }                                                                                          \
+    } while (0)
+
+static MPI_Comm spawned(const char *role, int count)
+{
+    char *argv[] = {(char *)"child", (char *)(size_t)role, NULL};
+    MPI_Comm children;
+
+    MUST(MPI_Comm_spawn(self, argv, count, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
+                        MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+    return children;
+}
+
+/* ---- roles of children ---- */
+
+static void child_echo(MPI_Comm parent)
+{
+    int value;
+
+    MUST(calls++ == 0);
+    MPI_Recv(&value, 1, MPI_INT, 0, 1, parent, MPI_STATUS_IGNORE);
+    value++;
+    MPI_Send(&value, 1, MPI_INT, 0, 2, parent);
+    MPI_Comm_disconnect(&parent);
+}
+
+/* Sends `large` numbers back, doubled. */
+static void child_large(MPI_Comm parent)
+{
+    static int numbers[200000];
+    MPI_Status status;
+    int count;
+
+    MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, parent, &status);
+    MPI_Get_count(&status, MPI_INT, &count);
+    MUST(status.MPI_SOURCE == 0 && count > 0 && count <= 200000);
+    MPI_Recv(numbers, count, MPI_INT, status.MPI_SOURCE, status.MPI_TAG, parent, &status);
+    for (int i = 0; i < count; i++)
+        numbers[i] *= 2;
+    MPI_Ssend(numbers, count, MPI_INT, 0, status.MPI_TAG, parent);
+}
+
+#define STREAM 300
+#define SENDERS 4
+
+/* Sends numbers in order, with tags 0 to 2, small and large. */
+static void child_stream(MPI_Comm parent)
+{
+    static int numbers[8000];
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < STREAM; i++) {
+        int count = i % 37 == 5 ? 8000 : 1;
+
+        numbers[0] = i;
+        if (i % 3 == 0) {
+            MPI_Request request;
+
+            MPI_Isend(numbers, count, MPI_INT, 0, i % 3, parent, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Send(numbers, count, MPI_INT, 0, i % 3, parent);
+        }
+    }
+}
+
+static void child_group(MPI_Comm parent)
+{
+    int rank, size, sum, all[16], out[16], in[16], half_rank, half_size;
+    MPI_Comm half, twin, merged;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(sum == size * (size - 1) / 2);
+    sum = rank == 2 ? 77 : 0;
+    MPI_Bcast(&sum, 1, MPI_INT, 2, MPI_COMM_WORLD);
+    MUST(sum == 77);
+    MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_MAX, 1, MPI_COMM_WORLD);
+    MUST(rank != 1 || sum == size - 1);
+    MPI_Gather(&rank, 1, MPI_INT, all, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    for (int i = 0; rank == 1 && i < size; i++)
+        MUST(all[i] == i);
+    MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+        MUST(all[i] == i);
+    MPI_Scatter(all, 1, MPI_INT, &sum, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MUST(sum == rank);
+    for (int i = 0; i < size; i++)
+        out[i] = 100 * rank + i;
+    MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+        MUST(in[i] == 100 * i + rank);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
+    MPI_Comm_rank(half, &half_rank);
+    MPI_Comm_size(half, &half_size);
+    MUST(half_size == (size + 1 - rank % 2) / 2 && half_rank == half_size - 1 - rank / 2);
+    MPI_Comm_dup(half, &twin);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_MIN, twin);
+    MUST(sum == rank % 2);
+    MPI_Comm_free(&twin);
+    MPI_Comm_free(&half);
+    MPI_Intercomm_merge(parent, 1, &merged);
+    MPI_Comm_rank(merged, &sum);
+    MUST(sum == rank + 1);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, merged);
+    MUST(sum == 1000 + size * (size - 1) / 2);
+    MPI_Comm_free(&merged);
+}
+
+static void child_nest(MPI_Comm parent)
+{
+    int depth, value = 0;
+
+    MPI_Recv(&depth, 1, MPI_INT, 0, 1, parent, MPI_STATUS_IGNORE);
+    if (depth > 0) {
+        MPI_Comm children = spawned("nest", 1);
+
+        depth--;
+        MPI_Send(&depth, 1, MPI_INT, 0, 1, children);
+        MPI_Recv(&value, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
+        MPI_Comm_disconnect(&children);
+    }
+    value++;
+    MPI_Send(&value, 1, MPI_INT, 0, 2, parent);
+}
+
+static void child_end(const char *role)
+{
+    volatile int *nowhere = NULL;
+
+    if (strcmp(role, "exit") == 0)
+        exit(4);
+    if (strcmp(role, "abort") == 0)
+        abort();
+    if (strcmp(role, "crash") == 0)
+        *nowhere = 1;
+    if (strcmp(role, "mpi-abort") == 0)
+        MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+static int child(const char *role)
+{
+    MPI_Comm parent;
+
+    MPI_Comm_get_parent(&parent);
+    MUST(parent != MPI_COMM_NULL);
+    if (strcmp(role, "echo") == 0)
+        child_echo(parent);
+    else if (strcmp(role, "large") == 0)
+        child_large(parent);
+    else if (strcmp(role, "stream") == 0)
+        child_stream(parent);
+    else if (strcmp(role, "group") == 0)
+        child_group(parent);
+    else if (strcmp(role, "nest") == 0)
+        child_nest(parent);
+    else if (strcmp(role, "no-finalize") == 0)
+        return 0;
+    else
+        child_end(role);
+    MPI_Finalize();
+    return 0;
+}
+
+/* ---- tests ---- */
+
+static void test_echo(int times)
+{
+    for (int i = 0; i < times; i++) {
+        MPI_Comm children = spawned("echo", 1);
+        int value = i, size;
+
+        MPI_Comm_remote_size(children, &size);
+        MUST(size == 1);
+        MPI_Send(&value, 1, MPI_INT, 0, 1, children);
+        MPI_Recv(&value, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
+        MUST(value == i + 1);
+        MPI_Comm_disconnect(&children);
+    }
+    MUST(calls == 0);
+}
+
+static void test_large(int count)
+{
+    static int numbers[200000];
+    MPI_Comm children = spawned("large", 1);
+    MPI_Status status;
+
+    for (int i = 0; i < count; i++)
+        numbers[i] = i;
+    MPI_Send(numbers, count, MPI_INT, 0, 9, children);
+    MPI_Recv(numbers, count, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, children, &status);
+    MUST(status.MPI_TAG == 9 && status.MPI_SOURCE == 0);
+    for (int i = 0; i < count; i++)
+        MUST(numbers[i] == 2 * i);
+    MPI_Comm_disconnect(&children);
+}
+
+/* Of each sender and tag the numbers come in their order, whatever the receives want. */
+static void test_stream(int seed)
+{
+    static int numbers[8000];
+    int last[SENDERS][3];
+    MPI_Comm children = spawned("stream", SENDERS);
+
+    memset(last, -1, sizeof(last));
+    for (int left = SENDERS * STREAM; left > 0; left--) {
+        MPI_Status status;
+
+        seed = (int)((unsigned)seed * 1103515245u + 12345u);
+        if (seed >> 16 & 1) {
+            MPI_Request request;
+
+            MPI_Irecv(numbers, 8000, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, children, &request);
+            MPI_Wait(&request, &status);
+        } else {
+            MPI_Recv(numbers, 8000, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, children, &status);
+        }
+        MUST(numbers[0] % 3 == status.MPI_TAG);
+        MUST(numbers[0] > last[status.MPI_SOURCE][status.MPI_TAG]);
+        for (int tag = 0; tag < 3; tag++) /* any tag: the order of all */
+            MUST(numbers[0] > last[status.MPI_SOURCE][tag]);
+        last[status.MPI_SOURCE][status.MPI_TAG] = numbers[0];
+    }
+    MPI_Comm_disconnect(&children);
+}
+
+static void test_group(int size)
+{
+    MPI_Comm children = spawned("group", size), merged;
+    int value = 1000, sum, rank;
+
+    MPI_Intercomm_merge(children, 0, &merged);
+    MPI_Comm_rank(merged, &rank);
+    MUST(rank == 0);
+    MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, merged);
+    MUST(sum == 1000 + size * (size - 1) / 2);
+    MPI_Comm_free(&merged);
+    MPI_Comm_disconnect(&children);
+}
+
+static void test_nest(int depth)
+{
+    MPI_Comm children = spawned("nest", 1);
+    int value;
+
+    MPI_Send(&depth, 1, MPI_INT, 0, 1, children);
+    MPI_Recv(&value, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
+    MUST(value == depth + 1);
+    MPI_Comm_disconnect(&children);
+}
+
+/* However a child ends, a receive from it ends with an error, and others go on. */
+static void test_ends(int unused)
+{
+    static const char *const roles[] = {"return", "exit",        "abort",
+                                        "crash",  "no-finalize", "mpi-abort"};
+    int value;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        MPI_Comm children = spawned(roles[i], 1);
+
+        MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
+        MUST(MPI_Recv(&value, 1, MPI_INT, 0, 0, children, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+        MUST(MPI_Send(&value, 1, MPI_INT, 0, 0, children) == MPI_SUCCESS); /* as if not received */
+        MUST(MPI_Ssend(&value, 1, MPI_INT, 0, 0, children) != MPI_SUCCESS);
+        MPI_Comm_disconnect(&children);
+        test_echo(1);
+    }
+}
+
+/* A column of a matrix, to a row. */
+static void test_types(int unused)
+{
+    int matrix[10][10], row[10];
+    MPI_Datatype column;
+    MPI_Comm children = spawned("large", 1);
+
+    (void)unused;
+    for (int i = 0; i < 100; i++)
+        matrix[i / 10][i % 10] = i;
+    MPI_Type_vector(10, 1, 10, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    MPI_Send(&matrix[0][3], 1, column, 0, 1, children);
+    MPI_Recv(row, 10, MPI_INT, 0, 1, children, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 10; i++)
+        MUST(row[i] == 2 * matrix[i][3]);
+    MPI_Type_free(&column);
+    MPI_Comm_disconnect(&children);
+}
+
+/* With a limit of so many: one more is refused by an MPI that cannot spawn. */
+static void test_limit(int limit)
+{
+    char *argv[] = {(char *)"child", (char *)"echo", NULL};
+    MPI_Comm children[64];
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    for (int i = 0; i < limit; i++)
+        children[i] = spawned("echo", 1);
+    MUST(MPI_Comm_spawn(self, argv, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children[limit],
+                        MPI_ERRCODES_IGNORE) != MPI_SUCCESS);
+    for (int i = 0; i < limit; i++) {
+        int value = i;
+
+        MPI_Send(&value, 1, MPI_INT, 0, 1, children[i]);
+        MPI_Recv(&value, 1, MPI_INT, 0, 2, children[i], MPI_STATUS_IGNORE);
+        MUST(value == i + 1);
+        MPI_Comm_disconnect(&children[i]);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int number);
+    int number;
+} tests[] = {
+    {"echo", test_echo, 200},   {"large", test_large, 200000}, {"small", test_large, 3},
+    {"stream", test_stream, 1}, {"group", test_group, 7},      {"nest", test_nest, 20},
+    {"ends", test_ends, 0},     {"types", test_types, 0},      {"limit", test_limit, 3},
+};
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    self = argv[0];
+    MPI_Init(&argc, &argv);
+    if (argc > 2 && strcmp(name, "child") == 0)
+        return child(argv[2]);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        if (strcmp(name, tests[i].name) == 0) {
+            tests[i].run(argc > 2 ? atoi(argv[2]) : tests[i].number);
+            MPI_Finalize();
+            puts("ok");
+            return 0;
+        }
+    fprintf(stderr, "spawns: no test '%s'\n", name);
+    return 2;
+}
