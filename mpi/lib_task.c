@@ -77,6 +77,26 @@ static bool wait_over(void *arg)
            condition->holds(condition->arg);
 }
 
+/*
+ * One round. A task has one fiber, which may take each ring. If the task has threads of its own,
+ * too, a ring goes to the waiter whose condition holds. A fiber that waited before the first thread
+ * did may have taken that thread's ring: it gives the ring back.
+ */
+static void wait_once(struct um_mpi_task *task, struct condition *condition)
+{
+    bool fiber = umbra_core_index() >= 0;
+
+    if (!fiber)
+        um_atomic_store(&task->threaded, 1, relaxed); /* the request, and its ring, come after */
+    if (fiber && um_atomic_load(&task->threaded, relaxed) == 0) {
+        umbra_event_wait(&task->bell);
+        if (UM_UNLIKELY(um_atomic_load(&task->threaded, relaxed) != 0)) /* the ring orders */
+            um_mpi_task_ring(task);
+    } else {
+        umbra_event_wait_until(&task->bell, wait_over, condition, UMBRA_NEVER);
+    }
+}
+
 void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg)
 {
     struct condition condition = {task, holds, arg};
@@ -84,7 +104,7 @@ void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg
     int saved = errno;
 
     while (!wait_over(&condition)) { /* again after an error: the fiber was canceled */
-        umbra_event_wait_until(&task->bell, wait_over, &condition, UMBRA_NEVER);
+        wait_once(task, &condition);
         resumed(child);
     }
     errno = saved;

@@ -131,6 +131,7 @@ struct um_mpi_task {
     um_atomic_u32 refs;    /* groups, and 1 while it runs */
     um_atomic_u32 ended;   /* 1: its box is closed, or about to be */
     um_atomic_u32 aborted; /* code + 1: it must end at its next call */
+    um_atomic_u32 threaded; /* 1: a thread that is no core has waited for the bell */
     struct um_lock lock;   /* of changes of the tables */
     struct um_table comms, groups, requests;
     struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */

@@ -61,7 +61,7 @@ struct um_message {
 struct um_receive {
     um_plain(struct um_receive *) next; /* later in the box */
     struct um_envelope wants;
-    um_plain(struct um_envelope) got; /* valid when done */
+    struct um_envelope got; /* valid when done */
     void *buffer;
     size_t room;
     um_plain(size_t) bytes; /* of the message, which may be more than room; valid when done */
