@@ -43,8 +43,8 @@ static int copy_elements(struct um_mpi_task *task, struct um_comm *comm, const v
                          MPI_Datatype to_type)
 {
     struct um_request receive, send;
-    int error = um_receive_begin(task, &receive, comm, UM_LOCALLY, to, to_count, to_type,
-                                 comm->rank, 0);
+    int error =
+        um_receive_begin(task, &receive, comm, UM_LOCALLY, to, to_count, to_type, comm->rank, 0);
 
     if (error != MPI_SUCCESS)
         return error;
@@ -81,8 +81,8 @@ static int reduce_tree(struct um_mpi_task *task, struct um_comm *comm, void **su
     return error;
 }
 
-static int reduce(struct um_mpi_task *task, struct um_comm *comm, const void *from, void *to, int count,
-                  MPI_Datatype type, MPI_Op op, int root)
+static int reduce(struct um_mpi_task *task, struct um_comm *comm, const void *from, void *to,
+                  int count, MPI_Datatype type, MPI_Op op, int root)
 {
     void *memory[2] = {NULL, NULL}, *sum = elements(count, type, &memory[0]);
     void *spare = elements(count, type, &memory[1]);
@@ -180,8 +180,8 @@ int MPI_Barrier(MPI_Comm handle)
     return ended(task, comm, barrier_between(task, comm), "MPI_Barrier");
 }
 
-static int broadcast_between(struct um_mpi_task *task, struct um_comm *comm, void *buffer, int count,
-                             MPI_Datatype type, int root)
+static int broadcast_between(struct um_mpi_task *task, struct um_comm *comm, void *buffer,
+                             int count, MPI_Datatype type, int root)
 {
     int error = MPI_SUCCESS;
 
@@ -278,10 +278,10 @@ int MPI_Gather(const void *out, int out_count, MPI_Datatype out_type, void *in, 
     int error;
 
     if (!comm)
-        return await(task,
-                     um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root, handle,
-                                    &request),
-                     &request);
+        return await(
+            task,
+            um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root, handle, &request),
+            &request);
     error = check(task, comm, root);
     if (error == MPI_SUCCESS)
         error = gather(task, comm, out, out_count, out_type, in, in_count, in_type, root);
@@ -297,10 +297,10 @@ int MPI_Allgather(const void *out, int out_count, MPI_Datatype out_type, void *i
     int error;
 
     if (!comm)
-        return await(task,
-                     um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type, handle,
-                                       &request),
-                     &request);
+        return await(
+            task,
+            um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type, handle, &request),
+            &request);
     error = check(task, comm, 0);
     if (out == MPI_IN_PLACE && comm->rank != 0) {
         out = block(in, comm->rank, in_count, in_type);
@@ -353,8 +353,9 @@ int MPI_Scatter(const void *out, int out_count, MPI_Datatype out_type, void *in,
 }
 
 /* All send at once; each receives in the order of the distance. */
-static int all_to_all(struct um_mpi_task *task, struct um_comm *comm, const void *out, int out_count,
-                      MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type)
+static int all_to_all(struct um_mpi_task *task, struct um_comm *comm, const void *out,
+                      int out_count, MPI_Datatype out_type, void *in, int in_count,
+                      MPI_Datatype in_type)
 {
     int size = comm->local->size, error = MPI_SUCCESS;
     struct um_request send;
@@ -367,9 +368,9 @@ static int all_to_all(struct um_mpi_task *task, struct um_comm *comm, const void
         if (error == MPI_SUCCESS) {
             struct um_request receive;
 
-            error = um_receive_begin(task, &receive, comm, UM_COLLECTIVE,
-                                     block(in, from, in_count, in_type), in_count, in_type, from,
-                                     i);
+            error =
+                um_receive_begin(task, &receive, comm, UM_COLLECTIVE,
+                                 block(in, from, in_count, in_type), in_count, in_type, from, i);
             if (error == MPI_SUCCESS)
                 error = um_request_run(task, &receive, MPI_STATUS_IGNORE);
             if (error != MPI_SUCCESS)
@@ -391,10 +392,10 @@ int MPI_Alltoall(const void *out, int out_count, MPI_Datatype out_type, void *in
     int error;
 
     if (!comm)
-        return await(task,
-                     um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type, handle,
-                                      &request),
-                     &request);
+        return await(
+            task,
+            um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type, handle, &request),
+            &request);
     error = check(task, comm, 0);
     if (error == MPI_SUCCESS && out == MPI_IN_PLACE) {
         out = elements(comm->local->size * in_count, in_type, &memory);

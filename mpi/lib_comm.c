@@ -47,15 +47,19 @@ void um_comm_put(struct um_comm *comm)
     free(comm);
 }
 
-struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank, struct um_mpi_group *local,
-                             struct um_mpi_group *remote)
+struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
+                             struct um_mpi_group *local, struct um_mpi_group *remote)
 {
     struct um_comm *comm = malloc(sizeof(*comm));
     int number = -1;
 
     if (comm) {
-        *comm = (struct um_comm){.refs = 1, .id = id, .rank = rank, .local = local,
-                                 .remote = remote, .handler = MPI_ERRORS_ARE_FATAL};
+        *comm = (struct um_comm){.refs = 1,
+                                 .id = id,
+                                 .rank = rank,
+                                 .local = local,
+                                 .remote = remote,
+                                 .handler = MPI_ERRORS_ARE_FATAL};
         um_lock_take(&task->lock);
         number = um_table_add(&task->comms, comm);
         um_lock_release(&task->lock);
@@ -362,8 +366,7 @@ static int split_decide(struct um_mpi_task *task, struct um_comm *comm, struct w
 
     if (comm->rank != 0) {
         error = um_give(task, comm, UM_COLLECTIVE, &own, sizeof(own), MPI_BYTE, 0);
-        return error ? error
-                     : um_get(task, comm, UM_COLLECTIVE, mine, sizeof(*mine), MPI_BYTE, 0);
+        return error ? error : um_get(task, comm, UM_COLLECTIVE, mine, sizeof(*mine), MPI_BYTE, 0);
     }
     wish = malloc((size_t)size * sizeof(*wish));
     decided = malloc((size_t)size * sizeof(*decided));

@@ -87,8 +87,8 @@ static void copy_to(struct um_receive *receive, const struct um_envelope *is, co
 
 /* ---- sending ---- */
 
-static void deliver(struct um_mpi_task *to, struct um_receive *receive, const struct um_envelope *is,
-                    const void *data, size_t bytes)
+static void deliver(struct um_mpi_task *to, struct um_receive *receive,
+                    const struct um_envelope *is, const void *data, size_t bytes)
 {
     copy_to(receive, is, data, bytes);
     um_side_end(&receive->done, UM_DONE);
@@ -132,7 +132,8 @@ int um_send_begin(struct um_mpi_task *task, struct um_request *request, struct u
                   enum um_use use, const void *buffer, int count, MPI_Datatype type, int to_rank,
                   int tag, bool synchronous)
 {
-    const struct um_mpi_group *group = comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
+    const struct um_mpi_group *group =
+        comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
     struct um_envelope is = {comm->id * UM_USES + use, comm->rank, tag};
     struct um_mpi_task *to = group->task[to_rank];
     struct um_receive *receive;
@@ -188,7 +189,8 @@ static void take(struct um_receive *receive, struct um_message *message)
 static bool source_ended(const struct um_comm *comm, enum um_use use, int from,
                          const struct um_mpi_task *self)
 {
-    const struct um_mpi_group *group = comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
+    const struct um_mpi_group *group =
+        comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
 
     if (from >= 0) /* acquire: what it sent before; pairs with um_mpi_task_end() */
         return um_atomic_load(&group->task[from]->ended, acquire) != 0;
@@ -281,7 +283,8 @@ int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Sta
 {
     if (!um_request_ended(request)) {
         um_mpi_task_wait(task, um_request_ended, request);
-        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) != 0)) { /* as in um_mpi_task_check() */
+        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) !=
+                        0)) { /* as in um_mpi_task_check() */
             um_request_withdraw(task, request);
             um_mpi_task_check(task);
         }
@@ -445,8 +448,8 @@ static int send_start(struct um_mpi_task *task, struct um_comm *comm, const void
         return MPI_SUCCESS;
     request = error ? NULL : um_request_make(task, comm, handle);
     if (request)
-        error = um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag,
-                              synchronous);
+        error =
+            um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag, synchronous);
     else if (error == MPI_SUCCESS)
         error = MPI_ERR_NO_MEM;
     return point_error(task, comm, error, "MPI_Isend");

@@ -3,7 +3,8 @@
 #define _GNU_SOURCE
 #include "library.h"
 
-struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm, MPI_Request *handle)
+struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
+                                   MPI_Request *handle)
 {
     struct um_request *request = malloc(sizeof(*request));
     int number = -1;
@@ -201,8 +202,7 @@ static int end_all(struct requests *all, MPI_Status *statuses)
     int result = MPI_SUCCESS;
 
     for (int i = 0; i < all->count; i++) {
-        MPI_Status *status =
-            statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
         int error = end_one(all->task, &all->handle[i], status);
 
         if (status != MPI_STATUS_IGNORE)
@@ -268,8 +268,7 @@ static int end_some(struct requests *all, int *out, int *which, MPI_Status *stat
     *out = 0;
     for (int i = 0; i < all->count; i++) {
         bool ended = has_ended(all->task, all->handle[i], &active);
-        MPI_Status *status =
-            statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[*out];
+        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[*out];
 
         any = any || active;
         if (!active || !ended)

@@ -54,8 +54,7 @@ static bool same_file(const struct program *program)
 
     return stat(program->path, &is) == 0 && is.st_ino == program->was.st_ino &&
            is.st_dev == program->was.st_dev && is.st_mtim.tv_sec == program->was.st_mtim.tv_sec &&
-           is.st_mtim.tv_nsec == program->was.st_mtim.tv_nsec &&
-           is.st_size == program->was.st_size;
+           is.st_mtim.tv_nsec == program->was.st_mtim.tv_nsec && is.st_size == program->was.st_size;
 }
 
 static struct program *program_read(const char *command)
@@ -225,7 +224,8 @@ static bool child_comms(struct um_mpi_task *task, int rank, const struct family 
         return false;
     self->task[0] = task;
     um_atomic_fetch_add(&task->refs, 1, relaxed);
-    task->world = um_comm_make(task, family->world, rank, um_mpi_group_hold(family->children), NULL);
+    task->world =
+        um_comm_make(task, family->world, rank, um_mpi_group_hold(family->children), NULL);
     task->self = um_comm_make(task, um_comm_id(), 0, self, NULL);
     task->parent = um_comm_make(task, family->between, rank, um_mpi_group_hold(family->children),
                                 um_mpi_group_hold(family->parents));
@@ -426,15 +426,17 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
     error = real_spawn(task, real);
     um_mpi.Comm_set_errhandler(real->comm, handler);
     if (error != MPI_SUCCESS)
-        fprintf(stderr, "umbra_mpi: %s cannot run in this process (%s), and MPI could not spawn it\n",
+        fprintf(stderr,
+                "umbra_mpi: %s cannot run in this process (%s), and MPI could not spawn it\n",
                 real->spawn->command[0], real->spawn->why ? real->spawn->why : "asked for");
     return error;
 }
 
 /* ---- MPI's calls ---- */
 
-static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm, struct um_mpi_group *parents,
-                        struct spawn *spawn, int root, struct um_comm **made, int *codes)
+static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm,
+                        struct um_mpi_group *parents, struct spawn *spawn, int root,
+                        struct um_comm **made, int *codes)
 {
     struct told told = {MPI_SUCCESS, 0, NULL};
     int error = MPI_SUCCESS, rank = comm ? comm->rank : 0, size = parents->size;
@@ -489,8 +491,11 @@ static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *r
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *comm = um_comm_of(task, handle), *made = NULL;
     struct um_mpi_group *parents = comm ? comm->local : host_group();
-    struct real real = {.spawn = spawn, .comm = comm ? MPI_COMM_SELF : handle, .result = result,
-                        .root = comm ? 0 : root, .codes = codes};
+    struct real real = {.spawn = spawn,
+                        .comm = comm ? MPI_COMM_SELF : handle,
+                        .result = result,
+                        .root = comm ? 0 : root,
+                        .codes = codes};
     int error = MPI_SUCCESS;
 
     um_mpi_task_check(task);
@@ -520,8 +525,12 @@ int MPI_Comm_spawn(const char *command, char *argv[], int count, MPI_Info info, 
                    MPI_Comm comm, MPI_Comm *result, int codes[])
 {
     char *name = (char *)(uintptr_t)command;
-    struct spawn spawn = {.commands = 1, .command = &name, .argv = argv ? &argv : NULL,
-                          .count = &count, .info = &info, .total = count};
+    struct spawn spawn = {.commands = 1,
+                          .command = &name,
+                          .argv = argv ? &argv : NULL,
+                          .count = &count,
+                          .info = &info,
+                          .total = count};
 
     return spawn_run(&spawn, root, comm, result, codes, "MPI_Comm_spawn");
 }
@@ -530,8 +539,8 @@ int MPI_Comm_spawn_multiple(int commands, char *command[], char **argv[], const 
                             const MPI_Info info[], int root, MPI_Comm comm, MPI_Comm *result,
                             int codes[])
 {
-    struct spawn spawn = {.commands = commands, .command = command, .argv = argv, .count = count,
-                          .info = info};
+    struct spawn spawn = {
+        .commands = commands, .command = command, .argv = argv, .count = count, .info = info};
 
     for (int i = 0; i < commands; i++) /* only the root's arguments count */
         spawn.total += count[i];

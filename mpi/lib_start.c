@@ -95,8 +95,8 @@ static int main_run(int argc, char **argv, char **envp)
     char cpus[1024];
     unsigned cores = number_of("UMBRA_MPI_CORES", 0);
     struct umbra_options options = {.cores = cores};
-    struct umbra_spawn_options spawn = {.where = UMBRA_ON_CORE, .name = "main",
-                                        .stack_bytes = main_stack()};
+    struct umbra_spawn_options spawn = {
+        .where = UMBRA_ON_CORE, .name = "main", .stack_bytes = main_stack()};
     struct umbra_runtime *runtime;
     int error;
 

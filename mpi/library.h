@@ -128,11 +128,11 @@ struct um_launch {
 struct um_mpi_task {
     struct umbra_event bell; /* rung when something that the task may wait for has happened */
     struct um_box box;
-    um_atomic_u32 refs;    /* groups, and 1 while it runs */
-    um_atomic_u32 ended;   /* 1: its box is closed, or about to be */
-    um_atomic_u32 aborted; /* code + 1: it must end at its next call */
+    um_atomic_u32 refs;     /* groups, and 1 while it runs */
+    um_atomic_u32 ended;    /* 1: its box is closed, or about to be */
+    um_atomic_u32 aborted;  /* code + 1: it must end at its next call */
     um_atomic_u32 threaded; /* 1: a thread that is no core has waited for the bell */
-    struct um_lock lock;   /* of changes of the tables */
+    struct um_lock lock;    /* of changes of the tables */
     struct um_table comms, groups, requests;
     struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */
     MPI_Comm parent_handle;
@@ -166,7 +166,7 @@ struct um_request {
     bool sends;
     struct um_comm *comm;
     struct um_mpi_task *to; /* of a send */
-    const void *user; /* the buffer, if it is not contiguous: unpacked at the end */
+    const void *user;       /* the buffer, if it is not contiguous: unpacked at the end */
     int count;
     MPI_Datatype type;
     void *packed;
@@ -248,9 +248,9 @@ UM_INLINE struct um_mpi_group *um_mpi_group_hold(struct um_mpi_group *group)
 
 /* ---- lib_message.c: the parts of a call ---- */
 
-UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request, struct um_comm *comm,
-                          enum um_use use, const void *buffer, int count, MPI_Datatype type,
-                          int to, int tag, bool synchronous);
+UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
+                          struct um_comm *comm, enum um_use use, const void *buffer, int count,
+                          MPI_Datatype type, int to, int tag, bool synchronous);
 UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *request,
                              struct um_comm *comm, enum um_use use, void *buffer, int count,
                              MPI_Datatype type, int from, int tag);
@@ -259,11 +259,12 @@ UM_HIDE bool um_request_ended(void *request);
 UM_HIDE void um_request_withdraw(struct um_mpi_task *task, struct um_request *request);
 /* After it has ended: an MPI error class, and what it received. */
 UM_HIDE int um_request_end(struct um_request *request, MPI_Status *status);
-UM_HIDE int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Status *status);
+UM_HIDE int um_request_run(struct um_mpi_task *task, struct um_request *request,
+                           MPI_Status *status);
 
 /* Whole messages of collective calls: bytes, blocking. */
-UM_HIDE int um_give(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, const void *buffer,
-                    int count, MPI_Datatype type, int to);
+UM_HIDE int um_give(struct um_mpi_task *task, struct um_comm *comm, enum um_use use,
+                    const void *buffer, int count, MPI_Datatype type, int to);
 UM_HIDE int um_get(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer,
                    int count, MPI_Datatype type, int from);
 
@@ -277,8 +278,8 @@ UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Sta
 
 /* ---- lib_collect.c ---- */
 
-UM_HIDE int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer,
-                         int count, MPI_Datatype type, int root);
+UM_HIDE int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um_use use,
+                         void *buffer, int count, MPI_Datatype type, int root);
 
 /* ---- lib_start.c ---- */
 

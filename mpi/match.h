@@ -128,9 +128,8 @@ UM_INLINE struct um_receive *um_box_find_receive(struct um_box *box, const struc
 }
 
 /* The oldest message that is wanted, and the one before it; NULL: none. */
-UM_INLINE struct um_message *um_box_find_message(struct um_box *box,
-                                                 const struct um_envelope *wants,
-                                                 struct um_message **before)
+UM_INLINE struct um_message *
+um_box_find_message(struct um_box *box, const struct um_envelope *wants, struct um_message **before)
 {
     struct um_message *message = um_plain_read(box->message);
 

@@ -21,12 +21,12 @@ template <class P> struct boxes : world {
     typedef typename P::um_receive receive_type;
     typedef typename P::um_envelope envelope_type;
 
-    box_type *box;                                       /* the receiver's */
-    message_type *message[SENDERS][MESSAGES];            /* in the sender's memory, or copies */
-    rl::var<int> data[SENDERS][MESSAGES];                /* of the sender, which uses it again */
-    receive_type *receive[SENDERS * MESSAGES];           /* in the receiver's memory */
-    um_atomic_u32 bell[SENDERS + 1];                     /* of senders, and the receiver */
-    um_atomic_u32 ended;                                 /* a sender has */
+    box_type *box;                             /* the receiver's */
+    message_type *message[SENDERS][MESSAGES];  /* in the sender's memory, or copies */
+    rl::var<int> data[SENDERS][MESSAGES];      /* of the sender, which uses it again */
+    receive_type *receive[SENDERS * MESSAGES]; /* in the receiver's memory */
+    um_atomic_u32 bell[SENDERS + 1];           /* of senders, and the receiver */
+    um_atomic_u32 ended;                       /* a sender has */
 
     boxes()
     {
@@ -222,9 +222,11 @@ template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
     static const scenario scenarios[] = {
-        {"two waiting, received together", make_world<in_order<P, true, true>>, 2, 0, false, 0, 20000},
+        {"two waiting, received together", make_world<in_order<P, true, true>>, 2, 0, false, 0,
+         20000},
         {"two waiting, in turn", make_world<in_order<P, true, false>>, 2, 0, false, 0, 20000},
-        {"two copies, received together", make_world<in_order<P, false, true>>, 2, 0, false, 0, 20000},
+        {"two copies, received together", make_world<in_order<P, false, true>>, 2, 0, false, 0,
+         20000},
         {"two copies, in turn", make_world<in_order<P, false, false>>, 2, 0, false, 0, 20000},
         {"two senders wait", make_world<two_senders<P, true>>, 3, 0, false, 0, 20000},
         {"two senders leave copies", make_world<two_senders<P, false>>, 3, 0, false, 0, 20000},
