@@ -325,6 +325,8 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents,
     struct family family = {parents, children, um_comm_id(), um_comm_id()};
     struct told told = {MPI_SUCCESS, family.between, NULL};
 
+    if (children)
+        children->size = 0; /* until it has tasks */
     spawn->why = image && children ? find_images(spawn, image) : "no memory";
     if (!spawn->why && !tasks_make(spawn, children)) {
         spawn->why = "no memory";
@@ -335,10 +337,8 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents,
         told.children = children;
         told.error = all_start(spawn, image, &family, codes);
     }
-    if (!told.children && children) {
-        children->size = spawn->why && image && children->size == spawn->total ? 0 : children->size;
+    if (!told.children)
         um_mpi_group_put(children);
-    }
     free(image);
     return told;
 }
