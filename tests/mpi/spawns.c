@@ -84,10 +84,10 @@ static void child_stream(MPI_Comm parent)
     }
 }
 
-static void child_group(MPI_Comm parent)
+/* Of at least three. */
+static void child_collective(void)
 {
-    int rank, size, sum, all[16], out[16], in[16], half_rank, half_size;
-    MPI_Comm half, twin, merged;
+    int rank, size, sum, all[16], out[16], in[16];
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -112,6 +112,16 @@ static void child_group(MPI_Comm parent)
     MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++)
         MUST(in[i] == 100 * i + rank);
+}
+
+static void child_group(MPI_Comm parent)
+{
+    int rank, size, sum, half_rank, half_size;
+    MPI_Comm half, twin, merged;
+
+    child_collective();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Comm_rank(half, &half_rank);
     MPI_Comm_size(half, &half_size);
