@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* OpenMP's tasks. */
+#include "variants.h"
+
+static size_t merge(struct merge left)
+{
+    size_t tasks_left, tasks_right;
+    struct merge right;
+
+    if (!merge_divides(&left)) {
+        merge_all(&left);
+        return 0;
+    }
+    right = left;
+    left = merge_divide(&right);
+#pragma omp task shared(tasks_right)
+    tasks_right = merge(right);
+    tasks_left = merge(left);
+#pragma omp taskwait
+    return tasks_left + 1 + tasks_right;
+}
+
+static size_t sort(struct part part)
+{
+    size_t tasks[4], all = 0;
+
+    if (!part_divides(&part)) {
+        part_sort(&part);
+        return 0;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct part quarter = part_quarter(&part, i);
+
+#pragma omp task shared(tasks)
+        tasks[i] = 1 + sort(quarter);
+    }
+    tasks[3] = sort(part_quarter(&part, 3));
+#pragma omp taskwait
+    for (unsigned i = 0; i < 4; i++)
+        all += tasks[i];
+    for (unsigned i = 0; i < 3; i++)
+        all += merge(part_merge(&part, i));
+    return all;
+}
+
+int sort_openmp(struct setting *setting)
+{
+#pragma omp parallel num_threads((int)setting->processors)
+#pragma omp single
+    setting->tasks = 1 + sort(setting->part);
+    return 0;
+}

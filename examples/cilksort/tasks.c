@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Umbra's tasks. */
+#include "variants.h"
+
+#include <umbra.h>
+
+struct merge_task {
+    struct umbra_task task;
+    struct merge merge;
+    size_t tasks; /* that it has made */
+};
+
+struct sort_task {
+    struct umbra_task task;
+    struct part part;
+    size_t tasks;
+};
+
+static void merge(void *arg)
+{
+    struct merge_task *self = arg;
+    struct merge_task left, right;
+
+    if (!merge_divides(&self->merge)) {
+        merge_all(&self->merge);
+        self->tasks = 0;
+        return;
+    }
+    right.merge = self->merge;
+    left.merge = merge_divide(&right.merge);
+    umbra_task_fork(&right.task, merge, &right);
+    merge(&left);
+    umbra_task_join_with(&right.task, merge, &right);
+    self->tasks = left.tasks + 1 + right.tasks;
+}
+
+static void sort(void *arg)
+{
+    struct sort_task *self = arg;
+    struct sort_task quarter[4];
+
+    self->tasks = 0;
+    if (!part_divides(&self->part)) {
+        part_sort(&self->part);
+        return;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        quarter[i].part = part_quarter(&self->part, i);
+    for (unsigned i = 0; i < 3; i++)
+        umbra_task_fork(&quarter[i].task, sort, &quarter[i]);
+    sort(&quarter[3]);
+    for (unsigned i = 3; i-- > 0;)
+        umbra_task_join_with(&quarter[i].task, sort, &quarter[i]);
+    for (unsigned i = 0; i < 4; i++)
+        self->tasks += (i < 3) + quarter[i].tasks;
+    for (unsigned i = 0; i < 3; i++) {
+        struct merge_task one = {.merge = part_merge(&self->part, i)};
+
+        merge(&one);
+        self->tasks += one.tasks;
+    }
+}
+
+static void *sorts(void *arg)
+{
+    struct setting *setting = arg;
+    struct sort_task all = {.part = setting->part};
+
+    sort(&all);
+    setting->tasks = 1 + all.tasks;
+    return NULL;
+}
+
+int sort_umbra(struct setting *setting)
+{
+    struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
+
+    return setting->runtime ? umbra_runtime_run(setting->runtime, sorts, setting)
+                            : umbra_run(&options, sorts, setting);
+}
