@@ -233,6 +233,7 @@ TABLES = {
     "nqueens": ranking("nqueens"),
     "matmul": ranking("matmul"),
     "dispatch": ranking("dispatch"),
+    "cilksort": ranking("cilksort"),
     "copying": copying,
     "prefetching": prefetching,
     "gauss": ranking("gauss"),

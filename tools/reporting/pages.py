@@ -30,6 +30,7 @@ SECTIONS = (
     tasks.nqueens,
     tasks.matmul,
     tasks.dispatch,
+    tasks.cilksort,
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,

@@ -36,3 +36,10 @@ dispatch = simple(
     "end in -task make a task of each, the others share out a loop.",
     "dispatch",
 )
+cilksort = simple(
+    "A sort by tasks",
+    "Cilksort of random, sorted and reversed numbers: quarters are sorted, and merged by halves at "
+    "medians, a task for each part down to 2,048 numbers. tbb is its parallel_sort, which looks first "
+    "whether the numbers are in order. The limit is the C library's qsort.",
+    "cilksort",
+)

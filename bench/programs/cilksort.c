@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Cilksort (examples/cilksort) on two processors: 3,000,000 numbers (--quick: 300,000), random, sorted
+ * and reversed, and not divided when they are 2,048 or fewer. Every runtime is a process of its own
+ * that is stopped between its turns; its rows share it.
+ *
+ *   qsort          the limit: the C library's, on one processor
+ *   serial         the same steps as calls, on one processor
+ *   umbra-task     tasks
+ *   openmp-gomp    the same tasks
+ *   openmp-llvm
+ *   tbb            parallel_sort, which is another algorithm: it looks first whether there is anything
+ *                  to sort
+ */
+#include "child.h"
+#include "cilksort_case.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include <input.h>
+
+#define ROUNDS 21
+#define ROUNDS_QUICK 7
+#define ARGUMENT_BYTES 24
+
+enum runtime { HERE, GOMP, LLVM, TBB, RUNTIMES };
+
+#define OPENMP_SETTINGS                                                                            \
+    "OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",              \
+        "OMP_WAIT_POLICY=active"
+
+static struct child_process *processes[RUNTIMES];
+
+static const struct child_program runtimes[RUNTIMES] = {
+    [HERE] = {.file = "cilksort-child", .shared = &processes[HERE]},
+    [GOMP] = {.file = "cilksort-child-gomp",
+              .settings = {OPENMP_SETTINGS, "GOMP_SPINCOUNT=infinite"},
+              .shared = &processes[GOMP]},
+    [LLVM] = {.file = "cilksort-child-llvm",
+              .settings = {OPENMP_SETTINGS, "KMP_BLOCKTIME=infinite"},
+              .shared = &processes[LLVM]},
+    [TBB] = {.file = "cilksort-child-tbb", .shared = &processes[TBB]},
+};
+
+/* The limit first; then ours; then those that it is compared with. */
+static const struct contender {
+    const char *name;
+    enum runtime runtime;
+    enum cilksort_way way;
+} contenders[] = {
+    {"qsort", HERE, WAY_QSORT},        {"serial", HERE, WAY_SERIAL},
+    {"umbra-task", HERE, WAY_UMBRA},   {"openmp-gomp", GOMP, WAY_OPENMP},
+    {"openmp-llvm", LLVM, WAY_OPENMP}, {"tbb", TBB, WAY_TBB},
+};
+
+#define CONTENDERS (sizeof(contenders) / sizeof(contenders[0]))
+
+enum { OURS = 2, OTHERS };
+
+static struct bench_row *rows[INPUTS][CONTENDERS];
+static char argument[ARGUMENT_BYTES];
+
+static struct bench_row *add(struct bench *bench, const struct contender *contender,
+                             enum input input, size_t count)
+{
+    struct cilksort_case what = {.way = contender->way, .input = input};
+    struct child_program *program = malloc(sizeof(*program));
+    struct bench_row *row;
+
+    if (program == NULL) {
+        fprintf(stderr, "cilksort: out of memory\n");
+        exit(BENCH_FAILED);
+    }
+    *program = runtimes[contender->runtime];
+    program->argument = argument;
+    program->problem = cilksort_case_pack(&what);
+    row = bench_add(bench, contender->name, &child_ops, program);
+    json_object_set_new(row->params, "n", json_integer((json_int_t)count));
+    json_object_set_new(row->params, "input", json_string(input_name(input)));
+    row->batch = 1;
+    return row;
+}
+
+static int declare(struct bench *bench)
+{
+    size_t count = bench_tiny(bench) ? 20000 : bench_quick(bench) ? 300000 : 3000000;
+
+    snprintf(argument, sizeof(argument), "%zu", count);
+    for (int input = RANDOM; input < INPUTS; input++)
+        for (size_t c = 0; c < CONTENDERS; c++) {
+            rows[input][c] = add(bench, &contenders[c], (enum input)input, count);
+            if (c > 0)
+                rows[input][c]->limit = rows[input][0];
+        }
+    return 0;
+}
+
+/* For each input, the best of the others, as a half of the rounds has it for the other half. */
+static void remark(const struct bench *bench, FILE *out)
+{
+    (void)bench;
+    for (int input = RANDOM; input < INPUTS; input++) {
+        struct bench_row *const *others = rows[input] + OTHERS;
+        const struct bench_row *best = bench_best(others, CONTENDERS - OTHERS);
+        struct bench_summary quotient;
+
+        if (!rows[input][OURS]->runs || !best)
+            continue;
+        quotient = bench_quotient_of_best(rows[input][OURS], others, CONTENDERS - OTHERS);
+        if (!isnan(quotient.median)) /* of a single round there are no halves */
+            fprintf(out, "%8.2f (%.2f to %.2f) times the time of the best of the others: %s, %s\n",
+                    quotient.median, quotient.low, quotient.high, rows[input][OURS]->name,
+                    input_name((enum input)input));
+    }
+}
+
+static const struct bench_kernel kernel = {
+    .name = "cilksort",
+    .about = "a sort by tasks that are made while it runs, on two processors",
+    .cpus = 2,
+    .rounds = ROUNDS,
+    .rounds_quick = ROUNDS_QUICK,
+    .declare = declare,
+    .remark = remark,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}
