@@ -130,6 +130,9 @@ static void report(const struct options *options)
         printf("%-12s %12.3f %10s\n", variants[v].way.name, median(variants[v].ms, options->rounds),
                tasks);
     }
+    if (setting->inlined + setting->called + setting->fibers > 0)
+        printf("umbra-task, last: %zu run by the fork, %zu by the join, %zu in fibers\n",
+               setting->inlined, setting->called, setting->fibers);
 }
 
 static int measure(struct options *options)

@@ -65,9 +65,14 @@ static void *sorts(void *arg)
 {
     struct setting *setting = arg;
     struct sort_task all = {.part = setting->part};
+    struct umbra_task_counts counts;
 
     sort(&all);
     setting->tasks = 1 + all.tasks;
+    umbra_task_get_counts(umbra_runtime_self(), &counts);
+    setting->inlined = counts.inlined;
+    setting->called = counts.called;
+    setting->fibers = counts.fibers;
     return NULL;
 }
 

@@ -10,9 +10,10 @@ struct umbra_runtime;
 
 struct setting {
     struct part part;
-    size_t processors;             /* to use */
-    struct umbra_runtime *runtime; /* with so many cores, or NULL: Umbra makes one each time */
-    size_t tasks;                  /* becomes how many there were; 0: not known */
+    size_t processors;              /* to use */
+    struct umbra_runtime *runtime;  /* with so many cores, or NULL: Umbra makes one each time */
+    size_t tasks;                   /* becomes how many there were; 0: not known */
+    size_t inlined, called, fibers; /* with UMBRA_TASK_LIMITS: what became of Umbra's */
 };
 
 /* 0 or a negative errno. */

@@ -797,3 +797,232 @@ Test(task, a_core_that_takes_its_own_calls_another_for_the_rest)
     cr_assert_eq(run_cores(2, leaves_tasks_to_its_core, &pair), 0);
     cr_expect(pair.together, "the second did not begin while the first ran");
 }
+
+/* ---- limits ---- */
+
+static bool never(const struct umbra_task_choice *choice, void *arg)
+{
+    (void)choice;
+    (*(int *)arg)++;
+    return false;
+}
+
+static struct umbra_task_counts counts_here(void)
+{
+    struct umbra_task_counts counts;
+
+    umbra_task_get_counts(umbra_runtime_self(), &counts);
+    return counts;
+}
+
+static void limit(const struct umbra_task_limits *limits)
+{
+    cr_expect_eq(umbra_task_set_limits(umbra_runtime_self(), limits), 0);
+}
+
+/* Forks one task; true if the fork ran it. Joins it. */
+static bool fork_runs(uint64_t work)
+{
+    struct count one = {.runs = 0};
+    bool run;
+
+    umbra_task_fork_work(&one.task, count, &one, work);
+    run = one.runs == 1;
+    umbra_task_join(&one.task);
+    cr_expect_eq(one.runs, 1);
+    return run;
+}
+
+static void *by_each_limit(void *arg)
+{
+    int asked = 0;
+
+    cr_expect(!fork_runs(10));
+    limit(&(struct umbra_task_limits){.work = 10});
+    cr_expect(fork_runs(9));
+    cr_expect(!fork_runs(10));
+    limit(&(struct umbra_task_limits){.stacks_bytes = 1});
+    cr_expect(fork_runs(10));
+    limit(&(struct umbra_task_limits){.stacks_bytes = 1 << 30});
+    cr_expect(!fork_runs(10));
+    limit(&(struct umbra_task_limits){.choose = never, .choose_arg = &asked});
+    cr_expect(fork_runs(10));
+    cr_expect_eq(asked, 1);
+    cr_expect_eq(counts_here().inlined, 3);
+    limit(NULL);
+    cr_expect(!fork_runs(10));
+    cr_expect_eq(counts_here().called, 2);
+    cr_expect_eq(counts_here().live, 0);
+    return arg;
+}
+
+Test(task, fork_runs_what_a_limit_does_not_allow)
+{
+    cr_assert_eq(run_cores(1, by_each_limit, NULL), 0);
+}
+
+struct nested {
+    struct umbra_task task;
+    int left;        /* tasks within this one */
+    int run_by_fork; /* of them */
+};
+
+static void nest(void *arg)
+{
+    struct nested *self = arg;
+    struct nested inner = {.left = self->left - 1, .run_by_fork = -1};
+
+    self->run_by_fork = 0;
+    if (self->left == 0)
+        return;
+    umbra_task_fork(&inner.task, nest, &inner);
+    self->run_by_fork = inner.run_by_fork >= 0;
+    umbra_task_join(&inner.task);
+    self->run_by_fork += inner.run_by_fork;
+}
+
+static void *nests_with_limit(void *arg)
+{
+    struct nested outer = {.left = 5};
+
+    limit(&(struct umbra_task_limits){.depth = 2});
+    nest(&outer);
+    cr_expect_eq(outer.run_by_fork, 3);
+    return arg;
+}
+
+Test(task, tasks_below_the_depth_are_run_by_their_fork)
+{
+    cr_assert_eq(run_cores(1, nests_with_limit, NULL), 0);
+}
+
+#define LIVE_MOST 3
+
+struct seen {
+    _Atomic int most, forks;
+};
+
+static bool agrees(const struct umbra_task_choice *choice, void *arg)
+{
+    struct seen *seen = arg;
+    int most = seen->most;
+
+    seen->forks++;
+    while (most < (int)choice->live &&
+           !atomic_compare_exchange_weak(&seen->most, &most, (int)choice->live))
+        ;
+    return true;
+}
+
+static void *tree_with_limit(void *arg)
+{
+    struct fib joined = {.n = 16}, inlined = {.n = 16, .inlined = true};
+    struct umbra_task_counts counts;
+    struct seen *seen = arg;
+
+    limit(&(struct umbra_task_limits){.live = LIVE_MOST, .choose = agrees, .choose_arg = seen});
+    fib(&joined);
+    fib(&inlined);
+    cr_expect_eq(joined.result, 987);
+    cr_expect_eq(inlined.result, 987);
+    counts = counts_here();
+    cr_expect_eq(counts.live, 0);
+    cr_expect_gt(counts.inlined, 0);
+    cr_expect_eq(counts.inlined + counts.called + counts.fibers, 2 * 1596); /* calls with n > 1 */
+    cr_expect_eq(counts.called + counts.fibers, (uint64_t)seen->forks);
+    return NULL;
+}
+
+Test(task, live_tasks_never_exceed_their_limit)
+{
+    for (unsigned cores = 1; cores <= 3; cores++) {
+        struct seen seen = {.most = 0};
+
+        cr_assert_eq(run_cores(cores, tree_with_limit, &seen), 0);
+        cr_expect_lt(seen.most, LIVE_MOST);
+    }
+}
+
+static void *joins_after_the_limits(void *arg)
+{
+    struct count granted[3] = {{.runs = 0}};
+    struct count later = {.runs = 0};
+
+    limit(&(struct umbra_task_limits){.live = 100});
+    for (int i = 0; i < 3; i++)
+        umbra_task_fork(&granted[i].task, count, &granted[i]);
+    limit(NULL);
+    umbra_task_fork(&later.task, count, &later);
+    umbra_task_join_with(&later.task, count, &later);
+    umbra_task_join_with(&granted[2].task, count, &granted[2]);
+    umbra_task_join(&granted[0].task);
+    cr_expect_eq(umbra_task_join_deadline(&granted[1].task, 0), 0);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(granted[i].runs, 1);
+    cr_expect_eq(later.runs, 1);
+    cr_expect_eq(counts_here().live, 0);
+    cr_expect_eq(counts_here().called, 3);
+    cr_expect(!fork_runs(0));
+    return arg;
+}
+
+Test(task, limits_may_go_before_their_tasks_are_joined)
+{
+    cr_assert_eq(run_cores(1, joins_after_the_limits, NULL), 0);
+}
+
+static void *tree(void *arg)
+{
+    for (int i = 0; i < 100; i++) {
+        struct fib one = {.n = 12, .inlined = i % 2};
+
+        fib(&one);
+        cr_expect_eq(one.result, 144);
+    }
+    return arg;
+}
+
+static void *changes(void *arg)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_fiber trees[4];
+
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(umbra_spawn_with(NULL, &anywhere, tree, NULL, &trees[i]), 0);
+    for (int i = 0; i < 200; i++) {
+        limit(i % 3 ? &(struct umbra_task_limits){.live = 1 + (uint64_t)i % 5, .depth = 4} : NULL);
+        umbra_yield();
+    }
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(umbra_join(trees[i], NULL), 0);
+    cr_expect_eq(counts_here().live, 0);
+    return arg;
+}
+
+Test(task, limits_may_change_while_cores_fork)
+{
+    cr_assert_eq(run_cores(3, changes, NULL), 0);
+}
+
+static void *in_the_environment(void *arg)
+{
+    struct nested outer = {.left = 3};
+
+    nest(&outer);
+    cr_expect_eq(outer.run_by_fork, 2);
+    return arg;
+}
+
+Test(task, limits_from_the_environment)
+{
+    static const char *const wrong[] = {"live",    "live=",  "live=1,",
+                                        "live=-1", "many=1", "live=1;depth=2"};
+
+    setenv("UMBRA_TASK_LIMITS", "live=9,depth=1,work=0,stacks_bytes=100000000", 1);
+    cr_assert_eq(run_cores(1, in_the_environment, NULL), 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        setenv("UMBRA_TASK_LIMITS", wrong[i], 1);
+        cr_expect_eq(run_cores(1, in_the_environment, NULL), -EINVAL, "%s", wrong[i]);
+        cr_expect(strstr(umbra_last_error_text(), wrong[i]));
+    }
+}

@@ -148,6 +148,7 @@ struct UM_ALIGNED(64) um_fiber {
     _Atomic(struct umbra_core *) owner; /* its owner sets it before `done` is ASKED; any thread
                                            reads */
     uint32_t shields;                   /* shields begun and not ended, if SHIELDED; the fiber */
+    uint32_t task_depth;                /* tasks with limits that it runs in; the fiber */
     struct um_node mail;                /* a message of kind UM_NODE_CONTINUE */
     um_atomic_u64 mail_for;        /* the generation that pending mail is for, 0: none is pending;
                                       senders, and the core that receives it */

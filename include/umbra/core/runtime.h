@@ -43,9 +43,14 @@ struct um_depot {
     um_atomic_u32 next_slot[UM_SIZE_CLASSES];
 };
 
+/* What became of a fork where tasks have limits; see core/grain.h. */
+enum um_became { UM_BECAME_INLINE, UM_BECAME_CALL, UM_BECAME_FIBER, UM_BECAME };
+
 /* The part of a core that is seldom used. */
 struct um_core_more {
     struct um_depot depot;
+    uint64_t grants;                 /* granted tasks forked here and not joined; the core */
+    um_atomic_u64 became[UM_BECAME]; /* how many; the core writes, any thread reads */
     pthread_t thread;
     struct umbra_affinity *before; /* undoes its thread's binding; the thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
@@ -63,20 +68,24 @@ struct umbra_runtime {
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 idle[UM_CORES_MOST / UM_IDLE_BITS]; /* a bit for each core that dozes or sleeps */
 
+    UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 granted; /* tasks; see core/grain.h */
+
     UM_ALIGNED(UMBRA_CACHE_LINE) pthread_mutex_t unplaced_lock;
     struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
     struct um_fiber *unplaced_last;
 
-    pthread_mutex_t lock;         /* for all that follows, up to `joins` */
+    pthread_mutex_t lock;         /* for all that follows, up to `grains` */
     pthread_cond_t changed;       /* verdict, waiting, started or joins */
     enum um_verdict verdict;      /* for the threads in umbra_runtime_wait */
     unsigned waiting;             /* threads in umbra_runtime_wait */
     unsigned started;             /* cores with a thread that is up, or has failed */
     struct um_join_thread *joins; /* threads that join fibers of the runtime */
+    struct um_grain *grains;      /* limits of tasks that there have been */
 
     um_atomic_u32 stopping;   /* 1: a core ends as soon as it has nothing to do */
     um_atomic_u32 tasking;    /* 1: some core has shared tasks at some time */
     um_atomic_u32 next_core;  /* for spawns from outside without a place */
+    um_atomic_uptr grain;     /* the limits of tasks, or 0; see core/grain.h */
     struct umbra_core **core; /* fixed, as all that follows */
     unsigned cores;
     bool report; /* print deadlocks */

@@ -11,6 +11,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/fiber.h>
+#include <umbra/core/grain.h>
 #include <umbra/core/runtime.h>
 #include <umbra/protocol/idle.h>
 #include <umbra/protocol/task.h>
@@ -62,6 +63,7 @@ UM_INLINE void um_core_publish(struct umbra_core *core)
 UM_LINKONCE void um_core_share(struct umbra_core *core)
 {
     um_tasks_answer(&core->tasks);
+    um_grain_of(core);
     if (um_tasks_some(&core->tasks) && !um_tasks_shared(&core->tasks))
         um_core_publish(core);
     if (um_core_call_another(core))

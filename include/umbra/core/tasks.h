@@ -20,6 +20,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/fiber.h>
+#include <umbra/core/grain.h>
 #include <umbra/core/make.h>
 #include <umbra/core/pool.h>
 #include <umbra/core/report.h>
@@ -52,6 +53,7 @@ UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
 }
 
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
+UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
 UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
 #ifndef UMBRA_DECLARE
@@ -110,6 +112,8 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
     struct um_node *waiting;
 
+    if (task->fn == um_grant_run)
+        um_grain_count(core, UM_BECAME_FIBER);
     task->fn(task->arg);
     waiting = um_task_end(&task->state);
     if (waiting)
@@ -302,18 +306,28 @@ UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
 
 /* ---- the slow ways of fork and join ---- */
 
-/* A fork on a core that was asked to share, or in a thread that is no core: that runs the task. */
-UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
+/* A fork on a core that was asked to share, or whose tasks have limits, or in a thread that is no
+ * core: that runs the task. */
+UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work)
 {
     struct umbra_core *core = um_core_self;
+    const struct um_grain *grain = core ? um_grain_of(core) : NULL;
 
     if (!core) {
         task->fn(task->arg);
         um_task_begin(task, UM_TASK_DONE);
         return;
     }
+    if (grain && um_grain_fork(core, grain, task, work))
+        return;
     um_tasks_push(&core->tasks, task);
-    um_core_share(core);
+    if (um_tasks_asked(&core->tasks))
+        um_core_share(core);
+}
+
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
+{
+    um_task_fork_work(task, UM_TASK_UNDECLARED);
 }
 
 /* A join of a task that is not the newest. at: for reports, where the join was called. */
@@ -323,9 +337,11 @@ UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
 
     um_task_check(task, at);
     if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_grain_joined(core, task, true);
         um_task_take_fn(task)(task->arg);
     } else {
         um_task_wait(core, task, at);
+        um_grain_joined(core, task, false);
         um_task_take_fn(task);
     }
 }

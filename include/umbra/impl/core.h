@@ -263,7 +263,8 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->index = index;
     core->cpu = cpu;
     um_link_join(&core->ready, &core->ready);
-    um_tasks_init(&core->tasks, runtime->cores > 1); /* the first fork wakes a core */
+    /* the first fork wakes a core, and sees the limits of tasks */
+    um_tasks_init(&core->tasks, runtime->cores > 1 || runtime->grains);
     core->unplaced = &runtime->unplaced;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
@@ -383,6 +384,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
         return error;
     runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
     pthread_mutex_init(&runtime->lock, NULL);
+    error = um_grain_from_environment(runtime);
+    if (error != 0)
+        return error;
     pthread_mutex_init(&runtime->unplaced_lock, NULL);
     pthread_cond_init(&runtime->changed, NULL);
     return 0;
@@ -394,6 +398,7 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
     for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
         um_core_destroy(runtime->core[i]);
     free(runtime->core);
+    um_grain_free(runtime);
     pthread_cond_destroy(&runtime->changed);
     pthread_mutex_destroy(&runtime->unplaced_lock);
     pthread_mutex_destroy(&runtime->lock);

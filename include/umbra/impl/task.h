@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Bodies of umbra/task.h: the fork, the join with a deadline, the start from outside. The slow
+ * Bodies of umbra/task.h: the fork, the join with a deadline, the start from outside, limits. The slow
  * paths of fork and join are in core/tasks.h, ranges in impl/ranges.h. Private; included by task.h,
  * after its declarations.
  */
@@ -29,6 +29,19 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
         um_tasks_push(tasks, task);
 }
 
+UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_fn *fn, void *arg,
+                                           uint64_t work)
+{
+    struct um_tasks *tasks = um_tasks_self;
+
+    task->fn = fn;
+    task->arg = arg;
+    if (UM_UNLIKELY(um_tasks_asked(tasks)))
+        um_task_fork_work(task, work);
+    else
+        um_tasks_push(tasks, task);
+}
+
 #ifndef UMBRA_DECLARE
 
 UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
@@ -38,12 +51,15 @@ UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, ui
 
     um_task_check(task, __builtin_return_address(0));
     if (core && um_tasks_take_back(&core->tasks, task)) {
+        um_grain_joined(core, task, true);
         um_task_take_fn(task)(task->arg);
         return 0;
     }
     error = um_task_wait_deadline(core, task, deadline, __builtin_return_address(0));
-    if (error == 0)
+    if (error == 0) {
+        um_grain_joined(core, task, false);
         um_task_take_fn(task);
+    }
     return error;
 }
 
@@ -56,6 +72,40 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
     task->arg = arg;
     um_task_begin(task, UM_TASK_WAITED);
     return umbra_spawn_with(runtime, &anywhere, um_task_fiber, task, NULL);
+}
+
+/* ---- limits ---- */
+
+UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
+                                      const struct umbra_task_limits *limits)
+{
+    struct um_grain grain;
+
+    if (runtime->inherited)
+        return -EPERM;
+    if (!limits)
+        return um_grain_set(runtime, NULL);
+    grain = (struct um_grain){.live = um_grain_live(runtime, limits->live, limits->stacks_bytes),
+                              .depth = limits->depth ? limits->depth : UINT64_MAX,
+                              .work = limits->work,
+                              .choose = limits->choose,
+                              .choose_arg = limits->choose_arg};
+    return um_grain_set(runtime, &grain);
+}
+
+UM_LINKONCE void umbra_task_get_counts(struct umbra_runtime *runtime,
+                                       struct umbra_task_counts *counts)
+{
+    uint64_t became[UM_BECAME] = {0};
+
+    /* relaxed, all: numbers */
+    for (unsigned i = 0; i < runtime->cores; i++)
+        for (unsigned what = 0; what < UM_BECAME; what++)
+            became[what] += um_atomic_load(&runtime->core[i]->more->became[what], relaxed);
+    *counts = (struct umbra_task_counts){.inlined = became[UM_BECAME_INLINE],
+                                         .called = became[UM_BECAME_CALL],
+                                         .fibers = became[UM_BECAME_FIBER],
+                                         .live = um_atomic_load(&runtime->granted, relaxed)};
 }
 
 #endif /* UMBRA_DECLARE */
