@@ -4,7 +4,8 @@
  *
  * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
  * thieves that take some; or a core that sleeps when there is nothing to take, as um_core_doze()
- * does, while the owner forks on and needs it; or an owner that gives up joins and joins again.
+ * does, while the owner forks on and needs it; or an owner that gives up joins and joins again; or
+ * limits that a thread sets.
  * Checked: every task runs once a round, sees what was written before its fork, and its join sees
  * that it has run; no core sleeps on; a node is freed once, when neither side has it.
  */
@@ -299,6 +300,46 @@ template <class P, bool Asked> struct sleeping : workshop<P> {
     }
 };
 
+/* Limits that a thread sets while the owner answers a request and forks: the owner obeys, or has a
+ * request left, by which its next fork will. */
+template <class P> struct limiting : world {
+    typename P::um_tasks tasks;
+    um_atomic_uptr limits;
+    rl::var<int> content;
+    bool obeyed;
+
+    limiting()
+    {
+        P::um_tasks_init(&tasks, true);
+        um_atomic_store(&limits, 0, relaxed);
+        obeyed = false;
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            um_plain_write(content, 1);
+            P::um_limits_publish(&limits, 1);
+            P::um_tasks_ask(&tasks);
+            return;
+        }
+        for (int fork = 0; fork < 2; fork++) {
+            if (!P::um_tasks_asked(&tasks))
+                continue;
+            P::um_tasks_answer(&tasks);
+            if (P::um_limits_look(&limits)) {
+                RL_ASSERT(um_plain_read(content) == 1);
+                obeyed = true;
+            }
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(obeyed || P::um_tasks_asked(&tasks));
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -313,6 +354,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"joins that give up", make_world<giving_up<P, 3>>, 2, 0, false, 0, 100000},
         {"a core that sleeps", make_world<sleeping<P, false>>, 2, 0, false, 0, 100000},
         {"a core that falls asleep", make_world<sleeping<P, true>>, 2, 0, false, 0, 100000},
+        {"limits that are set", make_world<limiting<P>>, 2, 0, true, 0, 20000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

@@ -72,9 +72,8 @@ struct um_grant {
 /* The limits, or NULL; from now on the core forks as they want it. The core: C2. */
 UM_LINKONCE const struct um_grain *um_grain_of(struct umbra_core *core)
 {
-    /* acquire: C2; pairs with L1 */
     const struct um_grain *grain =
-        (const struct um_grain *)um_atomic_load(&core->runtime->grain, acquire);
+        (const struct um_grain *)um_limits_look(&core->runtime->grain); /* C2 */
 
     um_tasks_self = grain || core->more->grants > 0 ? &um_tasks_of_none : &core->tasks;
     return grain;
@@ -93,7 +92,7 @@ UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct
         grain->before = runtime->grains;
         runtime->grains = grain;
     }
-    um_atomic_store(&runtime->grain, (uintptr_t)grain, release); /* L1 */
+    um_limits_publish(&runtime->grain, (uintptr_t)grain); /* L1 */
     pthread_mutex_unlock(&runtime->lock);
     for (unsigned i = 0; runtime->core && i < runtime->cores && runtime->core[i]; i++)
         um_tasks_ask(&runtime->core[i]->tasks); /* L2 */
@@ -184,7 +183,8 @@ UM_LINKONCE void um_grant_run(void *arg)
     self->task_depth = grant.depth;
     grant.fn(grant.arg);
     self->task_depth = depth;
-    um_atomic_fetch_add(&grant.runtime->granted, UINT64_MAX, relaxed); /* a number; orders nothing */
+    um_atomic_fetch_add(&grant.runtime->granted, UINT64_MAX,
+                        relaxed); /* a number; orders nothing */
 }
 
 /* Asks the limits. Returns the grant, or NULL. `granted` counts the task already. */

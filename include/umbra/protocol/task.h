@@ -315,6 +315,20 @@ UM_INLINE struct umbra_task *um_tasks_steal(struct um_tasks *tasks)
     return NULL;
 }
 
+/* ---- limits: see core/grain.h ---- */
+
+/* Any thread: L1. Asking each core (L2) is next. */
+UM_INLINE void um_limits_publish(um_atomic_uptr *limits, uintptr_t value)
+{
+    um_atomic_store(limits, value, release); /* what it points to; pairs with um_limits_look() */
+}
+
+/* The owner, when it has answered (C1), or when it wants: C2. */
+UM_INLINE uintptr_t um_limits_look(um_atomic_uptr *limits)
+{
+    return um_atomic_load(limits, acquire); /* pairs with um_limits_publish() */
+}
+
 /* ---- a task's state ---- */
 
 /* The core that ran the task: it has ended. Returns the node to wake, or NULL. */
