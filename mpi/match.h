@@ -28,8 +28,8 @@
  * A task that has ended has a closed box. A receive from it that matched nothing must not wait for
  * ever. The receiver posts the receive, and then looks if the source has ended; the source sets
  * that it has ended, and then looks for receives in the boxes of its peers. Both looks are under
- * the lock of the receiver's box, or after it: one of the two finds the receive, and who takes it
- * from the list ends it with an error.
+ * the lock of the receiver's box, or after it: one of the two finds the receive, and the one that
+ * takes it from the list ends it with an error.
  */
 #ifndef UMBRA_MPI_MATCH_H
 #define UMBRA_MPI_MATCH_H
