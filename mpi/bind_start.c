@@ -43,7 +43,7 @@ static void variables_set(struct umbra_child *child, char **envp)
     int number;
 
     *um_environ(child) = envp;
-    /* not the process's, whose main may have used them */
+    /* not those of the process: its main may have used them */
     *(int *)um_variable(child, UM_OPTIND, &number) = 1;
     *(int *)um_variable(child, UM_OPTERR, &number) = 1;
     *(int *)um_variable(child, UM_OPTOPT, &number) = '?';

@@ -238,6 +238,7 @@ void um_mpi_task_put(struct um_mpi_task *task)
 
 void um_launch_put(struct um_launch *launch)
 {
+    /* acq_rel: as um_mpi_task_put() */
     if (!launch || um_atomic_fetch_add(&launch->refs, (uint32_t)-1, acq_rel) != 1)
         return;
     for (char **arg = launch->argv; *arg; arg++)

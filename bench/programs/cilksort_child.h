@@ -30,7 +30,7 @@ static inline int cilksort_compare(const void *a, const void *b)
     return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
-/* The argument is how many numbers. Whether there is memory. */
+/* The argument is how many numbers. True if there is memory. */
 static inline int cilksort_child_create(struct cilksort_child *child, const char *argument)
 {
     struct part *part = &child->setting.part;
@@ -48,7 +48,7 @@ static inline int cilksort_child_create(struct cilksort_child *child, const char
     return 1;
 }
 
-/* Whether each number is where it must be. */
+/* True if each number is where it must be. */
 static inline int cilksort_child_right(const struct cilksort_child *child, unsigned input)
 {
     const struct part *part = &child->setting.part;
