@@ -226,7 +226,9 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
         umbra_fiber_fn *fn = (umbra_fiber_fn *)(void (*)(void))fiber->node.accept;
         void *result;
 
-        um_fiber_fetch_ahead(fiber, -2, 1); /* two lines of its stack, too */
+        /* Alone, it is not one of many; and the hint's line is then often at the spawner's core. */
+        if (!um_ready_empty(um_fiber_home(fiber)))
+            um_fiber_fetch_ahead(fiber, -2, 1); /* two lines of its stack, too */
         result = fn(fiber->node.arg);
 
         if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
