@@ -7,6 +7,7 @@
  *   umbra/task.h       fork and join of functions, parallel for and reduce
  *   umbra/memory.h     memory on NUMA nodes, pooled buffers, loops and barriers for each node
  *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
+ *   umbra/blocking.h   blocking functions on helper threads, while the core goes on
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
@@ -23,6 +24,7 @@
 #ifndef UMBRA_H
 #define UMBRA_H
 
+#include <umbra/blocking.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/dispatch.h>

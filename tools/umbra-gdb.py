@@ -25,10 +25,10 @@ import gdb
 import gdb.types
 from gdb.unwinder import Unwinder, register_unwinder
 
-STATES = ("created", "ready", "executing", "stopped", "blocked", "terminated")
+STATES = ("created", "ready", "executing", "stopped", "blocked", "terminated", "system call")
 CORE_STATES = ("created", "initializing", "initialized", "executing", "task", "idle", "terminated")
 READY, EXECUTING, STOPPED, BLOCKED = 1, 2, 3, 4
-CREATED, TERMINATED = 0, 5
+CREATED, TERMINATED, SYSTEM_CALL = 0, 5, 6
 
 # Where Boost's frames keep the registers, by byte from the saved stack pointer, and how long they
 # are: jump_x86_64_sysv_elf_gas.S and jump_arm64_aapcs_elf_gas.S.
@@ -107,6 +107,12 @@ def cores():
             yield runtime["core"][i].dereference()
 
 
+def in_system_call(kind):
+    """True if a blocked fiber that waits for this kind of thing is in a system call."""
+    kinds = gdb.parse_and_eval("um_kind_system")
+    return 0 <= kind - address(kinds.address) < kinds.type.sizeof
+
+
 class Fiber:
     def __init__(self, block):
         self.block = block
@@ -115,6 +121,8 @@ class Fiber:
         self.state = number(block["state"])
         if self.home and self.state == READY and address(self.core()["current"]) == self.address:
             self.state = EXECUTING
+        if self.state == BLOCKED and in_system_call(address(self.block["waits_for"])):
+            self.state = SYSTEM_CALL
         self.name = words(block["name"])
 
     def core(self):
@@ -129,7 +137,7 @@ class Fiber:
         """What it waits for, what is known of that, and where it called."""
         if self.state == STOPPED:
             return "at " + self.place()
-        if self.state != BLOCKED:
+        if self.state not in (BLOCKED, SYSTEM_CALL):
             return ""
         on = address(self.block["waits_on"]) & ~1  # marked where it is a fiber
         text = "?"
@@ -432,11 +440,11 @@ class Fibers(gdb.Command):
         super().__init__("umbra fibers", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        print("%5s  %-14s %4s  %-10s %-24s waits for" % ("", "address", "core", "state", "name"))
+        print("%5s  %-14s %4s  %-11s %-24s waits for" % ("", "address", "core", "state", "name"))
         for i, fiber in enumerate(fibers()):
             core = str(int(fiber.core()["index"])) if fiber.home else "-"
             row = (i, fiber.address, core, STATES[fiber.state], fiber.label(), fiber.waits())
-            print(("%5d  %#-14x %4s  %-10s %-24s %s" % row).rstrip())
+            print(("%5d  %#-14x %4s  %-11s %-24s %s" % row).rstrip())
 
 
 class Children(gdb.Command):
@@ -446,12 +454,12 @@ class Children(gdb.Command):
         super().__init__("umbra children", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        print("%-14s %4s  %-10s %-14s executable" % ("fiber", "core", "state", "base"))
+        print("%-14s %4s  %-11s %-14s executable" % ("fiber", "core", "state", "base"))
         for child in children():
             fiber = Fiber(child["fiber"]["block"].dereference())
             core = str(int(fiber.core()["index"])) if fiber.home else "-"
             place = address(child["copy"]["base"]), child["image"]["path"].string()
-            print("%#-14x %4s  %-10s %#-14x %s" % ((fiber.address, core, STATES[fiber.state]) + place))
+            print("%#-14x %4s  %-11s %#-14x %s" % ((fiber.address, core, STATES[fiber.state]) + place))
 
 
 class Symbols(gdb.Command):
@@ -498,7 +506,7 @@ class Backtrace(gdb.Command):
             return
         for i, fiber in enumerate(fibers()):
             print("fiber %d %s %s" % (i, fiber.label(), STATES[fiber.state]))
-            if fiber.state in (STOPPED, BLOCKED, READY):
+            if fiber.state in (STOPPED, BLOCKED, SYSTEM_CALL, READY):
                 backtrace(fiber)
             print()
 

@@ -101,6 +101,8 @@ struct umbra_options {
     size_t stack_bytes;              /* of a fiber's stack; 0: UMBRA_STACK_BYTES */
     struct umbra_wait_options wait;  /* of idle cores, waiting threads and shadows */
     struct umbra_topology *topology; /* must outlive the runtime; NULL: look at this machine */
+    unsigned blocking_threads;       /* most helper threads for umbra_blocking; 0:
+                                        UMBRA_BLOCKING_THREADS (umbra/blocking.h) */
     int dump_signal;                 /* this signal prints all fibers to standard error; not one
                                         that a fault raises (SIGSEGV), nor SIGABRT, SIGKILL,
                                         SIGSTOP; 0: none */

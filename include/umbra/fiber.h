@@ -17,10 +17,12 @@
  *   stopped      WaitingWrStopped                transferred away; runs again when another fiber
  *                                                transfers to it, or any caller continues it
  *   blocked      WaitingWrBlocked                waits: for an event, a fiber's end, a time
+ *   system call  WaitingWrSystemCall,            is blocked in umbra_blocking (umbra/blocking.h) or
+ *                WaitingWrSystemTrap             in a call of umbra/io.h: its core executes others
  *   terminated   Terminated                      has returned, and was not joined yet
  *
  * StandBy and WaitingWrYielded last for the few instructions of a switch and are not stored. A
- * fiber in a system call keeps its core, and is executing.
+ * fiber that makes a system call by itself keeps its core, and is executing.
  *
  *                      spawn                  chosen
  *          created ------------> ready <-------------------- executing -----> terminated
@@ -86,7 +88,8 @@ enum umbra_fiber_state {
     UMBRA_FIBER_EXECUTING,
     UMBRA_FIBER_STOPPED,
     UMBRA_FIBER_BLOCKED,
-    UMBRA_FIBER_TERMINATED
+    UMBRA_FIBER_TERMINATED,
+    UMBRA_FIBER_SYSTEM_CALL
 };
 
 /* Bytes of a fiber's name, with its final 0; a longer one is cut off. */

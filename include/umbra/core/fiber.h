@@ -116,9 +116,10 @@ struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
     struct um_link ready; /* in the ready queue */
-    um_atomic_u32 state;  /* enum umbra_fiber_state, never EXECUTING; home core, CREATED also the
-                               collector; any thread reads */
-    um_atomic_u32 flags;  /* home core; before there is one umbra_cancel(), under unplaced_lock;
+    um_atomic_u32
+        state; /* enum umbra_fiber_state, never EXECUTING or SYSTEM_CALL; home core, CREATED
+                               also the collector; any thread reads */
+    um_atomic_u32 flags; /* home core; before there is one umbra_cancel(), under unplaced_lock;
                                an old home's late permit, by compare-and-swap */
 
     /* what another core touches to start the fiber, and a signaller to wake it */

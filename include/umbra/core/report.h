@@ -60,32 +60,46 @@ UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state);
 
 UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state)
 {
-    static const char *const name[] = {"created", "ready",   "executing",
-                                       "stopped", "blocked", "terminated"};
+    static const char *const name[] = {"created", "ready",      "executing",  "stopped",
+                                       "blocked", "terminated", "system call"};
 
     return (unsigned)state < sizeof(name) / sizeof(name[0]) ? name[state] : "?";
+}
+
+/* The state as reports show it: of what is stored, BLOCKED may be a system call, and READY may be
+ * executing. */
+UM_LINKONCE enum umbra_fiber_state um_fiber_shown_state(const struct um_fiber *fiber,
+                                                        const struct umbra_core *home,
+                                                        enum umbra_fiber_state stored)
+{
+    if (stored == UMBRA_FIBER_READY && home && um_core_current(home) == fiber)
+        return UMBRA_FIBER_EXECUTING;
+    /* relaxed: reports only look */
+    if (stored == UMBRA_FIBER_BLOCKED &&
+        um_kind_is_system(um_atomic_load(&fiber->waits_for, relaxed)))
+        return UMBRA_FIBER_SYSTEM_CALL;
+    return stored;
 }
 
 /* The state, enum umbra_fiber_state, or -ESRCH. */
 UM_LINKONCE int um_fiber_state_now(struct umbra_fiber fiber)
 {
+    enum umbra_fiber_state state;
     struct umbra_core *home;
-    int state;
     bool ended;
 
     if (!fiber.block)
         return -ESRCH;
     /* acquire, all: see um_fiber_is() */
-    state = (int)um_atomic_load(&fiber.block->state, acquire);
+    state = (enum umbra_fiber_state)um_atomic_load(&fiber.block->state, acquire);
     home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
+    state = um_fiber_shown_state(fiber.block, home, state);
     ended = um_fiber_has_ended(fiber.block);
     if (um_fiber_generation(fiber.block) != fiber.generation)
         return -ESRCH;
     if (ended)
         return UMBRA_FIBER_TERMINATED;
-    return home && um_core_current(home) == fiber.block && state == UMBRA_FIBER_READY
-               ? UMBRA_FIBER_EXECUTING
-               : state;
+    return (int)state;
 }
 
 /* The most that was used of the fiber's stack, in bytes. */
@@ -215,11 +229,9 @@ UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fib
 UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle)
 {
     const struct umbra_core *home = um_fiber_home(fiber);
-    enum umbra_fiber_state state = (enum umbra_fiber_state)um_fiber_get_state(fiber);
+    enum umbra_fiber_state stored = (enum umbra_fiber_state)um_fiber_get_state(fiber);
     struct um_text text = {.length = 0};
 
-    if (home && um_core_current(home) == fiber && state == UMBRA_FIBER_READY)
-        state = UMBRA_FIBER_EXECUTING;
     um_text_add(&text, "umbra:   fiber ");
     um_report_name(&text, fiber);
     if (home) {
@@ -227,10 +239,10 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle
         um_text_add_number(&text, home->index, 10);
     }
     um_text_add(&text, ", ");
-    um_text_add(&text, um_fiber_state_name(state));
-    if (state == UMBRA_FIBER_BLOCKED)
+    um_text_add(&text, um_fiber_state_name(um_fiber_shown_state(fiber, home, stored)));
+    if (stored == UMBRA_FIBER_BLOCKED)
         um_report_wait(&text, fiber, idle);
-    if ((state == UMBRA_FIBER_BLOCKED || state == UMBRA_FIBER_STOPPED) && um_report_at(fiber))
+    if ((stored == UMBRA_FIBER_BLOCKED || stored == UMBRA_FIBER_STOPPED) && um_report_at(fiber))
         um_report_place(&text, um_report_at(fiber), idle);
     um_text_add(&text, "\n");
     um_text_write(&text, fd);

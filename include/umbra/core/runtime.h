@@ -60,6 +60,14 @@ struct um_core_more {
     char why[UM_WHY_BYTES]; /* likewise: the reason of start_error */
 };
 
+/* What a header above the core adds to a runtime, once, and what ends with the runtime. */
+struct um_attached {
+    /* Frees it, when the cores have ended and their fibers are still there; may block. It also names
+       the kind: one of each kind in a runtime. */
+    void (*end)(struct um_attached *attached);
+    struct um_attached *next; /* fixed when it is attached */
+};
+
 enum um_verdict { UM_VERDICT_NONE, UM_VERDICT_ENDED, UM_VERDICT_DEADLOCK };
 
 struct umbra_runtime {
@@ -82,6 +90,8 @@ struct umbra_runtime {
     struct um_join_thread *joins; /* threads that join fibers of the runtime */
     struct um_grain *grains;      /* limits of tasks that there have been */
 
+    _Atomic(struct um_attached *) attached; /* under lock; read without */
+
     um_atomic_u32 stopping;   /* 1: a core ends as soon as it has nothing to do */
     um_atomic_u32 tasking;    /* 1: some core has shared tasks at some time */
     um_atomic_u32 next_core;  /* for spawns from outside without a place */
@@ -93,6 +103,7 @@ struct umbra_runtime {
     bool inherited;                  /* the parent process's; um_runtimes_inherit() writes */
     size_t stack_bytes;              /* of size class 0 */
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
+    unsigned blocking_threads;       /* as the option */
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores */
     um_polls_word polls[UMBRA_POLL_PLACES]; /* how its places poll; see core/tune.h */
@@ -142,6 +153,28 @@ struct um_kind {
     void (*describe)(struct um_text *text, const void *on);
 };
 
+/* What a fiber in state "system call" waits for. Stored as blocked: the kind tells the two apart. */
+enum um_system_call {
+    UM_SYSTEM_BLOCKING, /* a function on a helper thread: umbra/blocking.h */
+    UM_SYSTEM_READ,     /* umbra/io.h, as all that follow */
+    UM_SYSTEM_WRITE,
+    UM_SYSTEM_RECV,
+    UM_SYSTEM_SEND,
+    UM_SYSTEM_ACCEPT,
+    UM_SYSTEM_CONNECT,
+    UM_SYSTEM_CALLS
+};
+
+UM_SHARED const struct um_kind um_kind_system[UM_SYSTEM_CALLS] = {
+    {"blocking call", NULL}, {"read", NULL},   {"write", NULL},  {"recv", NULL},
+    {"send", NULL},          {"accept", NULL}, {"connect", NULL}};
+
+/* True if a blocked fiber that waits for this is in a system call. kind: NULL is allowed. */
+UM_INLINE bool um_kind_is_system(const struct um_kind *kind)
+{
+    return (uintptr_t)kind - (uintptr_t)um_kind_system < sizeof(um_kind_system);
+}
+
 /* A join by the inlined path: waits_at is not set, but the saved context says the place. */
 UM_SHARED const struct um_kind um_kind_join_inline = {"join", NULL};
 
@@ -157,6 +190,26 @@ UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 {
     if (um_inbox_push(&core->inbox, node))
         umbra_wake(&core->waiter);
+}
+
+/* What is attached to the runtime and has this function to end it, or NULL. Any thread. */
+UM_INLINE struct um_attached *um_runtime_attached(struct umbra_runtime *runtime,
+                                                  void (*end)(struct um_attached *attached))
+{
+    /* acquire: pairs with um_runtime_attach(); what was attached before does not change */
+    struct um_attached *attached = um_atomic_load(&runtime->attached, acquire);
+
+    while (attached && attached->end != end)
+        attached = attached->next;
+    return attached;
+}
+
+/* Attaches; the caller has the runtime's lock, and has found none of this kind under it. */
+UM_INLINE void um_runtime_attach(struct umbra_runtime *runtime, struct um_attached *attached)
+{
+    attached->next = um_atomic_load(&runtime->attached, relaxed); /* under the lock */
+    /* release: what the caller has written there; pairs with um_runtime_attached() */
+    um_atomic_store(&runtime->attached, attached, release);
 }
 
 #ifndef UMBRA_DECLARE

@@ -377,6 +377,7 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->report = !options->quiet;
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
+    runtime->blocking_threads = options->blocking_threads;
     error = um_guard_check();
     if (error == 0)
         error = umbra_wait_policy_init(&runtime->policy, &options->wait);
@@ -576,6 +577,20 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
 }
 
+/* The cores have stopped: ends what is attached. Fibers may be in calls of it; they stay as they are. */
+UM_LINKONCE UM_COLD void um_runtime_detach_all(struct umbra_runtime *runtime)
+{
+    /* relaxed: the cores, which attach, have ended, and their threads were joined */
+    struct um_attached *attached = um_atomic_load(&runtime->attached, relaxed);
+
+    while (attached) {
+        struct um_attached *next = attached->next;
+
+        attached->end(attached);
+        attached = next;
+    }
+}
+
 /* The cores have stopped: ends the joins that threads, and fibers of other runtimes, have begun
  * here, and waits until the threads have left the list. */
 UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
@@ -598,6 +613,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     if (runtime->inherited)
         return -EPERM;
     um_runtime_stop(runtime, runtime->cores);
+    um_runtime_detach_all(runtime);
     um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
     um_overflow_stop();
