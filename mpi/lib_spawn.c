@@ -96,18 +96,7 @@ static struct program *program_of(const char *command)
     return program;
 }
 
-/* ---- the limit ---- */
-
-static bool live_add(uint32_t count, uint32_t limit)
-{
-    uint32_t live = um_atomic_load(&um_live, relaxed); /* only the number counts */
-
-    do
-        if (live + count > limit || live + count < live)
-            return false;
-    while (!um_atomic_cas(&um_live, &live, live + count, relaxed, relaxed));
-    return true;
-}
+/* ---- ends ---- */
 
 /* In the child's fiber. */
 static void child_ended(void *arg, int status)
@@ -123,39 +112,6 @@ static void child_ended(void *arg, int status)
     um_mpi_task_ring(&um_host);
 }
 
-static uint32_t limit_of(MPI_Info info)
-{
-    const char *text = getenv("UMBRA_MPI_LIMIT");
-    char value[32], *end;
-    int flag = 0;
-    unsigned long limit;
-
-    if (info != MPI_INFO_NULL)
-        um_mpi.Info_get(info, "umbra_limit", sizeof(value) - 1, value, &flag);
-    if (flag)
-        text = value;
-    if (!text || !*text)
-        return UINT32_MAX;
-    limit = strtoul(text, &end, 10);
-    if (*end || *text < '0' || *text > '9') {
-        fprintf(stderr, "umbra_mpi: limit '%s' is no number\n", text);
-        exit(2);
-    }
-    return limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
-}
-
-/* Where a process must begin is not ours to choose. */
-static bool has_place(MPI_Info info)
-{
-    static const char *const keys[] = {"host", "hosts", "wdir", "file", "hostfile"};
-    char value[2];
-    int flag = 0;
-
-    for (size_t i = 0; info != MPI_INFO_NULL && i < sizeof(keys) / sizeof(keys[0]) && !flag; i++)
-        um_mpi.Info_get(info, keys[i], 1, value, &flag);
-    return flag != 0;
-}
-
 /* ---- children in this process ---- */
 
 /* One call's arguments: of MPI_Comm_spawn() a single command. */
@@ -166,6 +122,7 @@ struct spawn {
     const int *count;
     const MPI_Info *info;
     int total;
+    unsigned depth;  /* of the children */
     const char *why; /* it becomes processes */
 };
 
@@ -195,7 +152,7 @@ static struct um_launch *launch_make(const char *command, char *const *argv, int
     return NULL;
 }
 
-static struct um_mpi_task *task_make(struct um_launch *launch, int appnum)
+static struct um_mpi_task *task_make(struct um_launch *launch, int appnum, unsigned depth)
 {
     struct um_mpi_task *task = aligned_alloc(UMBRA_CACHE_LINE, (sizeof(*task) + 63) / 64 * 64);
 
@@ -206,6 +163,7 @@ static struct um_mpi_task *task_make(struct um_launch *launch, int appnum)
     um_atomic_store(&task->refs, 1, relaxed);
     task->launch = launch;
     task->appnum = appnum;
+    task->depth = depth;
     return task;
 }
 
@@ -244,7 +202,7 @@ static bool tasks_make(const struct spawn *spawn, struct um_mpi_group *children)
         if (!launch && spawn->count[i] > 0)
             break;
         for (int k = 0; k < spawn->count[i]; k++, made++) {
-            children->task[made] = task_make(launch, i);
+            children->task[made] = task_make(launch, i, spawn->depth);
             if (!children->task[made])
                 break;
             um_atomic_fetch_add(&children->task[made]->refs, 1, relaxed); /* the group's */
@@ -254,18 +212,16 @@ static bool tasks_make(const struct spawn *spawn, struct um_mpi_group *children)
     return made == spawn->total;
 }
 
-static int start(struct um_mpi_task *task, struct umbra_image *image)
+static int start(struct um_mpi_task *task, struct umbra_image *image, size_t stack_bytes)
 {
-    struct umbra_child_options options = {.argv = task->launch->argv,
-                                          .ended = child_ended,
-                                          .arg = task,
-                                          .spawn = {.where = UMBRA_ANYWHERE}};
-    const char *stack = getenv("UMBRA_MPI_STACK_BYTES");
+    struct umbra_child_options options = {
+        .argv = task->launch->argv,
+        .ended = child_ended,
+        .arg = task,
+        .spawn = {.where = UMBRA_ANYWHERE, .stack_bytes = stack_bytes}};
 
     if (!um_with_threads())
         options.spawn.where = UMBRA_ON_CORE;
-    if (stack)
-        options.spawn.stack_bytes = strtoul(stack, NULL, 10);
     return umbra_child_start(umbra_runtime_self(), image, &options, NULL);
 }
 
@@ -275,19 +231,22 @@ static int all_start(const struct spawn *spawn, struct umbra_image *const *image
 {
     int rank = 0, result = MPI_SUCCESS;
 
-    for (int i = 0; i < spawn->commands; i++)
+    for (int i = 0; i < spawn->commands; i++) {
+        size_t stack_bytes = um_policy_stack_bytes(spawn->info[i]);
+
         for (int k = 0; k < spawn->count[i]; k++, rank++) {
             struct um_mpi_task *task = family->children->task[rank];
-            bool good = child_comms(task, rank, family) && start(task, image[i]) == 0;
+            bool good = child_comms(task, rank, family) && start(task, image[i], stack_bytes) == 0;
 
             if (!good) {
                 um_mpi_task_end(task);
-                um_atomic_fetch_add(&um_live, (uint32_t)-1, relaxed);
+                um_policy_not_started(1);
                 result = MPI_ERR_SPAWN;
             }
             if (codes != MPI_ERRCODES_IGNORE)
                 codes[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
         }
+    }
     return result;
 }
 
@@ -296,18 +255,18 @@ static const char *find_images(struct spawn *spawn, struct umbra_image **image)
 {
     for (int i = 0; i < spawn->commands; i++) {
         struct program *program = program_of(spawn->command[i]);
+        const char *why;
 
         if (!program)
             return "no memory";
         if (!program->image)
             return program->why;
-        if (has_place(spawn->info[i]))
-            return "its MPI_Info names a host or folder";
+        why = um_policy_refuses(&program->was, spawn->info[i]);
+        if (why)
+            return why;
         image[i] = program->image;
     }
-    return live_add((uint32_t)spawn->total, limit_of(spawn->info[0]))
-               ? NULL
-               : "the limit of children in this process is reached";
+    return um_policy_admit(spawn->depth, (uint32_t)spawn->total, spawn->info[0]);
 }
 
 /* What the root tells the other members. */
@@ -332,7 +291,7 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents,
         spawn->why = "no memory";
         for (int i = 0; i < children->size; i++)
             um_mpi_task_end(children->task[i]);
-        um_atomic_fetch_add(&um_live, (uint32_t)-spawn->total, relaxed);
+        um_policy_not_started((uint32_t)spawn->total);
     } else if (!spawn->why) {
         told.children = children;
         told.error = all_start(spawn, image, &family, codes);
@@ -341,13 +300,6 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents,
         um_mpi_group_put(children);
     free(image);
     return told;
-}
-
-static bool verbose(void)
-{
-    const char *text = getenv("UMBRA_MPI_VERBOSE");
-
-    return text && *text && *text != '0';
 }
 
 /* ---- real processes ---- */
@@ -418,7 +370,7 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
     MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL;
     int error;
 
-    if (verbose())
+    if (um_policy_verbose())
         fprintf(stderr, "umbra_mpi: %s becomes a process: %s\n", real->spawn->command[0],
                 real->spawn->why);
     um_mpi.Comm_get_errhandler(real->comm, &handler);
@@ -431,6 +383,8 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
                 real->spawn->command[0], real->spawn->why ? real->spawn->why : "asked for");
     return error;
 }
+    else
+        um_policy_count_processes((uint32_t)real->spawn->total);
 
 /* ---- MPI's calls ---- */
 
@@ -501,6 +455,7 @@ static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *r
     um_mpi_task_check(task);
     *result = MPI_COMM_NULL;
     if (!umbra_runtime_self())
+    spawn->depth = task->depth + 1;
         spawn->why = "the program was not started by the library";
     else if (!comm && !is_alone(handle))
         spawn->why = "several processes spawn together";

@@ -217,6 +217,7 @@ int MPI_Finalize(void)
         return MPI_SUCCESS;
     }
     um_mpi_task_wait(task, no_child, NULL);
+    um_policy_report();
     return um_mpi.Finalize();
 }
 

@@ -5,7 +5,6 @@
 #include "library.h"
 
 struct um_mpi_task um_host = {.bell = UMBRA_EVENT_INIT, .refs = 1};
-um_atomic_u32 um_live;
 
 /* ---- handles ---- */
 

@@ -5,6 +5,7 @@
  *   lib_start.c     the program's main as a fiber; Init and Finalize; MPI's own functions
  *   lib_task.c      tasks: the program's main and its children; handles; waits; errors
  *   lib_spawn.c     Comm_spawn: children in this process, or real processes
+ *   lib_policy.c    which of the two: limits, and counts of what became what
  *   lib_message.c   sends, receives and probes
  *   lib_request.c   requests: Wait and Test
  *   lib_comm.c      communicators and groups
@@ -134,6 +135,7 @@ struct um_mpi_task {
     um_atomic_u32 threaded; /* 1: a thread that is no core has waited for the bell */
     struct um_lock lock;    /* of changes of the tables */
     struct um_table comms, groups, requests;
+    unsigned depth; /* of the program's main 0, of its children 1 */
     struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */
     MPI_Comm parent_handle;
     struct um_launch *launch;
@@ -284,5 +286,19 @@ UM_HIDE int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um
 /* ---- lib_start.c ---- */
 
 UM_HIDE bool um_with_threads(void); /* MPI may be called on all cores */
+
+/* ---- lib_policy.c ---- */
+
+struct stat;
+/* Why children of this executable cannot be in this process; NULL: they can. */
+UM_HIDE const char *um_policy_refuses(const struct stat *file, MPI_Info info);
+/* Counts so many children as live; else returns why they must be processes. */
+UM_HIDE const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info);
+UM_HIDE size_t um_policy_stack_bytes(MPI_Info info); /* 0: not said */
+/* Of admitted children so many could not be started. */
+UM_HIDE void um_policy_not_started(uint32_t count);
+UM_HIDE void um_policy_count_processes(uint32_t count);
+UM_HIDE bool um_policy_verbose(void);
+UM_HIDE void um_policy_report(void); /* the counts, if verbose */
 
 #endif

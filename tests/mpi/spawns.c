@@ -343,6 +343,44 @@ static void test_limit(int limit)
     }
 }
 
+/* Spawns an echo with a key of MPI_Info. True if it ran: an MPI that cannot spawn refuses others. */
+static int runs_with(const char *command, const char *key, const char *value)
+{
+    char *argv[] = {(char *)"child", (char *)"echo", NULL};
+    MPI_Comm children;
+    MPI_Info info;
+    int error, number = 1;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, key, value);
+    error =
+        MPI_Comm_spawn(command, argv, 1, info, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+    MPI_Info_free(&info);
+    if (error != MPI_SUCCESS)
+        return 0;
+    MPI_Send(&number, 1, MPI_INT, 0, 1, children);
+    MPI_Recv(&number, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
+    MPI_Comm_disconnect(&children);
+    return number == 2;
+}
+
+/* What the keys of a spawn allow. */
+static void test_keys(int unused)
+{
+    char copy[4096];
+
+    (void)unused;
+    snprintf(copy, sizeof(copy), "%s_copy", self);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MUST(runs_with(self, "umbra_limit", "1") && !runs_with(self, "umbra_limit", "0"));
+    MUST(runs_with(self, "umbra_depth", "1") && !runs_with(self, "umbra_depth", "0"));
+    MUST(runs_with(self, "umbra_stack_bytes", "300000"));
+    MUST(runs_with(self, "umbra_same_executable", "1"));
+    MUST(runs_with(copy, "umbra_same_executable", "0"));
+    MUST(!runs_with(copy, "umbra_same_executable", "1"));
+    MUST(!runs_with(self, "wdir", "/"));
+}
+
 static const struct {
     const char *name;
     void (*run)(int number);
@@ -351,6 +389,7 @@ static const struct {
     {"echo", test_echo, 200},   {"large", test_large, 200000}, {"small", test_large, 3},
     {"stream", test_stream, 1}, {"group", test_group, 7},      {"nest", test_nest, 20},
     {"ends", test_ends, 0},     {"types", test_types, 0},      {"limit", test_limit, 3},
+    {"keys", test_keys, 0},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What becomes a fiber, and what a process: limits, and how many there were of each. A limit is a
+ * variable of the environment, or, for one spawn, a key of its MPI_Info; both are read at each
+ * spawn.
+ */
+#define _GNU_SOURCE
+#include <sys/stat.h>
+
+#include "library.h"
+
+um_atomic_u32 um_live;
+
+/* Since the program began; only the numbers count. */
+static um_atomic_u32 most_live, fibers, processes;
+
+/* ---- limits ---- */
+
+/* A number, or `otherwise` if there is none. What is no number ends the program. */
+static size_t limit_of(MPI_Info info, const char *key, const char *variable, size_t otherwise)
+{
+    const char *text = getenv(variable);
+    char value[32], *end;
+    int flag = 0;
+    size_t limit;
+
+    if (info != MPI_INFO_NULL)
+        um_mpi.Info_get(info, key, sizeof(value) - 1, value, &flag);
+    if (flag)
+        text = value;
+    if (!text || !*text)
+        return otherwise;
+    limit = strtoul(text, &end, 10);
+    if (*end || *text < '0' || *text > '9') {
+        fprintf(stderr, "umbra_mpi: %s '%s' is no number\n", flag ? key : variable, text);
+        exit(2);
+    }
+    return limit;
+}
+
+size_t um_policy_stack_bytes(MPI_Info info)
+{
+    return limit_of(info, "umbra_stack_bytes", "UMBRA_MPI_STACK_BYTES", 0);
+}
+
+/* Where a process must begin is not ours to choose. */
+static bool has_place(MPI_Info info)
+{
+    static const char *const keys[] = {"host", "hosts", "wdir", "file", "hostfile"};
+    char value[2];
+    int flag = 0;
+
+    for (size_t i = 0; info != MPI_INFO_NULL && i < sizeof(keys) / sizeof(keys[0]) && !flag; i++)
+        um_mpi.Info_get(info, keys[i], 1, value, &flag);
+    return flag != 0;
+}
+
+/* True if it is the executable of this process. */
+static bool is_own(const struct stat *file)
+{
+    struct stat own;
+
+    return stat("/proc/self/exe", &own) == 0 && own.st_ino == file->st_ino &&
+           own.st_dev == file->st_dev;
+}
+
+const char *um_policy_refuses(const struct stat *file, MPI_Info info)
+{
+    if (has_place(info))
+        return "its MPI_Info names a host or folder";
+    if (limit_of(info, "umbra_same_executable", "UMBRA_MPI_SAME_EXECUTABLE", 0) && !is_own(file))
+        return "it is another executable than this process's";
+    return NULL;
+}
+
+static bool live_add(uint32_t count, size_t limit)
+{
+    uint32_t live = um_atomic_load(&um_live, relaxed), most; /* only the number counts */
+
+    do
+        if (live + count > limit || live + count < live)
+            return false;
+    while (!um_atomic_cas(&um_live, &live, live + count, relaxed, relaxed));
+    most = um_atomic_load(&most_live, relaxed);
+    while (most < live + count &&
+           !um_atomic_cas(&most_live, &most, live + count, relaxed, relaxed)) {
+    }
+    um_atomic_fetch_add(&fibers, count, relaxed);
+    return true;
+}
+
+const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info)
+{
+    if (depth > limit_of(info, "umbra_depth", "UMBRA_MPI_DEPTH", UINT32_MAX))
+        return "children of children are too deep for this process";
+    if (!live_add(count, limit_of(info, "umbra_limit", "UMBRA_MPI_LIMIT", UINT32_MAX)))
+        return "the limit of children in this process is reached";
+    return NULL;
+}
+
+/* ---- counts ---- */
+
+void um_policy_not_started(uint32_t count)
+{
+    um_atomic_fetch_add(&um_live, (uint32_t)-count, relaxed);
+    um_atomic_fetch_add(&fibers, (uint32_t)-count, relaxed);
+}
+
+void um_policy_count_processes(uint32_t count)
+{
+    um_atomic_fetch_add(&processes, count, relaxed);
+}
+
+bool um_policy_verbose(void)
+{
+    const char *text = getenv("UMBRA_MPI_VERBOSE");
+
+    return text && *text && *text != '0';
+}
+
+void um_policy_report(void)
+{
+    uint32_t inside = um_atomic_load(&fibers, relaxed),
+             outside = um_atomic_load(&processes, relaxed);
+
+    if (um_policy_verbose() && inside + outside > 0)
+        fprintf(stderr,
+                "umbra_mpi: %u children in this process, at most %u at a time; %u processes\n",
+                inside, um_atomic_load(&most_live, relaxed), outside);
+}
