@@ -376,8 +376,6 @@ int MPI_Send(const void *buffer, int count, MPI_Datatype type, int to, int tag, 
 
     if (UM_LIKELY(inside != NULL))
         return send(task, inside, buffer, count, type, to, tag, false, "MPI_Send");
-    if (um_atomic_load(&um_live, relaxed) == 0) /* only what is faster */
-        return um_mpi.Send(buffer, count, type, to, tag, comm);
     error = um_mpi.Isend(buffer, count, type, to, tag, comm, &request);
     return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
 }
@@ -391,8 +389,6 @@ int MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int to, int tag,
 
     if (inside)
         return send(task, inside, buffer, count, type, to, tag, true, "MPI_Ssend");
-    if (um_atomic_load(&um_live, relaxed) == 0)
-        return um_mpi.Ssend(buffer, count, type, to, tag, comm);
     error = um_mpi.Issend(buffer, count, type, to, tag, comm, &request);
     return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
 }
@@ -430,8 +426,6 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_
 
     if (UM_LIKELY(inside != NULL))
         return receive(task, inside, buffer, count, type, from, tag, status);
-    if (um_atomic_load(&um_live, relaxed) == 0)
-        return um_mpi.Recv(buffer, count, type, from, tag, comm, status);
     error = um_mpi.Irecv(buffer, count, type, from, tag, comm, &request);
     return error ? error : um_mpi_await(task, &request, status);
 }
@@ -541,7 +535,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
     if (!inside) {
         int error = um_mpi.Iprobe(from, tag, comm, flag, status);
 
-        if (error == MPI_SUCCESS && !*flag && um_atomic_load(&um_live, relaxed) > 0)
+        if (error == MPI_SUCCESS && !*flag)
             um_mpi_task_yield(task);
         return error;
     }
@@ -556,15 +550,14 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 
 static int mpi_probe(struct um_mpi_task *task, int from, int tag, MPI_Comm comm, MPI_Status *status)
 {
+    struct um_patience patience = {0, 0};
     int flag = 0, error;
 
-    if (um_atomic_load(&um_live, relaxed) == 0)
-        return um_mpi.Probe(from, tag, comm, status);
     for (;;) {
         error = um_mpi.Iprobe(from, tag, comm, &flag, status);
         if (error != MPI_SUCCESS || flag)
             return error;
-        um_mpi_task_yield(task);
+        um_mpi_task_pause(task, &patience);
     }
 }
 

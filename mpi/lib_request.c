@@ -62,13 +62,14 @@ static int finish(struct um_mpi_task *task, struct um_request *request, MPI_Requ
 
 int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status)
 {
+    struct um_patience patience = {0, 0};
     int flag = 0, error;
 
     for (;;) {
         error = um_mpi.Test(request, &flag, status);
         if (error != MPI_SUCCESS || flag)
             return error;
-        um_mpi_task_yield(task);
+        um_mpi_task_pause(task, &patience);
     }
 }
 
@@ -134,13 +135,15 @@ static void count_real(struct requests *all)
 /* Waits for one, or all. Among requests of MPI's own it asks MPI again and again. */
 static void wait_for(struct requests *all)
 {
+    struct um_patience patience = {0, 0};
+
     count_real(all);
     if (all->real == 0) {
         um_mpi_task_wait(all->task, enough_ended, all);
         um_mpi_task_check(all->task); /* which leaves the requests to um_mpi_task_end() */
     } else {
         while (!enough_ended(all))
-            um_mpi_task_yield(all->task);
+            um_mpi_task_pause(all->task, &patience);
     }
     if (!all->all)
         enough_ended(all); /* which: another thread may have asked last */
@@ -166,11 +169,8 @@ int MPI_Wait(MPI_Request *handle, MPI_Status *status)
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_request *request = request_of(task, *handle);
 
-    if (!request) {
-        if (um_atomic_load(&um_live, relaxed) == 0)
-            return um_mpi.Wait(handle, status);
+    if (!request)
         return um_mpi_await(task, handle, status);
-    }
     if (!um_request_ended(request)) {
         um_mpi_task_wait(task, um_request_ended, request);
         um_mpi_task_check(task);
@@ -186,7 +186,7 @@ int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status)
     if (!request) {
         int error = um_mpi.Test(handle, flag, status);
 
-        if (error == MPI_SUCCESS && !*flag && um_atomic_load(&um_live, relaxed) > 0)
+        if (error == MPI_SUCCESS && !*flag)
             um_mpi_task_yield(task);
         return error;
     }

@@ -352,6 +352,8 @@ static bool real_ended(void *arg)
  * waits: the runtime needs no hold. */
 static int real_spawn(struct um_mpi_task *task, struct real *real)
 {
+    struct um_patience patience = {0, 0};
+
     umbra_event_init(&real->ended, false);
     if (!umbra_runtime_self() || !um_with_threads()) { /* MPI may be called on this thread only */
         real_run(real);
@@ -360,7 +362,7 @@ static int real_spawn(struct um_mpi_task *task, struct real *real)
     if (umbra_core_unbound(thread_start, real) != 0 || !real->created)
         return MPI_ERR_NO_MEM;
     while (!real_ended(&real->ended))
-        um_mpi_task_yield(task);
+        um_mpi_task_pause(task, &patience);
     return real->error;
 }
 
@@ -381,10 +383,10 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
         fprintf(stderr,
                 "umbra_mpi: %s cannot run in this process (%s), and MPI could not spawn it\n",
                 real->spawn->command[0], real->spawn->why ? real->spawn->why : "asked for");
-    return error;
-}
     else
         um_policy_count_processes((uint32_t)real->spawn->total);
+    return error;
+}
 
 /* ---- MPI's calls ---- */
 
@@ -453,9 +455,9 @@ static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *r
     int error = MPI_SUCCESS;
 
     um_mpi_task_check(task);
+    spawn->depth = task->depth + 1;
     *result = MPI_COMM_NULL;
     if (!umbra_runtime_self())
-    spawn->depth = task->depth + 1;
         spawn->why = "the program was not started by the library";
     else if (!comm && !is_alone(handle))
         spawn->why = "several processes spawn together";

@@ -4,6 +4,12 @@
 #include "bind.h"
 #include "library.h"
 
+/* A wait for MPI sleeps after so many questions, so often, and so long. */
+#define ASKED_AWAKE 100
+#define SLEEP_PART 4
+#define SLEEP_LEAST_NS 5000
+#define SLEEP_MOST_NS 1000000
+
 struct um_mpi_task um_host = {.bell = UMBRA_EVENT_INIT, .refs = 1};
 
 /* ---- handles ---- */
@@ -115,6 +121,28 @@ void um_mpi_task_yield(struct um_mpi_task *task)
     int saved = errno;
 
     umbra_yield();
+    resumed(child);
+    errno = saved;
+    um_mpi_task_check(task);
+}
+
+void um_mpi_task_pause(struct um_mpi_task *task, struct um_patience *patience)
+{
+    struct umbra_child *child = um_seat.running;
+    uint64_t now = 0, ns = 0;
+    int saved = errno;
+
+    if (++patience->asked > ASKED_AWAKE)
+        now = umbra_now_ns();
+    if (patience->asked == ASKED_AWAKE + 1)
+        patience->since_ns = now;
+    if (now > 0)
+        ns = (now - patience->since_ns) / SLEEP_PART;
+    if (ns < SLEEP_LEAST_NS) {
+        um_mpi_task_yield(task);
+        return;
+    }
+    umbra_sleep_ns(ns < SLEEP_MOST_NS ? ns : SLEEP_MOST_NS);
     resumed(child);
     errno = saved;
     um_mpi_task_check(task);

@@ -69,13 +69,9 @@
     X(Group_incl)                                                                                  \
     X(Group_translate_ranks)                                                                       \
     X(Group_compare)                                                                               \
-    X(Send)                                                                                        \
-    X(Ssend)                                                                                       \
-    X(Recv)                                                                                        \
     X(Isend)                                                                                       \
     X(Issend)                                                                                      \
     X(Irecv)                                                                                       \
-    X(Probe)                                                                                       \
     X(Iprobe)                                                                                      \
     X(Wait)                                                                                        \
     X(Test)                                                                                        \
@@ -135,11 +131,11 @@ struct um_mpi_task {
     um_atomic_u32 threaded; /* 1: a thread that is no core has waited for the bell */
     struct um_lock lock;    /* of changes of the tables */
     struct um_table comms, groups, requests;
-    unsigned depth; /* of the program's main 0, of its children 1 */
     struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */
     MPI_Comm parent_handle;
     struct um_launch *launch;
     int appnum;
+    unsigned depth; /* of the program's main 0, of its children 1 */
     bool initialized, finalized;
 };
 
@@ -158,6 +154,12 @@ struct um_comm {
     struct um_mpi_group *local, *remote; /* remote NULL: an intra-communicator */
     MPI_Errhandler handler;
     MPI_Comm handle;
+};
+
+/* How often and since when a task has asked MPI in vain; begins as zeros. */
+struct um_patience {
+    unsigned asked;
+    uint64_t since_ns;
 };
 
 /* What a message's context is used for. */
@@ -212,8 +214,10 @@ UM_INLINE struct um_comm *um_comm_of(const struct um_mpi_task *task, MPI_Comm co
 
 /* Waits until holds(arg), or the task was aborted, with other fibers running. */
 UM_HIDE void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg);
-/* Lets other fibers run, while MPI is asked again and again. */
-UM_HIDE void um_mpi_task_yield(struct um_mpi_task *task);
+UM_HIDE void um_mpi_task_yield(struct um_mpi_task *task); /* lets other fibers run */
+/* The same between two questions to MPI. After some of them the task sleeps, for a part of the time
+ * that it has waited, so that other processes get the processor. */
+UM_HIDE void um_mpi_task_pause(struct um_mpi_task *task, struct um_patience *patience);
 /* A task that was aborted ends here. */
 UM_HIDE void um_mpi_task_check(struct um_mpi_task *task);
 UM_HIDE _Noreturn void um_mpi_task_leave(int code);
@@ -283,10 +287,6 @@ UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Sta
 UM_HIDE int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um_use use,
                          void *buffer, int count, MPI_Datatype type, int root);
 
-/* ---- lib_start.c ---- */
-
-UM_HIDE bool um_with_threads(void); /* MPI may be called on all cores */
-
 /* ---- lib_policy.c ---- */
 
 struct stat;
@@ -300,5 +300,9 @@ UM_HIDE void um_policy_not_started(uint32_t count);
 UM_HIDE void um_policy_count_processes(uint32_t count);
 UM_HIDE bool um_policy_verbose(void);
 UM_HIDE void um_policy_report(void); /* the counts, if verbose */
+
+/* ---- lib_start.c ---- */
+
+UM_HIDE bool um_with_threads(void); /* MPI may be called on all cores */
 
 #endif
