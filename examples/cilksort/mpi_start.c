@@ -2,11 +2,12 @@
 /*
  * The paper's cilksort-start: has numbers sorted by a first cilksort-sort, which spawns others.
  *
- *     mpiexec -n 1 cilksort-start COUNT random|sorted|reversed|FILE [CUTOFF]
+ *     mpiexec -n 1 cilksort-start COUNT random|sorted|reversed|FILE [CUTOFF [SEED]]
  *
- * A FILE has COUNT numbers, as memory has them. Prints the milliseconds that it took, and how many
- * tasks; the paper has 13,313 of 3,000,000 random numbers. Exit status: 0; 1 if the numbers are not in
- * order or something could not be had; 2 for a bad argument.
+ * A FILE has COUNT numbers, as memory has them; SEED is that of random ones, 1 by default. Prints the
+ * milliseconds that it took, and how many tasks; the paper has 13,313 of 3,000,000 random numbers.
+ * Exit status: 0; 1 if the numbers are not in order or something could not be had; 2 for a bad
+ * argument.
  */
 #include "input.h"
 #include "mpi_task.h"
@@ -15,6 +16,7 @@
 
 static const char *file; /* or NULL */
 static enum input input;
+static size_t seed = 1;
 
 /* The number that is all of a text; 0: it is none. */
 static size_t number_of(const char *text)
@@ -28,14 +30,18 @@ static size_t number_of(const char *text)
 /* What is wrong with the arguments, or NULL. */
 static const char *read_arguments(int argc, char **argv, struct mpi_task *task)
 {
-    if (argc != 3 && argc != 4)
-        return "usage: cilksort-start COUNT random|sorted|reversed|FILE [CUTOFF]";
+    if (argc < 3 || argc > 5)
+        return "usage: cilksort-start COUNT random|sorted|reversed|FILE [CUTOFF [SEED]]";
     task->counts[0] = number_of(argv[1]);
-    task->cutoff = argc == 4 ? number_of(argv[3]) : CUTOFF;
+    task->cutoff = argc > 3 ? number_of(argv[3]) : CUTOFF;
+    if (argc > 4)
+        seed = number_of(argv[4]);
     if (task->counts[0] == 0)
         return "cilksort-start: COUNT: not a number from 1 to 100000000";
     if (task->cutoff < CUTOFF_LEAST)
         return "cilksort-start: CUTOFF: not a number from 4 to 100000000";
+    if (seed == 0)
+        return "cilksort-start: SEED: not a number from 1 to 100000000";
     file = input_read(argv[2], &input) ? NULL : argv[2];
     return NULL;
 }
@@ -46,7 +52,7 @@ static bool fill(int *numbers, size_t count)
     size_t got;
 
     if (!file) {
-        input_fill(numbers, count, input, 1);
+        input_fill(numbers, count, input, seed);
         return true;
     }
     in = fopen(file, "rb");
