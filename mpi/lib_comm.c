@@ -18,6 +18,7 @@ struct um_mpi_group *um_mpi_group_make(int size)
 
     if (group) {
         um_atomic_store(&group->refs, 1, relaxed);
+        um_atomic_store(&group->live, 0, relaxed);
         group->size = size;
     }
     return group;

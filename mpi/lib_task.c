@@ -166,13 +166,25 @@ void um_mpi_task_check(struct um_mpi_task *task)
         um_mpi_task_leave((int)aborted - 1);
 }
 
-static bool all_ended(const struct um_mpi_group *group, const struct um_mpi_task *but)
+/* The first member from `from` on that has not ended; size: none. */
+static uint32_t first_live(const struct um_mpi_group *group, uint32_t from)
 {
-    for (int i = 0; i < group->size; i++)
-        /* seq_cst: of two that end at once, one sees that all have; pairs with um_mpi_task_end() */
-        if (group->task[i] != but && um_atomic_load(&group->task[i]->ended, seq_cst) == 0)
-            return false;
-    return true;
+    /* seq_cst: of two that end at once, one sees that all have; pairs with um_mpi_task_end() */
+    while (from < (uint32_t)group->size && um_atomic_load(&group->task[from]->ended, seq_cst) != 0)
+        from++;
+    return from;
+}
+
+/* True if no member is left but one. The members before `live` have ended: each end looks at few. */
+static bool all_ended(struct um_mpi_group *group, const struct um_mpi_task *but)
+{
+    /* relaxed: an older number only takes longer */
+    uint32_t live = first_live(group, um_atomic_load(&group->live, relaxed));
+
+    um_atomic_store(&group->live, live, relaxed);
+    if (live < (uint32_t)group->size && group->task[live] == but)
+        live = first_live(group, live + 1);
+    return live == (uint32_t)group->size;
 }
 
 /* Ends the receives of one peer that only the ending task could have sent to. */
@@ -181,10 +193,10 @@ static void peer_fail(struct um_comm *comm, struct um_mpi_task *peer)
     bool all = all_ended(comm->local, peer);
     struct um_receive *receive;
 
-    for (uint32_t use = 0; use < UM_USES; use++)
-        while ((receive = um_box_orphan(&peer->box, comm->id * UM_USES + use, comm->rank, all)))
-            um_side_end(&receive->done, UM_FAILED);
-    um_mpi_task_ring(peer);
+    while ((receive = um_box_orphan(&peer->box, comm->id * UM_USES, UM_USES, comm->rank, all))) {
+        um_side_end(&receive->done, UM_FAILED);
+        um_mpi_task_ring(peer);
+    }
 }
 
 static void peers_fail(struct um_mpi_task *task, struct um_comm *comm)

@@ -141,6 +141,7 @@ struct um_mpi_task {
 
 struct um_mpi_group {
     um_atomic_u32 refs;
+    um_atomic_u32 live; /* members before this one have ended */
     int size;
     struct um_mpi_task *task[];
 };

@@ -250,16 +250,16 @@ UM_INLINE bool um_box_withdraw(struct um_box *box, struct um_message *message)
     return at != NULL;
 }
 
-/* A task that has ended: takes a receive that only it could have sent to, from any tag; NULL: none
- * is left. all: there is no other source in the context. */
-UM_INLINE struct um_receive *um_box_orphan(struct um_box *box, uint32_t context, int source,
-                                           bool all)
+/* A task that has ended: takes a receive that only it could have sent to, from any tag and so many
+ * contexts; NULL: none is left. all: there is no other source in them. */
+UM_INLINE struct um_receive *um_box_orphan(struct um_box *box, uint32_t context, uint32_t contexts,
+                                           int source, bool all)
 {
     struct um_receive *before = NULL, *at;
 
     um_lock_take(&box->lock);
     for (at = um_plain_read(box->receive); at; at = um_plain_read(at->next)) {
-        if (at->wants.context == context &&
+        if (at->wants.context - context < contexts &&
             (at->wants.source == source || (all && at->wants.source < 0)))
             break;
         before = at;

@@ -185,7 +185,7 @@ template <class P, int Sent> struct source_ends : boxes<P> {
             if (Sent)
                 this->send(0, 0, false);
             um_atomic_store(&this->ended, 1, release);
-            while ((orphan = P::um_box_orphan(this->box, 1, 0, false))) {
+            while ((orphan = P::um_box_orphan(this->box, 1, 1, 0, false))) {
                 P::um_side_end(&orphan->done, UM_FAILED);
                 this->ring(SENDERS);
             }
