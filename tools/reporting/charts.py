@@ -131,10 +131,16 @@ def lines(
 ):
     """Lines: (name, [(x, y)], colour, dashes) each, with marks where something was measured.
 
+    A point (x, y, deviation) has a bar from y - deviation to y + deviation.
+
     x_names: (x, name) instead of numbers; mark: (x, name) of a vertical line.
     """
     figure, axes = plt.subplots(figsize=(WIDTH, 3.1))
     for name, points, colour, style in series:
+        if len(points[0]) == 3:
+            x, y, deviation = zip(*points)
+            axes.errorbar(x, y, deviation, fmt="none", ecolor=COLOURS[colour], capsize=2.5)
+            points = list(zip(x, y))
         axes.plot(
             *zip(*points),
             linestyle=style,

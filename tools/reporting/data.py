@@ -18,6 +18,9 @@ TELLING = (
     "iterations",
     "cycles",
     "partner_ns",
+    "input",
+    "limit",
+    "live",
 )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The tables in README.md and docs/, each made from rows of one or more kernels."""
-from . import headlines
+from . import headlines, mpi
 from .data import amount, break_even, size
 from .tables import Picked, grid, interval, on_all_cores, or_nothing, stem, table, times
 
@@ -209,6 +209,22 @@ def waiting(picked):
     return or_nothing(rows, lambda rows: table(head, map(line, rows)))
 
 
+def limits(picked):
+    """A line for each limit, a column for each input."""
+    rows = picked.rows("cilksort-limits")
+    inputs = sorted({row.params["input"] for row in rows})
+    by_limit = {}
+    for row in rows:
+        by_limit.setdefault(mpi.called(row), {})[row.params["input"]] = row
+
+    def line(limit):
+        found = [by_limit[limit].get(name) for name in inputs]
+        return (limit, *(f"{amount(row.median, row.unit)} ({amount(row.p5, row.unit)} to "
+                         f"{amount(row.p95, row.unit)})" if row else "" for row in found))
+
+    return or_nothing(rows, lambda rows: table(("children in a process", *inputs), map(line, by_limit)))
+
+
 def footprint(picked):
     rows = picked.rows("footprint")
     return or_nothing(rows, lambda rows: table(
@@ -234,6 +250,8 @@ TABLES = {
     "matmul": ranking("matmul"),
     "dispatch": ranking("dispatch"),
     "cilksort": ranking("cilksort"),
+    "cilksort-limits": limits,
+    "mpi-child": ranking("mpi-child"),
     "copying": copying,
     "prefetching": prefetching,
     "gauss": ranking("gauss"),

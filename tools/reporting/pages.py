@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, heat, memcpy, pair_matrix, port, prefetch, programs
+from . import charts, fine, handover, heat, memcpy, mpi, pair_matrix, port, prefetch, programs
 from . import stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
@@ -31,6 +31,8 @@ SECTIONS = (
     tasks.matmul,
     tasks.dispatch,
     tasks.cilksort,
+    mpi.limits,
+    mpi.child,
     programs.gauss,
     programs.gauss_threads,
     programs.apsp,

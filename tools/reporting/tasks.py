@@ -40,6 +40,7 @@ cilksort = simple(
     "A sort by tasks",
     "Cilksort of random, sorted and reversed numbers: quarters are sorted, and merged by halves at "
     "medians, a task for each part down to 2,048 numbers. tbb is its parallel_sort, which looks first "
-    "whether the numbers are in order. The limit is the C library's qsort.",
+    "whether the numbers are in order. mpi-in-process are three MPI programs whose children are fibers of one "
+    "process; mpi-process the same as processes, of fewer numbers. The limit is the C library's qsort.",
     "cilksort",
 )
