@@ -11,6 +11,7 @@
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join
  *   umbra/fiber.h      what a fiber does: yield, transfer, sleep
+ *   umbra/team.h       threads that run one function together, and barriers between them
  *   umbra/memcpy.h     memcpy with the help of a shadow
  *   umbra/shadow.h     a helper thread beside its owner: fork, join
  *   umbra/wait.h       wait for a word: spin, monitor, park
@@ -37,6 +38,7 @@
 #include <umbra/shadow.h>
 #include <umbra/sync.h>
 #include <umbra/task.h>
+#include <umbra/team.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 

@@ -51,6 +51,8 @@ outcome search(const scenario &what, rl::scheduler_type_e type)
         passed = rl::simulate<execution<4, 0>>(params);
     else if (what.threads == 3)
         passed = rl::simulate<execution<3, 0>>(params);
+    else if (what.later_threads == 2)
+        passed = rl::simulate<execution<1, 2>>(params);
     else if (what.later_threads == 1)
         passed = rl::simulate<execution<1, 1>>(params);
     else

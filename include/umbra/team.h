@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A team is a fixed set of threads that all execute one function when they are told to, the caller
+ * among them. For short parallel loops and for phases with barriers between them: a run of a team
+ * of two costs about what fork and join of a shadow cost (umbra/shadow.h).
+ *
+ *     static void add(unsigned member, unsigned members, void *arg)
+ *     {
+ *         struct sums *s = arg;
+ *
+ *         for (size_t i = s->n * member / members; i < s->n * (member + 1) / members; i++)
+ *             s->a[i] += s->b[i];
+ *     }
+ *
+ *     struct umbra_team *team;
+ *
+ *     umbra_team_create(NULL, &team);          one member for each core; the caller is member 0
+ *     umbra_team_run(team, add, &sums);        all have added their part
+ *     umbra_team_destroy(team);
+ *
+ * Who executes what. A run has a part for each member; member 0 is the caller. If a
+ * member has not begun its part when the caller has ended its own, since the system does not run the
+ * member's thread, then the caller takes the part, and so do other members that are there. A run so
+ * waits only for parts that were begun. A part is executed by one thread from its beginning to its
+ * end, and has the number of its member: which thread executed it only shows in thread-local
+ * variables.
+ *
+ * Barriers. Inside a run the parts may meet at a barrier. Then no part is taken by another thread,
+ * since all have begun when the first of them ends.
+ *
+ * Callers
+ *
+ *     call                  by                        blocks                 wrong use
+ *     umbra_team_create     any thread or fiber       until all are bound    -EINVAL, -ENODEV, ...
+ *     umbra_team_run        the owner                 until all parts ended  -EPERM, -EBUSY, -ESRCH
+ *     umbra_team_barrier    a part of the run         until all parts come   -
+ *     umbra_team_stats      any thread or fiber       never                  -
+ *     umbra_team_destroy    the owner, outside a run  until all have ended   -EPERM, -EBUSY
+ *
+ * The owner is the thread that called umbra_team_create: it is bound to its hardware thread until
+ * umbra_team_destroy. A fiber may own a team, with all fibers of its core: a run or a barrier then
+ * blocks the core, and no call switches fibers.
+ *
+ * Members wait for the next run in two phases, as a shadow waits, and then sleep (umbra/wait.h); the
+ * next run wakes them. A team with more members than hardware threads is right, but its members
+ * sleep sooner. Signals are blocked in members as in a shadow's helper. After fork(2) the child has
+ * no members: a run returns -ESRCH, and umbra_team_destroy frees the memory.
+ *
+ * Invariants
+ *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team
+ *     of two on the line of the call (protocol/team.h).
+ *   - A run and a barrier allocate nothing, and make no system call unless a thread parks or has
+ *     parked.
+ */
+#ifndef UMBRA_TEAM_H
+#define UMBRA_TEAM_H
+
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/protocol/team.h>
+#include <umbra/shadow.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+/* What a member executes: its number, how many members there are, the argument of the run. */
+typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
+
+struct umbra_team;
+
+#define UMBRA_TEAM_MOST 1024 /* members of a team */
+
+/* Options of a team. All zero, or NULL for the whole, is a good default. */
+struct umbra_team_options {
+    unsigned members; /* with the caller; 0: one for each place. If there are fewer places, the
+                             members share them */
+    const char *cpus; /* the places, in this order, as a list: "0,2-5". NULL: where the caller
+                             runs, then the other cores, the nearest first */
+    bool siblings;    /* without a list: a place is a hardware thread, not a core */
+    struct umbra_wait_options wait;  /* of all members */
+    struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
+};
+
+/* What a team is, and what it has done so far. */
+struct umbra_team_stats {
+    unsigned members;
+    const int *cpus; /* of each member; lives as long as the team */
+    uint64_t runs;
+    uint64_t taken;                /* parts that another thread than their member executed */
+    struct umbra_wait_stats waits; /* of all threads: for runs, ends of parts, at barriers */
+};
+
+/*
+ * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
+ * place. Any thread or fiber; blocks (some milliseconds: it reads the topology, and measures, the first
+ * time with a short-lived shadow).
+ * Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
+ *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back end
+ *   -ENODEV      a cpu that the process may not use
+ *   -EOPNOTSUPP  the forced wait back end cannot execute here
+ *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding
+ */
+UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
+                                  struct umbra_team **team);
+
+/*
+ * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when all
+ * have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to the
+ * caller. The owner, outside a run; blocks the thread. Returns 0; -EPERM: not the owner; -EBUSY:
+ * inside a run; -ESRCH: in a child of fork(2).
+ */
+UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg);
+
+/*
+ * Waits until all parts of the run have called it as often as the caller. What each part wrote
+ * before is visible to all afterwards. All parts of a run call it equally often. Only from fn, with
+ * the number that fn was given; blocks the thread.
+ */
+UM_LINKONCE void umbra_team_barrier(struct umbra_team *team, unsigned member);
+
+/* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
+UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_team_stats *stats);
+
+/* Ends the threads, gives the owner its old binding back, and frees the team; NULL is allowed. The
+ * owner, outside a run; blocks. Returns 0, -EPERM or -EBUSY. */
+UM_LINKONCE int umbra_team_destroy(struct umbra_team *team);
+
+#include <umbra/impl/team.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#endif

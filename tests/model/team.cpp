@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A team's runs and barriers (umbra/protocol/team.h) with the calls of umbra/team.h around them,
+ * under the model checker. See checker.hpp.
+ *
+ * Each scenario: an owner starts the members, has them execute one or two runs, and ends them; each
+ * side spins or parks, and looks only once before it takes parts that have not begun. Checked: every
+ * wait ends; each part of each run is executed exactly once, with that run's function and argument;
+ * what parts and owner write passes between them without a race; at a barrier all parts see what
+ * all wrote before it; no thread touches the team after its end.
+ */
+#include "checker.hpp"
+
+#define UM_MODEL_MEMBERS 3
+
+typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
+
+#include "team_variants.hpp"
+
+/* What the parts of a run read and write. */
+struct errand {
+    rl::var<int> given;                 /* written by the owner before the run */
+    rl::var<int> sum[UM_MODEL_MEMBERS]; /* of each part */
+};
+
+static void add_given(unsigned member, unsigned, void *arg)
+{
+    errand *e = (errand *)arg;
+
+    um_plain_write(e->sum[member], um_plain_read(e->sum[member]) + um_plain_read(e->given));
+}
+
+/* Another function, so that a part that executes the run before is noticed. */
+static void take_given(unsigned member, unsigned, void *arg)
+{
+    errand *e = (errand *)arg;
+
+    um_plain_write(e->sum[member], um_plain_read(e->sum[member]) - um_plain_read(e->given));
+}
+
+/* An owner with a team of its own. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct household : world {
+    typedef typename P::umbra_team team_type;
+
+    team_type *team;
+    errand first;
+    errand second;
+
+    static void clear(errand *e)
+    {
+        for (unsigned i = 0; i < Members; i++)
+            um_plain_write(e->sum[i], 0);
+    }
+
+    household()
+    {
+        team = new team_type;
+        team->members = team->started = Members;
+        um_atomic_store(&team->run, 0, relaxed);
+        team->running = false;
+        team->flag_apart = 1;
+        um_atomic_store(&team->call.word, 0, relaxed);
+        um_atomic_store(&team->call.end, 0, relaxed);
+        P::um_waiter_init(&team->waiter, Owner);
+        for (unsigned i = 0; i < 2 * UM_MODEL_MEMBERS; i++)
+            um_atomic_store(&team->flag[i], 0, relaxed);
+        for (unsigned i = 0; i < Members; i++)
+            make_member(i);
+        clear(&first);
+        clear(&second);
+    }
+
+    void make_member(unsigned i)
+    {
+        typename P::um_member *member = &team->member[i];
+
+        um_atomic_store(&member->part.begun, 0, relaxed);
+        um_atomic_store(&member->part.own_end, 0, relaxed);
+        member->part.end = Members == 2 ? &team->call.end : &member->part.own_end;
+        P::um_waiter_init(&member->waiter, Member);
+        P::um_waiter_init(&member->at_barrier, i == 0 ? Owner : Member);
+        member->barriers = 0;
+        member->number = i;
+        member->team = team;
+    }
+
+    void thread(int)
+    {
+        for (unsigned i = 1; i < Members; i++)
+            pthread_create(&team->member[i].thread, NULL, P::um_member_main, &team->member[i]);
+        live();
+        P::um_team_end_threads(team);
+        delete team;
+    }
+
+    virtual void live() = 0;
+
+    void run(void (*fn)(unsigned, unsigned, void *), errand *e, int given)
+    {
+        um_plain_write(e->given, given);
+        RL_ASSERT(P::umbra_team_run(team, fn, e) == 0);
+    }
+
+    static void expect(errand *e, int sum)
+    {
+        for (unsigned i = 0; i < Members; i++)
+            RL_ASSERT(um_plain_read(e->sum[i]) == sum);
+    }
+};
+
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct one_run : household<P, Members, Owner, Member> {
+    void live()
+    {
+        this->run(add_given, &this->first, 7);
+        this->expect(&this->first, 7);
+    }
+};
+
+/* Two runs in a row with other functions and arguments. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct two_runs : household<P, Members, Owner, Member> {
+    void live()
+    {
+        this->run(add_given, &this->first, 7);
+        this->run(take_given, &this->second, um_plain_read(this->first.sum[Members - 1]));
+        this->expect(&this->first, 7);
+        this->expect(&this->second, -7);
+    }
+};
+
+/* Two runs that add to the same sums: a part sees what another thread did as the same part. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct same_sums : household<P, Members, Owner, Member> {
+    void live()
+    {
+        this->run(add_given, &this->first, 7);
+        this->run(take_given, &this->first, 2);
+        this->expect(&this->first, 5);
+    }
+};
+
+/* Two barriers: each part writes its place, and after the first barrier reads that of all others;
+ * after the second it writes again. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct barriers : household<P, Members, Owner, Member> {
+    static void meet(unsigned member, unsigned members, void *arg)
+    {
+        barriers *self = (barriers *)arg;
+
+        um_plain_write(self->first.sum[member], 1);
+        P::umbra_team_barrier(self->team, member);
+        for (unsigned i = 0; i < members; i++)
+            RL_ASSERT(um_plain_read(self->first.sum[i]) == 1);
+        P::umbra_team_barrier(self->team, member);
+        um_plain_write(self->first.sum[member], 2);
+    }
+
+    void live()
+    {
+        RL_ASSERT(P::umbra_team_run(this->team, meet, this) == 0);
+        this->expect(&this->first, 2);
+    }
+};
+
+#define UM_MAKE(scenario, members, owner, member)                                                  \
+    make_world<scenario<P, members, UM_MODEL_##owner, UM_MODEL_##member>>
+
+template <class P>
+static variant make_variant(const char *name, const char *what, const char *expected)
+{
+    static const scenario scenarios[] = {
+        {"one run, both park", UM_MAKE(one_run, 2, PARK, PARK), 1, 1, false, 3, 20000},
+        {"one run, owner spins", UM_MAKE(one_run, 2, SPIN, PARK), 1, 1, false, 2, 10000},
+        {"two runs, both park", UM_MAKE(two_runs, 2, PARK, PARK), 1, 1, false, 2, 40000},
+        {"two runs, member spins", UM_MAKE(two_runs, 2, PARK, SPIN), 1, 1, false, 2, 10000},
+        {"same sums, both park", UM_MAKE(same_sums, 2, PARK, PARK), 1, 1, false, 2, 20000},
+        {"three, one run", UM_MAKE(one_run, 3, PARK, PARK), 1, 2, false, 0, 20000},
+        {"three, two runs", UM_MAKE(two_runs, 3, PARK, PARK), 1, 2, false, 0, 40000},
+        {"barriers of two, both park", UM_MAKE(barriers, 2, PARK, PARK), 1, 1, false, 2, 40000},
+        {"barriers of two, one spins", UM_MAKE(barriers, 2, SPIN, PARK), 1, 1, false, 2, 10000},
+        {"barriers of three", UM_MAKE(barriers, 3, PARK, PARK), 1, 2, false, 0, 40000},
+    };
+
+    return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
+}
+
+#define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
+
+int main(int argc, char **argv)
+{
+    const variant variants[] = {UM_VARIANTS(UM_VARIANT)};
+
+    return run(variants, sizeof(variants) / sizeof(variants[0]), argc, argv);
+}

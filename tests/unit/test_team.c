@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Teams. Linked with --wrap for pthread_create and hwloc_set_cpubind, so that each can be made to
+ * fail.
+ */
+#define _GNU_SOURCE /* for sched_getaffinity() */
+#include <runner.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <umbra/core.h>
+#include <umbra/team.h>
+
+/* ---- failures on order: the call with this number fails, counted down; 0: none ---- */
+
+static int fail_thread, fail_bind;
+
+static bool fails(int *countdown)
+{
+    return *countdown > 0 && --*countdown == 0;
+}
+
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), void *arg)
+{
+    return fails(&fail_thread) ? EAGAIN : __real_pthread_create(t, a, fn, arg);
+}
+
+int __real_hwloc_set_cpubind(hwloc_topology_t, hwloc_const_cpuset_t, int);
+int __wrap_hwloc_set_cpubind(hwloc_topology_t topology, hwloc_const_cpuset_t set, int flags)
+{
+    if (fails(&fail_bind)) {
+        errno = EINVAL; /* as Linux says that a processor is offline */
+        return -1;
+    }
+    return __real_hwloc_set_cpubind(topology, set, flags);
+}
+
+/* ---- what the tests share ---- */
+
+#define MOST 8 /* members */
+
+static struct umbra_team *create(unsigned members, enum umbra_wait_mode mode)
+{
+    struct umbra_team_options options = {.members = members, .wait.mode = mode};
+    struct umbra_team *team = NULL;
+
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    return team;
+}
+
+/* What each part does: counts, and keeps what it was given. */
+struct counts {
+    struct umbra_team *team;
+    unsigned members;
+    uint64_t of[UMBRA_TEAM_MOST]; /* plain: a part of a run is executed by one thread */
+};
+
+static void count(unsigned member, unsigned members, void *arg)
+{
+    struct counts *counts = arg;
+
+    if (member == 0)
+        counts->members = members;
+    counts->of[member]++;
+}
+
+static void check_counts(const struct counts *counts, unsigned members, uint64_t each)
+{
+    cr_assert_eq(counts->members, members);
+    for (unsigned i = 0; i < UMBRA_TEAM_MOST; i++)
+        cr_assert_eq(counts->of[i], i < members ? each : 0);
+}
+
+static void run_often(unsigned members, enum umbra_wait_mode mode, uint64_t runs)
+{
+    struct umbra_team *team = create(members, mode);
+    struct counts counts = {.team = team};
+
+    for (uint64_t run = 1; run <= runs; run++) {
+        cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+        check_counts(&counts, members, run);
+    }
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* ---- runs ---- */
+
+Test(team, runs_a_function_once_for_each_member)
+{
+    for (unsigned members = 1; members <= MOST; members++)
+        run_often(members, UMBRA_WAIT_TWO_PHASE, 300);
+}
+
+Test(team, works_in_every_wait_mode)
+{
+    run_often(2, UMBRA_WAIT_SPIN, 30);
+    run_often(2, UMBRA_WAIT_MONITOR, 30);
+    run_often(2, UMBRA_WAIT_PARK, 300);
+    run_often(3, UMBRA_WAIT_PARK, 300);
+}
+
+static void add_up(unsigned member, unsigned members, void *arg)
+{
+    uint64_t **lists = arg;
+
+    for (unsigned i = member; i < 64; i += members)
+        lists[1][i] += lists[0][i];
+}
+
+static void take_over(unsigned member, unsigned members, void *arg)
+{
+    uint64_t **lists = arg;
+
+    for (unsigned i = member; i < 64; i += members)
+        lists[0][i] = lists[1][63 - i];
+}
+
+Test(team, shows_each_run_what_the_runs_and_the_caller_before_it_wrote)
+{
+    struct umbra_team *team = create(4, UMBRA_WAIT_TWO_PHASE);
+    uint64_t a[64], b[64] = {0}, wanted_a[64], wanted_b[64] = {0};
+    uint64_t *lists[2] = {a, b}, *wanted[2] = {wanted_a, wanted_b};
+
+    for (unsigned i = 0; i < 64; i++)
+        a[i] = wanted_a[i] = i;
+    for (int step = 0; step < 500; step++) {
+        umbra_team_run(team, add_up, lists);
+        umbra_team_run(team, take_over, lists);
+        a[step % 64] += (uint64_t)step;
+        add_up(0, 1, wanted);
+        take_over(0, 1, wanted);
+        wanted_a[step % 64] += (uint64_t)step;
+    }
+    cr_expect_arr_eq(a, wanted_a, sizeof(a));
+    cr_expect_arr_eq(b, wanted_b, sizeof(b));
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* As the members of a team on one processor are there by turns only, their parts are taken. */
+Test(team, takes_the_parts_of_members_that_are_not_there)
+{
+    struct umbra_team *team = create(32, UMBRA_WAIT_TWO_PHASE);
+    struct counts counts = {.team = team};
+    struct umbra_team_stats stats = {0};
+    uint64_t runs = 0;
+
+    while (stats.taken == 0 && runs < 20000) {
+        cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+        runs++;
+        umbra_team_stats(team, &stats);
+    }
+    check_counts(&counts, 32, runs);
+    cr_expect_gt(stats.taken, 0);
+    cr_expect_eq(stats.runs, runs);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* ---- barriers ---- */
+
+#define PHASES 40
+
+struct phases {
+    struct umbra_team *team;
+    uint64_t come[MOST]; /* plain: ordered by the barriers */
+    uint64_t wrong[MOST];
+};
+
+/* Between two barriers no part writes what another one reads. */
+static void meet(unsigned member, unsigned members, void *arg)
+{
+    struct phases *phases = arg;
+
+    for (uint64_t phase = 1; phase <= PHASES; phase++) {
+        phases->come[member] = phase;
+        umbra_team_barrier(phases->team, member);
+        for (unsigned i = 0; i < members; i++)
+            phases->wrong[member] += phases->come[i] != phase;
+        umbra_team_barrier(phases->team, member);
+    }
+}
+
+static void meet_often(unsigned members, enum umbra_wait_mode mode)
+{
+    struct phases phases = {.team = create(members, mode)};
+
+    for (int run = 0; run < 5; run++) {
+        cr_assert_eq(umbra_team_run(phases.team, meet, &phases), 0);
+        for (unsigned i = 0; i < members; i++) {
+            cr_assert_eq(phases.come[i], PHASES);
+            cr_assert_eq(phases.wrong[i], 0);
+        }
+    }
+    cr_assert_eq(umbra_team_destroy(phases.team), 0);
+}
+
+Test(team, a_barrier_opens_when_all_parts_have_come)
+{
+    for (unsigned members = 1; members <= MOST; members++)
+        meet_often(members, UMBRA_WAIT_TWO_PHASE);
+}
+
+Test(team, a_barrier_wakes_parts_that_sleep)
+{
+    meet_often(2, UMBRA_WAIT_PARK);
+    meet_often(5, UMBRA_WAIT_PARK);
+}
+
+/* ---- callers ---- */
+
+static void run_inside(unsigned member, unsigned members, void *arg)
+{
+    struct counts *counts = arg;
+    int error = umbra_team_run(counts->team, count, counts);
+
+    (void)members;
+    counts->of[member] = error == -EBUSY || error == -EPERM;
+}
+
+static void *run_outside(void *arg)
+{
+    struct counts *counts = arg;
+
+    counts->of[0] = umbra_team_run(counts->team, count, counts) == -EPERM &&
+                    umbra_team_destroy(counts->team) == -EPERM;
+    return NULL;
+}
+
+Test(team, refuses_a_run_inside_a_run_and_by_another_thread)
+{
+    struct umbra_team *team = create(2, UMBRA_WAIT_TWO_PHASE);
+    struct counts counts = {.team = team};
+    pthread_t thread;
+
+    cr_assert_eq(umbra_team_run(team, run_inside, &counts), 0);
+    cr_expect(counts.of[0] == 1 && counts.of[1] == 1);
+    counts.of[0] = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, run_outside, &counts), 0);
+    pthread_join(thread, NULL);
+    cr_expect_eq(counts.of[0], 1);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    cr_expect_eq(umbra_team_destroy(NULL), 0);
+}
+
+static void *team_of_fiber(void *arg)
+{
+    struct umbra_team *team = create(3, UMBRA_WAIT_TWO_PHASE);
+    struct counts *counts = arg;
+
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(umbra_team_run(team, count, counts), 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    return NULL;
+}
+
+Test(team, a_fiber_may_own_a_team)
+{
+    struct counts counts = {0};
+
+    cr_assert_eq(umbra_run(NULL, team_of_fiber, &counts), 0);
+    check_counts(&counts, 3, 100);
+}
+
+Test(team, a_child_process_has_no_members)
+{
+    struct umbra_team *team = create(2, UMBRA_WAIT_TWO_PHASE);
+    struct counts counts = {.team = team};
+    int status = -1;
+    pid_t child;
+
+    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    child = fork();
+    if (child == 0) {
+        bool refused = umbra_team_run(team, count, &counts) == -ESRCH;
+
+        _exit(!refused || umbra_team_destroy(team) != 0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    check_counts(&counts, 2, 2);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* ---- places ---- */
+
+Test(team, has_a_member_for_each_core_and_gives_the_owner_its_binding_back)
+{
+    struct umbra_topology *topology = NULL;
+    struct umbra_team_stats stats;
+    struct umbra_team *team;
+    cpu_set_t before, after;
+
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    cr_assert_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+    cr_assert_eq(umbra_team_create(NULL, &team), 0);
+    umbra_team_stats(team, &stats);
+    cr_expect_eq(stats.members, umbra_topology_info(topology)->cores);
+    for (unsigned i = 0; i < stats.members; i++)
+        for (unsigned j = 0; j < i; j++)
+            cr_expect_neq(umbra_topology_shared(topology, stats.cpus[i], stats.cpus[j]),
+                          UMBRA_SHARED_CORE);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    cr_assert_eq(sched_getaffinity(0, sizeof(after), &after), 0);
+    cr_expect(CPU_EQUAL(&before, &after));
+    umbra_topology_destroy(topology);
+}
+
+/* On a machine that is described only, nothing is bound. */
+static void expect_cpus(const char *list, bool siblings, unsigned members, const int *cpus)
+{
+    struct umbra_topology *topology = NULL;
+    struct umbra_team_options options = {.members = members, .cpus = list, .siblings = siblings};
+    struct umbra_team_stats stats;
+    struct umbra_team *team = NULL;
+
+    cr_assert_eq(umbra_topology_create(
+                     &(struct umbra_topology_options){.synthetic = "l3:2 core:2 pu:2"}, &topology),
+                 0);
+    options.topology = topology;
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    umbra_team_stats(team, &stats);
+    for (unsigned i = 0; cpus[i] >= 0; i++)
+        cr_expect_eq(stats.cpus[i], cpus[i]);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    umbra_topology_destroy(topology);
+}
+
+Test(team, stands_where_a_list_says_and_shares_places_that_are_too_few)
+{
+    expect_cpus("4,2", false, 0, (int[]){4, 2, -1});
+    expect_cpus("1-3", false, 5, (int[]){1, 2, 3, 1, 2, -1});
+}
+
+Test(team, refuses_what_cannot_be)
+{
+    struct umbra_team *team = NULL;
+    struct umbra_team_options many = {.members = UMBRA_TEAM_MOST + 1};
+    struct umbra_team_options list = {.cpus = "0,x"};
+    struct umbra_team_options mode = {.wait.mode = (enum umbra_wait_mode)9};
+
+    cr_expect_eq(umbra_team_create(&many, &team), -EINVAL);
+    cr_expect_str_eq(umbra_last_error_text(), "members = 1025: the most is 1024");
+    cr_expect_eq(umbra_team_create(&list, &team), -EINVAL);
+    cr_expect_eq(umbra_team_create(&mode, &team), -EINVAL);
+    cr_expect_str_eq(umbra_last_error_text(), "wait.mode = 9: there is no such mode");
+    cr_expect_null(team);
+}
+
+Test(team, keeps_nothing_when_a_thread_cannot_be_started_or_bound)
+{
+    struct umbra_team_options options = {.members = 3, .wait.block_cycles = 1000};
+    struct umbra_team *team = NULL;
+
+    fail_thread = 2;
+    cr_expect_eq(umbra_team_create(&options, &team), -EAGAIN);
+    cr_expect_null(team);
+    fail_bind = 2; /* the first is the owner's */
+    cr_expect_lt(umbra_team_create(&options, &team), 0);
+    cr_expect_eq(strncmp(umbra_last_error_text(), "binding member 1", 16), 0);
+    cr_expect_null(team);
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
