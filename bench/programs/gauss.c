@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A system of linear equations (examples/gauss) on two processors: by rows, with fibers, threads and
- * OpenMP, each with the same arithmetic and the same grouping, one row a group; and by blocks, with
+ * A system of linear equations (examples/gauss) on two processors: by rows, with fibers, threads,
+ * OpenMP and a team, each with the same arithmetic and the same grouping, one row a group; and by blocks, with
  * LAPACK beside it. Each contender is a process of its own, which is stopped between its turns. The
  * limit is one processor, row by row.
  */
@@ -15,9 +15,9 @@
 #define ROUNDS 5
 #define ROUNDS_QUICK 3
 
-static const char *const names[] = {"serial",        "umbra-mu1k",     "umbra-mu2k",
-                                    "pthread-mu1",   "pthread-mu2",    "openmp-rows",
-                                    "umbra-blocked", "openmp-blocked", "dgesv"};
+static const char *const names[] = {"serial",         "umbra-mu1k",  "umbra-mu2k", "pthread-mu1",
+                                    "pthread-mu2",    "openmp-rows", "umbra-team", "umbra-blocked",
+                                    "openmp-blocked", "dgesv"};
 
 #define WAYS (sizeof(names) / sizeof(names[0]))
 

@@ -23,6 +23,7 @@ static const struct way {
     {"serial", eliminate_serial, false},      {"umbra-mu1k", eliminate_mu1k, false},
     {"umbra-mu2k", eliminate_mu2k, false},    {"umbra-blocked", eliminate_blocked, false},
     {"pthread-mu1", eliminate_mu1, false},    {"pthread-mu2", eliminate_mu2, false},
+    {"umbra-team", eliminate_team, false},
 #ifdef GAUSS_OPENMP
     {"openmp-rows", eliminate_openmp, false}, {"openmp-blocked", eliminate_openmp_blocked, false},
 #endif
@@ -77,13 +78,16 @@ static bool read_argument(const char *text)
     return way && x && system_create(&given, n) == 0 && system_create(&work, n) == 0;
 }
 
-/* The fibers' processors; other runtimes keep their threads from one solution to the next, too. */
+/* The processors of fibers, or of a team; other runtimes keep their threads from one solution to the next, too. */
 static int start_runtime(const int cpus[2])
 {
     char text[32];
     struct umbra_options options = {.cpus = text, .quiet = true};
+    struct umbra_team_options members = {.cpus = text};
 
     snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
+    if (way->eliminate == eliminate_team)
+        return umbra_team_create(&members, &setting.team);
     return umbra_runtime_create(&options, &setting.runtime);
 }
 

@@ -53,6 +53,10 @@ static struct variant {
      .way.about = "OpenMP, a barrier a pivot",
      .pivots = true},
 #endif
+    {.way.name = "umbra-team",
+     .eliminate = eliminate_team,
+     .way.about = "a team, a barrier a pivot",
+     .pivots = true},
     {.way.name = "pthread-mu1",
      .eliminate = eliminate_mu1,
      .way.about = "threads, an event a pivot"},

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 struct umbra_runtime;
+struct umbra_team;
 
 struct setting {
     size_t processors;             /* to use */
@@ -15,6 +16,7 @@ struct setting {
     size_t group_rows;             /* consecutive rows that go to one of them together */
     size_t block;                  /* columns of a panel (blocks.h); 0: the default */
     struct umbra_runtime *runtime; /* with so many cores, or NULL: fibers make one each time */
+    struct umbra_team *team;       /* with so many members, or NULL: likewise */
     bool pivoting; /* partial: the largest of what is left of a column becomes its pivot */
 };
 
@@ -26,6 +28,7 @@ typedef int eliminate_fn(const struct system *system, const struct setting *sett
 
 eliminate_fn eliminate_serial; /* one row after the other, one pivot at a time */
 eliminate_fn eliminate_openmp; /* the same; each pivot's rows are shared out, with a barrier */
+eliminate_fn eliminate_team;   /* the same, by a team */
 
 /*
  * These settle in advance who makes which row a pivot, and so cannot choose pivots.

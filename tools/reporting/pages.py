@@ -3,7 +3,7 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, heat, memcpy, mpi, pair_matrix, port, prefetch, programs
+from . import charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix, port, prefetch, programs
 from . import stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
@@ -24,6 +24,8 @@ SECTIONS = (
     memcpy.speeds,
     stream.stream,
     fine.fine_grained,
+    loop.loop,
+    loop.sync,
     prefetch.prefetch,
     tasks.fib,
     tasks.skynet,

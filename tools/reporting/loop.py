@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Sections about short parallel loops, and about barriers."""
+from . import charts
+from .data import amount, break_even
+from .parts import numbers, section, simple
+
+STYLES = {
+    "serial": ("limit", "-"),
+    "shadow": ("umbra2", "--"),
+    "umbra-team": ("umbra", "-"),
+    "umbra-task": ("umbra2", ":"),
+    "umbra-parallel-for": ("umbra", ":"),
+    "umbra-parallel-for-grain-0": ("umbra", "--"),
+    "openmp-gomp": ("openmp", "-"),
+    "openmp-llvm": ("openmp2", "--"),
+    "tbb": ("peer", "-"),
+    "fork-union": ("threads", "-"),
+    "citor": ("threads2", "--"),
+}
+
+
+def loop(measured):
+    series, faster = {}, {}
+    rows = [row for row in measured.of("loop") if row.params.get("work_ns") and row.name in STYLES]
+    for row in sorted(rows, key=lambda row: row.params["work_ns"]):
+        series.setdefault(row.name, []).append((row.params["work_ns"], row.median))
+        if row.ratio:
+            faster.setdefault(row.name, []).append((row.params["work_ns"], 1 / row.ratio))
+    if not faster:
+        return ""
+    even = [(name, *break_even(faster[name]), charts.family(name)) for name in STYLES if name in faster]
+
+    def even_note(at):
+        return f"{even[at][2]} {amount(even[at][1], 'ns')}".strip()
+
+    return section(
+        "A short parallel loop",
+        "A loop of two parts, one for each of two processors: time of a loop against what it takes on one "
+        "processor, and from which length on two are faster, interpolated. The parts are the same object "
+        "code for all.",
+        charts.lines(
+            [(name, series[name], *STYLES[name]) for name in STYLES if name in series],
+            "Time of a short parallel loop",
+            "on one processor, ns",
+            "a loop, ns",
+            log_y=True,
+        ),
+        charts.bars(
+            [(name, value, colour) for name, value, _, colour in even],
+            "Length of a loop from which on two processors are faster than one",
+            even_note,
+        ),
+        numbers(rows),
+    )
+
+
+sync = simple(
+    "Barriers of two",
+    "Two threads, or two fibers on two cores, that meet again and again; time from one barrier to the "
+    "next. The limit is a barrier of one line on which both only spin.",
+    "sync",
+)
