@@ -44,6 +44,7 @@ struct place {
     _Alignas(UMBRA_CACHE_LINE) struct job *job;
     struct side *first; /* of the ring */
     size_t sides;
+    size_t left;   /* pure: fibers that have not had the pivot yet */
     size_t stage;  /* the pivot that is being applied here */
     char *scratch; /* a block */
 };
@@ -58,6 +59,8 @@ struct job {
     struct place *place;
     char *scratch; /* of the places */
     size_t places;
+    bool alone; /* as the setting has it */
+    umbra_fiber_fn *body;
     _Atomic bool stop; /* there is a negative cycle, or no memory */
     size_t bad;        /* a vertex on it; once, before stop */
     int error;
@@ -281,7 +284,7 @@ static void bring_up(struct side *self)
     /* acquire: begin_row() of somebody else */
     while (!is_begun(atomic_load_explicit(&self->work, memory_order_acquire), self->height) &&
            !begin_row(place, self) && !job->stop)
-        if (help_somebody(place, self))
+        if (!job->alone && help_somebody(place, self))
             patience.until = 0;
         else
             be_patient(&patience, lacked(self, self->height));
@@ -330,7 +333,7 @@ static void help_to_the_end(const struct place *place)
     struct umbra_event *end = &job->applied[job->blocks->side - 1];
     struct patience patience = {0};
 
-    while (job->places > 1 && umbra_event_wait_deadline(end, 0) != 0)
+    while (job->places > 1 && !job->alone && umbra_event_wait_deadline(end, 0) != 0)
         if (help_somebody(place, NULL))
             patience.until = 0;
         else
@@ -363,6 +366,71 @@ static void *row_of_blocks(void *arg)
     return NULL;
 }
 
+/* ---- as the paper has it ---- */
+
+/* Pivot k of the fiber's row: the row becomes it, or has it applied once it is there. */
+static void pure_step(const struct side *self, size_t k)
+{
+    struct job *job = self->place->job;
+    const struct blocks *blocks = job->blocks;
+
+    if (k == self->row) {
+        if (!close_pivot(self->place, k))
+            return;
+    } else {
+        umbra_event_wait(&job->known[k]);
+        if (k == self->row + 1) /* the others need the row as it is */
+            umbra_event_wait(&job->applied[self->row]);
+        if (job->stop)
+            return;
+        job->arithmetic.relax_right(block_at(blocks, self->row, k), block_at(blocks, k, k),
+                                    blocks->block);
+    }
+    for (size_t j = 0; j < blocks->side; j++)
+        if (j != k && k == self->row)
+            make_block(self->place, k, j);
+        else if (j != k)
+            relax_block(job, self->row, j, k);
+    row_is_done(job, self->row, k);
+}
+
+/* The next one in the ring, for the same pivot; or, when all have had it, the first for the next pivot:
+ * the fiber whose row that is, if it is here, since the others would wait for it. */
+static struct side *pure_next(struct side *self)
+{
+    struct place *place = self->place;
+    const struct job *job = place->job;
+
+    if (--place->left > 0)
+        return self->next;
+    place->left = place->sides;
+    place->stage++;
+    return place->stage < job->blocks->side && job->side[place->stage].place == place
+               ? &job->side[place->stage]
+               : self->next;
+}
+
+/* The fibers of a core take turns, one pivot each; the core waits when one of them does. */
+static void *pure_row_of_blocks(void *arg)
+{
+    struct side *self = arg;
+    struct place *place = self->place;
+    const struct job *job = place->job;
+
+    while (place->stage < job->blocks->side && !job->stop) {
+        struct side *next;
+
+        pure_step(self, place->stage);
+        next = pure_next(self);
+        if (place->stage < job->blocks->side && next != self && !job->stop)
+            umbra_transfer(next->fiber);
+    }
+    self->height = SIZE_MAX;
+    if (self->next->height != SIZE_MAX)
+        umbra_continue(self->next->fiber);
+    return NULL;
+}
+
 /* ---- all ---- */
 
 /* On each core: its fibers, stopped, each with nobody to join it; then the first begins. */
@@ -374,7 +442,7 @@ static void *make_sides(void *arg)
     int error = 0;
 
     for (size_t i = 0; i < place->sides && !error; i++, side = side->next) {
-        error = umbra_spawn_with(NULL, &stopped, row_of_blocks, side, &side->fiber);
+        error = umbra_spawn_with(NULL, &stopped, place->job->body, side, &side->fiber);
         if (!error)
             umbra_detach(side->fiber);
     }
@@ -422,7 +490,7 @@ static void set_up(struct job *job)
 
         job->side[row] = (struct side){
             .place = place, .row = row, .next = &job->side[next], .work = side, .done = side};
-        place->sides++;
+        place->left = ++place->sides;
         umbra_event_init(&job->known[row], true);
         umbra_event_init(&job->applied[row], true);
         atomic_init(&job->lacking[row], side - 1);
@@ -436,11 +504,16 @@ static int run(struct umbra_runtime *runtime, struct job *job)
     return runtime ? umbra_runtime_run(runtime, start, job) : umbra_run(&options, start, job);
 }
 
-int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *vertex)
+static int solve(struct blocks *blocks, const struct setting *setting, umbra_fiber_fn *body,
+                 size_t *vertex)
 {
     size_t side = blocks->side;
     size_t places = setting->processors < side ? setting->processors : side;
-    struct job job = {.blocks = blocks, .arithmetic = blocks->arithmetic, .places = places};
+    struct job job = {.blocks = blocks,
+                      .arithmetic = blocks->arithmetic,
+                      .places = places,
+                      .alone = setting->alone,
+                      .body = body};
     int error = 0;
 
     job.known = aligned_alloc(UMBRA_CACHE_LINE, side * sizeof(*job.known));
@@ -465,4 +538,14 @@ int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *ve
     free(job.scratch);
     *vertex = job.bad;
     return error;
+}
+
+int solve_ctbpa(struct blocks *blocks, const struct setting *setting, size_t *vertex)
+{
+    return solve(blocks, setting, row_of_blocks, vertex);
+}
+
+int solve_ctbpa_pure(struct blocks *blocks, const struct setting *setting, size_t *vertex)
+{
+    return solve(blocks, setting, pure_row_of_blocks, vertex);
 }

@@ -10,6 +10,8 @@ struct umbra_runtime;
 struct setting {
     size_t processors;             /* threads, or cores of the cooperative scheduler */
     struct umbra_runtime *runtime; /* with so many cores, or NULL: a new one each time */
+    bool
+        alone; /* a core that would wait does not work on rows of others, to see what that brings */
 };
 
 /*
@@ -33,5 +35,6 @@ solve_fn solve_openmp_depend;
  * ctbpa.c.
  */
 solve_fn solve_ctbpa;
+solve_fn solve_ctbpa_pure; /* as its paper has it */
 
 #endif

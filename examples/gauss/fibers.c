@@ -14,8 +14,9 @@
 
 #include <umbra.h>
 
-#define RUN_ROWS 16  /* consecutive rows on one core, at least, where there are enough */
-#define HELP_ROWS 8  /* of a group that others help with: fewer are done sooner than they are found */
+#define RUN_ROWS 16 /* consecutive rows on one core, at least, where there are enough */
+#define HELP_ROWS                                                                                  \
+    8 /* of a group that others help with: fewer are done sooner than they are found */
 #define NAP_NS 20000 /* until another look at a group that somebody has taken */
 
 /* One fiber. In a line. */
@@ -32,6 +33,7 @@ struct place {
     _Alignas(UMBRA_CACHE_LINE) struct job *job;
     struct side *first, *last; /* of the ring */
     size_t sides;
+    size_t stuck;        /* pure: fibers one after the other that could do nothing */
     struct side *turn;   /* mu1k: who goes on when no row has to be finished first */
     size_t known;        /* pivots 0 to known - 1 are finished */
     size_t step;         /* all rows of the core have had pivots 0 to step - 1 applied */
@@ -49,6 +51,7 @@ struct job {
     struct place *place;
     umbra_fiber_fn *body;
     size_t places;
+    bool pure;              /* as the paper has it */
     int error;              /* of making the fibers: then they do nothing */
     _Atomic size_t arrived; /* mu2k: cores that are through, over all pivots */
 };
@@ -108,7 +111,7 @@ static bool help_somebody(struct place *place)
     const struct job *job = place->job;
     size_t sides = job->setting->sides, rows = job->setting->group_rows;
 
-    if (rows < HELP_ROWS)
+    if (rows < HELP_ROWS || job->setting->without & MU_HELP)
         return false;
     for (size_t g = place->known / rows; g * rows < job->system->n; g++)
         if (group_help(&job->share[g % sides].group[g / sides], job->system, place->known))
@@ -180,17 +183,82 @@ static void *mu1k_side(void *arg)
     return NULL;
 }
 
+/* ---- mu1k as its paper has it: what mu1's threads do, with fibers that hand the core on ---- */
+
+static void tell_all(size_t row, void *job)
+{
+    umbra_event_signal(&((struct job *)job)->pivot[row]);
+}
+
+/* The fiber can do nothing before pivot `known`: the next one has its turn; the core waits when none of
+ * its fibers can go on. */
+static void pure_hand_on(struct side *self, size_t known)
+{
+    struct place *place = self->place;
+
+    if (known > place->known) /* others may go on that could not before */
+        place->stuck = 0;
+    place->known = known;
+    if (++place->stuck < place->sides) {
+        hand_on(self, self->next);
+        return;
+    }
+    umbra_event_wait(&place->job->pivot[known]);
+    place->stuck = 0;
+}
+
+static void *mu1k_pure_side(void *arg)
+{
+    struct side *self = arg, *next;
+    struct place *place = self->place;
+    struct job *job = place->job;
+    size_t known = 0, step = 0;
+
+    while (!share_finished(self->share) && !job->error) {
+        while (known < job->system->n && umbra_event_wait_deadline(&job->pivot[known], 0) == 0)
+            known++;
+        if (share_front_ready(self->share, step, known))
+            share_finish_front(self->share, job->system, tell_all, job);
+        else if (share_advance(self->share, job->system, share_goal(step, known)) !=
+                 SHARE_ADVANCED) {
+            if (known >= step + SHARE_STEP)
+                step += SHARE_STEP;
+            else {
+                pure_hand_on(self, known);
+                continue;
+            }
+        }
+        place->stuck = 0;
+    }
+    next = self->next;
+    leave_ring(self);
+    place->stuck = 0;
+    if (place->sides > 0)
+        umbra_continue(next->fiber);
+    return NULL;
+}
+
 /* ---- mu2k ---- */
+
+static bool has_turns(const struct place *place)
+{
+    return !place->job->pure && !(place->job->setting->without & MU_TURNS);
+}
 
 /* A core's fibers take turns back and forth, as their rows do (rows_in_turn). */
 static struct side *first_in_turn(const struct place *place, size_t k)
 {
-    return k % 2 == 0 ? place->first : place->last;
+    return k % 2 == 0 || !has_turns(place) ? place->first : place->last;
+}
+
+static struct side *last_in_turn(const struct place *place, size_t k)
+{
+    return k % 2 == 0 || !has_turns(place) ? place->last : place->first;
 }
 
 static struct side *next_in_turn(const struct side *side, size_t k)
 {
-    return k % 2 == 0 ? side->next : side->prev;
+    return k % 2 == 0 || !has_turns(side->place) ? side->next : side->prev;
 }
 
 /*
@@ -226,12 +294,13 @@ static void *mu2k_side(void *arg)
     size_t k = 0;
 
     for (; k + 1 < place->job->system->n && !place->job->error; k++) {
-        fetch_next(self, k);
-        share_apply(self->share, place->job->system, k);
+        if (!place->job->pure && !(place->job->setting->without & MU_FETCH))
+            fetch_next(self, k);
+        share_apply(self->share, place->job->system, k, has_turns(place));
         next = next_in_turn(self, k);
-        if (self == first_in_turn(place, k + 1)) {
+        if (self == last_in_turn(place, k)) {
             meet(place->job, k);
-            next = self;
+            next = first_in_turn(place, k + 1);
         }
         if (share_is_above(self->share, k + 2) && place->sides > 1)
             break; /* one stays, to meet the other cores */
@@ -255,10 +324,13 @@ static void *mu2k_side(void *arg)
  */
 static struct place *place_of(const struct job *job, size_t side)
 {
+    bool in_turn = job->pure || job->setting->without & MU_RUNS;
     size_t least = (RUN_ROWS + job->setting->group_rows - 1) / job->setting->group_rows;
     size_t runs = job->setting->sides / (least * job->places); /* of each core */
     size_t run, place;
 
+    if (in_turn) /* the paper's cores have a row each in turn */
+        return &job->place[side % job->places];
     if (runs == 0)
         runs = 1;
     run = side * runs * job->places / job->setting->sides;
@@ -347,11 +419,12 @@ static void *start(void *arg)
 }
 
 static int eliminate(const struct system *system, const struct setting *setting,
-                     umbra_fiber_fn *body)
+                     umbra_fiber_fn *body, bool pure)
 {
     size_t places = setting->processors < setting->sides ? setting->processors : setting->sides;
     struct umbra_options options = {.cores = (unsigned)places, .oversubscribe = true};
-    struct job job = {.system = system, .setting = setting, .body = body, .places = places};
+    struct job job = {
+        .system = system, .setting = setting, .body = body, .places = places, .pure = pure};
     int error = shares_create(&job.share, setting->sides, system->n, setting->group_rows);
 
     job.pivot = aligned_alloc(UMBRA_CACHE_LINE, system->n * sizeof(*job.pivot));
@@ -376,10 +449,20 @@ static int eliminate(const struct system *system, const struct setting *setting,
 
 int eliminate_mu1k(const struct system *system, const struct setting *setting)
 {
-    return eliminate(system, setting, mu1k_side);
+    return eliminate(system, setting, mu1k_side, false);
 }
 
 int eliminate_mu2k(const struct system *system, const struct setting *setting)
 {
-    return eliminate(system, setting, mu2k_side);
+    return eliminate(system, setting, mu2k_side, false);
+}
+
+int eliminate_mu1k_pure(const struct system *system, const struct setting *setting)
+{
+    return eliminate(system, setting, mu1k_pure_side, true);
+}
+
+int eliminate_mu2k_pure(const struct system *system, const struct setting *setting)
+{
+    return eliminate(system, setting, mu2k_side, true);
 }

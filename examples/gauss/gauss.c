@@ -69,6 +69,12 @@ static struct variant {
     {.way.name = "umbra-mu2k",
      .eliminate = eliminate_mu2k,
      .way.about = "fibers, all meet at each pivot"},
+    {.way.name = "umbra-mu1k-pure",
+     .eliminate = eliminate_mu1k_pure,
+     .way.about = "the same as its paper has it"},
+    {.way.name = "umbra-mu2k-pure",
+     .eliminate = eliminate_mu2k_pure,
+     .way.about = "the same as its paper has it"},
 #ifdef GAUSS_OPENMP
     {.way.name = "openmp-blocked",
      .eliminate = eliminate_openmp_blocked,
@@ -131,7 +137,7 @@ static void check_options(const struct options *options)
 
 static void read_options(int argc, char **argv, struct options *options)
 {
-    static const struct ways ways = {variants, VARIANTS, sizeof(variants[0]), .column = 14};
+    static const struct ways ways = {variants, VARIANTS, sizeof(variants[0]), .column = 16};
     struct setting *setting = &options->setting;
     const struct option_row rows[] = {
         {"--size", "N", "unknowns, 2400 by default", .number = {&options->n, 1, SIZE_MOST},
@@ -309,11 +315,11 @@ static void report(const struct options *options)
            options->rounds, options->setting.pivoting ? ", partial pivoting" : "");
     if (options->setting.pivoting && !options->named)
         report_left_out();
-    printf("%-14s %14s %14s %16s %10s\n", "", "eliminate, ms", "substitute, ms", "backward error",
+    printf("%-16s %14s %14s %16s %10s\n", "", "eliminate, ms", "substitute, ms", "backward error",
            "residual");
     for (size_t v = 0; v < VARIANTS; v++)
         if (!variants[v].way.hidden)
-            printf("%-14s %14.2f %14.2f %16.1e %10.1e\n", variants[v].way.name,
+            printf("%-16s %14.2f %14.2f %16.1e %10.1e\n", variants[v].way.name,
                    median(variants[v].eliminate_ms, options->rounds),
                    median(variants[v].substitute_ms, options->rounds), variants[v].error,
                    variants[v].residual);

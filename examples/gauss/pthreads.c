@@ -92,7 +92,7 @@ static void *mu2_side(void *arg)
     size_t sides = job->setting->sides;
 
     for (size_t k = 0; k + 1 < job->system->n; k++) {
-        share_apply(side->share, job->system, k);
+        share_apply(side->share, job->system, k, true);
         if (atomic_fetch_add(&job->arrived, 1) + 1 == sides * (k + 1))
             os_event_set(&job->pivot[k + 1]);
         else

@@ -125,12 +125,13 @@ static inline size_t rows_in_turn(size_t i, size_t count, size_t k)
     return k % 2 == 0 ? i : count - 1 - i;
 }
 
-/* Applies pivot k to all rows below it. In the caller's frame: a fiber's stack is seldom in the nearest
+/* Applies pivot k to all rows below it, from top to bottom or back and forth. In the caller's frame: a fiber's stack is seldom in the nearest
  * cache. */
-static inline void share_apply(const struct share *share, const struct system *system, size_t k)
+static inline void share_apply(const struct share *share, const struct system *system, size_t k,
+                               bool in_turns)
 {
     for (size_t i = 0; i < share->count; i++) {
-        const struct group *group = &share->group[rows_in_turn(i, share->count, k)];
+        const struct group *group = &share->group[in_turns ? rows_in_turn(i, share->count, k) : i];
         size_t first = group->first > k ? group->first : k + 1;
 
         rows_apply(system, first, group->end, k, k + 1);

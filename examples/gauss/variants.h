@@ -10,6 +10,14 @@
 struct umbra_runtime;
 struct umbra_team;
 
+/* What mu1k and mu2k have here beside their paper; each can be left out, to see what it brings. */
+enum mu_addition {
+    MU_HELP = 1,  /* mu1k: a core that would wait applies pivots to groups of others */
+    MU_RUNS = 2,  /* consecutive rows on a core, in every second round in the other direction */
+    MU_TURNS = 4, /* mu2k: rows, and fibers, come back and forth */
+    MU_FETCH = 8, /* mu2k: the next fiber's lines are fetched ahead */
+};
+
 struct setting {
     size_t processors;             /* to use */
     size_t sides;                  /* threads or fibers */
@@ -17,6 +25,7 @@ struct setting {
     size_t block;                  /* columns of a panel (blocks.h); 0: the default */
     struct umbra_runtime *runtime; /* with so many cores, or NULL: fibers make one each time */
     struct umbra_team *team;       /* with so many members, or NULL: likewise */
+    unsigned without;              /* additions, of enum mu_addition */
     bool pivoting; /* partial: the largest of what is left of a column becomes its pivot */
 };
 
@@ -41,6 +50,8 @@ eliminate_fn eliminate_mu1; /* threads, and the operating system's events */
 eliminate_fn eliminate_mu2;
 eliminate_fn eliminate_mu1k; /* fibers: transfer on a core, events between cores */
 eliminate_fn eliminate_mu2k;
+eliminate_fn eliminate_mu1k_pure; /* as their paper has them */
+eliminate_fn eliminate_mu2k_pure;
 
 /* By blocks of columns, with products of matrices (blocks.h): how one would do it in practice. */
 eliminate_fn eliminate_openmp_blocked; /* a barrier a panel */

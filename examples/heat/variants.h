@@ -43,8 +43,10 @@ typedef int spread_fn(struct body *body, struct setting *setting);
 
 spread_fn spread_serial; /* one processor, the whole body at a time */
 
-spread_fn spread_dispatch;       /* a dispatcher's workers pull blocks */
-spread_fn spread_dispatch_ahead; /* the same, of a next step when those next to them have done this one */
+spread_fn spread_dispatch;      /* a dispatcher's workers pull blocks */
+spread_fn spread_dispatch_pure; /* the same by the paper's own H-Dispatch, on ports */
+spread_fn
+    spread_dispatch_ahead; /* the same, of a next step when those next to them have done this one */
 spread_fn spread_scatter_gather; /* ports: a message and a task a block and step */
 
 /* OpenMP: blocks are the iterations of a loop, or tasks. */
