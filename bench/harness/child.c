@@ -65,12 +65,16 @@ static void write_settings(const struct bench_row *row, struct child_process *pr
 
     for (unsigned i = 0; i < CHILD_MAX_SETTINGS && program->settings[i] != NULL; i++) {
         char *text = process->settings[process->n_settings++];
-        const char *from = strstr(program->settings[i], "%d");
+        const char *from = strchr(program->settings[i], '%');
         int length = snprintf(text, SETTING_BYTES, "%s", program->settings[i]);
 
         if (from == NULL)
             continue;
         length = (int)(from - program->settings[i]);
+        if (from[1] == 'u')
+            snprintf(text + length, (size_t)(SETTING_BYTES - length), "%u", bench_cpus(row->bench));
+        if (from[1] == 'u')
+            continue;
         for (unsigned cpu = 0; cpu < told_cpus(row) && length < SETTING_BYTES; cpu++)
             length += snprintf(text + length, (size_t)(SETTING_BYTES - length), "%s{%d}",
                                cpu > 0 ? "," : "", bench_cpu(row->bench, cpu));

@@ -16,7 +16,8 @@ struct child_process;
 struct child_program {
     const char *file;     /* executable, in the folder of the kernel's own */
     const char *argument; /* its second one, after the channel's descriptor; or NULL */
-    /* Environment of the child, "NAME=value"; %d at its end becomes the list of processors. */
+    /* Environment of the child, "NAME=value"; at its end %d becomes the list of processors, and %u how
+     * many they are. */
     const char *settings[CHILD_MAX_SETTINGS];
     uint64_t problem; /* told with each batch, to a program that has several */
     /*

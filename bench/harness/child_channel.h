@@ -15,6 +15,7 @@
 
 #include <linux/futex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -24,6 +25,7 @@
 #define CHILD_CHANNEL_BYTES 4096
 #define CHILD_CHANNEL_LINE 128
 #define CHILD_CHANNEL_CPUS 256
+#define CHILD_CHANNEL_LIST_BYTES 2048 /* of a list of all processors, as text */
 
 struct child_channel {
     uint32_t turn __attribute__((aligned(CHILD_CHANNEL_LINE))); /* kernel writes */
@@ -68,6 +70,18 @@ static inline struct child_channel *child_channel_map(int fd)
     void *page = mmap(NULL, CHILD_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     return page == MAP_FAILED ? NULL : (struct child_channel *)page;
+}
+
+/* The first `count` of the processors, or all that there are, as text: "0,1". Returns text. */
+static inline const char *child_channel_list(const struct child_channel *channel, unsigned count,
+                                             char text[CHILD_CHANNEL_LIST_BYTES])
+{
+    int length = 0;
+
+    for (unsigned i = 0; i < count && i < channel->n_cpus; i++)
+        length += snprintf(text + length, (size_t)(CHILD_CHANNEL_LIST_BYTES - length), "%s%d",
+                           i > 0 ? "," : "", (int)channel->cpus[i]);
+    return text;
 }
 
 static inline uint64_t child_channel_now_ns(void)

@@ -153,6 +153,16 @@ unsigned bench_cpus(const struct bench *bench)
     return bench->n_cpus;
 }
 
+unsigned bench_cpu_counts(const struct bench *bench, unsigned counts[BENCH_COUNTS])
+{
+    unsigned n = 0;
+
+    for (unsigned count = 1; count < bench->n_cpus; count *= 2)
+        counts[n++] = count;
+    counts[n++] = bench->n_cpus;
+    return n;
+}
+
 struct umbra_topology *bench_topology(const struct bench *bench)
 {
     return bench->topology;
@@ -513,7 +523,9 @@ int bench_main(const struct bench_kernel *kernel, int argc, char **argv)
     if (done)
         return status;
     status = bench_choose_backend(&bench);
-    if (status == BENCH_OK && !bench.options.list)
+    if (status == BENCH_OK && bench.options.list)
+        bench.n_cpus = kernel->cpus; /* there are none; but so many would have the same names */
+    else if (status == BENCH_OK)
         status = bench_choose_cpus(&bench);
     if (status == BENCH_OK && kernel->declare(&bench) != 0)
         status = BENCH_FAILED;

@@ -33,6 +33,7 @@
 #include <time.h>
 
 #define BENCH_MAX_CPUS 256
+#define BENCH_COUNTS 10       /* powers of two up to that, and one more */
 #define BENCH_LINES_ALIGN 128 /* two lines: some processors fetch them in pairs */
 #define BENCH_LINES_BYTES 4096
 
@@ -128,6 +129,12 @@ void bench_place(struct bench_row *row, int from, int to);
 /* The i-th processor of --cpus, i below bench_cpus: kernel->cpus, or more with all_cpus. */
 int bench_cpu(const struct bench *bench, unsigned i);
 unsigned bench_cpus(const struct bench *bench);
+
+/*
+ * For declare: on how many processors a contender that is to be seen against their number is measured:
+ * 1, 2, 4 ... and all. Returns how many numbers these are, at most BENCH_COUNTS.
+ */
+unsigned bench_cpu_counts(const struct bench *bench, unsigned counts[BENCH_COUNTS]);
 
 /* For declare: whether it should be over soon (--quick). */
 bool bench_quick(const struct bench *bench);

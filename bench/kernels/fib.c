@@ -2,8 +2,8 @@
 /*
  * Fibonacci numbers by recursion, where each call that is not a leaf forks a task for one half and
  * calls the other: what a task costs that nobody takes, next to the same recursion by calls that
- * cannot be inlined. serial-apart is that recursion on both processors at once, each by itself: what
- * the machine gives to two. A sample is the time of a whole run by the number of calls. Contenders
+ * cannot be inlined. serial-apart is that recursion on two processors at once, each by itself: what
+ * the machine gives to two. Contenders run on one processor and on all. A sample is the time of a whole run by the number of calls. Contenders
  * whose tasks cost some 20 times as much compute a smaller number.
  */
 #include <umbra/task.h>
@@ -18,7 +18,7 @@
 
 static struct bench_row *serial_row;
 static struct bench_row *apart_row;
-static struct bench_row *umbra_rows[3]; /* by cores */
+static struct bench_row *umbra_rows[2]; /* on one processor, and on all */
 
 /* The barriers keep the compiler from making a loop of one of the two calls. */
 __attribute__((noinline)) static long serial(int n)
@@ -140,12 +140,13 @@ static int declare(struct bench *bench)
     apart_row->limit = serial_row;
     tasks_state(apart_row, &two);
     apart_row->parts *= 2;
-    for (unsigned cores = 1; cores <= 2; cores++) {
+    for (unsigned all = 0; all <= 1; all++) {
+        unsigned cores = all ? bench_cpus(bench) : 1;
         struct tasks_case work = {.kind = "fib", .size = own.size, .cores = cores};
 
         others.cores = cores;
-        umbra_rows[cores] = tasks_umbra_row(bench, "umbra-task", umbra_fib, &work);
-        umbra_rows[cores]->limit = serial_row;
+        umbra_rows[all] = tasks_umbra_row(bench, "umbra-task", umbra_fib, &work);
+        umbra_rows[all]->limit = serial_row;
         tasks_child_row(bench, "openmp-gomp", TASKS_GOMP, &others)->limit = serial_row;
         tasks_child_row(bench, "openmp-llvm", TASKS_LLVM, &others)->limit = serial_row;
         tasks_child_row(bench, "tbb", TASKS_TBB, &others)->limit = serial_row;
@@ -159,19 +160,19 @@ static int declare(struct bench *bench)
 
 static void remark(const struct bench *bench, FILE *out)
 {
-    (void)bench;
     if (serial_row->runs && apart_row->runs)
         fprintf(out, "%8.2f times as fast on two processors apart as on one: serial\n",
                 bench_quotient(serial_row, apart_row).median);
-    if (umbra_rows[1]->runs && umbra_rows[2]->runs)
-        fprintf(out, "%8.2f times as fast on two cores as on one: umbra-task\n",
-                bench_quotient(umbra_rows[1], umbra_rows[2]).median);
+    if (umbra_rows[0]->runs && umbra_rows[1]->runs)
+        fprintf(out, "%8.2f times as fast on %u processors as on one: umbra-task\n",
+                bench_quotient(umbra_rows[0], umbra_rows[1]).median, bench_cpus(bench));
 }
 
 static const struct bench_kernel kernel = {
     .name = "fib",
     .about = "fork a task for each second call of a recursion",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .batch = 1,

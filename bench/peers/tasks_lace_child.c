@@ -13,7 +13,16 @@ static struct tasks_case work;
 /* What each worker has run, on lines of their own. */
 static struct {
     uint64_t count __attribute__((aligned(CHILD_CHANNEL_LINE)));
-} workers[2];
+} workers[CHILD_CHANNEL_CPUS];
+
+static uint64_t count_all(void)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < work.cores; i++)
+        all += workers[i].count;
+    return all;
+}
 
 TASK_1(uint64_t, fib_task, unsigned, n)
 {
@@ -122,14 +131,14 @@ VOID_TASK_1(batch_task, uint64_t, iterations)
 /* Workers look for work all the time while there is a batch, and sleep between batches. */
 static void batch(struct child_channel *channel)
 {
-    uint64_t before = workers[0].count + workers[1].count, begin;
+    uint64_t before = count_all(), begin;
 
     lace_resume();
     begin = child_channel_now_ns();
     RUN(batch_task, channel->iterations);
     channel->own_ns = child_channel_now_ns() - begin;
     lace_suspend();
-    channel->verified = workers[0].count + workers[1].count - before;
+    channel->verified = count_all() - before;
 }
 
 /* The time of a batch does not begin before its workers are awake. */

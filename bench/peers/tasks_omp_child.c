@@ -13,7 +13,16 @@ static struct tasks_case work;
 /* What each thread has run, on lines of their own. */
 static struct {
     uint64_t count __attribute__((aligned(CHILD_CHANNEL_LINE)));
-} threads[2];
+} threads[CHILD_CHANNEL_CPUS];
+
+static uint64_t count_all(void)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < work.cores; i++)
+        all += threads[i].count;
+    return all;
+}
 
 /* ---- recursions ---- */
 
@@ -155,11 +164,11 @@ static void task_region(void)
 
 static void batch(struct child_channel *channel)
 {
-    uint64_t before = threads[0].count + threads[1].count;
+    uint64_t before = count_all();
 
     for (uint64_t i = 0; i < channel->iterations; i++)
         (strcmp(work.kind, "for") == 0 ? for_region : task_region)();
-    channel->verified = threads[0].count + threads[1].count - before;
+    channel->verified = count_all() - before;
 }
 
 static void forks_of(struct child_channel *channel)

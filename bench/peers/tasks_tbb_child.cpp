@@ -13,7 +13,16 @@ tbb::task_arena *arena;
 
 struct alignas(CHILD_CHANNEL_LINE) {
     uint64_t count;
-} ran[2]; /* what each thread has */
+} ran[CHILD_CHANNEL_CPUS]; /* what each thread has */
+
+uint64_t count_all()
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < work.cores; i++)
+        all += ran[i].count;
+    return all;
+}
 
 uint64_t fib(unsigned n)
 {
@@ -104,13 +113,13 @@ void null_functions()
 
 void batch(child_channel *channel)
 {
-    uint64_t before = ran[0].count + ran[1].count;
+    uint64_t before = count_all();
 
     arena->execute([=] {
         for (uint64_t i = 0; i < channel->iterations; i++)
             null_functions();
     });
-    channel->verified = ran[0].count + ran[1].count - before;
+    channel->verified = count_all() - before;
 }
 
 void forks_of(child_channel *channel)

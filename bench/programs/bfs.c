@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Breadth-first search of Kronecker graphs (examples/bfs) on two processors, the second kernel of the
+ * Breadth-first search of Kronecker graphs (examples/bfs) on all processors, the second kernel of the
  * Graph500 benchmark: all versions in the same graph and from the same root in each round, and all with
  * a tree in the numbering of the list of edges as their result. The limit is Beamer's hybrid with
  * OpenMP; a second row gives it what Umbra's has, the order of degrees and huge pages.
@@ -9,6 +9,7 @@
 #include "bfs_case.h"
 #include "child.h"
 #include "harness.h"
+#include "in_fiber.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,12 +26,13 @@
 #define EDGE_FACTOR 16
 #define SEED 1
 #define ROW_NAME 40
-#define CPUS 32 /* characters */
 #define TASKS 4
 
 /* A graph, and what its rows share. */
 struct problem {
     unsigned scale;
+    unsigned threads;
+    unsigned parts; /* of the graph, for umbra-partitioned */
     bool made;
     int error;
     struct umbra_runtime *runtime; /* while the graph is made, or a row runs */
@@ -70,13 +72,8 @@ static struct bench_ops openmp_ops; /* child_ops, and the graph */
 
 static int start(struct bench *bench, struct problem *problem)
 {
-    struct umbra_options options = {.topology = bench_topology(bench), .quiet = true};
-    char cpus[CPUS];
-    int error;
+    int error = in_fiber_cores(bench, bench_cpus(bench), &problem->runtime);
 
-    snprintf(cpus, sizeof(cpus), "%d,%d", bench_cpu(bench, 0), bench_cpu(bench, 1));
-    options.cpus = cpus;
-    error = umbra_runtime_create(&options, &problem->runtime);
     if (error == 0)
         error = crew_init(&problem->crew, problem->runtime);
     return error;
@@ -121,7 +118,7 @@ static int expect(struct problem *problem, struct search *search, unsigned root)
 static int expect_all(struct problem *problem)
 {
     struct bfs_case *bfs = &problem->bfs;
-    struct search search = graph_search(&problem->graph, &versions[0], 2);
+    struct search search = graph_search(&problem->graph, &versions[0], problem->threads);
     int error;
 
     bfs->vertices = problem->graph.csr.vertices;
@@ -197,7 +194,7 @@ static int make(struct bench *bench, struct problem *problem)
         problem->error = edges_generate(&problem->graph.edges, &problem->crew, problem->scale,
                                         EDGE_FACTOR, SEED);
     if (problem->error == 0)
-        problem->error = graph_build(&problem->graph, wanted, 2);
+        problem->error = graph_build(&problem->graph, wanted, problem->parts);
     if (problem->error == 0)
         problem->error = expect_all(problem);
     if (problem->error == 0)
@@ -245,8 +242,8 @@ static int open_search(struct bench_row *row)
 
     if (error != 0)
         return error;
-    task->problem->crew.members = 2;
-    task->search = graph_search(&task->problem->graph, task->version, 2);
+    task->problem->crew.members = task->problem->threads;
+    task->search = graph_search(&task->problem->graph, task->version, task->problem->threads);
     return task->version->create(&task->search);
 }
 
@@ -330,7 +327,7 @@ static struct bench_row *add(struct bench *bench, struct problem *problem, const
     struct bench_row *row = bench_add(bench, name, ops, arg);
 
     json_object_set_new(row->params, "scale", json_integer(problem->scale));
-    json_object_set_new(row->params, "threads", json_integer(2));
+    json_object_set_new(row->params, "threads", json_integer(problem->threads));
     return row;
 }
 
@@ -340,7 +337,7 @@ static struct bench_row *add_openmp(struct bench *bench, struct problem *problem
     problem->programs[which] = (struct child_program){
         .file = "bfs-child",
         .argument = problem->file_text,
-        .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
+        .settings = {"OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
                      "OMP_PLACES=%d", "OMP_WAIT_POLICY=active", "GOMP_SPINCOUNT=infinite",
                      "KMP_BLOCKTIME=infinite"},
         .problem = which,
@@ -363,7 +360,7 @@ static void add_problem(struct bench *bench, struct problem *problem)
                   &problem->task[t]);
         row->limit = limit;
         if (versions[t].in == PARTS)
-            json_object_set_new(row->params, "parts", json_integer(2));
+            json_object_set_new(row->params, "parts", json_integer(problem->parts));
     }
 }
 
@@ -376,6 +373,9 @@ static int declare(struct bench *bench)
     openmp_ops.close = close_openmp;
     for (size_t p = 0; p < count; p++) {
         problems[p].scale = bench_tiny(bench) ? 10 : bench_quick(bench) ? 16 : scales[p];
+        problems[p].threads = bench_cpus(bench);
+        problems[p].parts =
+            problems[p].threads < CREW_PARTS_MOST ? problems[p].threads : CREW_PARTS_MOST;
         add_problem(bench, &problems[p]);
     }
     return 0;
@@ -383,8 +383,9 @@ static int declare(struct bench *bench)
 
 static const struct bench_kernel kernel = {
     .name = "bfs",
-    .about = "breadth-first search of Kronecker graphs, on two processors",
+    .about = "breadth-first search of Kronecker graphs",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .batch = 1,

@@ -91,8 +91,8 @@ int main(int argc, char **argv)
 
     if (channel == NULL || !read_case(atoi(argv[2])))
         return 2;
-    search[BFS_PLAIN] = (struct search){.csr = &plain, .threads = 2};
-    search[BFS_ORDERED] = (struct search){.ordered = &ordered, .threads = 2};
+    search[BFS_PLAIN] = (struct search){.csr = &plain, .threads = channel->n_cpus};
+    search[BFS_ORDERED] = (struct search){.ordered = &ordered, .threads = channel->n_cpus};
     if (openmp_create(&search[BFS_PLAIN]) != 0 || openmp_ordered_create(&search[BFS_ORDERED]) != 0)
         return 2;
     child_channel_serve(channel, batch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Cilksort (examples/cilksort) on two processors: 3,000,000 numbers (--quick: 300,000), random, sorted
+ * Cilksort (examples/cilksort) on all processors: 3,000,000 numbers (--quick: 300,000), random, sorted
  * and reversed, and not divided when they are 2,048 or fewer. Every runtime is a process of its own
  * that is stopped between its turns; its rows share it. An MPI row's sample is a run of its own.
  *
@@ -34,7 +34,7 @@
 enum runtime { HERE, GOMP, LLVM, TBB, RUNTIMES };
 
 #define OPENMP_SETTINGS                                                                            \
-    "OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",              \
+    "OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",             \
         "OMP_WAIT_POLICY=active"
 
 static struct child_process *processes[RUNTIMES];
@@ -163,8 +163,9 @@ static void remark(const struct bench *bench, FILE *out)
 
 static const struct bench_kernel kernel = {
     .name = "cilksort",
-    .about = "a sort by tasks that are made while it runs, on two processors",
+    .about = "a sort by tasks that are made while it runs",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .declare = declare,

@@ -4,18 +4,16 @@
 #define _GNU_SOURCE
 #include "cilksort_child.h"
 
-#include <stdio.h>
-
 #include <umbra.h>
 
 static struct cilksort_child child;
 
-static int start_runtime(const int32_t *cpus)
+static int start_runtime(const struct child_channel *channel)
 {
-    char text[32];
-    struct umbra_options options = {.cpus = text, .quiet = true};
+    char text[CHILD_CHANNEL_LIST_BYTES];
+    struct umbra_options options = {.cpus = child_channel_list(channel, channel->n_cpus, text),
+                                    .quiet = true};
 
-    snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
     return umbra_runtime_create(&options, &child.setting.runtime);
 }
 
@@ -28,7 +26,7 @@ static void batch(struct child_channel *channel)
     };
     enum cilksort_way way = cilksort_case_unpack(channel->problem).way;
 
-    if (way == WAY_UMBRA && start_runtime(channel->cpus) != 0) {
+    if (way == WAY_UMBRA && start_runtime(channel) != 0) {
         channel->verified = 0;
         return;
     }
@@ -41,7 +39,7 @@ int main(int argc, char **argv)
 {
     struct child_channel *channel = argc > 2 ? child_channel_map(atoi(argv[1])) : NULL;
 
-    if (channel == NULL || !cilksort_child_create(&child, argv[2]))
+    if (channel == NULL || !cilksort_child_create(&child, channel, argv[2]))
         return 2;
     child_channel_serve(channel, batch);
 }

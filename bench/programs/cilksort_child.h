@@ -31,7 +31,8 @@ static inline int cilksort_compare(const void *a, const void *b)
 }
 
 /* The argument is how many numbers. True if there is memory. */
-static inline int cilksort_child_create(struct cilksort_child *child, const char *argument)
+static inline int cilksort_child_create(struct cilksort_child *child,
+                                        const struct child_channel *channel, const char *argument)
 {
     struct part *part = &child->setting.part;
 
@@ -40,7 +41,7 @@ static inline int cilksort_child_create(struct cilksort_child *child, const char
     part->numbers = (int *)malloc(part->count * sizeof(int));
     part->room = (int *)malloc(part->count * sizeof(int));
     child->sorted = (int *)malloc(part->count * sizeof(int));
-    child->setting.processors = 2;
+    child->setting.processors = channel->n_cpus;
     if (part->numbers == NULL || part->room == NULL || child->sorted == NULL)
         return 0;
     input_fill(child->sorted, part->count, RANDOM, 1);

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 {
     struct child_channel *channel = argc > 2 ? child_channel_map(atoi(argv[1])) : NULL;
 
-    if (channel == NULL || !cilksort_child_create(&child, argv[2]))
+    if (channel == NULL || !cilksort_child_create(&child, channel, argv[2]))
         return 2;
     child_channel_serve(channel, batch);
 }

@@ -29,8 +29,8 @@ int main(int argc, char **argv)
 {
     child_channel *channel = argc > 2 ? child_channel_map(std::atoi(argv[1])) : nullptr;
 
-    if (channel == nullptr || !cilksort_child_create(&child, argv[2]))
+    if (channel == nullptr || !cilksort_child_create(&child, channel, argv[2]))
         return 2;
-    bound = new bound_threads(*channel);
+    bound = new bound_threads(*channel, channel->n_cpus);
     child_channel_serve(channel, batch);
 }
