@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * All-pairs shortest paths (examples/apsp) on two processors, block by block: the cooperative form,
+ * All-pairs shortest paths (examples/apsp) on all processors, block by block: the cooperative form, as
+ * its paper has it and with what is added here,
  * OpenMP's tasks with barriers and with dependences, each with the same arithmetic, at several
- * sizes of a block. The limit is that arithmetic on both processors with everything in their
+ * sizes of a block. The limit is that arithmetic on all processors with everything in their
  * caches: the time it would take for as many relaxations.
  */
 #include "harness.h"
+#include "in_fiber.h"
 #include "program_rows.h"
 
 #include <errno.h>
@@ -21,6 +23,7 @@
 #define ROUNDS 11
 #define ROUNDS_QUICK 5
 #define ROW_NAME 40
+#define COOPERATIVE 3
 
 static const size_t block_sizes[] = {120, 48, 80, 160, 240}; /* the first has the plain names */
 
@@ -28,7 +31,22 @@ static const size_t block_sizes[] = {120, 48, 80, 160, 240}; /* the first has th
 struct problem {
     struct apsp_case apsp;
     struct blocks blocks; /* to compute in; the in-process rows take turns */
-    char names[6][ROW_NAME];
+    struct way {
+        struct problem *problem;
+        const struct cooperative *how;
+    } way[COOPERATIVE];
+    char names[COOPERATIVE + 5][ROW_NAME];
+};
+
+/* Ours; as its paper has it; and ours where no core helps another. */
+static const struct cooperative {
+    const char *name;
+    solve_fn *solve;
+    bool alone;
+} cooperative[COOPERATIVE] = {
+    {"umbra-ctbpa", solve_ctbpa, false},
+    {"umbra-ctbpa-pure", solve_ctbpa_pure, false},
+    {"umbra-ctbpa-no-help", solve_ctbpa, true},
 };
 
 #define PROBLEMS (sizeof(block_sizes) / sizeof(block_sizes[0]))
@@ -40,8 +58,10 @@ static struct problem problems[PROBLEMS];
 
 static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 {
-    struct setting two = {.processors = 2, .runtime = row->state};
-    struct problem *problem = (struct problem *)row->arg;
+    const struct way *way = row->arg;
+    struct setting all = {
+        .processors = bench_cpus(row->bench), .runtime = row->state, .alone = way->how->alone};
+    struct problem *problem = way->problem;
 
     for (uint64_t i = 0; i < batch->iterations; i++) {
         size_t vertex;
@@ -50,7 +70,7 @@ static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 
         blocks_fill(&problem->blocks, &graph);
         begin = bench_now_ns();
-        error = solve_ctbpa(&problem->blocks, &two, &vertex);
+        error = way->how->solve(&problem->blocks, &all, &vertex);
         batch->ns += bench_now_ns() - begin;
         if (error != 0)
             return error;
@@ -61,16 +81,8 @@ static int run_ctbpa(struct bench_row *row, struct bench_batch *batch)
 
 static int start_runtime(struct bench_row *row)
 {
-    struct umbra_options options = {.topology = bench_topology(row->bench), .quiet = true};
-    struct umbra_runtime *runtime;
-    char cpus[32];
-    int error;
-
-    snprintf(cpus, sizeof(cpus), "%d,%d", bench_cpu(row->bench, 0), bench_cpu(row->bench, 1));
-    options.cpus = cpus;
-    error = umbra_runtime_create(&options, &runtime);
-    row->state = error == 0 ? runtime : NULL;
-    return error;
+    row->state = NULL;
+    return in_fiber_cores(row->bench, bench_cpus(row->bench), (struct umbra_runtime **)&row->state);
 }
 
 static void stop_runtime(struct bench_row *row)
@@ -104,14 +116,18 @@ static void add_problem(struct bench *bench, struct problem *problem)
     };
     struct bench_row *limit = roofline_row(bench, name_row(problem, 0, "kernel-roofline"),
                                            &problem->apsp, &problem->blocks);
-    struct bench_row *ctbpa =
-        bench_add(bench, name_row(problem, 1, "umbra-ctbpa"), &ctbpa_ops, problem);
 
-    apsp_state(&problem->apsp, ctbpa);
-    ctbpa->limit = limit;
+    for (unsigned i = 0; i < COOPERATIVE; i++) {
+        struct bench_row *row = bench_add(bench, name_row(problem, i + 1, cooperative[i].name),
+                                          &ctbpa_ops, &problem->way[i]);
+
+        problem->way[i] = (struct way){problem, &cooperative[i]};
+        apsp_state(&problem->apsp, row);
+        row->limit = limit;
+    }
     for (unsigned i = 0; i < 4; i++)
-        apsp_row(bench, name_row(problem, i + 2, others[i].name), others[i].openmp, others[i].order,
-                 &problem->apsp)
+        apsp_row(bench, name_row(problem, COOPERATIVE + 1 + i, others[i].name), others[i].openmp,
+                 others[i].order, &problem->apsp)
             ->limit = limit;
 }
 
@@ -140,8 +156,9 @@ static int declare(struct bench *bench)
 
 static const struct bench_kernel kernel = {
     .name = "apsp",
-    .about = "all-pairs shortest paths in blocks, on two processors",
+    .about = "all-pairs shortest paths in blocks",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .batch = 1,

@@ -11,7 +11,7 @@
 #include <umbra.h>
 #include <variants.h>
 
-static struct setting setting = {.processors = 2};
+static struct setting setting;
 static struct apsp_case apsp;
 static struct graph graph;
 static struct blocks blocks;
@@ -38,20 +38,21 @@ static void batch(struct child_channel *channel)
     channel->elsewhere = 0;
 }
 
-static int start_runtime(const int cpus[2])
+static int start_runtime(const struct child_channel *channel)
 {
-    char text[32];
-    struct umbra_options options = {.cpus = text, .quiet = true};
+    char text[CHILD_CHANNEL_LIST_BYTES];
+    struct umbra_options options = {.cpus = child_channel_list(channel, channel->n_cpus, text),
+                                    .quiet = true};
 
-    snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
     return umbra_runtime_create(&options, &setting.runtime);
 }
 
 static bool choose(const char *order, const struct child_channel *channel)
 {
-    if (strcmp(order, "ctbpa") == 0) {
-        solve = solve_ctbpa;
-        return start_runtime(channel->cpus) == 0;
+    setting.processors = channel->n_cpus;
+    if (strcmp(order, "ctbpa") == 0 || strcmp(order, "pure") == 0) {
+        solve = strcmp(order, "ctbpa") == 0 ? solve_ctbpa : solve_ctbpa_pure;
+        return start_runtime(channel) == 0;
     }
     solve = strcmp(order, "tasks") == 0 ? solve_openmp_tasks : solve_openmp_depend;
     return true;

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum buffers_way { BUFFERS_DISPATCH, BUFFERS_SCATTER_GATHER };
+enum buffers_way { BUFFERS_DISPATCH, BUFFERS_DISPATCH_PURE, BUFFERS_SCATTER_GATHER };
 
 struct buffers_case {
     enum buffers_way way;
+    unsigned cores; /* at most 256 */
     uint32_t bytes; /* of a task's buffer, at least 8 */
     bool resident;  /* not the time: bytes that are resident, more than without buffers */
 };
@@ -17,14 +18,15 @@ struct buffers_case {
 /* The problem of child_channel.h, there and back. */
 static inline uint64_t buffers_case_pack(const struct buffers_case *buffers)
 {
-    return (uint64_t)buffers->way | (uint64_t)buffers->resident << 1 |
-           (uint64_t)buffers->bytes << 32;
+    return (uint64_t)buffers->way | (uint64_t)buffers->resident << 2 |
+           (uint64_t)(buffers->cores - 1) << 8 | (uint64_t)buffers->bytes << 32;
 }
 
 static inline struct buffers_case buffers_case_unpack(uint64_t problem)
 {
-    return (struct buffers_case){.way = (enum buffers_way)(problem & 1),
-                                 .resident = (problem >> 1 & 1) != 0,
+    return (struct buffers_case){.way = (enum buffers_way)(problem & 3),
+                                 .resident = (problem >> 2 & 1) != 0,
+                                 .cores = (unsigned)(problem >> 8 & 255) + 1,
                                  .bytes = (uint32_t)(problem >> 32)};
 }
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include <h_dispatch.h>
 #include <umbra.h>
 
 struct block {
@@ -91,6 +92,47 @@ static void *dispatch_steps(void *arg)
     return NULL;
 }
 
+/* ---- the paper's own dispatcher: the same ---- */
+
+static void pure_fill(struct h_worker_state *worker, size_t value)
+{
+    (void)value;
+    if (worker->scratch) /* not in the steps without buffers */
+        fill(worker->scratch);
+}
+
+static size_t pure_values(size_t step, void *arg)
+{
+    (void)step;
+    (void)arg;
+    return tasks;
+}
+
+static void pure_done(void *arg)
+{
+    struct run *run = arg;
+
+    run->ns = child_channel_now_ns() - run->ns;
+    run->resident = now.resident ? resident_bytes() : 0;
+}
+
+static void *pure_steps(void *arg)
+{
+    struct run *run = arg;
+    struct h_options options = {.fn = pure_fill,
+                                .values = pure_values,
+                                .arg = run,
+                                .steps = run->steps,
+                                .values_most = tasks,
+                                .scratch_bytes = run->bytes,
+                                .workers = now.cores,
+                                .done = pure_done};
+
+    run->ns = child_channel_now_ns();
+    run->error = h_dispatch_run(&options);
+    return NULL;
+}
+
 /* ---- scatter and gather: a buffer a task ---- */
 
 static struct umbra_port scattered, gathered;
@@ -139,19 +181,22 @@ static void *scatter_steps(void *arg)
 
 /* ---- batches ---- */
 
-/* Steps without buffers, and then with them: time, or what of the second stays. 0: it failed. */
+/* Steps without buffers, and then with them: time, or what of the second stays, at
+ * least 1. 0: it failed. */
 static uint64_t run_twice(void *arg)
 {
     const struct child_channel *channel = arg;
-    umbra_fiber_fn *all_steps = now.way == BUFFERS_DISPATCH ? dispatch_steps : scatter_steps;
+    static umbra_fiber_fn *const fns[] = {[BUFFERS_DISPATCH] = dispatch_steps,
+                                          [BUFFERS_DISPATCH_PURE] = pure_steps,
+                                          [BUFFERS_SCATTER_GATHER] = scatter_steps};
+    umbra_fiber_fn *all_steps = fns[now.way];
     struct run before = {.fn = idle, .steps = 1}, run = {fill_scratch, now.bytes, steps, 0, 0, 0};
     struct umbra_options options = {.quiet = true};
     struct umbra_runtime *runtime;
-    char cpus[32];
+    char cpus[CHILD_CHANNEL_LIST_BYTES];
     int error;
 
-    snprintf(cpus, sizeof(cpus), "%d,%d", channel->cpus[0], channel->cpus[1]);
-    options.cpus = cpus;
+    options.cpus = child_channel_list(channel, now.cores, cpus);
     if (umbra_runtime_create(&options, &runtime) != 0)
         return 0;
     error = umbra_runtime_run(runtime, all_steps, &before);
@@ -160,7 +205,9 @@ static uint64_t run_twice(void *arg)
     umbra_runtime_destroy(runtime);
     if (error != 0 || before.error != 0 || run.error != 0 || right != steps * tasks)
         return 0;
-    return now.resident ? run.resident - before.resident : run.ns;
+    if (!now.resident)
+        return run.ns;
+    return run.resident > before.resident ? run.resident - before.resident : 1;
 }
 
 static void batch(struct child_channel *channel)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A system of linear equations (examples/gauss) on two processors: by rows, with fibers, threads,
- * OpenMP and a team, each with the same arithmetic and the same grouping, one row a group; and by blocks, with
- * LAPACK beside it. Each contender is a process of its own, which is stopped between its turns. The
- * limit is one processor, row by row.
+ * A system of linear equations (examples/gauss) on all processors: by rows, with fibers, threads,
+ * OpenMP and a team, each with the same arithmetic and the same grouping, one row a group; and by
+ * blocks, with LAPACK beside it; the paper's cooperative forms as they are (-pure), and ours without
+ * one of what it adds (-no-...). Each contender is a process of its own, which is stopped between
+ * its turns. The limit is one processor, row by row.
  */
 #include "harness.h"
 #include "program_rows.h"
@@ -15,9 +16,22 @@
 #define ROUNDS 5
 #define ROUNDS_QUICK 3
 
-static const char *const names[] = {"serial",         "umbra-mu1k",  "umbra-mu2k", "pthread-mu1",
-                                    "pthread-mu2",    "openmp-rows", "umbra-team", "umbra-blocked",
-                                    "openmp-blocked", "dgesv"};
+static const char *const names[] = {"serial",
+                                    "umbra-mu1k",
+                                    "umbra-mu2k",
+                                    "umbra-mu1k-pure",
+                                    "umbra-mu1k-no-runs",
+                                    "umbra-mu2k-pure",
+                                    "umbra-mu2k-no-runs",
+                                    "umbra-mu2k-no-turns",
+                                    "umbra-mu2k-no-fetch",
+                                    "pthread-mu1",
+                                    "pthread-mu2",
+                                    "openmp-rows",
+                                    "umbra-team",
+                                    "umbra-blocked",
+                                    "openmp-blocked",
+                                    "dgesv"};
 
 #define WAYS (sizeof(names) / sizeof(names[0]))
 
@@ -47,6 +61,7 @@ static const struct bench_kernel kernel = {
     .name = "gauss",
     .about = "a system of linear equations, by rows in 160 fibers or threads, and by blocks",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .batch = 1,

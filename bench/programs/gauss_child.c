@@ -19,21 +19,33 @@ static const struct way {
     const char *name;
     eliminate_fn *eliminate;
     bool solves;
+    unsigned without; /* of enum mu_addition */
 } ways[] = {
-    {"serial", eliminate_serial, false},      {"umbra-mu1k", eliminate_mu1k, false},
-    {"umbra-mu2k", eliminate_mu2k, false},    {"umbra-blocked", eliminate_blocked, false},
-    {"pthread-mu1", eliminate_mu1, false},    {"pthread-mu2", eliminate_mu2, false},
-    {"umbra-team", eliminate_team, false},
+    {"serial", eliminate_serial, false, 0},
+    {"umbra-mu1k", eliminate_mu1k, false, 0},
+    {"umbra-mu2k", eliminate_mu2k, false, 0},
+    {"umbra-blocked", eliminate_blocked, false, 0},
+    {"pthread-mu1", eliminate_mu1, false, 0},
+    {"pthread-mu2", eliminate_mu2, false, 0},
+    {"umbra-team", eliminate_team, false, 0},
+    {"umbra-mu1k-pure", eliminate_mu1k_pure, false, 0},
+    {"umbra-mu2k-pure", eliminate_mu2k_pure, false, 0},
+    {"umbra-mu1k-no-help", eliminate_mu1k, false, MU_HELP},
+    {"umbra-mu1k-no-runs", eliminate_mu1k, false, MU_RUNS},
+    {"umbra-mu2k-no-runs", eliminate_mu2k, false, MU_RUNS},
+    {"umbra-mu2k-no-turns", eliminate_mu2k, false, MU_TURNS},
+    {"umbra-mu2k-no-fetch", eliminate_mu2k, false, MU_FETCH},
 #ifdef GAUSS_OPENMP
-    {"openmp-rows", eliminate_openmp, false}, {"openmp-blocked", eliminate_openmp_blocked, false},
+    {"openmp-rows", eliminate_openmp, false, 0},
+    {"openmp-blocked", eliminate_openmp_blocked, false, 0},
 #endif
 #ifdef GAUSS_DGESV
-    {"dgesv", eliminate_dgesv, true},
+    {"dgesv", eliminate_dgesv, true, 0},
 #endif
 };
 
 static const struct way *way;
-static struct setting setting = {.processors = 2};
+static struct setting setting;
 static struct system given, work;
 static double *x;
 
@@ -78,14 +90,15 @@ static bool read_argument(const char *text)
     return way && x && system_create(&given, n) == 0 && system_create(&work, n) == 0;
 }
 
-/* The processors of fibers, or of a team; other runtimes keep their threads from one solution to the next, too. */
-static int start_runtime(const int cpus[2])
+/* The processors of fibers, or of a team; other runtimes keep their threads from one solution to the
+ * next, too. */
+static int start_runtime(const struct child_channel *channel)
 {
-    char text[32];
-    struct umbra_options options = {.cpus = text, .quiet = true};
+    char text[CHILD_CHANNEL_LIST_BYTES];
+    struct umbra_options options = {.cpus = child_channel_list(channel, channel->n_cpus, text),
+                                    .quiet = true};
     struct umbra_team_options members = {.cpus = text};
 
-    snprintf(text, sizeof(text), "%d,%d", cpus[0], cpus[1]);
     if (way->eliminate == eliminate_team)
         return umbra_team_create(&members, &setting.team);
     return umbra_runtime_create(&options, &setting.runtime);
@@ -97,7 +110,9 @@ int main(int argc, char **argv)
 
     if (channel == NULL || !read_argument(argv[2]))
         return 2;
-    if (strncmp(way->name, "umbra-", strlen("umbra-")) == 0 && start_runtime(channel->cpus) != 0)
+    setting.processors = channel->n_cpus;
+    setting.without = way->without;
+    if (strncmp(way->name, "umbra-", strlen("umbra-")) == 0 && start_runtime(channel) != 0)
         return 2;
     system_generate(&given, 1);
     child_channel_serve(channel, batch);

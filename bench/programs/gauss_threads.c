@@ -20,13 +20,18 @@
 
 static const struct way {
     const char *name;
-    size_t most; /* sides that it is measured with */
+    size_t most;  /* sides that it is measured with */
+    size_t least; /* rows of a group, likewise */
     /* In the full form, as many sides by rows of a group, or more: */
     size_t cold;          /* no warm-up */
     size_t second, third; /* in one round of two, of three */
 } ways[] = {
     {"umbra-mu1k", .most = NONE, .cold = NONE, .second = NONE, .third = NONE},
     {"umbra-mu2k", .most = NONE, .cold = 0, .second = NONE, .third = NONE},
+    {"umbra-mu1k-pure", .most = NONE, .cold = NONE, .second = NONE, .third = NONE},
+    {"umbra-mu2k-pure", .most = NONE, .cold = 0, .second = NONE, .third = NONE},
+    {"umbra-mu2k-no-fetch", .most = NONE, .cold = 0, .second = NONE, .third = NONE},
+    {"umbra-mu1k-no-help", .most = NONE, .least = 8, .cold = NONE, .second = NONE, .third = NONE},
     {"pthread-mu1", .most = NONE, .cold = 160, .second = 400, .third = 1000},
     {"pthread-mu2", .most = 400, .cold = 0, .second = 10, .third = 400},
 };
@@ -40,7 +45,7 @@ static const struct size {
     struct grouping {
         size_t sides, group;
     } larger[5];
-} full = {2400, {2, 8, 32, 160, 400, 1000, 2400}, {{8, 15}, {8, 150}, {40, 15}, {160, 15}}},
+} full = {2400, {2, 8, 48, 160, 400, 1000, 2400}, {{8, 15}, {8, 150}, {40, 15}, {160, 15}}},
   quick = {480, {2, 8, 40, 160, 480}, {{8, 15}, {32, 15}}}, tiny = {31, {2, 31}, {{3, 5}}};
 
 static const struct size *size_of(const struct bench *bench)
@@ -63,7 +68,7 @@ static void add(struct bench *bench, size_t sides, size_t group, struct bench_ro
         struct bench_row *row;
         char *name;
 
-        if (sides > ways[w].most)
+        if (sides > ways[w].most || group < ways[w].least)
             continue;
         name = malloc(NAME_BYTES);
         if (name == NULL)
@@ -104,6 +109,7 @@ static const struct bench_kernel kernel = {
     .name = "gauss-threads",
     .about = "a system of linear equations by rows, against the number of threads or fibers",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS,
     .batch = 1,

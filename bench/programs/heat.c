@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Heat that spreads through a body (examples/heat) on two processors: a step, in tasks of several
- * sizes and shapes. The limit is the best way for one processor to do it, as a whole or block by
+ * Heat that spreads through a body (examples/heat) on all processors: a step, in tasks of several
+ * sizes and shapes; some ways also on fewer processors. The limit is the best way for one processor to do it, as a whole or block by
  * block. Every runtime is a process of its own that is stopped between its turns; its rows share it.
  *
- *   umbra-dispatch                     also on one core
+ *   umbra-dispatch                     also on 1, 2, 4 ... processors, as -pure, -scatter-gather and mpi
+ *   umbra-dispatch-pure                the paper's own, on ports
  *   umbra-dispatch-ahead               without an end of each step
  *   umbra-scatter-gather               on ports
  *   openmp-*                           schedule(static); -dynamic, a task at a time; -guided; -tasks;
  *                                      -depend, tasks without an end of each step
  *   tbb                                a loop with an affinity partitioner
- *   mpi                                two ranks, each with its half
+ *   mpi                                a rank a processor, each with its planes
  *   *-resident                         bytes that a run makes resident
- *   *-buffer                           the paper's Figure 7: 1000 tasks (--quick: 20) that fill a buffer each
+ *   *-buffer                           the paper's Figure 7: 1000 tasks (--quick: 20) that fill a buffer each,
+ *                                      also on one processor
  */
 #include "buffers_case.h"
 #include "child.h"
@@ -30,21 +32,31 @@
 
 /* Nodes of a block: pencils as long as the body, and cubes; the first has the rows of the ranking. */
 static const size_t shapes[][3] = {
-    {100, 10, 5}, {4, 4, 4}, {13, 13, 13}, {20, 20, 20}, {50, 50, 50}, {100, 50, 25},
-    /* what lies between, only dispatched on both cores: how little a time depends on the task */
-    {16, 16, 16}, {25, 25, 25}, {34, 34, 34}, {100, 20, 10}, {100, 25, 20},
+    {100, 10, 5},
+    {4, 4, 4},
+    {13, 13, 13},
+    {20, 20, 20},
+    {50, 50, 50},
+    {100, 50, 25},
+    /* what lies between, only dispatched: how little a time depends on the task */
+    {16, 16, 16},
+    {25, 25, 25},
+    {34, 34, 34},
+    {100, 20, 10},
+    {100, 25, 20},
 };
-static const uint32_t buffers[] = {64 << 10, 128 << 10, 512 << 10, 1 << 20};
+static const uint32_t buffers[] = {1 << 10,  4 << 10,   16 << 10,  32 << 10,
+                                   64 << 10, 128 << 10, 512 << 10, 1 << 20};
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 #define COMPARED ((size_t)6) /* that all contenders have */
-#define LEAST_NODES 4000 /* of a task that is compared with those of its way's best size */
+#define LEAST_NODES 4000     /* of a task that is compared with those of its way's best size */
 #define BUFFERS (sizeof(buffers) / sizeof(buffers[0]))
 
 enum runtime { HERE, GOMP, LLVM, TBB, MPI, BUFFER, RUNTIMES };
 
 #define OPENMP_SETTINGS                                                                            \
-    "OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",              \
+    "OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",             \
         "OMP_WAIT_POLICY=active"
 
 static struct child_process *processes[RUNTIMES];
@@ -58,7 +70,7 @@ static const struct child_program runtimes[RUNTIMES] = {
               .settings = {OPENMP_SETTINGS, "KMP_BLOCKTIME=infinite"},
               .shared = &processes[LLVM]},
     [TBB] = {.file = "heat-child-tbb", .shared = &processes[TBB]},
-    [MPI] = {.file = "heat-child-mpi", .shared = &processes[MPI]},
+    [MPI] = {.file = "heat-child-mpi"},
     [BUFFER] = {.file = "buffers-child", .shared = &processes[BUFFER]},
 };
 
@@ -66,34 +78,36 @@ static const struct contender {
     const char *name;
     enum runtime runtime;
     enum heat_way way;
-    unsigned cores;
+    bool scales; /* also on fewer processors than all */
 } contenders[] = {
-    {"umbra-dispatch", HERE, WAY_DISPATCH, 2},
-    {"umbra-dispatch", HERE, WAY_DISPATCH, 1},
-    {"umbra-dispatch-ahead", HERE, WAY_DISPATCH_AHEAD, 2},
-    {"umbra-scatter-gather", HERE, WAY_SCATTER_GATHER, 2},
-    {"openmp-gomp", GOMP, WAY_STATIC, 2},
-    {"openmp-gomp-dynamic", GOMP, WAY_DYNAMIC, 2},
-    {"openmp-gomp-guided", GOMP, WAY_GUIDED, 2},
-    {"openmp-gomp-tasks", GOMP, WAY_TASKS, 2},
-    {"openmp-gomp-depend", GOMP, WAY_DEPEND, 2},
-    {"openmp-llvm", LLVM, WAY_STATIC, 2},
-    {"openmp-llvm-dynamic", LLVM, WAY_DYNAMIC, 2},
-    {"openmp-llvm-guided", LLVM, WAY_GUIDED, 2},
-    {"openmp-llvm-tasks", LLVM, WAY_TASKS, 2},
-    {"openmp-llvm-depend", LLVM, WAY_DEPEND, 2},
-    {"tbb", TBB, WAY_TBB, 2},
+    {"umbra-dispatch", HERE, WAY_DISPATCH, true},
+    {"umbra-dispatch-pure", HERE, WAY_DISPATCH_PURE, true},
+    {"umbra-dispatch-ahead", HERE, WAY_DISPATCH_AHEAD, false},
+    {"umbra-scatter-gather", HERE, WAY_SCATTER_GATHER, true},
+    {"openmp-gomp", GOMP, WAY_STATIC, false},
+    {"openmp-gomp-dynamic", GOMP, WAY_DYNAMIC, false},
+    {"openmp-gomp-guided", GOMP, WAY_GUIDED, false},
+    {"openmp-gomp-tasks", GOMP, WAY_TASKS, false},
+    {"openmp-gomp-depend", GOMP, WAY_DEPEND, false},
+    {"openmp-llvm", LLVM, WAY_STATIC, false},
+    {"openmp-llvm-dynamic", LLVM, WAY_DYNAMIC, false},
+    {"openmp-llvm-guided", LLVM, WAY_GUIDED, false},
+    {"openmp-llvm-tasks", LLVM, WAY_TASKS, false},
+    {"openmp-llvm-depend", LLVM, WAY_DEPEND, false},
+    {"tbb", TBB, WAY_TBB, false},
 };
 
 #define CONTENDERS (sizeof(contenders) / sizeof(contenders[0]))
 
-enum { BY_STEP, AHEAD, DISPATCHES };
+enum { BY_STEP, AHEAD, PURE, DISPATCHES };
 
-static struct bench_row *dispatch_rows[DISPATCHES][SHAPES]; /* on both cores */
-static struct bench_row *other_rows[SHAPES][CONTENDERS]; /* which none of ours is */
+static struct bench_row *dispatch_rows[DISPATCHES][SHAPES]; /* on all processors */
+static struct bench_row *other_rows[SHAPES][CONTENDERS];    /* which none of ours is */
 static struct bench_row *mpi_row;
 static char argument[ARGUMENT_BYTES], tasks_argument[ARGUMENT_BYTES];
-static size_t edge; /* nodes of the body in each direction */
+static char mpi_argument[BENCH_COUNTS][ARGUMENT_BYTES];
+static struct child_process *mpi_process[BENCH_COUNTS]; /* one for each number of ranks */
+static size_t edge;                                     /* nodes of the body in each direction */
 
 /* ---- rows ---- */
 
@@ -166,28 +180,40 @@ static struct bench_row *add_serial(struct bench *bench)
     return serial;
 }
 
-/* Which of the dispatchers on both cores it is, or DISPATCHES. */
+/* Which of the dispatchers it is, or DISPATCHES. */
 static int dispatch_of(const struct contender *contender)
 {
-    return contender->cores != 2                  ? DISPATCHES
-           : contender->way == WAY_DISPATCH       ? BY_STEP
+    return contender->way == WAY_DISPATCH         ? BY_STEP
            : contender->way == WAY_DISPATCH_AHEAD ? AHEAD
+           : contender->way == WAY_DISPATCH_PURE  ? PURE
                                                   : DISPATCHES;
+}
+
+static struct bench_row *add_task(struct bench *bench, struct bench_row *serial, size_t shape,
+                                  const struct contender *contender, unsigned cores)
+{
+    struct heat_case heat = case_of(shapes[shape], contender->way, cores);
+    struct bench_row *row = add(bench, contender->name, contender->runtime, &heat);
+
+    row->limit = serial;
+    state_task(row, &heat);
+    return row;
 }
 
 static void add_shape(struct bench *bench, struct bench_row *serial, size_t shape)
 {
+    unsigned counts[BENCH_COUNTS], n = bench_cpu_counts(bench, counts);
+
     for (size_t c = 0; c < CONTENDERS; c++) {
         const struct contender *contender = &contenders[c];
-        struct heat_case heat = case_of(shapes[shape], contender->way, contender->cores);
         int dispatch = dispatch_of(contender);
         struct bench_row *row;
 
         if (shape >= COMPARED && dispatch == DISPATCHES)
             continue;
-        row = add(bench, contender->name, contender->runtime, &heat);
-        row->limit = serial;
-        state_task(row, &heat);
+        for (unsigned i = 0; contender->scales && i + 1 < n; i++)
+            add_task(bench, serial, shape, contender, counts[i]);
+        row = add_task(bench, serial, shape, contender, counts[n - 1]);
         if (dispatch < DISPATCHES)
             dispatch_rows[dispatch][shape] = row;
         else if (contender->runtime != HERE)
@@ -195,71 +221,112 @@ static void add_shape(struct bench *bench, struct bench_row *serial, size_t shap
     }
 }
 
+/* MPI on one number of processors, each rank with as many planes. */
+static struct bench_row *add_ranks(struct bench *bench, const char *name, unsigned at,
+                                   unsigned ranks, bool resident)
+{
+    size_t planes = edge > ranks ? edge / ranks : 1;
+    struct heat_case heat = case_of((size_t[3]){edge, edge, planes}, WAY_MPI, ranks);
+    struct bench_row *row;
+    struct child_program *program;
+
+    heat.resident = resident;
+    snprintf(mpi_argument[at], ARGUMENT_BYTES, "%u:%zu", ranks, edge);
+    row = add(bench, name, MPI, &heat);
+    program = (struct child_program *)row->arg;
+    program->argument = mpi_argument[at];
+    program->shared = &mpi_process[at];
+    if (!resident)
+        state_task(row, &heat);
+    return row;
+}
+
+static void add_mpi(struct bench *bench, struct bench_row *serial)
+{
+    unsigned counts[BENCH_COUNTS], n = bench_cpu_counts(bench, counts);
+
+    for (unsigned i = 0; i < n; i++) {
+        mpi_row = add_ranks(bench, "mpi", i, counts[i], false);
+        mpi_row->limit = serial;
+    }
+}
+
 static void add_memory(struct bench *bench)
 {
     static const struct contender runs[] = {
-        {"umbra-dispatch-resident", HERE, WAY_DISPATCH, 2},
-        {"umbra-scatter-gather-resident", HERE, WAY_SCATTER_GATHER, 2},
-        {"mpi-resident", MPI, WAY_MPI, 2},
+        {"umbra-dispatch-resident", HERE, WAY_DISPATCH, false},
+        {"umbra-dispatch-pure-resident", HERE, WAY_DISPATCH_PURE, false},
+        {"umbra-scatter-gather-resident", HERE, WAY_SCATTER_GATHER, false},
     };
+    unsigned counts[BENCH_COUNTS], n = bench_cpu_counts(bench, counts);
 
     for (size_t r = 0; r < sizeof(runs) / sizeof(runs[0]); r++) {
-        struct heat_case heat = case_of(shapes[0], runs[r].way, runs[r].cores);
+        struct heat_case heat = case_of(shapes[0], runs[r].way, counts[n - 1]);
 
         heat.resident = true;
         add(bench, runs[r].name, runs[r].runtime, &heat);
     }
+    add_ranks(bench, "mpi-resident", n - 1, counts[n - 1], true);
 }
 
-static void add_buffer(struct bench *bench, uint32_t bytes)
+static void add_buffer(struct bench *bench, const struct buffers_case *what)
 {
-    static const char *const names[2][2] = {
-        {"umbra-dispatch-buffer", "umbra-dispatch-buffer-resident"},
-        {"umbra-scatter-gather-buffer", "umbra-scatter-gather-buffer-resident"},
+    static const char *const names[][2] = {
+        [BUFFERS_DISPATCH] = {"umbra-dispatch-buffer", "umbra-dispatch-buffer-resident"},
+        [BUFFERS_DISPATCH_PURE] = {"umbra-dispatch-pure-buffer",
+                                   "umbra-dispatch-pure-buffer-resident"},
+        [BUFFERS_SCATTER_GATHER] = {"umbra-scatter-gather-buffer",
+                                    "umbra-scatter-gather-buffer-resident"},
     };
+    struct child_program *program = new_program(BUFFER, tasks_argument, buffers_case_pack(what));
+    struct bench_row *row = bench_add(bench, names[what->way][what->resident], &child_ops, program);
 
-    for (int way = BUFFERS_DISPATCH; way <= BUFFERS_SCATTER_GATHER; way++)
-        for (int resident = 0; resident <= 1; resident++) {
-            struct buffers_case what = {
-                .way = (enum buffers_way)way, .bytes = bytes, .resident = resident != 0};
-            struct child_program *program =
-                new_program(BUFFER, tasks_argument, buffers_case_pack(&what));
-            struct bench_row *row = bench_add(bench, names[way][resident], &child_ops, program);
+    state(row, "bytes", what->bytes);
+    state(row, "cores", what->cores);
+    row->batch = 1;
+    if (what->resident)
+        row->unit = "bytes";
+}
 
-            state(row, "bytes", bytes);
-            state(row, "cores", 2);
-            row->batch = 1;
-            if (resident)
-                row->unit = "bytes";
-        }
+/* On one processor, for the efficiency (Figure 7c); on all of them; and what of these is resident. */
+static void add_buffers(struct bench *bench, uint32_t bytes)
+{
+    unsigned counts[BENCH_COUNTS], n = bench_cpu_counts(bench, counts);
+
+    for (int way = BUFFERS_DISPATCH; way <= BUFFERS_SCATTER_GATHER; way++) {
+        struct buffers_case what = {.way = (enum buffers_way)way, .bytes = bytes, .cores = 1};
+
+        if (n > 1)
+            add_buffer(bench, &what);
+        what.cores = counts[n - 1];
+        add_buffer(bench, &what);
+        what.resident = true;
+        add_buffer(bench, &what);
+    }
 }
 
 static int declare(struct bench *bench)
 {
-    struct heat_case halves;
     struct bench_row *serial;
 
     edge = bench_tiny(bench) ? 20 : 100;
     snprintf(argument, sizeof(argument), "%zu", edge);
     snprintf(tasks_argument, sizeof(tasks_argument), "%d", bench_quick(bench) ? 20 : 1000);
-    halves = case_of((size_t[3]){edge, edge, edge / 2}, WAY_MPI, 2);
     serial = add_serial(bench);
-    mpi_row = add(bench, "mpi", MPI, &halves);
-    mpi_row->limit = serial;
-    state_task(mpi_row, &halves);
+    add_mpi(bench, serial);
     for (size_t shape = 0; shape < SHAPES; shape++)
         add_shape(bench, serial, shape);
     add_memory(bench);
     for (size_t b = 0; b < BUFFERS; b++)
-        add_buffer(bench, buffers[b]);
+        add_buffers(bench, buffers[b]);
     return 0;
 }
 
 /* ---- what it comes to ---- */
 
 /* One line; with what the median of the rounds' quotients lies between. */
-static void remark_on(const struct bench_row *row, struct bench_summary quotient, const char *called,
-                      FILE *out)
+static void remark_on(const struct bench_row *row, struct bench_summary quotient,
+                      const char *called, FILE *out)
 {
     if (isnan(quotient.median)) /* of a single round there are no halves */
         return;
@@ -268,11 +335,22 @@ static void remark_on(const struct bench_row *row, struct bench_summary quotient
             json_string_value(json_object_get(row->params, "task")));
 }
 
+/* Of ours, at each size, the paper's own. */
+static void remark_on_pure(FILE *out)
+{
+    for (size_t shape = 0; shape < SHAPES; shape++)
+        if (dispatch_rows[BY_STEP][shape]->runs && dispatch_rows[PURE][shape]->runs)
+            remark_on(dispatch_rows[BY_STEP][shape],
+                      bench_quotient(dispatch_rows[BY_STEP][shape], dispatch_rows[PURE][shape]),
+                      dispatch_rows[PURE][shape]->name, out);
+}
+
 /* At each size the fastest of the others, as all rounds have it, and as a half has it for the other
  * half; at a way's best size MPI; and that for its other sizes. */
 static void remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
+    remark_on_pure(out);
     for (int how = BY_STEP; how < DISPATCHES; how++) {
         const struct bench_row *own_best = bench_best(dispatch_rows[how], SHAPES);
 
@@ -300,8 +378,9 @@ static void remark(const struct bench *bench, FILE *out)
 
 static const struct bench_kernel kernel = {
     .name = "heat",
-    .about = "heat that spreads through a body, a step of its nodes, on two processors",
+    .about = "heat that spreads through a body, a step of its nodes",
     .cpus = 2,
+    .all_cpus = true,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
     .declare = declare,

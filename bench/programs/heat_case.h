@@ -18,11 +18,12 @@ enum heat_way {
     WAY_DEPEND,
     WAY_TBB,
     WAY_MPI,
+    WAY_DISPATCH_PURE,
 };
 
 struct heat_case {
     enum heat_way way;
-    unsigned cores;
+    unsigned cores; /* at most 256 */
     size_t edge[3]; /* of a block */
     int resident;   /* not the time: bytes that are resident, of what the run has made itself */
 };
@@ -30,7 +31,7 @@ struct heat_case {
 /* The problem of child_channel.h, there and back; a block has at most 65535 nodes on an edge. */
 static inline uint64_t heat_case_pack(const struct heat_case *heat)
 {
-    return (uint64_t)heat->way | (uint64_t)heat->cores << 4 |
+    return (uint64_t)heat->way | (uint64_t)(heat->cores - 1) << 4 |
            (uint64_t)(heat->resident != 0) << 12 | (uint64_t)heat->edge[0] << 16 |
            (uint64_t)heat->edge[1] << 32 | (uint64_t)heat->edge[2] << 48;
 }
@@ -40,7 +41,7 @@ static inline struct heat_case heat_case_unpack(uint64_t problem)
     struct heat_case heat;
 
     heat.way = (enum heat_way)(problem & 15);
-    heat.cores = problem >> 4 & 255;
+    heat.cores = (problem >> 4 & 255) + 1;
     heat.resident = problem >> 12 & 1;
     for (int d = 0; d < 3; d++)
         heat.edge[d] = problem >> (16 + 16 * d) & 65535;

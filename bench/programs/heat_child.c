@@ -25,16 +25,17 @@ static int spread_blocks(struct body *body, struct setting *how)
 static spread_fn *const ways[] = {
     [WAY_SERIAL] = spread_blocks,
     [WAY_DISPATCH] = spread_dispatch,
+    [WAY_DISPATCH_PURE] = spread_dispatch_pure,
     [WAY_DISPATCH_AHEAD] = spread_dispatch_ahead,
     [WAY_SCATTER_GATHER] = spread_scatter_gather,
 };
 
 static int start_runtime(const struct child_channel *channel, unsigned cores)
 {
-    char cpus[32];
-    struct umbra_options options = {.cpus = cpus, .quiet = true};
+    char cpus[CHILD_CHANNEL_LIST_BYTES];
+    struct umbra_options options = {.cpus = child_channel_list(channel, cores, cpus),
+                                    .quiet = true};
 
-    snprintf(cpus, sizeof(cpus), cores == 1 ? "%d" : "%d,%d", channel->cpus[0], channel->cpus[1]);
     return umbra_runtime_create(&options, &setting.runtime);
 }
 

@@ -2,8 +2,8 @@
 /*
  * MPI's rows of the kernel heat: each rank a process, with examples/heat/part.c.
  *
- *     heat-mpi-child FD NODES    what the kernel starts: becomes mpiexec, which starts
- *     heat-mpi-child PATH NODES  each rank; PATH is that descriptor as others can open it
+ *     heat-mpi-child FD RANKS:NODES    what the kernel starts: becomes mpiexec, which starts
+ *     heat-mpi-child PATH RANKS:NODES  each rank; PATH is that descriptor as others can open it
  *
  * The kernel stops mpiexec between turns, not the ranks: those sleep then, rank 0 until it has a
  * turn, others until rank 0 says so in memory that they share.
@@ -18,7 +18,6 @@
 #include <mpi.h>
 #include <part.h>
 
-#define RANKS 2
 #define PATH_BYTES 64
 
 /* In the channel's page, behind the channel. */
@@ -29,6 +28,7 @@ struct ranks_channel {
 
 static struct heat_child child;
 static struct part part;
+static int ranks;
 static uint64_t idle_bytes; /* resident before there was a body */
 
 /* ---- a batch: all ranks at once, each with a channel of its own but for the first ---- */
@@ -54,7 +54,7 @@ static void batch(struct child_channel *own)
 
     heat_child_batch(own, &child, spread_part, &setting);
     own->own_ns = (uint64_t)(setting.ms * 1e6);
-    own->verified = sum(own->verified) == RANKS * own->iterations ? own->iterations : 0;
+    own->verified = sum(own->verified) == (uint64_t)ranks * own->iterations ? own->iterations : 0;
     if (heat_case_unpack(own->problem).resident)
         own->own_ns = sum(resident_bytes() - idle_bytes) * own->iterations;
 }
@@ -92,7 +92,7 @@ static void bind_to(int cpu)
 
 static int run_rank(const char *path, const char *argument)
 {
-    int fd = open(path, O_RDWR), rank, ranks;
+    int fd = open(path, O_RDWR), rank;
     struct ranks_channel *all = fd < 0 ? NULL : (struct ranks_channel *)child_channel_map(fd);
     size_t nodes[3];
 
@@ -100,7 +100,8 @@ static int run_rank(const char *path, const char *argument)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (all == NULL || ranks != RANKS || !size_read(argument, nodes))
+    if (all == NULL || ranks != atoi(argument) || (uint32_t)ranks > all->kernel.n_cpus ||
+        !size_read(strchr(argument, ':') + 1, nodes))
         return 2;
     bind_to(all->kernel.cpus[rank]);
     idle_bytes = resident_bytes();
@@ -117,12 +118,12 @@ static int run_rank(const char *path, const char *argument)
 /* Nothing that is typed is for a rank. */
 static int become_mpiexec(char **argv)
 {
-    char path[PATH_BYTES], ranks[8];
-    char *words[] = {HEAT_MPIEXEC, "-n", ranks, argv[0], path, argv[2], NULL};
+    char path[PATH_BYTES], number[16];
+    char *words[] = {HEAT_MPIEXEC, "-n", number, argv[0], path, argv[2], NULL};
     int null = open("/dev/null", O_RDWR);
 
     snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)getpid(), argv[1]);
-    snprintf(ranks, sizeof(ranks), "%d", RANKS);
+    snprintf(number, sizeof(number), "%d", atoi(argv[2]));
     if (null >= 0)
         dup2(null, STDIN_FILENO);
     execv(words[0], words);
@@ -131,7 +132,7 @@ static int become_mpiexec(char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 3 || strchr(argv[2], ':') == NULL)
         return 2;
     return argv[1][0] == '/' ? run_rank(argv[1], argv[2]) : become_mpiexec(argv);
 }

@@ -15,15 +15,16 @@ setting how;
 // Until each thread has been in the arena that binds it: the arenas of spread_tbb do not.
 void bind_threads(const child_channel &channel)
 {
-    bound_threads bound(channel);
+    bound_threads bound(channel, channel.n_cpus);
+    const int all = static_cast<int>(channel.n_cpus);
     std::atomic<int> here{0};
 
     bound.arena.execute([&] {
         tbb::parallel_for(
-            0, threads,
+            0, all,
             [&](int) {
                 here++;
-                while (here < threads)
+                while (here < all)
                     ;
             },
             tbb::simple_partitioner());
@@ -43,7 +44,7 @@ int main(int argc, char **argv)
 
     if (channel == nullptr || !heat_child_create(&child, argv[2]))
         return 2;
-    tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    tbb::global_control limit(tbb::global_control::max_allowed_parallelism, channel->n_cpus);
     bind_threads(*channel);
     child_channel_serve(channel, batch);
 }

@@ -34,8 +34,8 @@ struct bench_row *gauss_row(struct bench *bench, const char *name, const struct 
 {
     static const struct child_program child = {
         .file = "gauss-child",
-        .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_WAIT_POLICY=active",
-                     "OPENBLAS_NUM_THREADS=2"}};
+        .settings = {"OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_WAIT_POLICY=active",
+                     "OPENBLAS_NUM_THREADS=%u"}};
     struct child_program *program = new_program(&child);
     struct bench_row *row = bench_add(bench, name, &child_ops, program);
 
@@ -61,11 +61,11 @@ struct bench_row *apsp_row(struct bench *bench, const char *name, enum openmp op
 {
     static const struct child_program children[] = {
         [GOMP] = {.file = "apsp-child-gomp",
-                  .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
+                  .settings = {"OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
                                "OMP_PLACES=%d", "OMP_WAIT_POLICY=active",
                                "GOMP_SPINCOUNT=infinite"}},
         [LLVM] = {.file = "apsp-child-llvm",
-                  .settings = {"OMP_NUM_THREADS=2", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
+                  .settings = {"OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close",
                                "OMP_PLACES=%d", "OMP_WAIT_POLICY=active",
                                "KMP_BLOCKTIME=infinite"}},
         [NO_OPENMP] = {.file = "apsp-child-gomp"}, /* which binds the first thread when told to */
@@ -82,9 +82,12 @@ static int run_roofline(struct bench_row *row, struct bench_batch *batch)
 {
     const struct blocks *blocks = row->arg;
     double n = (double)blocks->n, relaxations = 0;
-    int cpus[] = {bench_cpu(row->bench, 0), bench_cpu(row->bench, 1)};
-    int error = roofline(blocks, cpus, 2, &relaxations);
+    unsigned count = bench_cpus(row->bench);
+    int cpus[BENCH_MAX_CPUS], error;
 
+    for (unsigned i = 0; i < count; i++)
+        cpus[i] = bench_cpu(row->bench, i);
+    error = roofline(blocks, cpus, count, &relaxations);
     batch->ns = (uint64_t)(n * n * n / relaxations * 1e9 * (double)batch->iterations);
     batch->verified = batch->iterations;
     return error;

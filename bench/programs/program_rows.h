@@ -28,12 +28,12 @@ void apsp_state(const struct apsp_case *apsp, struct bench_row *row);
 
 enum openmp { GOMP, LLVM, NO_OPENMP };
 
-/* order: "tasks" or "depend"; without OpenMP, "ctbpa". */
+/* order: "tasks" or "depend"; without OpenMP, "ctbpa" or "pure". */
 struct bench_row *apsp_row(struct bench *bench, const char *name, enum openmp openmp,
                            const char *order, const struct apsp_case *apsp);
 
 /*
- * The arithmetic of these blocks on both processors, everything in their caches, for 20 ms: the time
+ * The arithmetic of these blocks on all processors, everything in their caches, for 20 ms: the time
  * that as many relaxations would take as the problem has. blocks is kept.
  */
 struct bench_row *roofline_row(struct bench *bench, const char *name, const struct apsp_case *apsp,

@@ -145,7 +145,7 @@ class Page(unittest.TestCase):
         if not rows:
             self.skipTest("one processor, or no examples")
         page = self.drawn([machine, *rows])
-        for said in ("nodes a task, cubes", "workers × buffer", "umbra-dispatch, one core"):
+        for said in ("nodes a task, cubes", "workers × buffer", "umbra-dispatch, 1", "Heat, against the processors"):
             self.assertIn(said, page)
         without = [row for row in rows if "buffer" not in row["contender"]]
         self.assertNotIn("workers × buffer", self.drawn([machine, *without]))

@@ -55,6 +55,10 @@ class Measured:
     def of(self, kernel):
         return self.rows.get(kernel, [])
 
+    def processors(self, kernel):
+        """How many the kernel used."""
+        return len((self.machines.get(kernel) or {}).get("cpus", []))
+
     def row(self, kernel, contender):
         return next((row for row in self.of(kernel) if row.name == contender), None)
 

@@ -42,6 +42,7 @@ SECTIONS = (
     programs.spread,
     heat.comparison,
     heat.by_task,
+    heat.by_cores,
     heat.memory,
 )
 

@@ -33,7 +33,8 @@ matmul = simple(
 dispatch = simple(
     "Hand out what does nothing",
     "Ten thousand functions that only count, handed out one by one; wall time a function. Rows that "
-    "end in -task make a task of each, the others share out a loop.",
+    "end in -task make a task of each, the others share out a loop; umbra-dispatch-pure is the paper's own "
+    "dispatcher, on ports.",
     "dispatch",
 )
 cilksort = simple(
