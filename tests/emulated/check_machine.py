@@ -22,7 +22,14 @@ OF_PROCESSOR = "/sys/devices/system/cpu/cpu{}/topology/{}"
 OF_NODE = "/sys/devices/system/node/node{}/cpulist"
 
 # What programs that are no tests are given.
-ARGUMENTS = {"stream": ["--quick", "--tiny", "--rounds", "3", "--cpus", "0,4"]}  # one on each node
+TINY = ["--quick", "--tiny", "--rounds", "1"]
+ARGUMENTS = {
+    "stream": ["--quick", "--tiny", "--rounds", "3", "--cpus", "0,4"],  # one on each node
+    # Benchmarks of the papers' programs, on all processors.
+    **{name: TINY for name in ("apsp", "cilksort", "dispatch", "fib", "gauss", "gauss-threads",
+                               "pair-matrix")},
+    "heat": [*TINY, "--only", "umbra-dispatch-pure,umbra-dispatch-buffer"],
+}
 
 # Tests that are left out, with the reason that is given. Everything else in tests/unit runs.
 HAMMERS = "many threads that poll: emulation takes a quarter of a minute for what shows nothing new"
@@ -205,6 +212,7 @@ def arguments_of():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--offline", default="")
     parser.add_argument("--cpuset", default="")
+    parser.add_argument("--with", default="")
     cut = sys.argv.index("--")
     arguments = parser.parse_args(sys.argv[1:cut])
     return arguments, sys.argv[3:cut], sys.argv[cut + 1:]
