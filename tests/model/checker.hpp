@@ -123,10 +123,19 @@ static bool um_model_cas(rl::atomic<T> *p, T *expected, T value, rl::memory_orde
 #define UM_THREADS_MOST 5
 #define UM_SPURIOUS_MOST 1 /* in one execution: without a limit a full search has no end */
 
+/* An io_uring of one thread. */
+struct um_kernel_ring {
+    const um_atomic_u32 *watches; /* FUTEX_WAIT is under way as an operation of the ring; or NULL */
+    bool watch_done;              /* it has completed, and the completion was not taken */
+    int others_done;              /* completions of other operations that were not taken */
+    int sleeper;                  /* 1 more than the thread that sleeps in the ring; 0: none */
+};
+
 /* Which thread sleeps on which word, in the present execution. */
 struct um_kernel {
     const um_atomic_u32 *sleeps_on[UM_THREADS_MOST];
     int spurious_left;
+    um_kernel_ring ring;
 };
 
 inline um_kernel um_kernel_now;
@@ -157,12 +166,29 @@ static int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected, uint64_t dea
     return reason == rl::unpark_reason_timeout ? -ETIMEDOUT : 0;
 }
 
-/* The word is only an address here, as it is to the kernel: its memory may be gone. */
+/* The ring has a new completion. */
+static void um_kernel_ring_wake()
+{
+    um_kernel_ring &ring = um_kernel_now.ring;
+
+    if (ring.sleeper)
+        rl::ctx().unpark_thread(ring.sleeper - 1, false, $);
+    ring.sleeper = 0;
+}
+
+/* The word is only an address here, as it is to the kernel: its memory may be gone. The ring is the
+ * first in the word's queue. */
 static void um_os_futex_wake(um_atomic_u32 *word)
 {
     rl::context &context = rl::ctx();
 
     context.sched();
+    if (um_kernel_now.ring.watches == word) {
+        um_kernel_now.ring.watches = NULL;
+        um_kernel_now.ring.watch_done = true;
+        um_kernel_ring_wake();
+        return;
+    }
     for (int thread = 0; thread < UM_THREADS_MOST; thread++) {
         if (um_kernel_now.sleeps_on[thread] == word) {
             um_kernel_now.sleeps_on[thread] = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What a core attends to between two fibers: the messages in its inbox, its timers, fibers without
- * a place, and thieves that ask for tasks. Private; included by core.h.
+ * What a core attends to between two fibers: the messages in its inbox, its timers, its source,
+ * fibers without a place, and thieves that ask for tasks. Private; included by core.h.
  *
  * The core's own thread executes it, in a fiber that yields or blocks or in the scheduler's loop.
  * Only umbra_continue() may be called by any thread, but not by a signal handler. Nothing here
@@ -18,6 +18,7 @@
 #include <umbra/core/runtime.h>
 #include <umbra/core/share.h>
 #include <umbra/core/sleeper.h>
+#include <umbra/core/source.h>
 #include <umbra/core/timers.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
@@ -180,6 +181,8 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
         um_core_receive(core);
     if (core->timers.top && (um_ready_empty(core) || ++core->turns % UM_LOOKS_AT_TIMERS == 0))
         um_core_ring(core);
+    if (um_atomic_load(core->asks, relaxed)) /* a hint; the source takes what there is */
+        core->more->source->attend(core->more->source);
     if (um_atomic_load(core->unplaced, relaxed)) /* unplaced_lock acquires */
         um_core_take_unplaced(core);
     if (um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks))

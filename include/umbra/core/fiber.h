@@ -94,6 +94,7 @@ struct umbra_core {
     uint32_t turns;                   /* counts um_core_attend() with fibers ready and timers set */
     um_atomic_u32 state;              /* enum umbra_core_state; any thread reads */
     unsigned victim;                  /* index of the core where it last looked for tasks */
+    um_atomic_u32 no_source;          /* always 0: `asks` of a core without a source */
     bool starved;                     /* there are tasks, but no memory for a fiber to run them */
     struct um_tasks tasks;            /* tasks forked here and not started */
 
@@ -102,6 +103,7 @@ struct umbra_core {
     unsigned index;
     int cpu;
     um_atomic_u64 *unplaced;     /* how many fibers wait for a place; the runtime's */
+    const um_atomic_u32 *asks;   /* not 0: its source has something; set once (core/source.h) */
     uint64_t in_place_cycles;    /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
@@ -311,12 +313,13 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 
 /* ---- switching ---- */
 
-/* Not 0 if the core has a message or a timer, or if there is work without a place. */
+/* Not 0 if the core has a message or a timer, its source something, or if there is work without a
+ * place. */
 UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
 {
     /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
     return um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
-           um_atomic_load(core->unplaced, relaxed);
+           um_atomic_load(core->unplaced, relaxed) | um_atomic_load(core->asks, relaxed);
 }
 
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)

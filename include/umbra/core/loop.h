@@ -11,7 +11,8 @@
  *   dozes          announces itself as idle (protocol/idle.h) and waits on its inbox
  *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
  *                  counts as inactive (protocol/quiet.h), and goes on waiting; not while a timer is
- *                  set, its shadow runs, or memory for a fiber is missing
+ *                  set, its source is to bring something, its shadow runs, or memory for a fiber is
+ *                  missing
  */
 #ifndef UMBRA_CORE_LOOP_H
 #define UMBRA_CORE_LOOP_H
@@ -25,6 +26,7 @@
 #include <umbra/core/quiet.h>
 #include <umbra/core/runtime.h>
 #include <umbra/core/share.h>
+#include <umbra/core/source.h>
 #include <umbra/core/tasks.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
@@ -52,10 +54,12 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
-/* True if there is a message, or work without a place. relaxed: taking it acquires */
+/* True if there is a message, something of the source, or work without a place. relaxed: taking it
+ * acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
 {
-    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed)) != 0;
+    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed) |
+            um_atomic_load(core->asks, relaxed)) != 0;
 }
 
 /* Stage 1. True if there is something to do. */
@@ -85,9 +89,11 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     return now >= deadline;
 }
 
-/* Waits on the inbox, until a deadline. True if the inbox is still empty. */
+/* Waits for a message, or for the source, until a deadline. True if nothing came. */
 UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 {
+    if (core->more->source)
+        return um_source_wait(core, deadline);
     return um_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
@@ -119,6 +125,8 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
             um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
         else if (deadline != UMBRA_NEVER)
             um_core_wait(core, deadline);
+        else if (um_source_expected(core))
+            um_core_wait(core, UMBRA_NEVER);
         else if (more->has_shadow && !um_shadow_done(&more->shadow))
             um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
         else

@@ -46,6 +46,8 @@ struct um_depot {
 /* What became of a fork where tasks have limits; see core/grain.h. */
 enum um_became { UM_BECAME_INLINE, UM_BECAME_CALL, UM_BECAME_FIBER, UM_BECAME };
 
+struct um_source;
+
 /* The part of a core that is seldom used. */
 struct um_core_more {
     struct um_depot depot;
@@ -54,6 +56,8 @@ struct um_core_more {
     pthread_t thread;
     struct umbra_affinity *before; /* undoes its thread's binding; the thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
+    struct um_source *source; /* core/source.h; NULL: none; the core */
+    bool io_begun;            /* its way is chosen (umbra/io.h); the core */
     bool has_shadow;
     int sibling;            /* the hardware thread kept for its shadow, -1: none; set once */
     int start_error;        /* its thread writes before it is counted as started */

@@ -28,6 +28,7 @@
 #include <umbra/core/runtime.h>
 #include <umbra/core/sleep.h>
 #include <umbra/core/sleeper.h>
+#include <umbra/core/source.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/tune.h>
 #include <umbra/cpu.h>
@@ -160,6 +161,7 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
+    um_source_end(core);
     pthread_setspecific(um_runtimes.key, NULL);
     um_core_self = NULL;
     um_tasks_self = &um_tasks_of_none;
@@ -266,6 +268,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     /* the first fork wakes a core, and sees the limits of tasks */
     um_tasks_init(&core->tasks, runtime->cores > 1 || runtime->grains);
     core->unplaced = &runtime->unplaced;
+    core->asks = &core->no_source;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
     core->look_cycles = core->in_place_cycles;

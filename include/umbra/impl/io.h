@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/io.h: which way an operation goes, and the operations of threads that are no
+ * core. Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_IMPL_IO_H
+#define UMBRA_IMPL_IO_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/event.h>
+#include <umbra/os/os.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#if defined(UMBRA_URING)
+#define UM_CHOSEN_IO um_chosen_uring
+#else
+#define UM_CHOSEN_IO um_chosen_no_uring
+#endif
+
+UM_CHOICE(UM_CHOSEN_IO);
+
+#ifndef UMBRA_DECLARE
+
+/* Strict C11 hides these: see os/linux.h. */
+extern int um_linux_accept4(int socket, struct sockaddr *address, socklen_t *length,
+                            int flags) __asm__("accept4");
+extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __asm__("pread64");
+extern ssize_t um_linux_pwrite(int fd, const void *at, size_t bytes,
+                               int64_t offset) __asm__("pwrite64");
+
+/* An operation, in the frame of its caller. */
+struct um_io {
+    enum um_system_call call;
+    int fd;
+    void *at;
+    size_t bytes;
+    uint64_t offset; /* read and write */
+    const struct sockaddr *address;
+    socklen_t length;
+    uint64_t deadline;
+    const void *from; /* where the program has called, for reports */
+
+    short events;            /* what it waits for, of poll(2) */
+    int result;              /* written before `done` is signaled */
+    struct um_io *next;      /* in the list of its descriptor: impl/io_pool.h */
+    struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
+};
+
+/* The fiber waits until its operation is done, or until the deadline. */
+UM_LINKONCE int um_io_await(struct um_io *io, uint64_t deadline)
+{
+    struct um_await await = {.event = &io->done.event,
+                             .deadline = deadline,
+                             .kind = &um_kind_system[io->call],
+                             .at = io->from};
+
+    return um_await_run(&await);
+}
+
+/* The same, in spite of a cancellation. */
+UM_LINKONCE void um_io_await_firm(struct um_io *io)
+{
+    um_event_wait_firm(&io->done, NULL, NULL, &um_kind_system[io->call], NULL, io->from);
+}
+
+/* ---- an operation that does not wait ---- */
+
+/* What poll(2) waits for, for the operation. */
+UM_INLINE short um_io_events(enum um_system_call call)
+{
+    return call == UM_SYSTEM_READ || call == UM_SYSTEM_RECV || call == UM_SYSTEM_ACCEPT ? POLLIN
+                                                                                        : POLLOUT;
+}
+
+/* True if the descriptor is of a file, for which poll(2) never waits. */
+UM_LINKONCE bool um_io_on_file(const struct um_io *io)
+{
+    struct stat status;
+
+    return (io->call == UM_SYSTEM_READ || io->call == UM_SYSTEM_WRITE) &&
+           fstat(io->fd, &status) == 0 &&
+           (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
+}
+
+/* Makes the descriptor one whose operations do not wait. 0 or a negative errno. */
+UM_LINKONCE int um_io_unblock(const struct um_io *io)
+{
+    int flags;
+
+    if (io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND)
+        return 0; /* MSG_DONTWAIT */
+    flags = fcntl(io->fd, F_GETFL);
+    if (flags >= 0 && ((flags & O_NONBLOCK) || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) == 0))
+        return 0;
+    return -errno;
+}
+
+/* The error that a connection attempt has ended with. */
+UM_LINKONCE int um_io_connected(int fd)
+{
+    int error = 0;
+    socklen_t length = sizeof(error);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+UM_LINKONCE ssize_t um_io_call(const struct um_io *io)
+{
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+        return io->offset == UMBRA_IO_HERE
+                   ? read(io->fd, io->at, io->bytes)
+                   : um_linux_pread(io->fd, io->at, io->bytes, (int64_t)io->offset);
+    case UM_SYSTEM_WRITE:
+        return io->offset == UMBRA_IO_HERE
+                   ? write(io->fd, io->at, io->bytes)
+                   : um_linux_pwrite(io->fd, io->at, io->bytes, (int64_t)io->offset);
+    case UM_SYSTEM_RECV:
+        return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
+    case UM_SYSTEM_SEND:
+        return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case UM_SYSTEM_ACCEPT:
+        return um_linux_accept4(io->fd, NULL, NULL, SOCK_CLOEXEC);
+    default:
+        return connect(io->fd, io->address, io->length);
+    }
+}
+
+/* Carries the operation out by a system call. Returns its result, or a negative errno. */
+UM_LINKONCE int um_io_try(const struct um_io *io)
+{
+    ssize_t result;
+
+    do
+        result = um_io_call(io);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : (int)result;
+}
+
+/* True if a result says that the operation has to wait. (A connection of a local socket does not:
+ * there EAGAIN says that the other side's queue is full, which nothing reports to end.) */
+UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
+{
+    return result == (io->call == UM_SYSTEM_CONNECT ? -EINPROGRESS : -EAGAIN);
+}
+
+/* The most that one call of the system reads or writes. */
+#define UM_IO_MOST_BYTES ((size_t)0x7ffff000)
+
+UM_INLINE size_t um_io_most(size_t bytes)
+{
+    return bytes < UM_IO_MOST_BYTES ? bytes : UM_IO_MOST_BYTES;
+}
+
+/* ---- threads that are no core ---- */
+
+/* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
+UM_LINKONCE int um_io_poll(const struct um_io *io)
+{
+    struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
+    int count;
+
+    do {
+        uint64_t now = umbra_cycles();
+        uint64_t ms = now < io->deadline ? umbra_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
+
+        count = poll(&ready, 1, io->deadline == UMBRA_NEVER || ms > INT32_MAX ? -1 : (int)ms);
+    } while ((count < 0 && errno == EINTR) || (count == 0 && umbra_cycles() < io->deadline));
+    return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
+}
+
+UM_LINKONCE int um_io_of_thread(struct um_io *io)
+{
+    int error = um_io_on_file(io) ? 0 : um_io_unblock(io);
+    int result;
+
+    if (error != 0)
+        return error;
+    while (um_io_must_wait(io, result = um_io_try(io))) {
+        error = um_io_poll(io);
+        if (error != 0)
+            return error;
+        if (io->call == UM_SYSTEM_CONNECT)
+            return um_io_connected(io->fd);
+    }
+    return result;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#include <umbra/impl/io_pool.h>
+#include <umbra/impl/io_uring.h>
+
+#ifndef UMBRA_DECLARE
+
+/* ---- which way ---- */
+
+enum um_io_way { UM_IO_EITHER, UM_IO_URING, UM_IO_POOL };
+
+/* The way that UMBRA_IO forces, or a negative errno. */
+UM_LINKONCE UM_COLD int um_io_forced(void)
+{
+    const char *name = getenv("UMBRA_IO");
+
+    if (!name || !*name)
+        return UM_IO_EITHER;
+    return strcmp(name, "uring") == 0  ? UM_IO_URING
+           : strcmp(name, "pool") == 0 ? UM_IO_POOL
+                                       : -EINVAL;
+}
+
+/* The core's first operation: makes its ring, unless there is none to be had and `pool` is allowed.
+ * 0, or a negative errno: then the next operation tries again. */
+UM_LINKONCE UM_COLD int um_io_begin(struct umbra_core *core)
+{
+    int way = um_io_forced();
+    int error = 0;
+
+    if (way < 0)
+        return way;
+    if (way != UM_IO_POOL)
+        error = um_uring_make(core);
+    if (error == -ENOSYS && way == UM_IO_EITHER)
+        error = 0;
+    core->more->io_begun = error == 0;
+    return error;
+}
+
+/* The result of an operation, or a negative errno. */
+UM_LINKONCE int um_io_run(struct um_io *io)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    int error = 0;
+
+    if (!self)
+        return um_io_of_thread(io);
+    if (!um_fiber_on_stack(self))
+        return -EPERM;
+    if (!core->more->io_begun)
+        error = um_io_begin(core);
+    if (error != 0)
+        return error;
+    return core->more->source ? um_uring_run(core, io) : um_pool_run(core, io);
+}
+
+/* ---- operations ---- */
+
+/* Gives the count that an operation returned to its caller. */
+UM_INLINE int um_io_count(int result, size_t *count)
+{
+    if (result < 0)
+        return result;
+    *count = (size_t)result;
+    return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_read(int fd, void *at, size_t bytes, uint64_t offset,
+                                          uint64_t deadline, size_t *got)
+{
+    struct um_io io = {.call = UM_SYSTEM_READ,
+                       .fd = fd,
+                       .at = at,
+                       .bytes = um_io_most(bytes),
+                       .offset = offset,
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), got);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_write(int fd, const void *at, size_t bytes, uint64_t offset,
+                                           uint64_t deadline, size_t *put)
+{
+    struct um_io io = {.call = UM_SYSTEM_WRITE,
+                       .fd = fd,
+                       .at = (void *)(uintptr_t)at,
+                       .bytes = um_io_most(bytes),
+                       .offset = offset,
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), put);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_recv(int socket, void *at, size_t bytes, uint64_t deadline,
+                                          size_t *got)
+{
+    struct um_io io = {.call = UM_SYSTEM_RECV,
+                       .fd = socket,
+                       .at = at,
+                       .bytes = um_io_most(bytes),
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), got);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_send(int socket, const void *at, size_t bytes,
+                                          uint64_t deadline, size_t *sent)
+{
+    struct um_io io = {.call = UM_SYSTEM_SEND,
+                       .fd = socket,
+                       .at = (void *)(uintptr_t)at,
+                       .bytes = um_io_most(bytes),
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), sent);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *connection)
+{
+    struct um_io io = {.call = UM_SYSTEM_ACCEPT,
+                       .fd = socket,
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+    int result = um_io_run(&io);
+
+    if (result < 0)
+        return result;
+    *connection = result;
+    return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_connect(int socket, const struct sockaddr *address,
+                                             socklen_t length, uint64_t deadline)
+{
+    struct um_io io = {.call = UM_SYSTEM_CONNECT,
+                       .fd = socket,
+                       .address = address,
+                       .length = length,
+                       .deadline = deadline,
+                       .from = __builtin_return_address(0)};
+    int result = um_io_run(&io);
+
+    return result < 0 ? result : 0;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif

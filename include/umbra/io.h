@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Files, pipes and sockets for fibers: read, write, receive, send, accept, connect. The fiber waits
+ * in state "system call" while its core executes others; any number of fibers may wait, and none of
+ * them needs a thread. Optional: no other header includes this one. Linux only.
+ *
+ *     while (umbra_io_recv(socket, line, sizeof(line), umbra_deadline(10 * SECOND), &got) == 0 &&
+ *            got > 0)
+ *         umbra_io_send(socket, line, got, UMBRA_NEVER, &sent);
+ *
+ * Two ways, with the same results:
+ *
+ *   uring  one io_uring for each core that uses this header: operations of all fibers that are ready
+ *          go to the kernel together, and the core's sleep ends by a message and by a completion
+ *          alike. Linux 6.7 or later, and liburing: define UMBRA_URING in all files of the program,
+ *          and link with -luring (docs/blocking.md).
+ *   pool   an epoll instance and a thread for the runtime; files, which never wait for anything that
+ *          epoll could see, are read and written by the helpers of umbra/blocking.h. Taken if
+ *          UMBRA_URING is not defined, or if the kernel has no such io_uring or forbids it
+ *          (containers, seccomp). UMBRA_IO=uring or UMBRA_IO=pool in the environment forces one.
+ *
+ * The way "pool", and calls of threads that are no core, set O_NONBLOCK on pipes, terminals and
+ * sockets that they read, write, accept from or connect, and leave it set.
+ *
+ * Deadlines and cancellation (umbra_cancel). A call that returns -ETIMEDOUT or -ECANCELED has ended
+ * the operation before: the kernel never touches the buffer afterwards, and no byte was taken or
+ * sent. If the operation was done by then, the call returns what it did instead; so nothing is
+ * lost. With the way "pool" an operation on a file that a helper has begun is waited for.
+ *
+ * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
+ * descriptor must not be closed while a call uses it; shutdown(2) ends calls on a socket. Several
+ * fibers may use one descriptor at the same time, in which order is up to the kernel.
+ *
+ * Errors. Each call returns 0, or with its result untouched
+ *   -ETIMEDOUT   the deadline, a time stamp of umbra_deadline() or UMBRA_NEVER, passed first
+ *   -ECANCELED   the calling fiber is canceled
+ *   -EPERM       on an alternate signal stack
+ *   -ENOMEM      no memory to wait
+ *   -EMFILE, -ENFILE  the limit of descriptors leaves none: for the ring, for epoll, or for the
+ *                connection that would be accepted, which stays in the socket's queue
+ *   -ENOSYS      UMBRA_IO=uring, and the program or the kernel has none
+ *   -EINVAL      UMBRA_IO is something else; or the system's
+ * or the system's error for the operation: -EBADF, -ECONNRESET (the peer has reset the connection),
+ * -EPIPE (it reads no more; no signal is sent), -ECONNREFUSED, and so on.
+ */
+#ifndef UMBRA_IO_H
+#define UMBRA_IO_H
+
+#ifndef __linux__
+#error "umbra/io.h is for Linux"
+#endif
+
+#include <sys/socket.h>
+
+#include <umbra/base/base.h>
+#include <umbra/blocking.h>
+#include <umbra/core.h>
+#include <umbra/event.h>
+
+/* For the offset of umbra_io_read and umbra_io_write: where the file's position is, which moves on;
+ * for what has no positions, such as a pipe. */
+#define UMBRA_IO_HERE UINT64_MAX
+
+/* Reads at most `bytes` from a file, at an offset or UMBRA_IO_HERE, a pipe or a terminal. *got: how
+ * many; 0: the end. Callers and errors as above. */
+UM_LINKONCE int umbra_io_read(int fd, void *at, size_t bytes, uint64_t offset, uint64_t deadline,
+                              size_t *got);
+
+/* The same for writing; *put: how many, perhaps fewer than `bytes`. Callers and errors as above. */
+UM_LINKONCE int umbra_io_write(int fd, const void *at, size_t bytes, uint64_t offset,
+                               uint64_t deadline, size_t *put);
+
+/* Receives at most `bytes` from a socket, as soon as there are some. *got: how many; 0: the peer
+ * has sent its last. Callers and errors as above. */
+UM_LINKONCE int umbra_io_recv(int socket, void *at, size_t bytes, uint64_t deadline, size_t *got);
+
+/* Sends at most `bytes`, as soon as the socket takes some. *sent: how many. Callers and errors as
+ * above. */
+UM_LINKONCE int umbra_io_send(int socket, const void *at, size_t bytes, uint64_t deadline,
+                              size_t *sent);
+
+/* Accepts a connection of a listening socket. *connection: its descriptor, which the caller must
+ * close, and which exec(2) closes. Callers and errors as above. */
+UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
+
+/* Connects a socket. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and
+ * errors as above. */
+UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
+                                 uint64_t deadline);
+
+#include <umbra/impl/io.h>
+
+#endif

@@ -1,0 +1,886 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * umbra/io.h: each test under both ways, the ring and the pool, with the same results. The tests of
+ * the ring skip where the program or the kernel has none.
+ */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <umbra/io.h>
+
+/* Skips where there is no ring; else the process's operations go this way. */
+static void choose_way(const char *way)
+{
+#ifndef UMBRA_URING
+    if (strcmp(way, "uring") == 0)
+        cr_skip_test("compiled without UMBRA_URING (liburing)");
+#elif defined(UMBRA_POSIX_ONLY)
+    if (strcmp(way, "uring") == 0)
+        cr_skip_test("UMBRA_POSIX_ONLY has no ring");
+#else
+    struct io_uring ring;
+
+    if (strcmp(way, "uring") == 0 && um_uring_open(&ring) != 0)
+        cr_skip_test("the kernel has no io_uring that can wait on futexes, or forbids it");
+    if (strcmp(way, "uring") == 0)
+        io_uring_queue_exit(&ring);
+#endif
+    setenv("UMBRA_IO", way, 1);
+}
+
+#define IO_TEST(name)                                                                              \
+    static void name(void);                                                                        \
+    Test(io_uring, name)                                                                           \
+    {                                                                                              \
+        choose_way("uring");                                                                       \
+        name();                                                                                    \
+    }                                                                                              \
+    Test(io_pool, name)                                                                            \
+    {                                                                                              \
+        choose_way("pool");                                                                        \
+        name();                                                                                    \
+    }                                                                                              \
+    static void name(void)
+
+/* ---- what the tests share ---- */
+
+static void socket_pair(int pair[2])
+{
+    cr_expect_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+}
+
+static void close_pair(const int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* A socket that listens on a port of the loopback interface, and its address. */
+static int listening(int backlog, struct sockaddr_in *address)
+{
+    socklen_t length = sizeof(*address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    cr_expect_eq(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
+    cr_expect_eq(listen(fd, backlog), 0);
+    cr_expect_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    return fd;
+}
+
+static int connected(const struct sockaddr_in *address)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_expect_eq(
+        umbra_io_connect(fd, (const struct sockaddr *)address, sizeof(*address), UMBRA_NEVER), 0);
+    return fd;
+}
+
+/* One recv in a fiber of its own. */
+struct receiving {
+    int socket;
+    char *at;
+    size_t bytes;
+    uint64_t deadline;
+    size_t got;
+    int error;
+    struct umbra_fiber fiber;
+};
+
+static void *receives(void *arg)
+{
+    struct receiving *receiving = arg;
+
+    receiving->error = umbra_io_recv(receiving->socket, receiving->at, receiving->bytes,
+                                     receiving->deadline, &receiving->got);
+    return NULL;
+}
+
+static void spawn_receiving(struct receiving *receiving)
+{
+    receiving->got = 0;
+    receiving->error = 1;
+    cr_expect_eq(umbra_spawn(receives, receiving, &receiving->fiber), 0);
+}
+
+static void until_in_system_call(struct umbra_fiber fiber)
+{
+    while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_SYSTEM_CALL)
+        umbra_yield();
+}
+
+static int receive(int socket, char *at, size_t bytes)
+{
+    size_t got = 0;
+    int error = umbra_io_recv(socket, at, bytes, UMBRA_NEVER, &got);
+
+    return error != 0 ? error : (int)got;
+}
+
+static int send_text(int socket, const char *text)
+{
+    size_t sent = 0;
+    int error = umbra_io_send(socket, text, strlen(text), UMBRA_NEVER, &sent);
+
+    return error != 0 ? error : (int)sent;
+}
+
+/* ---- operations ---- */
+
+static void *uses_pipe(void *unused)
+{
+    char text[8] = "";
+    size_t count = 0;
+    int ends[2];
+
+    (void)unused;
+    cr_expect_eq(pipe(ends), 0);
+    cr_expect_eq(umbra_io_write(ends[1], "abc", 3, UMBRA_IO_HERE, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 3);
+    cr_expect_eq(umbra_io_read(ends[0], text, sizeof(text), UMBRA_IO_HERE, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 3);
+    cr_expect_str_eq(text, "abc");
+    close(ends[1]);
+    cr_expect_eq(umbra_io_read(ends[0], text, sizeof(text), UMBRA_IO_HERE, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 0);
+    close(ends[0]);
+    cr_expect_eq(umbra_io_read(ends[0], text, sizeof(text), UMBRA_IO_HERE, UMBRA_NEVER, &count),
+                 -EBADF);
+    return NULL;
+}
+
+IO_TEST(pipes_are_read_and_written)
+{
+    cr_assert_eq(run_cores(1, uses_pipe, NULL), 0);
+}
+
+static void *uses_file(void *unused)
+{
+    FILE *file = tmpfile();
+    int fd = fileno(file);
+    char text[16] = "";
+    size_t count = 0;
+
+    (void)unused;
+    cr_expect_eq(umbra_io_write(fd, "0123456789", 10, 0, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 10);
+    cr_expect_eq(umbra_io_read(fd, text, 3, 4, UMBRA_NEVER, &count), 0);
+    cr_expect_str_eq(text, "456");
+    cr_expect_eq(umbra_io_read(fd, text, 2, UMBRA_IO_HERE, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(umbra_io_read(fd, text, 3, UMBRA_IO_HERE, UMBRA_NEVER, &count), 0);
+    cr_expect_str_eq(text, "234");
+    cr_expect_eq(umbra_io_read(fd, text, 3, 10, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 0);
+    cr_expect_eq(umbra_io_write(fd, (void *)1, 4096, 0, UMBRA_NEVER, &count), -EFAULT);
+    fclose(file);
+    return NULL;
+}
+
+IO_TEST(files_are_read_and_written)
+{
+    cr_assert_eq(run_cores(1, uses_file, NULL), 0);
+}
+
+struct echo {
+    int listens;
+    struct sockaddr_in address;
+};
+
+static void *echoes(void *arg)
+{
+    struct echo *echo = arg;
+    char text[16] = "";
+    int fd = -1;
+    int got;
+
+    cr_expect_eq(umbra_io_accept(echo->listens, UMBRA_NEVER, &fd), 0);
+    while ((got = receive(fd, text, sizeof(text) - 1)) > 0) {
+        text[got] = 0;
+        cr_expect_eq(send_text(fd, text), got);
+    }
+    cr_expect_eq(got, 0);
+    close(fd);
+    return NULL;
+}
+
+static void *asks_echo(void *unused)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber server;
+    struct echo echo;
+    char text[16] = "";
+    int fd;
+
+    (void)unused;
+    echo.listens = listening(5, &echo.address);
+    cr_expect_eq(umbra_spawn_with(NULL, &there, echoes, &echo, &server), 0);
+    fd = connected(&echo.address);
+    for (int i = 0; i < 100; i++) {
+        cr_expect_eq(send_text(fd, "hello"), 5);
+        cr_expect_eq(receive(fd, text, sizeof(text)), 5);
+        cr_expect_str_eq(text, "hello");
+    }
+    shutdown(fd, SHUT_WR);
+    umbra_join(server, NULL);
+    cr_expect_eq(receive(fd, text, sizeof(text)), 0);
+    close(fd);
+    close(echo.listens);
+    return NULL;
+}
+
+IO_TEST(sockets_connect_accept_send_and_receive)
+{
+    cr_assert_eq(run_cores(2, asks_echo, NULL), 0);
+}
+
+static void *asks_nonblocking(void *unused)
+{
+    struct receiving receiving;
+    char text[8] = "";
+    size_t count = 0;
+    int pair[2], ends[2];
+
+    (void)unused;
+    cr_expect_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    cr_expect_eq(pipe2(ends, O_NONBLOCK), 0);
+    receiving = (struct receiving){
+        .socket = pair[0], .at = text, .bytes = sizeof(text), .deadline = UMBRA_NEVER};
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    cr_expect_eq(send_text(pair[1], "x"), 1);
+    umbra_join(receiving.fiber, NULL);
+    cr_expect_eq(receiving.error, 0);
+    cr_expect_eq(umbra_io_read(ends[0], text, 1, UMBRA_IO_HERE, umbra_deadline(MS), &count),
+                 -ETIMEDOUT);
+    close_pair(pair);
+    close_pair(ends);
+    return NULL;
+}
+
+IO_TEST(a_descriptor_that_never_blocks_is_waited_for)
+{
+    cr_assert_eq(run_cores(1, asks_nonblocking, NULL), 0);
+}
+
+static void *asks_from_thread(void *unused)
+{
+    char text[8] = "";
+    size_t count = 0;
+    int pair[2];
+
+    (void)unused;
+    socket_pair(pair);
+    cr_expect_eq(umbra_io_recv(pair[0], text, sizeof(text), umbra_deadline(MS), &count),
+                 -ETIMEDOUT);
+    cr_expect_eq(send_text(pair[1], "abc"), 3);
+    cr_expect_eq(receive(pair[0], text, sizeof(text)), 3);
+    cr_expect_str_eq(text, "abc");
+    uses_pipe(NULL);
+    uses_file(NULL);
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_thread_that_is_no_core_blocks)
+{
+    asks_from_thread(NULL);
+}
+
+/* ---- deadlines and cancellation ---- */
+
+/* A page that a receive waits with, and that is gone when the receive has ended. */
+static char *page(void)
+{
+    char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    memset(at, 'p', 4096);
+    return at;
+}
+
+/* Bytes that come after a receive has given up go to the next one, and not into the old buffer. */
+static void check_untouched(int pair[2], char *at)
+{
+    char text[8] = "";
+
+    for (int i = 0; i < 4096; i++)
+        if (at[i] != 'p')
+            cr_expect_fail("byte %d of the buffer has changed", i);
+    mprotect(at, 4096, PROT_NONE); /* now even the kernel cannot write there */
+    cr_expect_eq(send_text(pair[1], "later"), 5);
+    cr_expect_eq(receive(pair[0], text, sizeof(text)), 5);
+    cr_expect_str_eq(text, "later");
+    munmap(at, 4096);
+}
+
+static void *times_out(void *unused)
+{
+    int pair[2];
+
+    (void)unused;
+    socket_pair(pair);
+    for (int i = 0; i < 20; i++) {
+        char *at = page();
+        size_t got = 7;
+        uint64_t deadline = i == 0 ? 0 : umbra_deadline((uint64_t)i * 50000);
+
+        cr_expect_eq(umbra_io_recv(pair[0], at, 4096, deadline, &got), -ETIMEDOUT);
+        cr_expect(umbra_cycles() >= deadline);
+        cr_expect_eq(got, 7);
+        check_untouched(pair, at);
+    }
+    cr_expect_eq(send_text(pair[1], "now"), 3);
+    cr_expect_eq(umbra_io_recv(pair[0], (char[8]){0}, 8, 0, &(size_t){0}), 0);
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_receive_that_timed_out_takes_nothing)
+{
+    cr_assert_eq(run_cores(1, times_out, NULL), 0);
+}
+
+static void *cancels(void *unused)
+{
+    int pair[2];
+
+    (void)unused;
+    socket_pair(pair);
+    for (int i = 0; i < 20; i++) {
+        struct receiving receiving = {
+            .socket = pair[0], .at = page(), .bytes = 4096, .deadline = UMBRA_NEVER};
+
+        if (i % 2)
+            receiving.deadline = umbra_deadline(10 * SECOND);
+        spawn_receiving(&receiving);
+        until_in_system_call(receiving.fiber);
+        if (i % 4 >= 2)
+            umbra_sleep_ns(MS); /* the kernel has it by then */
+        cr_expect_eq(umbra_cancel(receiving.fiber), 0);
+        umbra_join(receiving.fiber, NULL);
+        cr_expect_eq(receiving.error, -ECANCELED);
+        check_untouched(pair, receiving.at);
+    }
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_receive_that_was_canceled_takes_nothing)
+{
+    cr_assert_eq(run_cores(1, cancels, NULL), 0);
+}
+
+struct other_wait {
+    int fd;
+    const struct sockaddr_in *address;
+    int error;
+};
+
+static void *accepts(void *arg)
+{
+    struct other_wait *wait = arg;
+    int fd;
+
+    wait->error = umbra_io_accept(wait->fd, UMBRA_NEVER, &fd);
+    return NULL;
+}
+
+static void *connects(void *arg)
+{
+    struct other_wait *wait = arg;
+
+    wait->error = umbra_io_connect(wait->fd, (const struct sockaddr *)wait->address,
+                                   sizeof(*wait->address), UMBRA_NEVER);
+    return NULL;
+}
+
+static void *reads(void *arg)
+{
+    struct other_wait *wait = arg;
+    size_t got;
+    char byte;
+
+    wait->error = umbra_io_read(wait->fd, &byte, 1, UMBRA_IO_HERE, UMBRA_NEVER, &got);
+    return NULL;
+}
+
+static void check_canceled(umbra_fiber_fn *fn, struct other_wait *wait)
+{
+    struct umbra_fiber fiber;
+
+    cr_expect_eq(umbra_spawn(fn, wait, &fiber), 0);
+    until_in_system_call(fiber);
+    umbra_sleep_ns(MS);
+    cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_SYSTEM_CALL);
+    cr_expect_eq(umbra_cancel(fiber), 0);
+    umbra_join(fiber, NULL);
+    cr_expect_eq(wait->error, -ECANCELED);
+}
+
+static void *cancels_others(void *unused)
+{
+    struct sockaddr_in address;
+    struct other_wait wait = {.address = &address};
+    int ends[2];
+    int fd[16];
+
+    (void)unused;
+    wait.fd = listening(0, &address);
+    check_canceled(accepts, &wait);
+    close(wait.fd);
+    cr_expect_eq(pipe(ends), 0);
+    wait.fd = ends[0];
+    check_canceled(reads, &wait);
+    close_pair(ends);
+    fd[0] = listening(0, &address);
+    fd[1] = connected(&address); /* fills the queue, so that the next one waits */
+    wait.fd = socket(AF_INET, SOCK_STREAM, 0);
+    check_canceled(connects, &wait);
+    close(wait.fd);
+    close_pair(fd);
+    return NULL;
+}
+
+IO_TEST(accept_connect_and_read_can_be_canceled)
+{
+    cr_assert_eq(run_cores(1, cancels_others, NULL), 0);
+}
+
+static void *receives_canceled(void *socket)
+{
+    char text[8];
+
+    umbra_cancel(umbra_self());
+    cr_expect_eq(receive(*(int *)socket, text, 1), -ECANCELED);
+    cr_expect_eq(send_text(*(int *)socket, "x"), 1); /* need not wait */
+    return NULL;
+}
+
+IO_TEST(a_canceled_fiber_still_does_what_need_not_wait)
+{
+    int pair[2];
+
+    socket_pair(pair);
+    cr_assert_eq(run_cores(1, receives_canceled, &pair[0]), 0);
+    close_pair(pair);
+}
+
+/* ---- many ---- */
+
+enum { MANY = 2000 };
+
+static void *receives_many(void *unused)
+{
+    static struct receiving receiving[MANY];
+    static char text[MANY];
+    static int pair[MANY][2];
+
+    (void)unused;
+    for (int i = 0; i < MANY; i++) {
+        socket_pair(pair[i]);
+        receiving[i] = (struct receiving){
+            .socket = pair[i][0], .at = &text[i], .bytes = 1, .deadline = UMBRA_NEVER};
+        spawn_receiving(&receiving[i]);
+    }
+    umbra_sleep_ns(5 * MS);
+    for (int i = 0; i < MANY; i++)
+        cr_expect_eq(write(pair[i][1], i % 2 ? "b" : "a", 1), 1);
+    for (int i = 0; i < MANY; i++) {
+        umbra_join(receiving[i].fiber, NULL);
+        cr_expect_eq(receiving[i].error, 0);
+        cr_expect_eq(text[i], i % 2 ? 'b' : 'a');
+        close_pair(pair[i]);
+    }
+    return NULL;
+}
+
+IO_TEST(more_operations_than_the_ring_has_places)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < 2 * MANY + 50)
+        cr_skip_test("the limit of descriptors is %llu", (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    cr_assert_eq(run_cores(1, receives_many, NULL), 0);
+}
+
+/* Messages of 64 bytes, numbered, that a thread sends in pieces of odd lengths. */
+enum { NUMBERED = 20000, MESSAGE = 64 };
+
+static void *sends_numbered(void *socket)
+{
+    char *all = malloc((size_t)NUMBERED * MESSAGE);
+    size_t sent = 0;
+    size_t piece = 1;
+
+    for (int i = 0; i < NUMBERED; i++) {
+        memset(all + (size_t)i * MESSAGE, i & 127, MESSAGE);
+        memcpy(all + (size_t)i * MESSAGE, &i, sizeof(i));
+    }
+    while (sent < (size_t)NUMBERED * MESSAGE) {
+        size_t left = (size_t)NUMBERED * MESSAGE - sent;
+        ssize_t count = send(*(int *)socket, all + sent, left < piece ? left : piece, 0);
+
+        cr_expect(count > 0);
+        sent += count > 0 ? (size_t)count : left;
+        piece = piece * 7 % 4099;
+    }
+    free(all);
+    return NULL;
+}
+
+static void *receives_numbered(void *socket)
+{
+    char message[MESSAGE];
+    int wrong = 0;
+
+    for (int i = 0; i < NUMBERED; i++) {
+        size_t have = 0;
+        int number;
+
+        while (have < MESSAGE) {
+            int got = receive(*(int *)socket, message + have, MESSAGE - have);
+
+            if (got <= 0) {
+                cr_expect_fail("message %d ends at byte %zu: %d", i, have, got);
+                return NULL;
+            }
+            have += (size_t)got;
+        }
+        memcpy(&number, message, sizeof(number));
+        wrong += number != i || message[MESSAGE - 1] != (i & 127);
+    }
+    cr_expect_eq(wrong, 0);
+    return NULL;
+}
+
+IO_TEST(each_message_comes_once_and_in_order)
+{
+    pthread_t thread;
+    int pair[2];
+
+    socket_pair(pair);
+    cr_assert_eq(pthread_create(&thread, NULL, sends_numbered, &pair[1]), 0);
+    cr_expect_eq(run_cores(1, receives_numbered, &pair[0]), 0);
+    pthread_join(thread, NULL);
+    close_pair(pair);
+}
+
+/* ---- sleeping ---- */
+
+/* A core waits for a byte and for a signal; a thread brings one of them, at odd moments. */
+static struct umbra_event signaled = UMBRA_EVENT_INIT;
+static atomic_int bytes_taken, signals_taken, over;
+
+static void *takes_bytes(void *socket)
+{
+    char byte;
+
+    while (receive(*(int *)socket, &byte, 1) == 1)
+        bytes_taken++;
+    return NULL;
+}
+
+static void *takes_signals(void *unused)
+{
+    (void)unused;
+    while (umbra_event_wait(&signaled) == 0 && !over)
+        signals_taken++;
+    return NULL;
+}
+
+static void *takes_both(void *socket)
+{
+    struct umbra_fiber fiber[2];
+
+    umbra_spawn(takes_bytes, socket, &fiber[0]);
+    umbra_spawn(takes_signals, NULL, &fiber[1]);
+    umbra_join(fiber[0], NULL);
+    umbra_join(fiber[1], NULL);
+    return NULL;
+}
+
+/* Waits until a count has its value. False: a wake-up was lost. */
+static bool comes_to(const atomic_int *count, int value)
+{
+    struct timespec start, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        if (*count == value)
+            return true;
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - start.tv_sec < 20);
+    return false;
+}
+
+static void *brings_both(void *socket)
+{
+    unsigned seed = (unsigned)getpid();
+    struct timespec start, now;
+    int bytes = 0, signals = 0;
+
+    printf("# seed %u\n", seed);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        struct timespec nap = {0, rand_r(&seed) % 200000};
+
+        if (rand_r(&seed) % 2)
+            nanosleep(&nap, NULL);
+        if (rand_r(&seed) % 2) {
+            cr_expect_eq(write(*(int *)socket, "x", 1), 1);
+            bytes++;
+        } else {
+            umbra_event_signal(&signaled);
+            signals++;
+        }
+        if (!comes_to(&bytes_taken, bytes) || !comes_to(&signals_taken, signals)) {
+            cr_expect_fail("lost after %d bytes and %d signals", bytes, signals);
+            break;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - start.tv_sec < 2);
+    over = 1;
+    umbra_event_signal(&signaled);
+    shutdown(*(int *)socket, SHUT_RDWR);
+    return NULL;
+}
+
+IO_TEST(a_core_that_sleeps_is_woken_by_messages_and_by_completions)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
+    pthread_t thread;
+    int pair[2];
+
+    socket_pair(pair);
+    cr_assert_eq(pthread_create(&thread, NULL, brings_both, &pair[1]), 0);
+    cr_expect_eq(umbra_run(&options, takes_both, &pair[0]), 0);
+    pthread_join(thread, NULL);
+    close_pair(pair);
+}
+
+static void *yields_until(void *flag)
+{
+    until(flag);
+    return NULL;
+}
+
+static void *busy_core(void *unused)
+{
+    struct receiving receiving;
+    struct umbra_fiber busy[2];
+    _Atomic int done = 0;
+    char byte;
+    int pair[2];
+
+    (void)unused;
+    socket_pair(pair);
+    umbra_spawn(yields_until, (void *)&done, &busy[0]);
+    umbra_spawn(yields_until, (void *)&done, &busy[1]);
+    receiving =
+        (struct receiving){.socket = pair[0], .at = &byte, .bytes = 1, .deadline = UMBRA_NEVER};
+    for (int i = 0; i < 100; i++) {
+        spawn_receiving(&receiving);
+        until_in_system_call(receiving.fiber);
+        cr_expect_eq(write(pair[1], "x", 1), 1);
+        umbra_join(receiving.fiber, NULL);
+        cr_expect_eq(receiving.error, 0);
+    }
+    done = 1;
+    umbra_join(busy[0], NULL);
+    umbra_join(busy[1], NULL);
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_core_that_never_idles_takes_completions)
+{
+    cr_assert_eq(run_cores(1, busy_core, NULL), 0);
+}
+
+/* ---- errors ---- */
+
+static void *meets_errors(void *unused)
+{
+    struct linger at_once = {1, 0};
+    struct sockaddr_in address;
+    int listens = listening(5, &address);
+    int client = connected(&address);
+    int server = -1;
+    char byte;
+
+    (void)unused;
+    cr_expect_eq(umbra_io_accept(listens, UMBRA_NEVER, &server), 0);
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(client);
+    cr_expect_eq(receive(server, &byte, 1), -ECONNRESET);
+    cr_expect_eq(send_text(server, "x"), -EPIPE); /* and no signal ends the process */
+    close(server);
+    close(listens);
+    client = socket(AF_INET, SOCK_STREAM, 0);
+    cr_expect_eq(
+        umbra_io_connect(client, (struct sockaddr *)&address, sizeof(address), UMBRA_NEVER),
+        -ECONNREFUSED);
+    close(client);
+    return NULL;
+}
+
+IO_TEST(what_the_peer_does_is_an_error_of_its_own)
+{
+    cr_assert_eq(run_cores(1, meets_errors, NULL), 0);
+}
+
+/* Leaves room for so many more descriptors. */
+static void limit_descriptors(unsigned more)
+{
+    struct rlimit limit;
+    int next;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    next = dup(0);
+    close(next);
+    limit.rlim_cur = (rlim_t)next + more;
+    cr_expect_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void *meets_limit(void *unused)
+{
+    struct sockaddr_in address;
+    int listens = listening(5, &address);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    int server = -1;
+
+    (void)unused;
+    limit_descriptors(0);
+    cr_expect_eq(
+        umbra_io_connect(client, (struct sockaddr *)&address, sizeof(address), UMBRA_NEVER),
+        -EMFILE); /* no descriptor for the ring, or for epoll */
+    limit_descriptors(3);
+    cr_expect_eq(
+        umbra_io_connect(client, (struct sockaddr *)&address, sizeof(address), UMBRA_NEVER), 0);
+    limit_descriptors(0);
+    cr_expect_eq(umbra_io_accept(listens, UMBRA_NEVER, &server), -EMFILE);
+    limit_descriptors(1);
+    cr_expect_eq(umbra_io_accept(listens, UMBRA_NEVER, &server), 0); /* it stayed in the queue */
+    cr_expect_eq(send_text(client, "x"), 1);
+    cr_expect_eq(receive(server, (char[1]){0}, 1), 1);
+    return NULL;
+}
+
+IO_TEST(at_the_limit_of_descriptors_nothing_is_lost)
+{
+    cr_assert_eq(run_cores(1, meets_limit, NULL), 0);
+}
+
+static void *asks_wrong_way(void *unused)
+{
+    (void)unused;
+    cr_expect_eq(send_text(0, "x"), -EINVAL);
+    return NULL;
+}
+
+Test(io, an_unknown_way_is_refused)
+{
+    setenv("UMBRA_IO", "carrier-pigeon", 1);
+    cr_assert_eq(run_cores(1, asks_wrong_way, NULL), 0);
+}
+
+/* The kernel forbids io_uring to this process, as containers do. */
+static void forbid_rings(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425, 0, 1), /* io_uring_setup */
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        cr_skip_test("no seccomp filters here");
+}
+
+static void *asks_forced_ring(void *unused)
+{
+    (void)unused;
+    cr_expect_eq(send_text(0, "x"), -ENOSYS);
+    return NULL;
+}
+
+Test(io, where_rings_are_forbidden_the_pool_is_taken)
+{
+    forbid_rings();
+    unsetenv("UMBRA_IO");
+    cr_assert_eq(run_cores(2, asks_echo, NULL), 0);
+    setenv("UMBRA_IO", "uring", 1);
+    cr_assert_eq(run_cores(1, asks_forced_ring, NULL), 0);
+}
+
+/* ---- the end ---- */
+
+IO_TEST(a_runtime_ends_with_operations_under_way)
+{
+    struct umbra_options options = {.cores = 1, .oversubscribe = true, .quiet = true};
+    struct umbra_spawn_options spawn = on_core(0);
+    struct receiving receiving = {.at = page(), .bytes = 4096, .deadline = UMBRA_NEVER};
+    struct umbra_runtime *runtime;
+    int pair[2];
+
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, &spawn, receives, &receiving, &receiving.fiber), 0);
+    while (umbra_fiber_info(receiving.fiber, NULL) != UMBRA_FIBER_SYSTEM_CALL)
+        usleep(100);
+    umbra_runtime_destroy(runtime);
+    check_untouched(pair, receiving.at);
+    close_pair(pair);
+}
+
+static void *asks_in_child(void *unused)
+{
+    int status = 1;
+    pid_t child;
+
+    asks_from_thread(unused);
+    child = fork();
+    if (child == 0) {
+        asks_from_thread(NULL);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    cr_expect_eq(status, 0);
+    asks_from_thread(NULL);
+    return NULL;
+}
+
+IO_TEST(a_child_of_a_fiber_has_operations_of_its_own)
+{
+    cr_assert_eq(run_cores(1, asks_in_child, NULL), 0);
+}
