@@ -118,7 +118,7 @@ class Fiber:
         self.block = block
         self.address = address(block.address)
         self.home = address(block["node"]["home"])
-        self.state = number(block["state"])
+        self.state = number(block["state"]) & 0xFF  # UM_STATE_BITS
         if self.home and self.state == READY and address(self.core()["current"]) == self.address:
             self.state = EXECUTING
         if self.state == BLOCKED and in_system_call(address(self.block["waits_for"])):

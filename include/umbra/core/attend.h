@@ -50,7 +50,7 @@ UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fib
     if (um_fiber_generation(fiber) != generation || state == UMBRA_FIBER_TERMINATED)
         return;
     if (state == UMBRA_FIBER_STOPPED)
-        um_fiber_make_ready(core, fiber);
+        um_fiber_wake(core, fiber);
     else /* relaxed: the permit is for this core. If that life has ended, and a later one on another
             core has changed the flags, the comparison fails and no permit is written */
         um_atomic_cas(&fiber->flags, &flags, (flags & UM_FIBER_KEPT) | um_fiber_permit(generation),
@@ -83,11 +83,12 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
 
         switch (node->kind) {
         case UM_NODE_WAKE:
-            um_fiber_make_ready(core, um_node_fiber(node));
+            um_fiber_wake(core, um_node_fiber(node));
             break;
         case UM_NODE_SPAWN:
         case UM_NODE_ASIDE:
-            um_core_begin(core, um_fiber_of_node(node), node->kind == UM_NODE_ASIDE);
+            um_core_begin(core, um_fiber_of_node(node),
+                          node->kind == UM_NODE_ASIDE ? UM_BEGIN_ASIDE : UM_BEGIN_SENT);
             break;
         case UM_NODE_CONTINUE:
             um_mail_receive(core, node);
@@ -126,7 +127,7 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
             wait->rings++;
         um_timers_add(&core->timers, &fiber->timer);
     } else if (outcome == UM_GAVE_UP) {
-        um_fiber_make_ready(core, fiber);
+        um_fiber_wake(core, fiber);
     }
 }
 
@@ -171,7 +172,7 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
     struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
 
     if (fiber)
-        um_core_begin(core, fiber, false);
+        um_core_begin(core, fiber, UM_BEGIN_LAST);
 }
 
 /* Attends to all of these. The core; never switches. */

@@ -69,6 +69,21 @@ enum um_node_kind {
 #define UM_FIBER_NAMED 2u    /* traits: has a name */
 #define UM_FIBER_FOREIGN 4u  /* traits: spawned from outside: its memory returns to the depot */
 
+/*
+ * The state of a fiber is the lowest byte of its word. In a ready queue the rest says how it came
+ * there, and how many woken fibers went before it since (um_fiber_wake()); else it is 0, or that of
+ * the running fiber's last stay in the queue.
+ */
+#define UM_STATE_BITS 0xffu
+#define UM_STATE_OVERTAKEN 0x100u  /* adds one to the number of woken fibers that went before it */
+#define UM_STATE_WOKEN 0x80000000u /* it was woken */
+
+/*
+ * So many fibers that are woken later go before one that is ready but was not woken. Beside two
+ * fibers that wake each other a third one gets a sixth of its share, if all slices are equal.
+ */
+#define UM_WOKEN_IN_A_ROW 16
+
 #define UM_AHEAD 8 /* prefetch distance, in fibers: some 10 ns each, against 100 ns from memory */
 
 /* A core: the scheduler on one hardware thread. Programs read it through public calls only. */
@@ -80,7 +95,7 @@ struct umbra_core {
     /* the core's own */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. Any thread reads */
-    struct um_link ready;               /* the ready queue, oldest next */
+    struct um_link ready;               /* the ready queue, the next to run first */
     struct um_timers timers;
     struct um_exceptions *exceptions; /* its thread's, or such as are not 0: core/apart.h */
     struct um_fiber *idle_fibers;     /* of this core and the default size, to be started here */
@@ -96,6 +111,9 @@ struct umbra_core {
     unsigned victim;                  /* index of the core where it last looked for tasks */
     um_atomic_u32 no_source;          /* always 0: `asks` of a core without a source */
     bool starved;                     /* there are tasks, but no memory for a fiber to run them */
+    struct um_fiber *woken;           /* was woken, and put before others: a hint where woken fibers
+                                         end; it may have left the queue: um_woken_place() */
+    uint64_t woken_life;              /* its generation then */
     struct um_tasks tasks;            /* tasks forked here and not started */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
@@ -118,10 +136,10 @@ struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
     struct um_link ready; /* in the ready queue */
-    um_atomic_u32
-        state; /* enum umbra_fiber_state, never EXECUTING or SYSTEM_CALL; home core, CREATED
-                               also the collector; any thread reads */
-    um_atomic_u32 flags; /* home core; before there is one umbra_cancel(), under unplaced_lock;
+    um_atomic_u32 state;  /* enum umbra_fiber_state, never EXECUTING or SYSTEM_CALL, and see
+                               UM_STATE_BITS; home core, CREATED also the collector; any thread
+                               reads */
+    um_atomic_u32 flags;  /* home core; before there is one umbra_cancel(), under unplaced_lock;
                                an old home's late permit, by compare-and-swap */
 
     /* what another core touches to start the fiber, and a signaller to wake it */
@@ -211,7 +229,7 @@ UM_INLINE void um_ready_push(struct umbra_core *core, struct um_fiber *fiber)
     um_link_join(&fiber->ready, &core->ready);
 }
 
-/* Takes the oldest fiber out. first: its link, which the caller has read. */
+/* Takes the first fiber out. first: its link, which the caller has read. */
 UM_ALWAYS_INLINE struct um_fiber *um_ready_take(struct umbra_core *core, struct um_link *first)
 {
     um_link_join(&core->ready, um_link_next(first));
@@ -227,6 +245,20 @@ UM_INLINE struct um_fiber *um_core_current(const struct umbra_core *core)
 UM_INLINE void um_fiber_set_state(struct um_fiber *fiber, enum umbra_fiber_state state)
 {
     um_atomic_store(&fiber->state, (uint32_t)state, relaxed);
+}
+
+/*
+ * Puts the running fiber behind all that are ready, as one that was not woken, and takes the first
+ * fiber out. first: its link, which the caller has read. What becomes the first then has no valid
+ * `prev`, which only um_ready_remove() would read; the queue is not empty, so its end has.
+ */
+UM_ALWAYS_INLINE struct um_fiber *um_ready_turn(struct umbra_core *core, struct um_fiber *from,
+                                                struct um_link *first)
+{
+    um_fiber_set_state(from, UMBRA_FIBER_READY);
+    um_ready_push(core, from);
+    um_atomic_store(&core->ready.next, um_link_next(first), relaxed);
+    return um_fiber_of_link(first);
 }
 
 /* True if the fiber's function has returned. Its home core knows by the state; other threads may
@@ -304,6 +336,39 @@ UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fib
     um_ready_push(core, fiber);
 }
 
+/* ---- woken fibers go first ---- */
+
+/*
+ * The ready queue is one ring, so that a switch does not ask which kind of fiber comes next:
+ *
+ *     woken, oldest first | not woken (yielded, or spawned here), oldest first
+ *
+ * A woken fiber goes behind all that were woken. The search for that place begins at core->woken if
+ * that is still in the queue, else at the front, and goes past woken fibers. Nothing is written when
+ * a fiber leaves the queue; whether core->woken is still in it shows in its state. Once it runs it
+ * is `current`; and before another fiber runs it is given a state without WOKEN: by a yield, a wait,
+ * a transfer, or its end.
+ *
+ * A fiber that was not woken lets UM_WOKEN_IN_A_ROW woken ones go before it, counted in its state
+ * while it is the first of its kind; the next woken fiber goes behind it. So it runs after those
+ * that were ready when it came, and so many that were woken later for itself and for each fiber of
+ * its kind before it.
+ */
+
+UM_LINKONCE void um_woken_insert(struct umbra_core *core, struct um_fiber *fiber);
+
+/* Makes a fiber ready whose wait is over, or that was sent to this core: it goes before those that
+ * were not woken. The core. */
+UM_INLINE void um_fiber_wake(struct umbra_core *core, struct um_fiber *fiber)
+{
+    /* release: after the generation; pairs with um_woken_place() on the core of an earlier life */
+    um_atomic_store(&fiber->state, UMBRA_FIBER_READY | UM_STATE_WOKEN, release);
+    if (um_link_next(&core->ready) == &core->ready)
+        um_ready_push(core, fiber);
+    else
+        um_woken_insert(core, fiber);
+}
+
 /* True if the caller runs on the stack of this fiber, and not on an alternate signal stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
@@ -356,17 +421,67 @@ UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber);
 
 #ifndef UMBRA_DECLARE
 
+/* The link from which on there is a place for a woken fiber. The core. */
+UM_INLINE struct um_link *um_woken_place(struct umbra_core *core)
+{
+    struct um_fiber *last = core->woken;
+
+    /* acquire: it may have ended, and have been woken on another core in its next life; then the
+     * generation below is another, too. Pairs with um_fiber_wake() */
+    return last && last != um_core_current(core) &&
+                   um_atomic_load(&last->state, acquire) == (UMBRA_FIBER_READY | UM_STATE_WOKEN) &&
+                   um_fiber_generation(last) == core->woken_life
+               ? &last->ready
+               : &core->ready;
+}
+
+/* True if a woken fiber may go before this one, which is ready. False: this one was woken itself, or
+ * enough have gone before it. The core. */
+UM_INLINE bool um_fiber_give_way(struct um_fiber *fiber)
+{
+    uint32_t state = um_atomic_load(&fiber->state, relaxed); /* the core alone writes it, both */
+
+    if (state >= UMBRA_FIBER_READY + UM_WOKEN_IN_A_ROW * UM_STATE_OVERTAKEN)
+        return false;
+    um_atomic_store(&fiber->state, state + UM_STATE_OVERTAKEN, relaxed);
+    return true;
+}
+
+/* Puts a woken fiber into a queue that is not empty. The core. */
+UM_LINKONCE void um_woken_insert(struct umbra_core *core, struct um_fiber *fiber)
+{
+    struct um_link *place = um_woken_place(core);
+    struct um_link *next;
+
+    if (place == &fiber->ready) /* it is not in the queue: it was woken before, too */
+        place = &core->ready;
+    next = um_link_next(place);
+    while (next != &core->ready && !um_fiber_give_way(um_fiber_of_link(next))) {
+        place = next;
+        next = um_link_next(next);
+    }
+    um_link_join(place, &fiber->ready);
+    um_link_join(&fiber->ready, next);
+    core->woken = fiber;
+    core->woken_life = um_fiber_generation(fiber);
+}
+
 UM_INLINE bool um_ready_empty(const struct umbra_core *core)
 {
     return um_link_next(&core->ready) == &core->ready;
 }
 
-UM_INLINE void um_ready_remove(struct um_fiber *fiber)
+/* Takes a fiber out, from any place of the queue. */
+UM_INLINE void um_ready_remove(struct umbra_core *core, struct um_fiber *fiber)
 {
-    um_link_join(um_atomic_load(&fiber->ready.prev, relaxed), um_link_next(&fiber->ready));
+    struct um_link *link = &fiber->ready;
+
+    um_link_join(um_link_next(&core->ready) == link ? &core->ready /* see um_ready_turn() */
+                                                    : um_atomic_load(&link->prev, relaxed),
+                 um_link_next(link));
 }
 
-/* Takes the oldest fiber out; the queue must not be empty. */
+/* Takes the first fiber out; the queue must not be empty. */
 UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
 {
     return um_ready_take(core, um_link_next(&core->ready));
@@ -374,7 +489,7 @@ UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
 
 UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
 {
-    return um_atomic_load(&fiber->state, relaxed);
+    return um_atomic_load(&fiber->state, relaxed) & UM_STATE_BITS;
 }
 
 /* relaxed, both: a report may see a name that is only partly written, which does no harm */

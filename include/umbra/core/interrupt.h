@@ -89,7 +89,7 @@ UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct 
         result = um_interrupt_event(core, fiber);
     if (result == UM_WITHDRAWN) {
         um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_INTERRUPTED);
-        um_fiber_make_ready(core, fiber);
+        um_fiber_wake(core, fiber);
     }
     return result;
 }

@@ -149,7 +149,7 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
 
     core->watched = NULL;
     if (launched)
-        um_core_begin(core, fiber, false);
+        um_core_begin(core, fiber, UM_BEGIN_SENT);
     return launched;
 }
 

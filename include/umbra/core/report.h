@@ -91,7 +91,7 @@ UM_LINKONCE int um_fiber_state_now(struct umbra_fiber fiber)
     if (!fiber.block)
         return -ESRCH;
     /* acquire, all: see um_fiber_is() */
-    state = (enum umbra_fiber_state)um_atomic_load(&fiber.block->state, acquire);
+    state = (enum umbra_fiber_state)(um_atomic_load(&fiber.block->state, acquire) & UM_STATE_BITS);
     home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
     state = um_fiber_shown_state(fiber.block, home, state);
     ended = um_fiber_has_ended(fiber.block);

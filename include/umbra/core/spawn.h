@@ -164,7 +164,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     if (plan->here == target)
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* in other lists fibers have it */
     if (!plan->anywhere && plan->here == target) {
-        um_core_begin(target, fiber, plan->stopped);
+        um_core_begin(target, fiber, plan->stopped ? UM_BEGIN_ASIDE : UM_BEGIN_LAST);
         return 0;
     }
     if (um_spawn_launch(plan, fiber))

@@ -122,8 +122,7 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     um_core_attend(core);
     if (um_ready_empty(core))
         return;
-    um_ready_push(core, from);
-    um_fiber_switch(core, from, um_ready_pop(core));
+    um_fiber_switch(core, from, um_ready_turn(core, from, um_link_next(&core->ready)));
 }
 
 UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);
@@ -152,7 +151,7 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
         return um_transfer_apart(core, from, to, at);
     if (!to.block)
         return -ESRCH;
-    state = um_atomic_load(&to.block->state, acquire); /* all three: see um_fiber_is() */
+    state = um_atomic_load(&to.block->state, acquire) & UM_STATE_BITS; /* see um_fiber_is(), 3x */
     home = (struct umbra_core *)um_atomic_load(&to.block->node.home, acquire);
     ended = um_fiber_has_ended(to.block);
     if (um_fiber_generation(to.block) != to.generation)
@@ -166,9 +165,9 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
     if (state != UMBRA_FIBER_STOPPED && state != UMBRA_FIBER_READY)
         return -EBUSY;
     if (state == UMBRA_FIBER_READY)
-        um_ready_remove(to.block);
+        um_ready_remove(core, to.block);
     if (um_fiber_permitted(from))
-        um_ready_push(core, from);
+        um_fiber_make_ready(core, from);
     else
         um_fiber_set_state(from, UMBRA_FIBER_STOPPED);
     um_fiber_set_flags(from, um_fiber_flags(from) & UM_FIBER_KEPT);

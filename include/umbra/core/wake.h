@@ -30,7 +30,7 @@ UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
     struct umbra_core *home = (struct umbra_core *)um_atomic_load(&node->home, relaxed);
 
     if (home && home == core)
-        um_fiber_make_ready(core, um_node_fiber(node));
+        um_fiber_wake(core, um_node_fiber(node));
     else if (home)
         um_core_post(home, node);
     else
@@ -54,18 +54,27 @@ UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
 
 /* ---- messages ---- */
 
+/* How a fiber begins. */
+enum um_begin {
+    UM_BEGIN_LAST, /* behind the fibers that are ready */
+    UM_BEGIN_SENT, /* as one that was woken: another core or thread sent it */
+    UM_BEGIN_ASIDE /* stopped, unless umbra_continue() was called before */
+};
+
 /* A fiber's life begins on this core: it is ready, delayed, or stopped. The core. */
-UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, bool stopped)
+UM_INLINE void um_core_begin(struct umbra_core *core, struct um_fiber *fiber, enum um_begin how)
 {
     um_core_count(core, 1);
     if (UM_UNLIKELY(fiber->timer.deadline != 0)) {
         um_timers_add(&core->timers, &fiber->timer);
-    } else if (UM_UNLIKELY(stopped) && !um_fiber_permitted(fiber)) {
+    } else if (UM_UNLIKELY(how == UM_BEGIN_ASIDE) && !um_fiber_permitted(fiber)) {
         um_fiber_set_state(fiber, UMBRA_FIBER_STOPPED);
-    } else {
-        if (UM_UNLIKELY(stopped)) /* umbra_continue() came first: the permit is used */
-            um_fiber_set_flags(fiber, um_fiber_flags(fiber) & UM_FIBER_KEPT);
+    } else if (how == UM_BEGIN_LAST) {
         um_fiber_make_ready(core, fiber);
+    } else {
+        if (UM_UNLIKELY(how == UM_BEGIN_ASIDE)) /* the permit is used */
+            um_fiber_set_flags(fiber, um_fiber_flags(fiber) & UM_FIBER_KEPT);
+        um_fiber_wake(core, fiber);
     }
 }
 
