@@ -145,12 +145,12 @@ UM_INLINE void umbra_fetch_ahead(struct umbra_fiber fiber);
 UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 
 /*
- * Waits at least for a length of time; later if the core's fibers keep it busy, since a core looks
- * at its timers only from time to time. (umbra_event_wait_deadline waits until a time stamp, for an
- * event that stays reset, too.) A fiber blocks, and its core runs other fibers; any other thread
- * sleeps. Returns 0; -ECANCELED: the calling fiber is
- * canceled; -EPERM: on an alternate signal stack; or an error of a thread's first wait
- * (umbra_event_wait).
+ * Waits at least for a length of time. If other fibers of the core are ready then, the wait is
+ * longer: by the rest of the running fiber's slice, or, if slices are short, by up to 1 us or 16
+ * slices, since a busy core does not read the clock after each of them. (umbra_event_wait_deadline
+ * waits until a time stamp, for an event that stays reset, too.) A fiber blocks, and its core runs
+ * other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is canceled;
+ * -EPERM: on an alternate signal stack; or an error of a thread's first wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
 

@@ -531,3 +531,61 @@ Test(order, fibers_that_were_woken_here_live_on_other_cores_next)
 {
     cr_assert_eq(run_cores(3, lives_of_many, NULL), 0);
 }
+
+/* ---- timers ---- */
+
+#define SLICE_NS (100 * UINT64_C(1000))
+#define SLEEPS 10
+
+struct sliced {
+    uint64_t due; /* on umbra_now_ns(); 0: none */
+    int late;     /* slices that began after that, of all sleeps */
+    bool quit;
+};
+
+static void *slices(void *arg)
+{
+    struct sliced *sliced = arg;
+
+    while (!sliced->quit) {
+        uint64_t begin = umbra_now_ns();
+
+        if (sliced->due != 0 && begin > sliced->due)
+            sliced->late++;
+        while (umbra_now_ns() - begin < SLICE_NS)
+            umbra_pause();
+        umbra_yield();
+    }
+    return NULL;
+}
+
+static void *sleeps_beside_slices(void *arg)
+{
+    struct umbra_event never = UMBRA_EVENT_INIT;
+    struct sliced sliced = {.due = 0};
+    struct umbra_fiber fiber[4];
+
+    for (int i = 0; i < 4; i++)
+        umbra_spawn(slices, &sliced, &fiber[i]);
+    umbra_sleep_ns(1 * MS); /* from here on the core knows how long the slices are */
+    for (int i = 0; i < SLEEPS; i++) {
+        uint64_t deadline = umbra_deadline(1 * MS);
+
+        sliced.due = umbra_now_ns() + 1 * MS + SLICE_NS / 10; /* after the deadline */
+        cr_expect_eq(umbra_event_wait_deadline(&never, deadline), -ETIMEDOUT);
+        sliced.due = 0;
+    }
+    /* one each, and some more where the thread was interrupted between two short turns */
+    cr_expect_leq(sliced.late, 2 * SLEEPS, "%d slices began after their sleep's end", sliced.late);
+    sliced.quit = true;
+    for (int i = 0; i < 4; i++)
+        umbra_join(fiber[i], NULL);
+    return arg;
+}
+
+Test(order, a_sleep_ends_with_the_slice_in_which_its_time_comes)
+{
+    if (under_valgrind)
+        cr_skip_test("the two clocks are not those of one machine");
+    cr_assert_eq(run_cores(1, sleeps_beside_slices, NULL), 0);
+}

@@ -33,7 +33,10 @@
 
 #ifndef UMBRA_DECLARE
 
-#define UM_LOOKS_AT_TIMERS 16 /* while fibers are ready, one call in so many reads the clock */
+/* While fibers are ready, one call in so many reads the clock, for the timers: so many that the looks
+ * are about UM_LOOK_NS apart, and no more than UM_TURNS_MOST. */
+#define UM_TURNS_MOST 16
+#define UM_LOOK_NS 1000
 
 #define UM_OFFERED_AGAIN_NS 1000 /* from a deadline during an offer to the next try to give up, */
 #define UM_OFFERED_DOUBLINGS 11  /* doubled each time, to 2 ms: an idle core sleeps before that */
@@ -131,11 +134,26 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
     }
 }
 
+/* Sets after how many turns the clock is read again, by how long the turns since the last look took:
+ * after each, if they are long. The core. */
+UM_LINKONCE void um_core_pace(struct umbra_core *core, uint64_t now)
+{
+    uint64_t took = now - core->rang;
+    uint64_t aim = umbra_ns_to_cycles(UM_LOOK_NS) * core->turns;
+
+    if (core->turns > 0)
+        core->turns_between =
+            took > aim ? 1 : (uint32_t)um_min_u64(aim / (took + 1) + 1, UM_TURNS_MOST);
+    core->turns = 0;
+    core->rang = now;
+}
+
 /* Rings all timers that have passed their deadline. The core. */
 UM_LINKONCE void um_core_ring(struct umbra_core *core)
 {
     uint64_t now = umbra_cycles();
 
+    um_core_pace(core, now);
     while (core->timers.top && core->timers.top->deadline <= now) {
         struct um_timer *timer = core->timers.top;
 
@@ -180,7 +198,7 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
 {
     if (um_atomic_load(&core->inbox, relaxed)) /* um_inbox_take() acquires */
         um_core_receive(core);
-    if (core->timers.top && (um_ready_empty(core) || ++core->turns % UM_LOOKS_AT_TIMERS == 0))
+    if (core->timers.top && (um_ready_empty(core) || ++core->turns >= core->turns_between))
         um_core_ring(core);
     if (um_atomic_load(core->asks, relaxed)) /* a hint; the source takes what there is */
         core->more->source->attend(core->more->source);

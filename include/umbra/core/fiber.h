@@ -106,11 +106,14 @@ struct umbra_core {
     struct um_fiber *watched;         /* ended last; see protocol/watch.h; or NULL */
     struct um_fiber *retiring;        /* has just left; see um_fiber_retire(); or NULL */
     void *retiring_result;            /* what the function of `retiring` returned */
-    uint32_t turns;                   /* counts um_core_attend() with fibers ready and timers set */
+    uint32_t turns;                   /* um_core_attend() with fibers ready and timers set, since
+                                         the timers were looked at last */
     um_atomic_u32 state;              /* enum umbra_core_state; any thread reads */
     unsigned victim;                  /* index of the core where it last looked for tasks */
     um_atomic_u32 no_source;          /* always 0: `asks` of a core without a source */
     bool starved;                     /* there are tasks, but no memory for a fiber to run them */
+    uint32_t turns_between;           /* how many turns there may be: um_core_pace() */
+    uint64_t rang;                    /* when the timers were looked at last, a time stamp */
     struct um_fiber *woken;           /* was woken, and put before others: a hint where woken fibers
                                          end; it may have left the queue: um_woken_place() */
     uint64_t woken_life;              /* its generation then */
