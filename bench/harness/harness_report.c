@@ -251,9 +251,10 @@ static const json_t *telling_of(const struct bench_row *row, const char *name)
 /* The contender, and what tells it from the rows of the same name. */
 static size_t label_of(const struct bench_row *row, char label[static LABEL_BYTES])
 {
-    static const char *const telling[] = {
-        "count", "cores", "items",      "task",   "workload",   "bytes", "block", "work",
-        "from",  "to",    "iterations", "cycles", "partner_ns", "input", "limit", "live"};
+    static const char *const telling[] = {"count",      "cores",  "items",      "task",  "workload",
+                                          "bytes",      "block",  "work",       "from",  "to",
+                                          "iterations", "cycles", "partner_ns", "input", "limit",
+                                          "live",       "others"};
 
     snprintf(label, LABEL_BYTES, "%s", row->name);
     for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++) {

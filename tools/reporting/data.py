@@ -21,6 +21,7 @@ TELLING = (
     "input",
     "limit",
     "live",
+    "others",
 )
 
 

@@ -19,6 +19,7 @@ SECTIONS = (
     handover.switch,
     handover.spawn,
     handover.event,
+    handover.wake,
     port.port,
     handover.footprint,
     memcpy.speeds,
