@@ -3,6 +3,7 @@
  * All of Umbra. Each header also stands alone, and includes only headers below it:
  *
  *   umbra/port.h       ports of messages, and the five arbiters over them
+ *   umbra/channel.h    bounded queues of values
  *   umbra/dispatch.h   persistent workers that pull values, step by step
  *   umbra/task.h       fork and join of functions, parallel for and reduce
  *   umbra/memory.h     memory on NUMA nodes, pooled buffers, loops and barriers for each node
@@ -26,6 +27,7 @@
 #define UMBRA_H
 
 #include <umbra/blocking.h>
+#include <umbra/channel.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/dispatch.h>

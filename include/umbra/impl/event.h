@@ -26,7 +26,8 @@
 struct um_await {
     struct um_event *event;
     um_accept_fn *accept;
-    void *arg;
+    void (*announce)(void *arg); /* or NULL: called once, in the waiter, before it queues */
+    void *arg;                   /* of both */
     uint64_t deadline;
     bool firm;                  /* without a deadline: goes on though the fiber is canceled */
     const struct um_kind *kind; /* for reports: the kind of object, its address, the place of the
@@ -424,6 +425,8 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
     }
     if (self && um_fiber_barred(self) && !await->firm)
         return -ECANCELED;
+    if (await->announce)
+        await->announce(await->arg);
     if (await->deadline != UMBRA_NEVER) {
         if (umbra_cycles() < await->deadline)
             return um_await_deadline(await);

@@ -78,6 +78,34 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
 }
 #endif /* UMBRA_DECLARE */
 
+#define UM_LINUX_MEMBARRIER_GLOBAL 1
+#define UM_LINUX_MEMBARRIER_PRIVATE 8
+#define UM_LINUX_MEMBARRIER_REGISTER_PRIVATE 16
+
+UM_LINKONCE UM_COLD bool um_os_may_fence_threads(void);
+UM_LINKONCE UM_COLD void um_os_fence_threads(void);
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE UM_COLD bool um_os_may_fence_threads(void)
+{
+    int saved = errno;
+    long result = um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_REGISTER_PRIVATE, 0, 0);
+
+    errno = saved;
+    return result == 0;
+}
+
+/* The second form needs no registration: for a process that lost it, and it takes milliseconds. */
+UM_LINKONCE UM_COLD void um_os_fence_threads(void)
+{
+    int saved = errno;
+
+    if (um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_PRIVATE, 0, 0) != 0)
+        um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_GLOBAL, 0, 0);
+    errno = saved;
+}
+#endif /* UMBRA_DECLARE */
+
 UM_INLINE unsigned long um_os_hwcap(unsigned which)
 {
     int saved = errno;

@@ -31,6 +31,8 @@
  *   size_t um_os_page_bytes(void)                        size of a page
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
  *   uint64_t um_os_preempted(void)                       count of switches; see below
+ *   bool um_os_may_fence_threads(void)                   true: the next call can be made from now on
+ *   void um_os_fence_threads(void)                       a full fence in every thread of the process
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at

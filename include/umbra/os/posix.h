@@ -136,6 +136,16 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
 }
 #endif /* UMBRA_DECLARE */
 
+/* There is no such call. */
+UM_INLINE bool um_os_may_fence_threads(void)
+{
+    return false;
+}
+
+UM_INLINE void um_os_fence_threads(void)
+{
+}
+
 UM_INLINE unsigned long um_os_hwcap(unsigned which)
 {
     (void)which;
