@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Messages through ports. Two sides send each other the same messages, there and back, over ports
+ * Rows of the kernel `channel`. Two sides send each other the same messages, there and back, over ports
  * of their own, and each waits for them in the way that the row names; a sample is one message one
  * way.
  *
@@ -24,6 +24,7 @@
  * of order.
  */
 #define _GNU_SOURCE
+#include "ports.h"
 #include "harness.h"
 #include "in_fiber.h"
 #include "ledger.h"
@@ -33,8 +34,6 @@
 #include <umbra/event.h>
 #include <umbra/port.h>
 
-#define ROUNDS 501
-#define ROUNDS_QUICK 75
 #define ITEMS_FEW 4
 #define ITEMS_MANY 32
 #define LINES EVENT_ALIGNED
@@ -505,7 +504,7 @@ static void add_all(struct bench *bench, const struct port_case *cases, size_t c
     }
 }
 
-static int declare(struct bench *bench)
+void ports_declare(struct bench *bench)
 {
     struct bench_row *transfer =
         bench_add(bench, "umbra-transfer", &switch_ops, &umbra_transfer_switch);
@@ -514,10 +513,9 @@ static int declare(struct bench *bench)
     bench_state_timed(transfer, "a bare hand-over between two fibers");
     add_all(bench, one_core, sizeof one_core / sizeof one_core[0], transfer);
     add_all(bench, two_cores, sizeof two_cores / sizeof two_cores[0], ping_pong_add(bench));
-    return 0;
 }
 
-static void remark(const struct bench *bench, FILE *out)
+void ports_remark(const struct bench *bench, FILE *out)
 {
     (void)bench;
     for (int i = 0; i < 2; i++) {
@@ -527,19 +525,4 @@ static void remark(const struct bench *bench, FILE *out)
             fprintf(out, "%8.2f times the time of pthread-cond, cores %d: umbra-port-receive\n",
                     bench_quotient(row[PORT_RECEIVE], row[PTHREAD_COND]).median, i + 1);
     }
-}
-
-static const struct bench_kernel kernel = {
-    .name = "port",
-    .about = "messages through ports, one way",
-    .cpus = 2,
-    .rounds = ROUNDS,
-    .rounds_quick = ROUNDS_QUICK,
-    .declare = declare,
-    .remark = remark,
-};
-
-int main(int argc, char **argv)
-{
-    return bench_main(&kernel, argc, argv);
 }

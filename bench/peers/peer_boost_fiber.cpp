@@ -2,6 +2,7 @@
 /* Boost.Fiber's rows, on its default (round-robin) scheduler with pooled stacks. */
 #include "peers.h"
 
+#include <atomic>
 #include <boost/fiber/all.hpp>
 #include <cerrno>
 #include <sched.h>
@@ -141,6 +142,74 @@ static int population_release(struct population *population)
     return 0;
 }
 
+/* ---- channel ---- */
+
+struct flow {
+    fibers::buffered_channel<uint64_t> channel{STREAM_PLACES};
+    struct stream *stream;
+    std::atomic<bool> ready{false};
+};
+
+static void flow_receive(struct flow *flow)
+{
+    uint64_t value;
+
+    flow->ready = true;
+    while (flow->channel.pop(value) == fibers::channel_op_status::success)
+        ledger_enter(&flow->stream->ledger, value);
+    flow->stream->end_ns = bench_now_ns();
+}
+
+static void *flow_receives(void *arg)
+{
+    flow_receive(static_cast<struct flow *>(arg));
+    return nullptr;
+}
+
+/* All items, from when the receiving side has begun. */
+static void flow_send(struct flow *flow)
+{
+    struct stream *stream = flow->stream;
+    uint64_t items = stream->items; /* the other side writes to that line */
+    uint64_t begin;
+
+    while (!flow->ready)
+        boost::this_fiber::yield();
+    begin = bench_now_ns();
+    for (uint64_t i = 0; i < items; i++)
+        flow->channel.push(i);
+    flow->channel.close();
+    stream->ns = begin; /* until the end is known */
+}
+
+static int run_stream(struct stream *stream, int)
+{
+    struct flow flow;
+    fibers::fiber receiver([&flow] { flow_receive(&flow); });
+
+    flow.stream = stream;
+    flow_send(&flow);
+    receiver.join();
+    stream->ns = stream->end_ns - stream->ns;
+    return 0;
+}
+
+static int run_stream_two(struct stream *stream, int cpu)
+{
+    struct flow flow;
+    pthread_t receiver;
+    int error;
+
+    flow.stream = stream;
+    error = bench_thread(&receiver, cpu, flow_receives, &flow);
+    if (error != 0)
+        return error;
+    flow_send(&flow);
+    pthread_join(receiver, nullptr);
+    stream->ns = stream->end_ns - stream->ns;
+    return 0;
+}
+
 extern "C" {
 extern const struct switch_way boost_fiber_switch = {nullptr, run_switch, nullptr};
 extern const struct spawn_way boost_fiber_spawn = {nullptr, run_spawn, nullptr};
@@ -148,4 +217,6 @@ extern const struct event_way boost_fiber_event = {event_init, event_fini, event
                                                    answer};
 extern const struct population_way boost_fiber_population = {
     BENCH_STACK_BYTES, false, population_open, population_grow, population_release};
+extern const struct stream_way boost_fiber_stream = {1, run_stream};
+extern const struct stream_way boost_fiber_stream_two = {2, run_stream_two};
 }

@@ -9,6 +9,7 @@
 
 #include "event_pair.h"
 #include "harness.h"
+#include "ledger.h"
 #include "population.h"
 #include "turns.h"
 
@@ -40,6 +41,21 @@ struct spawn_way {
     void (*close)(void); /* or NULL */
 };
 
+/* `channel`: one side sends 0, 1, ... to the other through a bounded queue. */
+#define STREAM_PLACES 1024
+
+struct stream {
+    uint64_t items;
+    struct ledger ledger; /* of the receiving side */
+    uint64_t end_ns;      /* when that had all */
+    uint64_t ns;          /* from the first until then */
+};
+
+struct stream_way {
+    unsigned cores; /* the receiving side is on the same processor, or on another */
+    int (*run)(struct stream *stream, int cpu); /* cpu: of the receiving side */
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -65,6 +81,7 @@ extern const struct switch_way boost_fiber_switch BENCH_WEAK;
 extern const struct spawn_way boost_fiber_spawn BENCH_WEAK;
 extern const struct event_way boost_fiber_event BENCH_WEAK;
 extern const struct population_way boost_fiber_population BENCH_WEAK;
+extern const struct stream_way boost_fiber_stream BENCH_WEAK, boost_fiber_stream_two BENCH_WEAK;
 
 extern const struct switch_way argobots_yield BENCH_WEAK, argobots_transfer BENCH_WEAK;
 extern const struct spawn_way argobots_spawn BENCH_WEAK;

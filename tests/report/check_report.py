@@ -151,7 +151,7 @@ class Page(unittest.TestCase):
         self.assertNotIn("workers × buffer", self.drawn([machine, *without]))
 
     def test_messages_through_ports_have_a_chart_for_one_core_and_one_for_two(self):
-        machine, rows = self.lines_of("port")
+        machine, rows = self.lines_of("channel")
         if not rows:
             self.skipTest("one processor")
         page = self.drawn([machine, *rows])

@@ -243,7 +243,7 @@ TABLES = {
     "spawn": ranking("spawn", ("ping-pong-",)),
     "event": ranking("event", ("ping-pong-",)),
     "footprint": footprint,
-    "port": ranking("port", ("ping-pong-",)),
+    "channel": ranking("channel", ("ping-pong-",)),
     "fib": ranking("fib"),
     "skynet": ranking("skynet"),
     "nqueens": ranking("nqueens"),

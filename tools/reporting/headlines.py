@@ -33,7 +33,7 @@ HEADLINES = (
     ("from one fiber to the next (yield)", "switch", "umbra-yield"),
     ("spawn a fiber and join it", "spawn", "umbra-spawn"),
     ("wake a fiber on another core (event)", "event", "umbra-event"),
-    ("a message to another core (port)", "port", "umbra-port-receive"),
+    ("a message to another core (port)", "channel", "umbra-port-receive"),
     ("a task for every second call of a recursion", "fib", "umbra-task"),
     ("hand out empty work items to all cores", "dispatch", "umbra-dispatch"),
     ("shortest paths between all pairs", "apsp", "umbra-ctbpa"),

@@ -3,8 +3,8 @@
 import math
 import pathlib
 
-from . import charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix, port, prefetch, programs
-from . import stream, tasks, threshold
+from . import channel, charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix
+from . import prefetch, programs, stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -20,7 +20,7 @@ SECTIONS = (
     handover.spawn,
     handover.event,
     handover.wake,
-    port.port,
+    channel.channel,
     handover.footprint,
     memcpy.speeds,
     stream.stream,
