@@ -14,7 +14,9 @@
  *   block                  alternate blocks: the owner copies the first, the shadow the second, ...
  *   split                  halves
  *
- * All other shadows spin, so that no copy begins with waking a thread up. The limit has one, too,
+ * prefetch, block and split wait as the paper's do: they spin for 1,000 polls, then by the monitor
+ * (shadow_fork_paper_wait). The other shadows but that one spin, so that no copy begins with waking a
+ * thread up. The limit has one, too,
  * which sleeps throughout: so a process of two threads is compared with another such.
  */
 #include "harness.h"
@@ -35,6 +37,7 @@
 #define POOL_COPIES 2 /* ... and copies of the largest size, if there is memory */
 #define PAGE ((size_t)4096)
 #define UNKNOWN_CACHE (32 * MIB)
+#define PAPER_POLLS 1000 /* the threshold of the paper's shadows */
 #define WINDOW_BYTES (32 * KIB)
 #define WINDOW_STEP (4 * KIB) /* the owner says how far it is after so many bytes */
 #define SMALL_COPY (32 * KIB) /* up to this size a sample is the median of ... */
@@ -275,7 +278,7 @@ static void copy_halves(struct copier *c)
 static const struct way {
     const char *name, *head; /* the contender, and its column below the table */
     copy_fn *copy;
-    enum umbra_wait_mode mode;
+    enum umbra_wait_mode mode;          /* two-phase: with the paper's threshold */
     struct umbra_memcpy_limits *limits; /* to be measured once, and then ... */
     struct umbra_memcpy_choice *choice; /* ... to be chosen by */
     bool in_blocks;                     /* a row for each of block_sizes */
@@ -284,10 +287,10 @@ static const struct way {
     {"shadow-memcpy", "shadow", copy_awake, UMBRA_WAIT_SPIN, &awake_limits, &awake_judge, false},
     {"shadow-memcpy-asleep", "asleep", copy_asleep, UMBRA_WAIT_PARK, &asleep_limits, &asleep_judge,
      false},
-    {"prefetch", "prefetch", copy_prefetched, UMBRA_WAIT_SPIN, NULL, NULL, false},
+    {"prefetch", "prefetch", copy_prefetched, UMBRA_WAIT_TWO_PHASE, NULL, NULL, false},
     {"prefetch-window", "window", copy_in_window, UMBRA_WAIT_SPIN, NULL, NULL, false},
-    {"block", "block", copy_by_blocks, UMBRA_WAIT_SPIN, NULL, NULL, true},
-    {"split", "split", copy_halves, UMBRA_WAIT_SPIN, NULL, NULL, false},
+    {"block", "block", copy_by_blocks, UMBRA_WAIT_TWO_PHASE, NULL, NULL, true},
+    {"split", "split", copy_halves, UMBRA_WAIT_TWO_PHASE, NULL, NULL, false},
 };
 
 /* Whether a copy is right, word by word; and makes its words wrong for the next one. */
@@ -376,8 +379,12 @@ static int start(struct bench_row *row)
     const struct contender *contender = row->arg;
     struct umbra_memcpy_limits *limits = contender->way->limits;
     struct copier *c = bench_lines(row->bench);
-    int error = shadow_fork_create(row, &contender->wait, &c->shadow);
+    struct umbra_wait_options wait = contender->wait;
+    int error =
+        wait.mode == UMBRA_WAIT_TWO_PHASE ? shadow_fork_paper_wait(row, PAPER_POLLS, &wait) : 0;
 
+    if (error == 0)
+        error = shadow_fork_create(row, &wait, &c->shadow);
     row->state = c;
     if (error == 0 && limits != NULL && limits->block_bytes == 0) {
         error = umbra_memcpy_calibrate(&c->shadow, limits);

@@ -10,7 +10,9 @@
  *   energy                    waiting_curve.h: all processors waiting at once
  *
  * The forked function takes partner_ns, once by the clock; 0: it only counts. The limit is to spin
- * for ever, the threshold infinity; threshold 0 is to go to the cool phases at once.
+ * for ever, the threshold infinity; threshold 0 is to go to the cool phases at once. Thresholds in polls
+ * are the paper's: after them the monitor alone, without sleep (shadow_fork_paper_wait). Those in cycles
+ * are Umbra's, with sleep as the third phase.
  */
 #include "harness.h"
 #include "ping_pong.h"
@@ -30,13 +32,14 @@
 #define MIDDLE_NS UINT64_C(10000)
 #define WARM_UP_NS UINT64_C(200000) /* the longest partner of a batch that is thrown away */
 #define MIDDLE_BATCH 25             /* as much as a quarter of a millisecond */
-#define NO_SPIN 1                   /* cycles: less than a poll, so there is no spin phase */
 #define CURVE_SAMPLES 10
+#define CURVE_LEAST_POLLS 100000
+#define POLLS_MOST UINT64_C(10000000000) /* beyond all samples of a curve */
 #define CURVE_NS UINT64_C(2000000000)
 #define CURVE_QUICK_SAMPLES 2
 #define CURVE_QUICK_NS UINT64_C(400000000)
 #define CURVE_TINY_NS UINT64_C(1000000)
-#define ROWS_MOST 64
+#define ROWS_MOST 80
 #define ROUND_TRIPS 4 /* a threshold of more of them is no matter of luck */
 
 enum counted { ITERATIONS, CYCLES, DEFAULT, INFINITE };
@@ -99,21 +102,6 @@ static void work(void *arg)
 
 /* ---- one row ---- */
 
-/* As many cycles as so many polls take here. */
-static int cycles_of_polls(const struct bench_row *row, uint64_t polls, uint64_t *cycles)
-{
-    struct umbra_wait_options options = {.block_cycles = 1}; /* given, so that it is not measured */
-    struct umbra_wait_policy policy;
-    int error;
-
-    options.polite = umbra_topology_shared(bench_topology(row->bench), row->cpus[0],
-                                           row->cpus[1]) == UMBRA_SHARED_CORE;
-    error = umbra_wait_policy_init(&policy, &options);
-    if (error == 0)
-        *cycles = polls * policy.poll_cycles;
-    return error;
-}
-
 static int choose_wait(struct bench_row *row, struct umbra_wait_options *wait)
 {
     const struct threshold *threshold = row->arg;
@@ -122,12 +110,14 @@ static int choose_wait(struct bench_row *row, struct umbra_wait_options *wait)
     *wait = (struct umbra_wait_options){.mode = UMBRA_WAIT_TWO_PHASE};
     switch (threshold->counted) {
     case ITERATIONS:
-        error = cycles_of_polls(row, threshold->amount, &wait->spin_cycles);
+        error = shadow_fork_paper_wait(row, threshold->amount, wait);
         json_object_set_new(row->params, "spin_cycles",
                             json_integer((json_int_t)wait->spin_cycles));
+        json_object_set_new(row->params, "monitor",
+                            json_string(wait->backend != NULL ? wait->backend : "pause"));
         break;
     case CYCLES:
-        wait->spin_cycles = threshold->amount;
+        wait->spin_cycles = threshold->amount > 0 ? threshold->amount : SHADOW_FORK_NO_SPIN;
         break;
     case DEFAULT:
         return 0;
@@ -135,18 +125,19 @@ static int choose_wait(struct bench_row *row, struct umbra_wait_options *wait)
         wait->mode = UMBRA_WAIT_SPIN;
         return 0;
     }
-    wait->spin_cycles = wait->spin_cycles > 0 ? wait->spin_cycles : NO_SPIN;
     return error;
 }
 
-/* The curves the quick form has: the two ends, and what Umbra does. */
+/* The paper's curves: the monitor alone, thresholds, spinning for ever; and what Umbra does by default.
+ * The quick form has no thresholds. */
 static bool has_curve(const struct bench_row *row)
 {
     const struct threshold *threshold = row->arg;
 
-    if (threshold->partner_ns != LONG_NS || threshold->counted == ITERATIONS)
+    if (threshold->partner_ns != LONG_NS || threshold->counted == CYCLES)
         return false;
-    return !bench_quick(row->bench) || threshold->amount == 0;
+    return threshold->amount == 0 ||
+           (!bench_quick(row->bench) && threshold->amount >= CURVE_LEAST_POLLS);
 }
 
 static int add_curve(struct bench_row *row, const struct umbra_wait_options *wait)
@@ -296,8 +287,10 @@ static struct bench_row *add(struct bench *bench, const char *name, struct thres
 static void add_thresholds(struct bench *bench, enum counted counted, uint64_t partner_ns,
                            struct bench_row *limit)
 {
+    uint64_t most = counted == ITERATIONS && partner_ns == LONG_NS ? POLLS_MOST : 100000000;
+
     add(bench, "shadow-two-phase", (struct threshold){counted, 0, partner_ns}, limit);
-    for (uint64_t amount = 100; amount <= 100000000; amount *= 10)
+    for (uint64_t amount = 100; amount <= most; amount *= 10)
         add(bench, "shadow-two-phase", (struct threshold){counted, amount, partner_ns}, limit);
 }
 

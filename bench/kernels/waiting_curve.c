@@ -4,69 +4,100 @@
 #include "waiting_curve.h"
 
 #include "energy.h"
+#include "shadow_fork.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <umbra/topology.h>
 
-/* One thread that waits. */
-struct waiting {
-    struct umbra_waiter waiter;
-    UM_ALIGNED(BENCH_LINES_ALIGN) _Atomic uint32_t word; /* 1: it may end */
-    pthread_t thread;
-};
-
+/* All that wait: an owner, its shadows, and the word for which the forked function waits. */
 struct crowd {
+    UM_ALIGNED(BENCH_LINES_ALIGN) struct umbra_waiter waiter;
+    UM_ALIGNED(BENCH_LINES_ALIGN) _Atomic uint32_t word; /* 1: the function may end */
     struct umbra_wait_policy policy;
-    struct waiting *waiting;
-    unsigned count;
+    const struct bench *bench;
+    struct umbra_wait_options wait;
+    struct umbra_shadow *shadow;
+    unsigned shadows;
+    pthread_t owner;
+    sem_t made; /* posted by the owner: all wait, or there was an error */
+    int error;
 };
 
-static void *waits(void *arg)
+static void waits(void *arg)
 {
-    struct waiting *waiting = arg;
+    struct crowd *crowd = arg;
 
-    umbra_wait_while_equal(&waiting->waiter, &waiting->word, 0, UINT32_MAX, UMBRA_NEVER);
+    umbra_wait_while_equal(&crowd->waiter, &crowd->word, 0, UINT32_MAX, UMBRA_NEVER);
+}
+
+/* A shadow on each hardware thread that this process may use, but for the owner's. */
+static int make_shadows(struct crowd *crowd, unsigned *made)
+{
+    const struct umbra_topology_info *info = umbra_topology_info(bench_topology(crowd->bench));
+    int error = 0;
+
+    for (*made = 0; *made < crowd->shadows && error == 0; *made += error == 0)
+        error = shadow_fork_create_at(crowd->bench, info->cpu[0].cpu, info->cpu[*made + 1].cpu,
+                                      &crowd->wait, &crowd->shadow[*made]);
+    return error;
+}
+
+static void *owns(void *arg)
+{
+    struct crowd *crowd = arg;
+    unsigned made;
+
+    crowd->error = make_shadows(crowd, &made);
+    if (crowd->error == 0)
+        crowd->error = shadow_fork(&crowd->shadow[0], waits, crowd);
+    sem_post(&crowd->made);
+    if (crowd->error == 0)
+        shadow_join(&crowd->shadow[0]);
+    while (made > 0)
+        shadow_destroy(&crowd->shadow[--made]);
     return NULL;
 }
 
 static void dismiss(struct crowd *crowd)
 {
-    for (unsigned i = 0; i < crowd->count; i++)
-        umbra_signal(&crowd->waiting[i].word, 1, &crowd->waiting[i].waiter);
-    for (unsigned i = 0; i < crowd->count; i++)
-        pthread_join(crowd->waiting[i].thread, NULL);
-    free(crowd->waiting);
+    umbra_signal(&crowd->word, 1, &crowd->waiter);
+    pthread_join(crowd->owner, NULL);
+    sem_destroy(&crowd->made);
+    free(crowd->shadow);
 }
 
-/* One on each hardware thread that this process may use. */
+/* Returns when all wait. A kernel with shadows has two processors at least. */
 static int gather(struct crowd *crowd, const struct bench *bench,
                   const struct umbra_wait_options *wait)
 {
-    struct umbra_topology *topology = bench_topology(bench);
-    unsigned cpus = umbra_topology_info(topology)->cpus;
-    int error = umbra_wait_policy_init(&crowd->policy, wait);
+    const struct umbra_topology_info *info = umbra_topology_info(bench_topology(bench));
+    int error;
 
-    if (error != 0)
+    *crowd = (struct crowd){.bench = bench, .wait = *wait, .shadows = info->cpus - 1};
+    error = umbra_wait_policy_init(&crowd->policy, wait);
+    crowd->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&crowd->policy);
+    crowd->shadow = aligned_alloc(
+        BENCH_LINES_ALIGN, (crowd->shadows * sizeof(struct umbra_shadow) + BENCH_LINES_ALIGN - 1) /
+                               BENCH_LINES_ALIGN * BENCH_LINES_ALIGN);
+    if (error == 0 && crowd->shadow == NULL)
+        error = -ENOMEM;
+    sem_init(&crowd->made, 0, 0);
+    if (error == 0)
+        error = bench_thread(&crowd->owner, info->cpu[0].cpu, owns, crowd);
+    if (error != 0) {
+        sem_destroy(&crowd->made);
+        free(crowd->shadow);
         return error;
-    crowd->count = 0;
-    crowd->waiting = aligned_alloc(BENCH_LINES_ALIGN, cpus * sizeof(struct waiting));
-    if (crowd->waiting == NULL)
-        return -ENOMEM;
-    for (unsigned i = 0; i < cpus && error == 0; i++) {
-        struct waiting *waiting = &crowd->waiting[i];
-
-        *waiting = (struct waiting){.word = 0};
-        waiting->waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&crowd->policy);
-        error = bench_thread(&waiting->thread, umbra_topology_info(topology)->cpu[i].cpu, waits,
-                             waiting);
-        crowd->count += error == 0;
     }
-    if (error != 0)
+    while (sem_wait(&crowd->made) != 0)
+        continue;
+    if (crowd->error != 0)
         dismiss(crowd);
-    return error;
+    return crowd->error;
 }
 
 static void sleep_ns(uint64_t ns)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What it costs that all processors wait: a thread on each hardware thread waits for what does not
- * come, and the kernel's meters are read every so often (Hori et al., "Shadow Thread", Figure 8).
+ * What it costs that all processors wait, and the kernel's meters are read every so often (Hori et al.,
+ * "Shadow Thread", Figure 8). On the first hardware thread an owner waits in shadow_join for a function
+ * that has not ended; on the second its shadow runs that function, which waits as well; on each other
+ * one a shadow waits for a fork. All wait the same way.
  */
 #ifndef UMBRA_BENCH_WAITING_CURVE_H
 #define UMBRA_BENCH_WAITING_CURVE_H

@@ -51,18 +51,66 @@ static int create_without_environment(struct umbra_shadow *shadow,
 int shadow_fork_create(const struct bench_row *row, const struct umbra_wait_options *wait,
                        struct umbra_shadow *shadow)
 {
+    return shadow_fork_create_at(row->bench, row->cpus[0], row->cpus[1], wait, shadow);
+}
+
+int shadow_fork_create_at(const struct bench *bench, int owner_cpu, int shadow_cpu,
+                          const struct umbra_wait_options *wait, struct umbra_shadow *shadow)
+{
     struct umbra_shadow_options options = {
-        .topology = bench_topology(row->bench),
+        .topology = bench_topology(bench),
         .wait = *wait,
         .place_owner = true,
         .place_shadow = true,
-        .owner_cpu = row->cpus[0],
-        .shadow_cpu = row->cpus[1],
+        .owner_cpu = owner_cpu,
+        .shadow_cpu = shadow_cpu,
     };
 
     if (options.wait.backend != NULL)
         return create_without_environment(shadow, &options);
     return shadow_create(shadow, &options);
+}
+
+const char *shadow_fork_monitor(void)
+{
+    const struct umbra_wait_report *report = umbra_wait_report();
+    struct umbra_wait_options options = {.block_cycles = 1}; /* given, so that it is not measured */
+    struct umbra_wait_policy policy;
+
+    if (umbra_wait_policy_init(&policy, &options) == 0 && policy.backend != UMBRA_BACKEND_PAUSE)
+        return report->backend[policy.backend].name;
+    for (int i = 0; i < UMBRA_BACKEND_COUNT; i++)
+        if (i != UMBRA_BACKEND_PAUSE && report->backend[i].executes)
+            return report->backend[i].name;
+    return NULL;
+}
+
+/* As many cycles as so many polls take here. */
+static int cycles_of_polls(const struct bench_row *row, uint64_t polls, uint64_t *cycles)
+{
+    struct umbra_wait_options options = {.block_cycles = 1}; /* as above */
+    struct umbra_wait_policy policy;
+    int error;
+
+    options.polite = umbra_topology_shared(bench_topology(row->bench), row->cpus[0],
+                                           row->cpus[1]) == UMBRA_SHARED_CORE;
+    error = umbra_wait_policy_init(&policy, &options);
+    if (error == 0)
+        *cycles = polls * policy.poll_cycles;
+    return error;
+}
+
+int shadow_fork_paper_wait(const struct bench_row *row, uint64_t polls,
+                           struct umbra_wait_options *wait)
+{
+    uint64_t cycles = 0;
+    int error = cycles_of_polls(row, polls, &cycles);
+
+    *wait = (struct umbra_wait_options){.mode = UMBRA_WAIT_TWO_PHASE,
+                                        .backend = shadow_fork_monitor(),
+                                        .spin_cycles = cycles > 0 ? cycles : SHADOW_FORK_NO_SPIN,
+                                        .block_cycles = UMBRA_NEVER};
+    return error;
 }
 
 static int shadow_start(struct bench_row *row)

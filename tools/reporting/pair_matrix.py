@@ -10,7 +10,7 @@ WAYS = {
     "shadow-spin": "Both spin (the paper's Figure 5)",
     "shadow-two-phase": "Both spin, then wait coolly",
 }
-MONITOR = "Both wait by monitor instructions (the paper's Figure 6)"
+MONITOR = "Both wait by {} alone (the paper's Figure 6)"
 
 
 def millions(row):
@@ -29,7 +29,7 @@ def drawing(cpus, rows, name, low, high):
     drawn = charts.heat_map(
         cpus, values, low, high, f"Million null forks per second: {name}", "to hardware thread", "from"
     )
-    return enlarged(drawn, WAYS.get(name, MONITOR), name)
+    return enlarged(drawn, WAYS.get(name, MONITOR.format(name.removeprefix("shadow-"))), name)
 
 
 def by_distance(rows, names):

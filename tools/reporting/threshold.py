@@ -9,9 +9,13 @@ from .parts import section, table
 MIDDLE, LONG = 10_000, 10_000_000  # partner_ns of the kernel's rows that wait
 EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 EVERYBODY = "All processors waiting for what does not come (the paper's Figure 8)"
-INFINITY = 8  # where it is drawn: one further than 10 to the eighth
+INFINITY = 10  # where it is drawn: one further than 10 to the tenth
 
-NAMES = [(0, "0"), *((at, f"10{EXPONENTS[at + 1]}") for at in range(1, 8)), (INFINITY, "∞")]
+NAMES = [
+    (0, "0"),
+    *((at, "10" + "".join(EXPONENTS[int(digit)] for digit in str(at + 1))) for at in range(1, INFINITY)),
+    (INFINITY, "∞"),
+]
 
 
 def is_default(row):
@@ -61,7 +65,8 @@ def name_of(row):
         return f"default, {row.params['cycles']:,} cycles"
     for unit, name in (("iterations", "polls"), ("cycles", "cycles")):
         if unit in row.params:
-            return f"{row.params[unit]:,} {name}"
+            alone = unit == "iterations" and row.params[unit] == 0
+            return f"{row.params[unit]:,} {name}" + f", {row.params.get('monitor')} alone" * alone
     return "∞ (spin)"
 
 
@@ -172,6 +177,14 @@ def threshold(measured):
     default = next((row for row in groups[LONG] if is_default(row)), None)
     if default:
         text += f"At the default a wait of 10 ms burns {burned(default)} of its processor."
+    paper = next((row for row in groups[0] if "monitor" in row.params), None)
+    if paper:
+        text += (
+            " Thresholds in polls are the paper's: after them there is only "
+            + ("a growing pause, since no monitor instruction executes here"
+               if paper.params["monitor"] == "pause" else paper.params["monitor"])
+            + ", and no sleep; 0 is that alone. Thresholds in cycles are Umbra's."
+        )
     text += (
         " The numbers say by which phase waits of 10 µs and of 10 ms ended, in per cent: spin / monitor or "
         "pauses / sleep. A spin that sees its processor taken away ends early."
