@@ -18,7 +18,7 @@ ROW = ("bench", "contender", "params", "unit", "rounds", "median")
 RATIO = ("limit", "ratio", "ratio_low", "ratio_high")
 SPREAD = ("p5", "p95")  # where the distribution is the result
 PARAMS = ("cores", "items", "count", "bytes", "block", "workload", "work", "threads", "group", "task",
-          "task_ns", "task_nodes", "partner_ns", "cycles", "slept_ms", "burned_percent", "make_ns", "n",
+          "task_ns", "task_nodes", "partner_ns", "cycles", "slept_ms", "burned_percent", "make_ns", "n", "iterations", "monitor", "scale", "teps",
           "input", "limit", "live", "tasks")
 
 
