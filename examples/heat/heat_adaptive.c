@@ -19,7 +19,7 @@
 #define _GNU_SOURCE
 #include "../memory.h"
 #include "../program.h"
-#include "adaptive.h"
+#include "adaptive_ways.h"
 #include "arguments.h"
 
 #include <errno.h>
@@ -27,9 +27,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <umbra/core.h>
 #include <umbra/cpu.h>
-#include <umbra/dispatch.h>
 
 const char program_name[] = "heat-adaptive";
 
@@ -40,11 +38,6 @@ const char program_name[] = "heat-adaptive";
 struct options {
     size_t nodes[3], edge[3], steps, processors;
     double bound;
-};
-
-/* Of all steps. */
-struct range {
-    size_t least, most;
 };
 
 struct result {
@@ -58,12 +51,6 @@ enum { COARSE, FINE, SERIAL, WORKERS, RESULTS };
 
 /* ---- the ways ---- */
 
-static void range_add(struct range *range, size_t value)
-{
-    range->least = value < range->least ? value : range->least;
-    range->most = value > range->most ? value : range->most;
-}
-
 static void sweep_all(struct body *body, size_t steps)
 {
     struct box all = body_box(body);
@@ -72,164 +59,6 @@ static void sweep_all(struct body *body, size_t steps)
         body_sweep(body, body_after(body, step), body_after(body, step + 1), &all);
         body_mirror(body, body_after(body, step + 1), &all);
     }
-}
-
-/* Gives how many tasks it was, or a negative errno. */
-static long serial_step(struct adaptive *adaptive, size_t step, void *scratch)
-{
-    long tasks = 0;
-
-    for (size_t number = 0; number < adaptive->blocks.all; number++) {
-        struct row rows[4];
-        int count, error = adaptive_block(adaptive, step, number, rows, &count);
-
-        if (error)
-            return error;
-        for (int r = 0; r < count; r++)
-            for (size_t piece = rows[r].begin; piece < rows[r].end; piece++, tasks++)
-                adaptive_piece(adaptive, step, piece, scratch);
-    }
-    for (size_t number = 0; number < adaptive->blocks.all; number++)
-        adaptive_mend(adaptive, step, number);
-    return tasks + 2 * (long)adaptive->blocks.all;
-}
-
-static int serial_steps(struct adaptive *adaptive, const struct options *options,
-                        struct result *result)
-{
-    void *scratch = aligned_alloc(UMBRA_CACHE_LINE, adaptive_scratch_bytes(adaptive));
-    long tasks = scratch ? 0 : -ENOMEM;
-
-    for (size_t step = 0; step < options->steps && tasks >= 0; step++) {
-        tasks = serial_step(adaptive, step, scratch);
-        range_add(&result->tasks, (size_t)tasks);
-        range_add(&result->fine, adaptive_fine_blocks(adaptive, step + 1));
-    }
-    free(scratch);
-    return tasks < 0 ? (int)tasks : 0;
-}
-
-/* Each worker counts for itself. */
-struct count {
-    _Alignas(UMBRA_CACHE_LINE) size_t tasks;
-};
-
-struct job {
-    struct adaptive *adaptive;
-    const struct options *options;
-    struct result *result;
-    struct count *counts; /* one a worker */
-    size_t step;
-    bool mending;
-    int error;
-};
-
-/* Values are numbers: of blocks, and behind these of pieces. */
-static int put_pieces(struct umbra_worker *worker, const struct job *job, const struct row *rows,
-                      int count)
-{
-    size_t behind = job->adaptive->blocks.all;
-    int error = 0;
-
-    for (int r = 0; r < count && !error; r++)
-        error = umbra_worker_range(worker, behind + rows[r].begin, behind + rows[r].end, 1,
-                                   UMBRA_ANY_WORKER);
-    return error;
-}
-
-static int one_task(struct umbra_worker *worker, const struct job *job, size_t number)
-{
-    struct row rows[4];
-    int count, error;
-
-    if (number >= job->adaptive->blocks.all) {
-        adaptive_piece(job->adaptive, job->step, number - job->adaptive->blocks.all,
-                       worker->scratch);
-        return 0;
-    }
-    if (job->mending) {
-        adaptive_mend(job->adaptive, job->step, number);
-        return 0;
-    }
-    error = adaptive_block(job->adaptive, job->step, number, rows, &count);
-    return error ? error : put_pieces(worker, job, rows, count);
-}
-
-static int tasks_of(struct umbra_worker *worker, struct umbra_value value, void *arg)
-{
-    const struct job *job = arg;
-    int error = 0;
-
-    for (size_t number = value.begin; number < value.end && !error; number++) {
-        job->counts[worker->index].tasks++;
-        error = one_task(worker, job, number);
-    }
-    return error;
-}
-
-/* All blocks, and what comes of them. */
-static int all_blocks(struct umbra_dispatch *dispatch, const struct job *job)
-{
-    int failed, error = umbra_dispatch_begin(dispatch);
-
-    if (error)
-        return error;
-    error = umbra_dispatch_range(dispatch, 0, job->adaptive->blocks.all, 1);
-    failed = umbra_dispatch_end(dispatch);
-    return error ? error : failed;
-}
-
-static size_t counted(struct job *job)
-{
-    size_t sum = 0;
-
-    for (unsigned w = 0; w < umbra_runtime_cores(umbra_runtime_self()); w++) {
-        sum += job->counts[w].tasks;
-        job->counts[w].tasks = 0;
-    }
-    return sum;
-}
-
-static int workers_step(struct umbra_dispatch *dispatch, struct job *job)
-{
-    int error;
-
-    job->mending = false;
-    error = all_blocks(dispatch, job);
-    if (error)
-        return error;
-    job->mending = true;
-    error = all_blocks(dispatch, job);
-    range_add(&job->result->tasks, counted(job));
-    range_add(&job->result->fine, adaptive_fine_blocks(job->adaptive, job->step + 1));
-    return error;
-}
-
-static void *all_steps(void *arg)
-{
-    struct job *job = arg;
-    struct umbra_dispatch_options options = {
-        .fn = tasks_of, .arg = job, .scratch_bytes = adaptive_scratch_bytes(job->adaptive)};
-    struct umbra_dispatch *dispatch;
-
-    job->error = umbra_dispatch_create(NULL, &options, &dispatch);
-    if (job->error)
-        return NULL;
-    for (; job->step < job->options->steps && !job->error; job->step++)
-        job->error = workers_step(dispatch, job);
-    umbra_dispatch_destroy(dispatch);
-    return NULL;
-}
-
-static int workers_steps(struct adaptive *adaptive, const struct options *options,
-                         struct result *result)
-{
-    static struct count counts[PROCESSORS_MOST];
-    struct umbra_options run = {.cores = (unsigned)options->processors, .oversubscribe = true};
-    struct job job = {.adaptive = adaptive, .options = options, .result = result, .counts = counts};
-    int error = umbra_run(&run, all_steps, &job);
-
-    return error ? error : job.error;
 }
 
 /* ---- results ---- */
@@ -323,12 +152,11 @@ static int run_body(const struct options *options, size_t closer, struct result 
     return error;
 }
 
-typedef int steps_fn(struct adaptive *adaptive, const struct options *options,
-                     struct result *result);
-
-static int run_adaptive(struct adaptive *adaptive, const struct options *options, steps_fn *steps,
-                        struct result *result)
+static int run_adaptive(struct adaptive *adaptive, const struct options *options,
+                        adaptive_fn *steps, struct result *result)
 {
+    struct adaptive_run run = {
+        .adaptive = adaptive, .steps = options->steps, .processors = options->processors};
     struct body *body = &adaptive->coarse;
     uint64_t begin;
     double heat;
@@ -336,10 +164,11 @@ static int run_adaptive(struct adaptive *adaptive, const struct options *options
 
     if (error)
         return error;
-    result->tasks = result->fine = (struct range){.least = SIZE_MAX};
     heat = heat_of(body, body->array[0]);
     begin = umbra_now_ns();
-    error = steps(adaptive, options, result);
+    error = steps(&run);
+    result->tasks = run.tasks;
+    result->fine = run.fine;
     result->ms = (double)(umbra_now_ns() - begin) / 1e6;
     result->heat_lost = fabs(heat_of(body, body_after(body, options->steps)) / heat - 1);
     return error ? error : take_means(result, body, body_after(body, options->steps), 1, options);
@@ -354,9 +183,9 @@ static int run_both(const struct options *options, struct result results[RESULTS
         return error;
     error = adaptive_create(&workers, options->nodes, options->edge, options->bound);
     if (!error) {
-        error = run_adaptive(&serial, options, serial_steps, &results[SERIAL]);
+        error = run_adaptive(&serial, options, adaptive_serial, &results[SERIAL]);
         if (!error)
-            error = run_adaptive(&workers, options, workers_steps, &results[WORKERS]);
+            error = run_adaptive(&workers, options, adaptive_dispatch, &results[WORKERS]);
         *same = !error && adaptive_same(&serial, &workers, options->steps);
         adaptive_destroy(&workers);
     }

@@ -27,7 +27,7 @@ ARGUMENTS = {
     "stream": ["--quick", "--tiny", "--rounds", "3", "--cpus", "0,4"],  # one on each node
     # Benchmarks of the papers' programs, on all processors.
     **{name: TINY for name in ("apsp", "cilksort", "dispatch", "fib", "gauss", "gauss-threads",
-                               "pair-matrix")},
+                               "heat-adaptive", "pair-matrix")},
     "heat": [*TINY, "--only", "umbra-dispatch-pure,umbra-dispatch-buffer"],
 }
 

@@ -249,6 +249,7 @@ TABLES = {
     "nqueens": ranking("nqueens"),
     "matmul": ranking("matmul"),
     "dispatch": ranking("dispatch"),
+    "heat-adaptive": ranking("heat-adaptive"),
     "cilksort": ranking("cilksort"),
     "cilksort-limits": limits,
     "mpi-child": ranking("mpi-child"),

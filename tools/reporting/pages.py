@@ -44,6 +44,7 @@ SECTIONS = (
     heat.comparison,
     heat.by_task,
     heat.by_cores,
+    tasks.heat_adaptive,
     heat.memory,
 )
 

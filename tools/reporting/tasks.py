@@ -37,6 +37,13 @@ dispatch = simple(
     "dispatcher, on ports.",
     "dispatch",
 )
+heat_adaptive = simple(
+    "Tasks that are made while a step runs",
+    "A step of heat with blocks that are looked at more closely where it is steep: a worker, or the "
+    "task, of a steep block adds a task for each of its pieces, so the number of tasks changes from step to "
+    "step. On so many processors; the limit is one, by calls.",
+    "heat-adaptive",
+)
 cilksort = simple(
     "A sort by tasks",
     "Cilksort of random, sorted and reversed numbers: quarters are sorted, and merged by halves at "
