@@ -92,9 +92,12 @@ UM_LINKONCE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadl
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
 /*
- * Gives the runtime a task from outside: it runs in a fiber on the core that is idle first, and
- * umbra_task_join waits for it. Any thread or fiber, but no signal handler; neither switches nor
- * blocks. Returns 0, or an error of umbra_spawn_with (-ENOMEM), with nothing to join.
+ * Gives the runtime a task from outside (NULL: the calling fiber's runtime): it runs in a fiber on
+ * the core that is idle first, and umbra_task_join waits for it. The fiber is made by that core, or
+ * is one that has just run another task: a row of starts allocates nothing, and wakes each core once.
+ * While no core has memory for a fiber, the task waits. Any thread or fiber, but no signal handler;
+ * never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM: no runtime, or
+ * one of the parent process; then there is nothing to join.
  */
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg);

@@ -398,6 +398,73 @@ Test(task, a_thread_may_start_tasks_and_join_them)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+#define STARTERS 3
+#define ROW 400
+
+/* A thread that starts a row of tasks, and joins them. */
+struct starter {
+    struct umbra_runtime *runtime;
+    struct count task_counts[ROW];
+    struct umbra_task task[ROW];
+};
+
+static void *starts_a_row(void *arg)
+{
+    struct starter *starter = arg;
+
+    for (int i = 0; i < ROW; i++)
+        cr_expect_eq(
+            umbra_task_start(starter->runtime, &starter->task[i], count, &starter->task_counts[i]),
+            0);
+    for (int i = 0; i < ROW; i++)
+        umbra_task_join(&starter->task[i]);
+    return NULL;
+}
+
+static _Atomic int rows_have_ended;
+
+static void *yields_until_rows_have_ended(void *arg)
+{
+    while (!rows_have_ended)
+        umbra_yield();
+    return arg;
+}
+
+Test(task, rows_from_several_threads_run_once_each_beside_fibers_that_yield)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    static struct starter starter[STARTERS];
+    struct umbra_runtime *runtime;
+    pthread_t thread[STARTERS];
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (unsigned core = 0; core < 2; core++)
+        cr_assert_eq(
+            umbra_spawn_with(runtime,
+                             &(struct umbra_spawn_options){.where = UMBRA_ON_CORE, .core = core},
+                             yields_until_rows_have_ended, NULL, NULL),
+            0);
+    for (int i = 0; i < STARTERS; i++) {
+        starter[i].runtime = runtime;
+        cr_assert_eq(pthread_create(&thread[i], NULL, starts_a_row, &starter[i]), 0);
+    }
+    for (int i = 0; i < STARTERS; i++)
+        pthread_join(thread[i], NULL);
+    rows_have_ended = 1;
+    for (int i = 0; i < STARTERS; i++)
+        for (int n = 0; n < ROW; n++)
+            cr_assert_eq(starter[i].task_counts[n].runs, 1);
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+Test(task, a_start_needs_a_runtime)
+{
+    struct umbra_task task;
+
+    cr_expect_eq(umbra_task_start(NULL, &task, count, NULL), -EPERM);
+}
+
 /* ---- joins with a deadline ---- */
 
 struct patient {

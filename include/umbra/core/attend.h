@@ -185,12 +185,14 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
     return fiber;
 }
 
+/* One fiber and one task, so that neither waits for all of the other kind. */
 UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 {
     struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
 
     if (fiber)
         um_core_begin(core, fiber, UM_BEGIN_LAST);
+    core->runtime->take_outside(core);
 }
 
 /* Attends to all of these. The core; never switches. */

@@ -381,13 +381,18 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 
 /* ---- switching ---- */
 
-/* Not 0 if the core has a message or a timer, its source something, or if there is work without a
- * place. */
-UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
+/* Not 0 if the core has a message or a timer, or its source something. */
+UM_ALWAYS_INLINE uint64_t um_core_own_words(const struct umbra_core *core)
 {
     /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
     return um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
-           um_atomic_load(core->unplaced, relaxed) | um_atomic_load(core->asks, relaxed);
+           um_atomic_load(core->asks, relaxed);
+}
+
+/* The same, or there is work without a place. */
+UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
+{
+    return um_core_own_words(core) | um_atomic_load(core->unplaced, relaxed); /* as above */
 }
 
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)

@@ -114,11 +114,18 @@ UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
     fiber->traits |= UM_FIBER_NAMED;
 }
 
+/* Wakes an idle core for a fiber or task without a place, which has been added. */
+UM_INLINE void um_unplaced_call(struct umbra_runtime *runtime)
+{
+    int core = um_idle_pick(runtime->idle, runtime->cores);
+
+    if (core >= 0)
+        um_core_poke(runtime->core[core]);
+}
+
 /* Adds a fiber to those without a place, and wakes an idle core for it. */
 UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber *fiber)
 {
-    int core;
-
     fiber->in_pool = NULL;
     pthread_mutex_lock(&runtime->unplaced_lock);
     if (runtime->unplaced_first)
@@ -128,9 +135,7 @@ UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber 
     runtime->unplaced_last = fiber;
     um_idle_added(&runtime->unplaced);
     pthread_mutex_unlock(&runtime->unplaced_lock);
-    core = um_idle_pick(runtime->idle, runtime->cores);
-    if (core >= 0)
-        um_core_poke(runtime->core[core]);
+    um_unplaced_call(runtime);
 }
 
 /* True if the fiber went straight to its core, which watches it (protocol/watch.h). */

@@ -120,6 +120,61 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
         um_node_wake(waiting, core);
 }
 
+/* ---- tasks from outside: they wait with the fibers without a place (protocol/idle.h) ---- */
+
+/* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
+UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
+{
+    task->prev = NULL;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    if (runtime->outside_first)
+        runtime->outside_last->prev = task;
+    else
+        runtime->outside_first = task;
+    runtime->outside_last = task;
+    um_idle_added(&runtime->unplaced);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_unplaced_call(runtime);
+}
+
+/* Takes the oldest, or NULL. With `polite` none while fibers without a place wait, too. */
+UM_LINKONCE struct umbra_task *um_outside_take(struct umbra_runtime *runtime, bool polite)
+{
+    struct umbra_task *task;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    task = polite && runtime->unplaced_first ? NULL : runtime->outside_first;
+    if (task) {
+        runtime->outside_first = task->prev;
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release); /* as um_unplaced_take() */
+    }
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return task;
+}
+
+/* Puts back a task that was taken, as the oldest. */
+UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, struct umbra_task *task)
+{
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    task->prev = runtime->outside_first;
+    if (!runtime->outside_first)
+        runtime->outside_last = task;
+    runtime->outside_first = task;
+    um_idle_added(&runtime->unplaced);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+}
+
+/* The next task for a fiber that runs tasks, or NULL: the core has something else to do, or there is
+ * none. */
+UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core)
+{
+    if (!um_ready_empty(core))
+        return NULL;
+    if (um_core_own_words(core))
+        return NULL;
+    return um_core_attention(core) ? um_outside_take(core->runtime, true) : um_core_find_task(core);
+}
+
 /* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
  * has nothing else to do. */
 UM_LINKONCE void *um_task_fiber(void *arg)
@@ -129,9 +184,27 @@ UM_LINKONCE void *um_task_fiber(void *arg)
 
     while (task) {
         um_task_run(core, task);
-        task = um_ready_empty(core) && !um_core_attention(core) ? um_core_find_task(core) : NULL;
+        task = um_task_next(core);
     }
     return NULL;
+}
+
+/* Takes a task from outside, if there is one, and makes a fiber ready that runs it. Without memory for
+ * a fiber the task waits on: this core tries again, and so do the others. */
+UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
+{
+    struct umbra_task *task = um_outside_take(core->runtime, false);
+    struct um_fiber *fiber;
+
+    if (!task)
+        return;
+    if (um_pool_take(core, core, 0, &fiber) != 0) {
+        um_outside_put_back(core->runtime, task);
+        return;
+    }
+    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
 }
 
 /* True if the core may take a task, its own or one that a core shares. Asks no core to share. */

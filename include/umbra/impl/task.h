@@ -66,12 +66,17 @@ UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, ui
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg)
 {
-    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_core *here = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
 
+    if (!runtime && here)
+        runtime = here->runtime;
+    if (!runtime || (runtime->inherited && !(here && here->runtime == runtime)))
+        return -EPERM;
     task->fn = fn;
     task->arg = arg;
     um_task_begin(task, UM_TASK_WAITED);
-    return umbra_spawn_with(runtime, &anywhere, um_task_fiber, task, NULL);
+    um_outside_add(runtime, task);
+    return 0;
 }
 
 /* ---- limits ---- */
