@@ -33,6 +33,7 @@ SECTIONS = (
     tasks.nqueens,
     tasks.matmul,
     tasks.dispatch,
+    tasks.submit,
     tasks.cilksort,
     mpi.limits,
     mpi.child,

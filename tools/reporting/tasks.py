@@ -44,6 +44,12 @@ heat_adaptive = simple(
     "step. On so many processors; the limit is one, by calls.",
     "heat-adaptive",
 )
+submit = simple(
+    "Work from outside",
+    "A thread that is no core gives null functions to a runtime of one thread on another processor, one "
+    "or a thousand in a row, and waits for all; time a function.",
+    "submit",
+)
 cilksort = simple(
     "A sort by tasks",
     "Cilksort of random, sorted and reversed numbers: quarters are sorted, and merged by halves at "
