@@ -154,7 +154,9 @@ typedef void umbra_range_fn(size_t begin, size_t end, void *arg);
 
 /*
  * Calls fn for all of [begin, end), in parts of at most `grain` indices, on several cores at once.
- * grain 0: parts of about a microsecond, measured while they run. The range is halved only when an
+ * grain 0: parts of about a microsecond, measured while they run; but a loop that is so short that
+ * other cores are of no use runs whole, by what calls with the same function and about as many
+ * indices took on this core before (impl/ranges.h). The range is halved only when an
  * idle core has asked for work. Returns when all parts are done. A fiber: may switch; a canceled
  * fiber waits, too. Any other thread processes all parts itself.
  */

@@ -670,6 +670,32 @@ Test(task, a_parallel_for_does_everything_once)
     all_grains(NULL);
 }
 
+static void counts_parts(size_t begin, size_t end, void *arg)
+{
+    (void)begin;
+    (void)end;
+    atomic_fetch_add((_Atomic uint64_t *)arg, 1);
+}
+
+/* A loop of nothing is faster on one core, which the core finds out. */
+static void *short_loops(void *arg)
+{
+    enum { LOOPS = 2000 };
+
+    for (int i = 0; i < LOOPS; i++)
+        umbra_parallel_for(0, 64, 0, counts_parts, arg);
+    cr_expect_lt(*(_Atomic uint64_t *)arg, LOOPS * 2, "%g parts a loop",
+                 (double)*(_Atomic uint64_t *)arg / LOOPS);
+    return arg;
+}
+
+Test(task, a_short_loop_without_a_grain_is_run_whole)
+{
+    static _Atomic uint64_t parts;
+
+    cr_assert_eq(run_cores(2, short_loops, (void *)&parts), 0);
+}
+
 static void inner(size_t begin, size_t end, void *arg)
 {
     for (size_t i = begin; i < end; i++)

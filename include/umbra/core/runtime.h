@@ -17,6 +17,7 @@
 #include <umbra/base/why.h>
 #include <umbra/core/fiber.h>
 #include <umbra/cpu.h>
+#include <umbra/impl/site.h>
 #include <umbra/os/run_once.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/idle.h>
@@ -53,6 +54,7 @@ struct um_core_more {
     struct um_depot depot;
     uint64_t grants;                 /* granted tasks forked here and not joined; the core */
     um_atomic_u64 became[UM_BECAME]; /* how many; the core writes, any thread reads */
+    struct um_site sites[UM_SITES];  /* loops without a grain (impl/ranges.h); the core */
     pthread_t thread;
     struct umbra_affinity *before; /* undoes its thread's binding; the thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;

@@ -2,6 +2,10 @@
 /*
  * Ranges as tasks: a range is halved when a core has asked for work, and only then. Private;
  * included by task.h.
+ *
+ * A short loop may take longer on several cores than on one. For loops without a grain each core
+ * learns that by the function and the number of indices, up to a factor of two: such a loop is run
+ * in parts or whole, whichever is faster (impl/site.h).
  */
 #ifndef UMBRA_IMPL_RANGES_H
 #define UMBRA_IMPL_RANGES_H
@@ -10,6 +14,7 @@
 #include <umbra/base/parts.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
+#include <umbra/impl/site.h>
 #include <umbra/impl/task.h>
 #include <umbra/protocol/task.h>
 
@@ -21,7 +26,8 @@
 
 _Static_assert(_Alignof(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
 
-#define UM_PART_NS 1000 /* time of a part: an idle core may wait so long for work */
+#define UM_PART_NS 1000   /* time of a part: an idle core may wait so long for work */
+#define UM_SHORT_NS 20000 /* a loop that may be run whole takes less; some hundred ways of a line */
 
 /* The same for all parts of a range. */
 struct um_range_work {
@@ -113,6 +119,51 @@ UM_LINKONCE void um_range_run(void *arg)
     }
 }
 
+/* Processes the whole range in one part. */
+UM_INLINE void um_range_whole(struct um_range *range)
+{
+    const struct um_range_work *work = range->work;
+
+    if (work->fn)
+        work->fn(range->begin, range->end, work->arg);
+    else
+        work->reduction->range(range->begin, range->end, range->value, work->arg);
+    range->begin = range->end;
+}
+
+/* Runs a loop in parts, or, if it is so short that this is faster, whole. */
+UM_LINKONCE void um_range_pick(struct umbra_core *core, struct um_range *range)
+{
+    size_t count = range->end - range->begin;
+    uintptr_t key = (uintptr_t)um_range_at(range->work) * 64 + (unsigned)__builtin_clzll(count);
+    struct um_site *site = um_site_of(core->more->sites, key);
+    bool whole = um_site_next(site);
+    uint64_t begun = UM_UNLIKELY(um_site_timed(site)) ? umbra_cycles() : 0;
+
+    if (whole)
+        um_range_whole(range);
+    else
+        um_range_run(range);
+    if (UM_UNLIKELY(begun != 0) && site->key == key) /* else another fiber's loop has its place */
+        um_site_hear(site, (umbra_cycles() - begun) * 1024 / count,
+                     umbra_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
+}
+
+/* Runs a range that the caller has not divided. */
+UM_INLINE void um_range_begin(struct um_range *range)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (range->begin >= range->end)
+        return;
+    if (range->work->grain > 0)
+        um_range_run(range);
+    else if (!core || core->runtime->cores == 1)
+        um_range_whole(range);
+    else
+        um_range_pick(core, range);
+}
+
 UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbra_range_fn *fn,
                                     void *arg)
 {
@@ -120,7 +171,7 @@ UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbr
         .fn = fn, .arg = arg, .grain = grain, .part_cycles = umbra_ns_to_cycles(UM_PART_NS)};
     struct um_range range = {.work = &work, .begin = begin, .end = end, .part = grain ? grain : 1};
 
-    um_range_run(&range);
+    um_range_begin(&range);
 }
 
 UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
@@ -137,7 +188,7 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
     if (reduction->bytes > UMBRA_REDUCTION_BYTES)
         return -EINVAL;
     reduction->begin(value, arg);
-    um_range_run(&range);
+    um_range_begin(&range);
     return 0;
 }
 
