@@ -2,6 +2,7 @@
 /*
  * All of Umbra. Each header also stands alone, and includes only headers below it:
  *
+ *   umbra/trace.h      what fibers and cores did, for a viewer
  *   umbra/port.h       ports of messages, and the five arbiters over them
  *   umbra/channel.h    bounded queues of values
  *   umbra/dispatch.h   persistent workers that pull values, step by step
@@ -42,6 +43,7 @@
 #include <umbra/task.h>
 #include <umbra/team.h>
 #include <umbra/topology.h>
+#include <umbra/trace.h>
 #include <umbra/wait.h>
 
 #endif

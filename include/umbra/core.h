@@ -300,6 +300,9 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 #include <umbra/core/runtime.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/tasks.h>
+#include <umbra/core/trace.h>
+#include <umbra/core/trace_file.h>
+#include <umbra/core/trace_run.h>
 #include <umbra/impl/core.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -327,6 +330,8 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
     um_fiber_fetch_ahead(fiber, 0, 2);
     um_fiber_prepare(fiber, core, fn, arg, handle);
     um_core_count(core, 1);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
     um_fiber_make_ready(core, fiber);
     return 0;
 }

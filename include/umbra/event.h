@@ -123,6 +123,7 @@ UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned
                                      uint64_t deadline, unsigned *which);
 
 #include <umbra/base/atomic.h>
+#include <umbra/base/trace.h>
 #include <umbra/impl/event.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -143,6 +144,7 @@ UM_INLINE void umbra_event_signal(struct umbra_event *event)
 {
     struct um_released out = {NULL, NULL};
 
+    um_trace_say(UM_TRACE_SIGNAL, (uintptr_t)event, 0);
     um_event_signal(&event->event, &out);
     if (out.first)
         um_event_wake(&out, um_core_self);

@@ -17,6 +17,9 @@
  * A fiber without control words of its own uses those that it finds, and what it sets stays for the
  * others of its core. (But a jump of Boost's exchanges them on x86-64.)
  *
+ * While a core is traced (core/trace.h), core->exceptions points to two more words that are never 0,
+ * so that all fibers leave by the slow paths, which record it.
+ *
  * All functions here are called by the fiber, or by its core's thread when that has left the fiber.
  */
 #ifndef UMBRA_CORE_APART_H
@@ -25,6 +28,7 @@
 #include <umbra/base/base.h>
 #include <umbra/core/exceptions.h>
 #include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
 #include <umbra/cpu.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -35,6 +39,10 @@
 
 /* What core->exceptions points to while a fiber with control words of its own runs. Only read. */
 UM_SHARED struct um_exceptions um_exceptions_look = {&um_exceptions_look, 1};
+
+/* What core->exceptions points to while a core is traced, and no fiber with control words of its own
+ * runs. Only read. */
+UM_SHARED struct um_exceptions um_exceptions_traced = {&um_exceptions_traced, 1};
 
 /* What a fiber has taken off its thread. */
 struct um_apart {
@@ -51,6 +59,19 @@ UM_LINKONCE UM_COLD void um_apart_exchange(struct um_fiber *fiber)
     um_arch_set_float_control(other);
 }
 
+/* Where core->exceptions points while no fiber with control words of its own runs. */
+UM_INLINE struct um_exceptions *um_apart_usual(const struct umbra_core *core)
+{
+    return core->trace ? &um_exceptions_traced : core->more->exceptions;
+}
+
+/* True if the fiber that runs has anything apart; false if its core is only traced. */
+UM_INLINE bool um_apart_some(const struct umbra_core *core)
+{
+    return core->exceptions != &um_exceptions_traced ||
+           um_exceptions_some(core->more->exceptions) != 0;
+}
+
 /* Before the fiber leaves its core. */
 UM_LINKONCE UM_COLD struct um_apart um_apart_take(struct umbra_core *core, struct um_fiber *fiber)
 {
@@ -58,9 +79,9 @@ UM_LINKONCE UM_COLD struct um_apart um_apart_take(struct umbra_core *core, struc
 
     if (taken.floats) {
         um_apart_exchange(fiber);
-        core->exceptions = um_exceptions_here();
+        core->exceptions = um_apart_usual(core);
     }
-    taken.exceptions = um_exceptions_take(core->exceptions);
+    taken.exceptions = um_exceptions_take(core->more->exceptions);
     return taken;
 }
 
@@ -68,7 +89,7 @@ UM_LINKONCE UM_COLD struct um_apart um_apart_take(struct umbra_core *core, struc
 UM_LINKONCE UM_COLD void um_apart_put(struct umbra_core *core, struct um_fiber *fiber,
                                       struct um_apart taken)
 {
-    *core->exceptions = taken.exceptions;
+    *core->more->exceptions = taken.exceptions;
     if (taken.floats) {
         um_apart_exchange(fiber);
         core->exceptions = &um_exceptions_look;
@@ -85,7 +106,7 @@ UM_LINKONCE UM_COLD void *um_apart_run(void *arg)
     um_apart_exchange(fiber);
     core->exceptions = &um_exceptions_look;
     result = fiber->float_fn(arg);
-    core->exceptions = um_exceptions_here();
+    core->exceptions = um_apart_usual(core);
     um_apart_exchange(fiber);
     return result;
 }

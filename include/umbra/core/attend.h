@@ -20,6 +20,7 @@
 #include <umbra/core/sleeper.h>
 #include <umbra/core/source.h>
 #include <umbra/core/timers.h>
+#include <umbra/core/trace.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
@@ -223,6 +224,8 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
     home = (struct umbra_core *)um_atomic_load(&block->node.home, acquire);
     if (um_fiber_has_ended(block) || um_fiber_generation(block) != fiber.generation)
         return -ESRCH;
+    if (um_tracing() && core && um_core_current(core))
+        um_trace_wake(core, block, UM_TRACE_CONTINUE);
     if (core && um_core_current(core) && home == core) {
         um_fiber_continue(core, block, fiber.generation);
         return 0;

@@ -86,6 +86,8 @@ enum um_node_kind {
 
 #define UM_AHEAD 8 /* prefetch distance, in fibers: some 10 ns each, against 100 ns from memory */
 
+struct um_trace;
+
 /* A core: the scheduler on one hardware thread. Programs read it through public calls only. */
 struct umbra_core {
     /* other threads write this line */
@@ -98,6 +100,7 @@ struct umbra_core {
     struct um_link ready;               /* the ready queue, the next to run first */
     struct um_timers timers;
     struct um_exceptions *exceptions; /* its thread's, or such as are not 0: core/apart.h */
+    struct um_trace *trace;           /* see core/trace.h; NULL: it is not traced */
     struct um_fiber *idle_fibers;     /* of this core and the default size, to be started here */
     struct um_fiber *kept[UM_AHEAD];  /* the last that entered that list, in a ring */
     uint32_t kept_next;               /* the oldest place of the ring, modulo UM_AHEAD */
@@ -183,6 +186,7 @@ struct UM_ALIGNED(64) um_fiber {
     umbra_fiber_fn *float_fn;      /* its function, if it has control words of its own; spawner */
     uint32_t slot;                 /* in the slab; fixed */
     uint32_t mutexes;              /* how many it holds, if UMBRA_ASSERT; the fiber */
+    um_atomic_u64 waited;          /* see um_trace_wake(); the fiber, and what wakes it */
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 

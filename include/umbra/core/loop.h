@@ -28,6 +28,7 @@
 #include <umbra/core/share.h>
 #include <umbra/core/source.h>
 #include <umbra/core/tasks.h>
+#include <umbra/core/trace.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
 #include <umbra/protocol/idle.h>
@@ -157,9 +158,14 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
  * to do. */
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
 {
+    struct umbra_wait_stats before;
     bool busy;
 
     um_core_set_state(core, UMBRA_CORE_IDLE);
+    if (UM_UNLIKELY(core->trace != NULL)) {
+        before = umbra_waiter_stats(&core->waiter);
+        um_trace_idle(core);
+    }
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
@@ -167,6 +173,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
         busy = um_core_take_task(core) || busy;
     if (!busy)
         um_core_doze(core);
+    if (UM_UNLIKELY(core->trace != NULL))
+        um_trace_busy(core, &before);
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
 }
 
@@ -177,6 +185,8 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         struct um_fiber *ended = core->retiring;
 
         core->retiring = NULL;
+        if (UM_UNLIKELY(um_tracing() && !core->trace))
+            um_trace_start(core);
         if (ended)
             um_fiber_retire(core, ended, core->retiring_result);
         if (!core->watched && um_core_attention(core))
@@ -184,6 +194,8 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         if (!um_ready_empty(core)) {
             struct um_fiber *fiber = um_ready_pop(core);
 
+            if (UM_UNLIKELY(core->trace != NULL))
+                um_trace_switch(core, UM_TRACE_RUN, NULL, fiber);
             um_atomic_store(&core->current, fiber, relaxed); /* other threads only read it */
             um_context_switch(&core->scheduler, &fiber->context);
         } else if (!core->watched &&

@@ -194,10 +194,12 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
     if (UM_LIKELY(local)) {
         fiber->node.arg = result;
         um_fiber_set_state(um_fiber_of_node(um_done_node(done)), UMBRA_FIBER_READY);
-        if (um_ready_empty(core) && !um_core_attention(core)) {
+        if (um_ready_empty(core) && !um_core_leave_slowly(core)) {
             um_fiber_switch(core, fiber, um_fiber_of_node(um_done_node(done)));
             return;
         }
+        if (UM_UNLIKELY(core->trace != NULL))
+            um_trace_wake(core, um_fiber_of_node(um_done_node(done)), UM_TRACE_WAKE);
         um_ready_push(core, um_fiber_of_node(um_done_node(done)));
     } else if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING))) {
         fiber->node.arg = result;
@@ -210,6 +212,8 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
         core->retiring = fiber;
         core->retiring_result =
             result; /* not into the fiber's line yet, where the joiner may be looking */
+        if (UM_UNLIKELY(core->trace != NULL))
+            um_trace_leave(core, fiber, NULL);
         um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
         um_context_switch(&fiber->context, &core->scheduler);
         return;

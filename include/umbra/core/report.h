@@ -451,6 +451,9 @@ struct um_report_signals {
 
 UM_SHARED struct um_report_signals um_report_signals = {.of = {{.users = 0}}};
 
+UM_LINKONCE int um_trace_signal(void);
+UM_LINKONCE bool um_trace_write_all(bool handler);
+
 UM_LINKONCE void um_report_for_signal(int number)
 {
     struct umbra_runtime *runtime;
@@ -462,6 +465,8 @@ UM_LINKONCE void um_report_for_signal(int number)
         if (runtime->dump_signal == number)
             umbra_dump(runtime, 2);
     um_report_end();
+    if (number == um_trace_signal())
+        um_trace_write_all(true);
 }
 
 #ifdef UM_OS_HANDLES
@@ -530,8 +535,26 @@ UM_INLINE void um_report_keep_handler(void)
 
 #endif
 
-/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
- * signal does not exist, ends the program, or cannot be handled. */
+/* A runtime wants a signal handled, or (0) none. Under the lock. 0 or -EINVAL. */
+UM_LINKONCE UM_COLD int um_report_want(int number)
+{
+    int error = 0;
+
+    if (number != 0 && um_report_signals.of[number].users == 0)
+        error = um_report_handle(number);
+    if (error == 0)
+        um_report_signals.of[number].users++; /* the count of 0 is not used */
+    return error;
+}
+
+/* Ends that. True as um_report_unhandle(). */
+UM_LINKONCE UM_COLD bool um_report_unwant(int number)
+{
+    return --um_report_signals.of[number].users == 0 && number != 0 && um_report_unhandle(number);
+}
+
+/* Enters the runtime in the list, and dumps it on a signal from now on (0: none), and its trace on
+ * another. -EINVAL: the signal does not exist, ends the program, or cannot be handled. */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
 {
     int error = 0;
@@ -541,13 +564,17 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
     if (number != 0 && um_os_signal_fatal(number))
         return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
     pthread_mutex_lock(&um_runtimes.lock);
-    if (number != 0 && um_report_signals.of[number].users == 0)
-        error = um_report_handle(number);
+    error = um_report_want(number);
+    if (error == 0) {
+        error = um_report_want(um_trace_signal());
+        if (error != 0)
+            um_report_unwant(number);
+    }
     if (error != 0) {
         pthread_mutex_unlock(&um_runtimes.lock);
-        return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
+        return um_why(-EINVAL, "dump_signal = %d, UMBRA_TRACE_SIGNAL=%d: cannot be handled", number,
+                      um_trace_signal());
     }
-    um_report_signals.of[number].users++; /* the count of 0 is not used */
     runtime->dump_signal = number;
     /* relaxed: under the lock */
     um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);
@@ -570,12 +597,12 @@ UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
 UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
 {
     int number = runtime->dump_signal;
-    bool kept = false;
+    bool kept;
 
     pthread_mutex_lock(&um_runtimes.lock);
     um_runtime_unlist(runtime);
-    if (--um_report_signals.of[number].users == 0 && number != 0)
-        kept = um_report_unhandle(number);
+    kept = um_report_unwant(number);
+    kept = um_report_unwant(um_trace_signal()) || kept;
     pthread_mutex_unlock(&um_runtimes.lock);
     um_reports_wait();
     if (kept)

@@ -56,7 +56,9 @@ struct um_core_more {
     um_atomic_u64 became[UM_BECAME]; /* how many; the core writes, any thread reads */
     struct um_site sites[UM_SITES];  /* loops without a grain (impl/ranges.h); the core */
     pthread_t thread;
-    struct umbra_affinity *before; /* undoes its thread's binding; the thread */
+    struct umbra_affinity *before;    /* undoes its thread's binding; the thread */
+    struct um_exceptions *exceptions; /* its thread's; the thread */
+    struct um_trace *trace;           /* see core/trace.h; fixed */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     struct um_source *source; /* core/source.h; NULL: none; the core */
     bool io_begun;            /* its way is chosen (umbra/io.h); the core */
@@ -226,6 +228,8 @@ UM_INLINE void um_runtime_attach(struct umbra_runtime *runtime, struct um_attach
 
 UM_SHARED _Thread_local unsigned um_runtimes_forks = 0; /* um_fork_begins() */
 
+UM_LINKONCE UM_COLD void um_trace_in_child(void);
+
 /* Before fork(2). The child has none of the runtimes' threads, so the caller takes their locks. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
 {
@@ -279,6 +283,7 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_runtimes_inherit();
     um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
     um_atomic_store(&um_slabs.looking, 0, relaxed);
+    um_trace_in_child();
     um_slabs.runtimes = 0; /* the handler stays, until a runtime of the child's own ends */
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);

@@ -18,6 +18,7 @@
 #include <umbra/core/make.h>
 #include <umbra/core/pool.h>
 #include <umbra/core/runtime.h>
+#include <umbra/core/trace.h>
 #include <umbra/core/wake.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/idle.h>
@@ -166,6 +167,8 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
         fiber->traits |= UM_FIBER_FOREIGN;
     if (plan->deadline != 0) /* else 0 already */
         fiber->timer.deadline = plan->deadline;
+    if (um_tracing())
+        um_trace_spawn(plan->here, fiber);
     if (plan->here == target)
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* in other lists fibers have it */
     if (!plan->anywhere && plan->here == target) {

@@ -22,6 +22,8 @@
 #include <umbra/core/exceptions.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/runtime.h>
+#include <umbra/core/timers.h>
+#include <umbra/core/trace.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -58,13 +60,42 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
 
 /* ---- fibers that leave ---- */
 
-/* ..._apart: the fiber has something that other fibers of the core must not see. */
+/* ..._apart: the fiber has something that other fibers of the core must not see, or the core is
+ * traced. */
 
-UM_LINKONCE UM_COLD void um_fiber_leave_apart(struct umbra_core *core, struct um_fiber *from)
+/* As um_fiber_leave_slow(), on a core that is traced, for a fiber that has nothing apart. */
+UM_LINKONCE void um_fiber_leave_traced(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_apart taken = um_apart_take(core, from);
+    bool blocked = um_fiber_get_state(from) == UMBRA_FIBER_BLOCKED;
+    bool timed = !from->claimed && um_timers_has(&core->timers, &from->timer);
+    struct um_link *first;
+    struct um_fiber *to;
 
-    um_fiber_leave_slow(core, from);
+    um_core_attend(core);
+    first = um_link_next(&core->ready);
+    to = first == &core->ready ? NULL : um_ready_take(core, first);
+    if (to != from) {
+        um_trace_leave(core, from, to);
+        um_atomic_store(&core->current, to, relaxed); /* other threads only look */
+        um_context_switch(&from->context, to ? &to->context : &core->scheduler);
+    }
+    if (blocked) /* else it begins another life, perhaps on another core */
+        um_trace_return(core, from, timed, um_atomic_load(&from->waits_on, relaxed));
+}
+
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_apart(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_apart taken;
+
+    if (!um_apart_some(core)) {
+        um_fiber_leave_traced(core, from);
+        return;
+    }
+    taken = um_apart_take(core, from);
+    if (core->trace)
+        um_fiber_leave_traced(core, from);
+    else
+        um_fiber_leave_slow(core, from);
     um_apart_put(core, from, taken);
 }
 
@@ -95,11 +126,30 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
         um_fiber_switch(core, from, to);
 }
 
-UM_LINKONCE UM_COLD void um_yield_apart(struct umbra_core *core, struct um_fiber *from)
+/* As um_yield_attending(), for a fiber that has nothing apart. */
+UM_LINKONCE void um_yield_next(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_apart taken = um_apart_take(core, from);
+    struct um_fiber *to;
 
-    um_yield_attending(core);
+    um_core_attend(core);
+    if (um_ready_empty(core))
+        return;
+    to = um_ready_turn(core, from, um_link_next(&core->ready));
+    if (UM_UNLIKELY(core->trace != NULL))
+        um_trace_switch(core, UM_TRACE_YIELD, from, to);
+    um_fiber_switch(core, from, to);
+}
+
+UM_LINKONCE UM_NOINLINE void um_yield_apart(struct umbra_core *core, struct um_fiber *from)
+{
+    struct um_apart taken;
+
+    if (!um_apart_some(core)) {
+        um_yield_next(core, from);
+        return;
+    }
+    taken = um_apart_take(core, from);
+    um_yield_next(core, from);
     um_apart_put(core, from, taken);
 }
 
@@ -119,36 +169,60 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
         um_yield_apart(core, from);
         return;
     }
-    um_core_attend(core);
-    if (um_ready_empty(core))
-        return;
-    um_fiber_switch(core, from, um_ready_turn(core, from, um_link_next(&core->ready)));
+    um_yield_next(core, from);
 }
 
 UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);
+UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
+                                 struct umbra_fiber to, const void *at);
 
-UM_LINKONCE UM_COLD int um_transfer_apart(struct umbra_core *core, struct um_fiber *from,
-                                          struct umbra_fiber to, const void *at)
+UM_LINKONCE UM_NOINLINE int um_transfer_apart(struct umbra_core *core, struct um_fiber *from,
+                                              struct umbra_fiber to, const void *at)
 {
-    struct um_apart taken = um_apart_take(core, from);
-    int error = um_transfer_at(core, to, at);
+    struct um_apart taken;
+    int error;
 
+    if (!um_apart_some(core))
+        return um_transfer_next(core, from, to, at);
+    taken = um_apart_take(core, from);
+    error = um_transfer_next(core, from, to, at);
     um_apart_put(core, from, taken);
     return error;
+}
+
+/* Switches from a fiber that transfers to `to`, out of the ready queue. */
+UM_LINKONCE void um_transfer_switch(struct umbra_core *core, struct um_fiber *from,
+                                    struct um_fiber *to)
+{
+    bool stopped = um_fiber_get_state(from) == UMBRA_FIBER_STOPPED;
+
+    if (UM_UNLIKELY(core->trace != NULL))
+        um_trace_switch(core, UM_TRACE_TRANSFER, from, to);
+    um_fiber_switch(core, from, to);
+    if (UM_UNLIKELY(core->trace != NULL) && stopped)
+        um_trace_return(core, from, false, NULL);
 }
 
 /* at: where in the program the transfer was called. */
 UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
-    struct umbra_core *home;
-    uint32_t state;
-    bool ended;
 
     if (!from || !um_fiber_on_stack(from))
         return -EPERM;
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
         return um_transfer_apart(core, from, to, at);
+    return um_transfer_next(core, from, to, at);
+}
+
+/* The same, for a fiber that has nothing apart. */
+UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
+                                 struct umbra_fiber to, const void *at)
+{
+    struct umbra_core *home;
+    uint32_t state;
+    bool ended;
+
     if (!to.block)
         return -ESRCH;
     state = um_atomic_load(&to.block->state, acquire) & UM_STATE_BITS; /* see um_fiber_is(), 3x */
@@ -174,7 +248,7 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
     um_fiber_set_state(to.block, UMBRA_FIBER_READY);
     um_atomic_store(&from->waits_for, &um_kind_transfer, relaxed); /* only looked at, all three */
     um_atomic_store(&from->waits_at, at, relaxed);
-    um_fiber_switch(core, from, to.block);
+    um_transfer_switch(core, from, to.block);
     um_atomic_store(&from->waits_for, NULL, relaxed);
     return 0;
 }

@@ -30,6 +30,7 @@
 #include <umbra/core/sleeper.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/switch.h>
+#include <umbra/core/trace.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
@@ -114,6 +115,7 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 
     if (task->fn == um_grant_run)
         um_grain_count(core, UM_BECAME_FIBER);
+    um_trace(core, UM_TRACE_TASK, (uintptr_t)task->fn, (uintptr_t)task);
     task->fn(task->arg);
     waiting = um_task_end(&task->state);
     if (waiting)
@@ -239,6 +241,8 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
         return false;
     }
     um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
     um_core_count(core, 1);
     um_fiber_make_ready(core, fiber);
     return true;

@@ -15,6 +15,7 @@
 #include <umbra/core/runtime.h>
 #include <umbra/core/sleeper.h>
 #include <umbra/core/timers.h>
+#include <umbra/core/trace.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/event.h>
 
@@ -29,6 +30,8 @@ UM_INLINE void um_node_wake(struct um_node *node, struct umbra_core *core)
     /* relaxed: fixed while the node waits */
     struct umbra_core *home = (struct umbra_core *)um_atomic_load(&node->home, relaxed);
 
+    if (um_tracing() && home && core)
+        um_trace_wake(core, um_node_fiber(node), UM_TRACE_WAKE);
     if (home && home == core)
         um_fiber_wake(core, um_node_fiber(node));
     else if (home)

@@ -27,6 +27,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/trace.h>
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/os/os.h>
@@ -336,9 +337,11 @@ UM_LINKONCE UM_NOINLINE int umbra_blocking(void (*fn)(void *arg), void *arg)
     if (!pool && !(pool = um_blocking_make(runtime)))
         return -ENOMEM;
     umbra_hold(runtime);
+    um_trace_say(UM_TRACE_CALL, (uintptr_t)&call, (uintptr_t)fn);
     error = um_blocking_submit(pool, &call);
     if (error == 0)
         error = um_blocking_wait(pool, &call, __builtin_return_address(0));
+    um_trace_say(UM_TRACE_CALL_OVER, (uintptr_t)&call, (uint64_t)(int64_t)error);
     if (error != 0)
         umbra_release(runtime);
     return error;

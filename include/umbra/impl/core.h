@@ -30,6 +30,8 @@
 #include <umbra/core/sleeper.h>
 #include <umbra/core/source.h>
 #include <umbra/core/spawn.h>
+#include <umbra/core/trace.h>
+#include <umbra/core/trace_run.h>
 #include <umbra/core/tune.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
@@ -198,6 +200,8 @@ UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
     fiber = um_core_current(core);
     pthread_setspecific(um_runtimes.key, core);
     core->retiring = fiber;
+    if (core->trace)
+        um_trace_switch(core, UM_TRACE_END, fiber, NULL);
     um_atomic_store(&core->current, NULL, relaxed); /* other threads only read it */
     um_apart_take(core, fiber);
     if (fiber)
@@ -216,7 +220,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
     int error;
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
-    core->exceptions = um_exceptions_here();
+    core->exceptions = core->more->exceptions = um_exceptions_here();
     error = -pthread_setspecific(um_runtimes.key, core);
     if (error == 0)
         error = um_core_open(core);
@@ -275,12 +279,13 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     um_waiter_init(&core->waiter, &runtime->policy);
     pthread_mutex_init(&more->depot.lock, NULL);
     runtime->core[index] = core;
-    return 0;
+    return um_trace_make(core);
 }
 
 UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
 {
     pthread_mutex_destroy(&core->more->depot.lock);
+    um_trace_free(core);
     um_place_free(core->runtime->topology, core, um_core_bytes(core->runtime));
 }
 
@@ -388,7 +393,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
         return error;
     runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
     pthread_mutex_init(&runtime->lock, NULL);
-    error = um_grain_from_environment(runtime);
+    error = um_trace_from_environment();
+    if (error == 0)
+        error = um_grain_from_environment(runtime);
     if (error != 0)
         return error;
     pthread_mutex_init(&runtime->unplaced_lock, NULL);
@@ -523,6 +530,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
     }
     um_overflow_start();
     um_runtime_tune(runtime);
+    um_trace_runtime(runtime);
     *result = runtime;
     return 0;
 }
@@ -621,6 +629,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
     um_overflow_stop();
+    um_trace_end(runtime, true);
     um_runtime_free(runtime);
     return 0;
 }

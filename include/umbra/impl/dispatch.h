@@ -16,6 +16,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/parts.h>
+#include <umbra/base/trace.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
@@ -115,6 +116,7 @@ UM_LINKONCE void um_dispatch_open_step(struct umbra_dispatch *dispatch)
     um_step_enter(&dispatch->step);
     pthread_mutex_lock(&dispatch->lock);
     dispatch->running = true;
+    um_trace_say(UM_TRACE_STEP, (uintptr_t)dispatch, dispatch->step_number);
     pthread_mutex_unlock(&dispatch->lock);
 }
 
@@ -158,6 +160,7 @@ UM_LINKONCE bool um_dispatch_judge_locked(struct umbra_dispatch *dispatch,
 
     while (dispatch->running && um_step_over(&dispatch->step, um_dispatch_empty, dispatch)) {
         dispatch->running = false;
+        um_trace_say(UM_TRACE_STEP_OVER, (uintptr_t)dispatch, 0);
         if (!dispatch->begin_step || um_step_stopped(&dispatch->step)) {
             umbra_event_signal(&dispatch->over);
             break;

@@ -10,6 +10,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/trace.h>
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/block.h>
@@ -65,6 +66,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
     if (UM_UNLIKELY(shadow->forked))
         return -EBUSY;
     shadow->forked = true;
+    um_trace_say(UM_TRACE_FORK, (uintptr_t)shadow, (uintptr_t)fn);
     um_slot_post(&shadow->slot, fn, arg);
     umbra_wake(&shadow->helper_waiter);
     return 0;
@@ -82,6 +84,7 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
                               deadline) < 0)
         return -ETIMEDOUT;
     shadow->forked = false;
+    um_trace_say(UM_TRACE_JOIN, (uintptr_t)shadow, 0);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #ifndef UMBRA_OS_LINUX_H
 #define UMBRA_OS_LINUX_H
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,8 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_FUTEX_ANY 0xffffffffu
 #define UM_LINUX_WAIT_ANY_CHILD 0x40000000 /* __WALL: the child sends no signal when it ends */
 #define UM_LINUX_PR_SET_DUMPABLE 4
+#define UM_LINUX_AT_FDCWD (-100)
+#define UM_LINUX_O_CLOEXEC 02000000 /* strict C11 hides it; the same on all processors here */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
 
 UM_INLINE uint64_t um_os_now_ns(void)
@@ -429,6 +432,25 @@ UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
         at = (const char *)at + written;
         bytes -= (size_t)written;
     }
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD int um_os_create(const char *path)
+{
+    int saved = errno;
+    long fd = um_linux_syscall(SYS_openat, UM_LINUX_AT_FDCWD, path,
+                               O_WRONLY | O_CREAT | O_TRUNC | UM_LINUX_O_CLOEXEC, 0666);
+    int error = fd < 0 ? -errno : 0;
+
+    errno = saved;
+    return error < 0 ? error : (int)fd;
+}
+
+UM_LINKONCE UM_COLD void um_os_close(int fd)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_close, fd);
     errno = saved;
 }
 

@@ -34,6 +34,8 @@
  *   bool um_os_may_fence_threads(void)                   true: the next call can be made from now on
  *   void um_os_fence_threads(void)                       a full fence in every thread of the process
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
+ *   int um_os_create(const char *path)                   an empty file to write; see below
+ *   void um_os_close(int fd)                             that it is written
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at
  *
@@ -62,6 +64,9 @@
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
+ *
+ * um_os_create: returns a descriptor that exec(2) closes, or a negative errno; -ENOSYS where there are
+ * none.
  *
  * um_os_exclusively: while fn runs, no other thread of the process runs a function through this
  * call, in whichever copy of the library, and no shared object is loaded or unloaded. fn must not

@@ -308,6 +308,17 @@ UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
 }
 #endif /* UMBRA_DECLARE */
 
+UM_INLINE int um_os_create(const char *path)
+{
+    (void)path;
+    return -ENOSYS;
+}
+
+UM_INLINE void um_os_close(int fd)
+{
+    (void)fd;
+}
+
 UM_INLINE bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
 {
     (void)at;

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a core records when the environment asks for a trace, a table of counters or a live view
+ * (docs/trace.md). Private; included by fiber.h.
+ *
+ * Off, a program pays nothing where fibers switch: the fast paths look at the two words behind
+ * core->exceptions anyway (core/apart.h), and while a core is traced these are two that are never
+ * 0. So each switch takes the slow path, and is recorded there. Spawns, signals and wake-ups look at
+ * um_trace_hook, which is 0.
+ *
+ * A core writes its own ring (protocol/ring.h), its counters and its table of fibers; any thread
+ * and any handler may read them meanwhile. A thread that is no core, and a signal handler, record
+ * nothing: what they wake says so.
+ *
+ *   core->trace         the core's own: set by its thread, in the scheduler, when it begins
+ *   core->more->trace   the same for other threads; fixed
+ */
+#ifndef UMBRA_CORE_TRACE_H
+#define UMBRA_CORE_TRACE_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/trace.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/claim.h>
+#include <umbra/protocol/records.h>
+
+/* Probes for perf, bpftrace and SystemTap: an instruction that does nothing, in the functions that
+ * record. Found by the header that systemtap-sdt-dev installs. */
+#if defined(__has_include) && !defined(UMBRA_NO_PROBES)
+#if __has_include(<sys/sdt.h>)
+#include <sys/sdt.h>
+#define UM_PROBE(name, core, a, b) DTRACE_PROBE3(umbra, name, core, a, b)
+#endif
+#endif
+#ifndef UM_PROBE
+#define UM_PROBE(name, core, a, b) ((void)0)
+#endif
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* What the time of a core is spent on. */
+enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE, UM_TRACE_STATES };
+
+#define UM_TRACE_FIBERS 4096 /* entries of a core's table, in sets of */
+#define UM_TRACE_WAYS 4
+#define UM_TRACE_MIX UINT64_C(0x9e3779b97f4a7c15) /* 2^64 by the golden ratio: spreads numbers */
+/* um_fiber.waited: the spawn, or the wake-up from the present wait, is in a ring; the fiber has been
+ * spawned and has not run; from this bit on, how many waits of the fiber are over. */
+#define UM_TRACE_CAUSED UINT64_C(1)
+#define UM_TRACE_NEW UINT64_C(2)
+#define UM_TRACE_WAIT_SHIFT 2
+#define UM_TRACE_ENDED                                                                             \
+    UINT64_C(1) /* in the word of a fiber that has ended; fibers' own words are even */
+
+/* A fiber in its home core's table, where the writer of a file, which has only the word, looks. */
+struct um_trace_fiber {
+    um_atomic_u64 self;                             /* um_fiber_self(); 0: none */
+    um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes */
+    um_atomic_u64 fn;                               /* its function */
+};
+
+/* The counters of a core. The core writes, relaxed: a reader wants numbers, and each for itself. */
+struct um_trace_counts {
+    um_atomic_u64 of[UM_TRACE_KINDS];      /* records */
+    um_atomic_u64 ended[UM_TRACE_ENDINGS]; /* waits of fibers */
+    um_atomic_u64 idle[UM_TRACE_IDLES];    /* waits of the core */
+    um_atomic_u64 cycles[UM_TRACE_STATES]; /* time in each state, until `since` */
+    um_atomic_u64 since;                   /* when the present state, or fiber, began */
+    um_atomic_u64 state;                   /* enum um_trace_state */
+};
+
+/* A core records from when its runtime has been tuned. */
+enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
+
+/* A traced core. */
+struct um_trace {
+    struct um_records ring; /* word NULL: there is no file */
+    struct um_trace_counts count;
+    um_atomic_u32 phase; /* enum um_trace_phase; the runtime's creator, then the core */
+    unsigned runtime;    /* its number; fixed */
+    size_t stack_bytes;  /* the most that was used of a stack; when the runtime ends */
+    /* of the thread that writes the file, under um_traces.writing */
+    uint64_t next;        /* the first record that is not in the file */
+    uint64_t lost;        /* records that were overwritten before they were in the file */
+    uint64_t slice_since; /* when began what the core does at record `next`; first the core */
+    struct um_trace_fiber fiber[UM_TRACE_FIBERS];
+};
+
+/* ---- recording: the core, in a fiber or in the scheduler ---- */
+
+UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
+                                 uint64_t b);
+UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber *fiber);
+UM_LINKONCE void um_trace_wake(struct umbra_core *core, struct um_fiber *fiber,
+                               enum um_trace_kind kind);
+
+/* Records something, if the core is traced. core: the caller's, or NULL. Never switches or blocks. */
+UM_INLINE void um_trace(struct umbra_core *core, enum um_trace_kind kind, uint64_t a, uint64_t b)
+{
+    if (um_tracing() && core)
+        um_trace_record(core, kind, a, b);
+}
+
+#ifndef UMBRA_DECLARE
+
+#ifdef __clang__ /* finds, where the probes are, that the macros of sys/sdt.h are no strict C11 */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
+
+/* The word that names a fiber; 0: none. */
+UM_INLINE uint64_t um_trace_self(const struct um_fiber *fiber)
+{
+    return fiber ? um_fiber_self(fiber, um_fiber_generation(fiber)) : 0;
+}
+
+/* relaxed, both: see struct um_trace_counts */
+UM_INLINE void um_trace_add(um_atomic_u64 *sum, uint64_t more)
+{
+    um_atomic_store(sum, um_atomic_load(sum, relaxed) + more, relaxed);
+}
+
+/* Counts and writes one record. Returns its time. */
+UM_INLINE uint64_t um_trace_put(struct umbra_core *core, enum um_trace_kind kind, uint64_t detail,
+                                uint64_t a, uint64_t b)
+{
+    struct um_trace *trace = core->trace;
+    uint64_t now = um_arch_cycles();
+
+    um_trace_add(&trace->count.of[kind], 1);
+    if (trace->ring.word)
+        um_records_add(&trace->ring, now, (uint64_t)kind | detail << 8, a, b);
+    return now;
+}
+
+/* The core is in this state from now on. relaxed: as above */
+UM_INLINE void um_trace_enter(struct um_trace_counts *count, enum um_trace_state state,
+                              uint64_t now)
+{
+    uint64_t before = um_atomic_load(&count->state, relaxed);
+
+    if (before == (uint64_t)state)
+        return;
+    um_trace_add(&count->cycles[before], now - um_atomic_load(&count->since, relaxed));
+    um_atomic_store(&count->since, now, relaxed);
+    um_atomic_store(&count->state, (uint64_t)state, relaxed);
+}
+
+/* The probes of what is recorded in one function. */
+UM_INLINE void um_trace_probe(const struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
+                              uint64_t b)
+{
+    (void)core, (void)a, (void)b; /* without probes */
+    if (kind == UM_TRACE_SPAWN)
+        UM_PROBE(spawn, core->index, a, b);
+    else if (kind == UM_TRACE_SIGNAL)
+        UM_PROBE(signal, core->index, a, b);
+    else if (kind == UM_TRACE_TASK)
+        UM_PROBE(task, core->index, a, b);
+    else
+        UM_PROBE(other, core->index, kind, a);
+}
+
+/* Any record but those of switches and idle times. */
+UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
+                                 uint64_t b)
+{
+    if (!core->trace)
+        return;
+    um_trace_put(core, kind, 0, a, b);
+    um_trace_probe(core, kind, a, b);
+}
+
+/* The function that um_trace_hook points to. */
+UM_LINKONCE void um_trace_here(enum um_trace_kind kind, uint64_t a, uint64_t b)
+{
+    if (um_core_self)
+        um_trace_record(um_core_self, kind, a, b);
+}
+
+/* ---- the table of fibers: the core writes, any thread reads ---- */
+
+/* The set of entries where a fiber may be. */
+UM_INLINE struct um_trace_fiber *um_trace_set(struct um_trace *trace, uint64_t self)
+{
+    uint64_t hash = self * UM_TRACE_MIX >> 32;
+
+    return &trace->fiber[hash % (UM_TRACE_FIBERS / UM_TRACE_WAYS) * UM_TRACE_WAYS];
+}
+
+/* The entry of a fiber, or NULL. acquire: pairs with um_trace_enlist(). A reader in another thread
+ * asks again after it has read the entry. */
+UM_LINKONCE struct um_trace_fiber *um_trace_find(struct um_trace *trace, uint64_t self)
+{
+    struct um_trace_fiber *way = um_trace_set(trace, self);
+
+    for (int i = 0; i < UM_TRACE_WAYS; i++)
+        if ((um_atomic_load(&way[i].self, acquire) & ~UM_TRACE_ENDED) == self)
+            return &way[i];
+    return NULL;
+}
+
+/* Enters a fiber: in place of one that has ended, else of any of its set. */
+UM_LINKONCE void um_trace_enlist(struct um_trace *trace, const struct um_fiber *fiber,
+                                 uint64_t self)
+{
+    struct um_trace_fiber *way = um_trace_set(trace, self);
+    struct um_trace_fiber *place =
+        &way[um_atomic_load(&trace->count.of[UM_TRACE_BEGIN], relaxed) % UM_TRACE_WAYS];
+
+    for (int i = 0; i < UM_TRACE_WAYS; i++) {
+        uint64_t other = um_atomic_load(&way[i].self, relaxed); /* the core's own */
+
+        if (other == 0 || (other & UM_TRACE_ENDED))
+            place = &way[i];
+    }
+    /* release, all that follow: a reader that has read any of the new words finds the word of the
+     * new fiber, or none; pairs with um_trace_find() */
+    um_atomic_store(&place->self, 0, relaxed);
+    um_atomic_store(&place->fn, (uintptr_t)fiber->node.accept, release);
+    for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++)
+        um_atomic_store(&place->name[i], um_atomic_load(&fiber->name[i], relaxed), release);
+    um_atomic_store(&place->self, self, release);
+}
+
+/* ---- switches and idle times: the core is traced ---- */
+
+/* A fiber runs for the first time. */
+UM_LINKONCE void um_trace_begin(struct umbra_core *core, struct um_fiber *fiber)
+{
+    uint64_t self = um_trace_self(fiber);
+    uint64_t waited = um_atomic_load(&fiber->waited, relaxed); /* see um_trace_spawn() */
+
+    um_atomic_store(&fiber->waited, waited & ~(UM_TRACE_NEW | UM_TRACE_CAUSED), relaxed);
+    um_trace_put(core, UM_TRACE_BEGIN, (waited & UM_TRACE_CAUSED) << 3, self,
+                 (uintptr_t)fiber->node.accept);
+    UM_PROBE(begin, core->index, fiber, fiber->node.accept);
+    um_trace_enlist(core->trace, fiber, self);
+}
+
+/* The core goes from fiber `from` to fiber `to`; NULL: its scheduler. */
+UM_LINKONCE void um_trace_switch(struct umbra_core *core, enum um_trace_kind kind,
+                                 const struct um_fiber *from, struct um_fiber *to)
+{
+    uintptr_t what = 0;
+    uint64_t now;
+
+    if (kind == UM_TRACE_BLOCK) /* relaxed: the core's own */
+        what = (uintptr_t)um_atomic_load(&from->waits_for, relaxed);
+    now = um_trace_put(core, kind, what, um_trace_self(from), um_trace_self(to));
+    UM_PROBE(switch, core->index, from, to);
+    um_trace_enter(&core->trace->count, to ? UM_TRACE_IN_FIBER : UM_TRACE_IN_SCHEDULER, now);
+    if (to && (um_atomic_load(&to->waited, relaxed) & UM_TRACE_NEW)) /* the core's own by now */
+        um_trace_begin(core, to);
+}
+
+/* A fiber leaves by um_fiber_leave(): it is blocked, or has ended. */
+UM_LINKONCE void um_trace_leave(struct umbra_core *core, const struct um_fiber *from,
+                                struct um_fiber *to)
+{
+    bool ended = um_fiber_get_state(from) == UMBRA_FIBER_TERMINATED;
+    struct um_trace_fiber *entry = ended ? um_trace_find(core->trace, um_trace_self(from)) : NULL;
+
+    if (entry)
+        um_atomic_store(&entry->self, um_trace_self(from) | UM_TRACE_ENDED, relaxed);
+    um_trace_switch(core, ended ? UM_TRACE_END : UM_TRACE_BLOCK, from, to);
+}
+
+UM_LINKONCE void um_trace_idle(struct umbra_core *core)
+{
+    um_trace_enter(&core->trace->count, UM_TRACE_IN_IDLE,
+                   um_trace_put(core, UM_TRACE_IDLE, 0, 0, 0));
+    UM_PROBE(idle, core->index, 0, 0);
+}
+
+/* The core is no longer idle. before: what its waiter had counted when it became so. */
+UM_LINKONCE void um_trace_busy(struct umbra_core *core, const struct umbra_wait_stats *before)
+{
+    struct umbra_wait_stats now = umbra_waiter_stats(&core->waiter);
+    enum um_trace_idle how = UM_TRACE_LOOKED;
+
+    for (int end = 0; end < 3; end++)
+        if (now.ended[end] != before->ended[end])
+            how = (enum um_trace_idle)(UM_TRACE_SPUN + end);
+    if (how == UM_TRACE_LOOKED && now.timeouts != before->timeouts)
+        how = UM_TRACE_TIMER;
+    um_trace_add(&core->trace->count.idle[how], 1);
+    um_trace_enter(&core->trace->count, UM_TRACE_IN_SCHEDULER,
+                   um_trace_put(core, UM_TRACE_BUSY, 0, how, 0));
+    UM_PROBE(busy, core->index, how, 0);
+}
+
+/* ---- waits ---- */
+
+/* How the wait of a fiber that runs again has ended. timed: it had a deadline, and no claim. */
+UM_INLINE enum um_trace_ending um_trace_ending_of(const struct um_fiber *fiber, bool timed)
+{
+    const struct um_claimed *claimed = fiber->claimed;
+
+    if (um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED)
+        return UM_TRACE_CANCELED;
+    if (claimed) /* relaxed: the wait is over */
+        timed = (um_atomic_load(&claimed->claim, relaxed) & UM_CLAIM_STATE) != UM_CLAIM_TAKEN;
+    return timed ? UM_TRACE_TIMED_OUT : UM_TRACE_WOKEN;
+}
+
+/*
+ * A fiber that was blocked, or stopped, runs again. on: what it waited for, or NULL. In the record:
+ * the ending, whether the wake-up was recorded, and the address, which has 48 bits.
+ */
+UM_LINKONCE void um_trace_return(struct umbra_core *core, struct um_fiber *fiber, bool timed,
+                                 const void *on)
+{
+    uint64_t waited = um_atomic_load(&fiber->waited, relaxed); /* see um_trace_wake() */
+    enum um_trace_ending ending = um_trace_ending_of(fiber, timed);
+
+    um_trace_add(&core->trace->count.ended[ending], 1);
+    um_trace_put(core, UM_TRACE_RETURN,
+                 (uint64_t)ending | (waited & UM_TRACE_CAUSED) << 3 | (uint64_t)(uintptr_t)on << 4,
+                 um_trace_self(fiber), waited >> UM_TRACE_WAIT_SHIFT);
+    UM_PROBE(return, core->index, fiber, ending);
+    waited |= UM_TRACE_CAUSED | UM_TRACE_NEW;
+    um_atomic_store(&fiber->waited, waited + 1, relaxed); /* as above; the next wait */
+}
+
+/*
+ * A fiber wakes another, and has not done so yet. relaxed, both: what wakes the fiber orders them.
+ * But umbra_continue() may be called for a fiber that does not wait: then its next wait may seem to
+ * have a cause.
+ */
+UM_LINKONCE void um_trace_wake(struct umbra_core *core, struct um_fiber *fiber,
+                               enum um_trace_kind kind)
+{
+    uint64_t waited;
+
+    if (!core->trace)
+        return;
+    waited = um_atomic_load(&fiber->waited, relaxed);
+    um_atomic_store(&fiber->waited, waited | UM_TRACE_CAUSED, relaxed);
+    um_trace_put(core, kind, 0, um_trace_self(fiber), waited >> UM_TRACE_WAIT_SHIFT);
+    UM_PROBE(wake, core->index, fiber, kind);
+}
+
+/* ---- the beginning ---- */
+
+/* The scheduler of a core that does not record: from now on, if that is wanted, it does. */
+UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
+{
+    struct um_trace *trace = core->more->trace;
+
+    /* acquire: pairs with um_trace_runtime() */
+    if (!trace || um_atomic_load(&trace->phase, acquire) != UM_TRACE_WANTED)
+        return;
+    trace->slice_since = um_arch_cycles();
+    um_atomic_store(&trace->count.since, trace->slice_since, relaxed); /* as above */
+    core->trace = trace;
+    core->exceptions = &um_exceptions_traced;
+    um_atomic_store(&trace->phase, UM_TRACE_BEGUN, release); /* pairs with um_trace_runtime() */
+}
+
+/* ---- spawns ---- */
+
+/*
+ * A fiber is prepared, and about to be sent on its way. core: the caller's, or NULL. The mark tells
+ * the core where the fiber runs first. relaxed, both: the fiber is the caller's alone.
+ */
+UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber *fiber)
+{
+    uint64_t mark = UM_TRACE_NEW | (core && core->trace ? UM_TRACE_CAUSED : 0);
+
+    um_atomic_store(&fiber->waited, um_atomic_load(&fiber->waited, relaxed) | mark, relaxed);
+    if (core)
+        um_trace_record(core, UM_TRACE_SPAWN, um_trace_self(fiber), (uintptr_t)fiber->node.accept);
+}
+
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+
+#endif /* UMBRA_DECLARE */
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Traces: what fibers and cores did, and when, for a viewer. Nothing is recorded unless the
+ * environment asks for it when the first runtime starts; no program needs this header or has to be
+ * compiled anew. docs/trace.md shows how to read a trace.
+ *
+ *   UMBRA_TRACE=FILE          records in a ring for each core, and writes FILE at each runtime's end,
+ *                             at the program's exit and on a signal. %p in FILE becomes the process's
+ *                             id. ui.perfetto.dev and chrome://tracing open it
+ *   UMBRA_TRACE_RECORDS=N     how many records of 32 bytes a ring holds: 65536 if not set. What is
+ *                             overwritten before it is written is reported, in the file and at the end
+ *   UMBRA_TRACE_SIGNAL=N      the signal: SIGUSR2 if not set; 0: none. A handler that the program
+ *                             has for it is not called
+ *   UMBRA_STATS=1             prints a table of counters at each runtime's end
+ *
+ * Recorded are what a core runs and how that ended, idle times, spawns, signals, wake-ups, the end
+ * of each wait of a fiber, tasks taken, steps of dispatchers, shadows, blocking calls, and marks of
+ * the program. Threads that are no core, and signal handlers, record nothing; what they wake is
+ * recorded where it runs. A child of fork(2) does not trace.
+ *
+ * Off, this costs nothing where fibers switch, and a predicted branch where they are spawned and
+ * signaled.
+ */
+#ifndef UMBRA_TRACE_H
+#define UMBRA_TRACE_H
+
+#include <umbra/base/base.h>
+#include <umbra/base/trace.h>
+#include <umbra/core.h>
+
+/*
+ * Writes what was recorded up to now and is not in the file yet. For a program that finds out itself
+ * that something took too long, before the ring overwrites why. Any thread or fiber, but no signal
+ * handler; blocks as write(2) does, and while another thread writes. Returns 0; -ENOENT: no file was
+ * asked for.
+ */
+UM_LINKONCE int umbra_trace_write(void);
+
+/*
+ * Puts a mark on the track of the caller's core. text, which must stay as it is until the program
+ * ends, and value are shown with it. A fiber; from other callers, and without a trace, it does
+ * nothing. Neither switches nor blocks.
+ */
+UM_INLINE void umbra_trace_mark(const char *text, uint64_t value);
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_INLINE void umbra_trace_mark(const char *text, uint64_t value)
+{
+    um_trace_say(UM_TRACE_MARK, (uintptr_t)text, value);
+}
+
+#ifndef UMBRA_DECLARE
+UM_LINKONCE int umbra_trace_write(void)
+{
+    return um_trace_write_all(false) ? 0 : -ENOENT;
+}
+#endif /* UMBRA_DECLARE */
+
+#endif
