@@ -45,6 +45,7 @@ void um_comm_put(struct um_comm *comm)
         return;
     um_mpi_group_put(comm->local);
     um_mpi_group_put(comm->remote);
+    free(comm->name);
     free(comm);
 }
 
@@ -137,6 +138,16 @@ int MPI_Comm_get_parent(MPI_Comm *parent)
     return MPI_SUCCESS;
 }
 
+/* How many tasks there may be: the cores, or one more than there are, which a fiber always can be. */
+static int universe_size(void)
+{
+    int cores = (int)umbra_runtime_cores(um_runtime), tasks = 1;
+
+    um_mpi.Comm_size(MPI_COMM_WORLD, &tasks);
+    tasks += (int)um_atomic_load(&um_live, relaxed); /* only the number counts */
+    return tasks < cores ? cores : tasks + 1;
+}
+
 /* Other attributes than these are MPI's own, which are the process's. */
 int MPI_Comm_get_attr(MPI_Comm handle, int key, void *value, int *flag)
 {
@@ -144,12 +155,12 @@ int MPI_Comm_get_attr(MPI_Comm handle, int key, void *value, int *flag)
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *comm = um_comm_of(task, handle);
 
-    if (key == MPI_UNIVERSE_SIZE && umbra_runtime_self()) {
+    if (key == MPI_UNIVERSE_SIZE && um_runtime) {
         int error = comm ? MPI_SUCCESS : um_mpi.Comm_get_attr(handle, key, value, flag);
 
         if (error != MPI_SUCCESS || (!comm && *flag))
             return error;
-        universe = (int)umbra_runtime_cores(umbra_runtime_self());
+        universe = universe_size();
         *(int **)value = &universe;
         *flag = 1;
         return MPI_SUCCESS;
@@ -160,6 +171,42 @@ int MPI_Comm_get_attr(MPI_Comm handle, int key, void *value, int *flag)
         return MPI_SUCCESS;
     }
     return um_mpi.Comm_get_attr(comm ? MPI_COMM_WORLD : handle, key, value, flag);
+}
+
+static const char *name_of(const struct um_mpi_task *task, const struct um_comm *comm)
+{
+    return comm->name             ? comm->name
+           : comm == task->world  ? "MPI_COMM_WORLD"
+           : comm == task->self   ? "MPI_COMM_SELF"
+           : comm == task->parent ? "MPI_COMM_PARENT"
+                                  : "";
+}
+
+int MPI_Comm_get_name(MPI_Comm handle, char *name, int *length)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    const struct um_comm *comm = um_comm_of(task, handle);
+
+    if (!comm)
+        return um_mpi.Comm_get_name(handle, name, length);
+    *length = snprintf(name, MPI_MAX_OBJECT_NAME, "%s", name_of(task, comm));
+    return MPI_SUCCESS;
+}
+
+int MPI_Comm_set_name(MPI_Comm handle, const char *name)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *comm = um_comm_of(task, handle);
+    char *copy;
+
+    if (!comm)
+        return um_mpi.Comm_set_name(handle, name);
+    copy = strndup(name, MPI_MAX_OBJECT_NAME - 1);
+    if (!copy)
+        return um_error(task, comm, MPI_ERR_NO_MEM, "MPI_Comm_set_name", "no memory");
+    free(comm->name);
+    comm->name = copy;
+    return MPI_SUCCESS;
 }
 
 int MPI_Comm_set_errhandler(MPI_Comm handle, MPI_Errhandler handler)

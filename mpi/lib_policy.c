@@ -16,16 +16,28 @@ static um_atomic_u32 most_live, fibers, processes;
 
 /* ---- limits ---- */
 
+/* True if the key has a value; no value is too long for MPI, but those of limits are short. */
+static bool has_key(MPI_Info info, const char *key, char *value, int bytes)
+{
+    int flag = 0, length = 0;
+
+    if (info != MPI_INFO_NULL)
+        um_mpi.Info_get_valuelen(info, key, &length, &flag);
+    if (flag && length < bytes)
+        um_mpi.Info_get(info, key, length, value, &flag);
+    else if (flag && bytes > 0)
+        snprintf(value, (size_t)bytes, "of %d bytes", length);
+    return flag != 0;
+}
+
 /* A number, or `otherwise` if there is none. What is no number ends the program. */
 static size_t limit_of(MPI_Info info, const char *key, const char *variable, size_t otherwise)
 {
     const char *text = getenv(variable);
     char value[32], *end;
-    int flag = 0;
+    bool flag = has_key(info, key, value, sizeof(value));
     size_t limit;
 
-    if (info != MPI_INFO_NULL)
-        um_mpi.Info_get(info, key, sizeof(value) - 1, value, &flag);
     if (flag)
         text = value;
     if (!text || !*text)
@@ -47,12 +59,11 @@ size_t um_policy_stack_bytes(MPI_Info info)
 static bool has_place(MPI_Info info)
 {
     static const char *const keys[] = {"host", "hosts", "wdir", "file", "hostfile"};
-    char value[2];
-    int flag = 0;
 
-    for (size_t i = 0; info != MPI_INFO_NULL && i < sizeof(keys) / sizeof(keys[0]) && !flag; i++)
-        um_mpi.Info_get(info, keys[i], 1, value, &flag);
-    return flag != 0;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (has_key(info, keys[i], NULL, 0))
+            return true;
+    return false;
 }
 
 /* True if it is the executable of this process. */

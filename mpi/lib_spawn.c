@@ -222,7 +222,7 @@ static int start(struct um_mpi_task *task, struct umbra_image *image, size_t sta
 
     if (!um_with_threads())
         options.spawn.where = UMBRA_ON_CORE;
-    return umbra_child_start(umbra_runtime_self(), image, &options, NULL);
+    return umbra_child_start(um_runtime, image, &options, NULL);
 }
 
 /* The children that cannot be started have ended. */
@@ -457,7 +457,7 @@ static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *r
     um_mpi_task_check(task);
     spawn->depth = task->depth + 1;
     *result = MPI_COMM_NULL;
-    if (!umbra_runtime_self())
+    if (!um_runtime)
         spawn->why = "the program was not started by the library";
     else if (!comm && !is_alone(handle))
         spawn->why = "several processes spawn together";

@@ -13,6 +13,7 @@
 #define MAIN_STACK_MOST (UINT64_C(64) << 20)
 
 struct um_mpi um_mpi;
+struct umbra_runtime *um_runtime;
 
 typedef int main_fn(int argc, char **argv, char **envp);
 typedef int start_fn(main_fn *fn, int argc, char **argv, void (*init)(void), void (*fini)(void),
@@ -97,7 +98,6 @@ static int main_run(int argc, char **argv, char **envp)
     struct umbra_options options = {.cores = cores};
     struct umbra_spawn_options spawn = {
         .where = UMBRA_ON_CORE, .name = "main", .stack_bytes = main_stack()};
-    struct umbra_runtime *runtime;
     int error;
 
     program.argc = argc;
@@ -105,14 +105,15 @@ static int main_run(int argc, char **argv, char **envp)
     program.envp = envp;
     if (cores == 0)
         options.cpus = cpus_of(cpus, sizeof(cpus));
-    error = umbra_runtime_create(&options, &runtime);
+    error = umbra_runtime_create(&options, &um_runtime);
     if (error == 0)
-        error = umbra_spawn_with(runtime, &spawn, main_fiber, NULL, NULL);
+        error = umbra_spawn_with(um_runtime, &spawn, main_fiber, NULL, NULL);
     if (error != 0) {
+        um_runtime = NULL;
         fprintf(stderr, "umbra_mpi: children become processes: %s\n", umbra_last_error_text());
         return program.fn(argc, argv, envp);
     }
-    umbra_runtime_wait(runtime); /* it prints the fibers */
+    umbra_runtime_wait(um_runtime); /* it prints the fibers */
     fputs("umbra_mpi: no task can go on: each waits for another\n", stderr);
     fflush(NULL);
     _Exit(1);

@@ -61,6 +61,8 @@
     X(Comm_get_errhandler)                                                                         \
     X(Comm_create_errhandler)                                                                      \
     X(Comm_call_errhandler)                                                                        \
+    X(Comm_get_name)                                                                               \
+    X(Comm_set_name)                                                                               \
     X(Comm_get_attr)                                                                               \
     X(Intercomm_merge)                                                                             \
     X(Group_size)                                                                                  \
@@ -93,7 +95,8 @@
     X(Unpack)                                                                                      \
     X(Type_get_extent)                                                                             \
     X(Type_get_true_extent)                                                                        \
-    X(Info_get)
+    X(Info_get)                                                                                    \
+    X(Info_get_valuelen)
 
 struct um_mpi {
 #define UM_MPI_FIELD(name) __typeof__(PMPI_##name) *name;
@@ -155,6 +158,7 @@ struct um_comm {
     struct um_mpi_group *local, *remote; /* remote NULL: an intra-communicator */
     MPI_Errhandler handler;
     MPI_Comm handle;
+    char *name; /* that the program gave it, or NULL */
 };
 
 /* How often and since when a task has asked MPI in vain; begins as zeros. */
@@ -182,7 +186,8 @@ struct um_request {
 };
 
 extern struct um_mpi_task um_host UM_HIDE;
-extern um_atomic_u32 um_live UM_HIDE; /* children that have not ended */
+extern struct umbra_runtime *um_runtime UM_HIDE; /* NULL: there are no fibers */
+extern um_atomic_u32 um_live UM_HIDE;            /* children that have not ended */
 
 /* ---- lib_task.c ---- */
 

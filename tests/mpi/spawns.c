@@ -5,6 +5,7 @@
  * by test_library.sh.
  */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,25 @@ static void child_end(const char *role)
         MPI_Abort(MPI_COMM_WORLD, 5);
 }
 
+/* What a child can ask about its communicators. */
+static void child_names(MPI_Comm parent)
+{
+    char name[MPI_MAX_OBJECT_NAME];
+    int length, size, flag, *universe;
+
+    MPI_Comm_get_name(parent, name, &length);
+    MUST(strcmp(name, "MPI_COMM_PARENT") == 0 && length == (int)strlen(name));
+    MPI_Comm_get_name(MPI_COMM_WORLD, name, &length);
+    MUST(strcmp(name, "MPI_COMM_WORLD") == 0);
+    MPI_Comm_set_name(parent, "spawner");
+    MPI_Comm_get_name(parent, name, &length);
+    MUST(strcmp(name, "spawner") == 0);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &universe, &flag);
+    MUST(flag && *universe > size); /* a further one can be spawned */
+    MPI_Barrier(parent);
+}
+
 static int child(const char *role)
 {
     MPI_Comm parent;
@@ -186,6 +206,8 @@ static int child(const char *role)
         child_group(parent);
     else if (strcmp(role, "nest") == 0)
         child_nest(parent);
+    else if (strcmp(role, "names") == 0)
+        child_names(parent);
     else if (strcmp(role, "no-finalize") == 0)
         return 0;
     else
@@ -343,6 +365,40 @@ static void test_limit(int limit)
     }
 }
 
+static void test_names(int children)
+{
+    MPI_Comm comm = spawned("names", children);
+
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+}
+
+static void *spawn_in_thread(void *comm)
+{
+    *(MPI_Comm *)comm = spawned("echo", 1);
+    return NULL;
+}
+
+/* Threads of the program spawn, too; its main talks to their children. */
+static void test_threads(int unused)
+{
+    MPI_Comm children[4];
+    pthread_t thread[4];
+
+    (void)unused;
+    for (int i = 0; i < 4; i++)
+        MUST(pthread_create(&thread[i], NULL, spawn_in_thread, &children[i]) == 0);
+    for (int i = 0; i < 4; i++) {
+        int value = i;
+
+        pthread_join(thread[i], NULL);
+        MPI_Send(&value, 1, MPI_INT, 0, 1, children[i]);
+        MPI_Recv(&value, 1, MPI_INT, 0, 2, children[i], MPI_STATUS_IGNORE);
+        MUST(value == i + 1);
+        MPI_Comm_disconnect(&children[i]);
+    }
+}
+
 /* Spawns an echo with a key of MPI_Info. True if it ran: an MPI that cannot spawn refuses others. */
 static int runs_with(const char *command, const char *key, const char *value)
 {
@@ -378,7 +434,7 @@ static void test_keys(int unused)
     MUST(runs_with(self, "umbra_same_executable", "1"));
     MUST(runs_with(copy, "umbra_same_executable", "0"));
     MUST(!runs_with(copy, "umbra_same_executable", "1"));
-    MUST(!runs_with(self, "wdir", "/"));
+    MUST(!runs_with(self, "wdir", "/a/long/one"));
 }
 
 static const struct {
@@ -389,7 +445,7 @@ static const struct {
     {"echo", test_echo, 200},   {"large", test_large, 200000}, {"small", test_large, 3},
     {"stream", test_stream, 1}, {"group", test_group, 7},      {"nest", test_nest, 20},
     {"ends", test_ends, 0},     {"types", test_types, 0},      {"limit", test_limit, 3},
-    {"keys", test_keys, 0},
+    {"keys", test_keys, 0},     {"names", test_names, 3},      {"threads", test_threads, 0},
 };
 
 int main(int argc, char **argv)
