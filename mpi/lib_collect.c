@@ -1,28 +1,66 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Collective calls. Inside they are made of messages in a context of their own: trees for a
- * broadcast and a reduction, one message for each member for the others. With communicators of
- * MPI's own they are MPI's, begun and then asked for, so that other fibers run.
+ * How collective calls are done inside: by messages in a context of their own, trees for a broadcast
+ * and a reduction, one message for each member for the others. Their tag is the number of the
+ * collective call on the communicator, so that those under way at the same time are not mixed up.
  */
 #define _GNU_SOURCE
 #include "library.h"
 
-/* ---- a broadcast and a reduction ---- */
-
-int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer,
-                 int count, MPI_Datatype type, int root)
+void um_collective_begin(struct um_collective *call, struct um_mpi_task *task, struct um_comm *comm)
 {
-    int size = comm->local->size, rank = (comm->rank - root + size) % size, bit = 1;
+    call->task = task;
+    call->comm = comm;
+    call->tag = (int)(comm->calls++ & INT32_MAX);
+}
+
+int um_give(const struct um_collective *call, enum um_use use, const void *buffer, int count,
+            MPI_Datatype type, int to)
+{
+    struct um_request request;
+    int error = um_send_begin(call->task, &request, call->comm, use, buffer, count, type, to,
+                              call->tag, false);
+
+    return error ? error : um_request_run(call->task, &request, MPI_STATUS_IGNORE);
+}
+
+int um_get(const struct um_collective *call, enum um_use use, void *buffer, int count,
+           MPI_Datatype type, int from)
+{
+    struct um_request request;
+    int error = um_receive_begin(call->task, &request, call->comm, use, buffer, count, type, from,
+                                 call->tag);
+
+    return error ? error : um_request_run(call->task, &request, MPI_STATUS_IGNORE);
+}
+
+int um_broadcast(const struct um_collective *call, enum um_use use, void *buffer, int count,
+                 MPI_Datatype type, int root)
+{
+    int size = call->comm->local->size, rank = (call->comm->rank - root + size) % size, bit = 1;
     int error = MPI_SUCCESS;
 
     while (bit < size && !(rank & bit)) /* the parent lacks my lowest bit */
         bit <<= 1;
     if (rank != 0)
-        error = um_get(task, comm, use, buffer, count, type, (rank - bit + root) % size);
+        error = um_get(call, use, buffer, count, type, (rank - bit + root) % size);
     for (bit >>= 1; bit > 0 && error == MPI_SUCCESS; bit >>= 1)
         if (rank + bit < size)
-            error = um_give(task, comm, use, buffer, count, type, (rank + bit + root) % size);
+            error = um_give(call, use, buffer, count, type, (rank + bit + root) % size);
     return error;
+}
+
+/* ---- data ---- */
+
+/* The i-th block of an argument, and how many elements it has. */
+static void *block_of(const struct um_blocks *blocks, int i, int *count)
+{
+    MPI_Aint low, extent, at;
+
+    um_mpi.Type_get_extent(blocks->type, &low, &extent);
+    *count = blocks->counts ? blocks->counts[i] : blocks->count;
+    at = blocks->at ? blocks->at[i] : (MPI_Aint)i * *count;
+    return (char *)(uintptr_t)blocks->memory + at * extent;
 }
 
 /* Memory for elements of a type, at which address 0 of the elements is returned; *memory: to be
@@ -38,375 +76,352 @@ static void *elements(int count, MPI_Datatype type, void **memory)
 }
 
 /* Copies elements by way of a message to itself: any type, and with no other copy if it is basic. */
-static int copy_elements(struct um_mpi_task *task, struct um_comm *comm, const void *from,
-                         int from_count, MPI_Datatype from_type, void *to, int to_count,
-                         MPI_Datatype to_type)
+static int copy_elements(const struct um_collective *call, const void *from, int from_count,
+                         MPI_Datatype from_type, void *to, int to_count, MPI_Datatype to_type)
 {
     struct um_request receive, send;
-    int error =
-        um_receive_begin(task, &receive, comm, UM_LOCALLY, to, to_count, to_type, comm->rank, 0);
+    int rank = call->comm->rank, error;
 
+    error = um_receive_begin(call->task, &receive, call->comm, UM_LOCALLY, to, to_count, to_type,
+                             rank, call->tag);
     if (error != MPI_SUCCESS)
         return error;
-    error = um_send_begin(task, &send, comm, UM_LOCALLY, from, from_count, from_type, comm->rank, 0,
-                          false);
+    error = um_send_begin(call->task, &send, call->comm, UM_LOCALLY, from, from_count, from_type,
+                          rank, call->tag, false);
     if (error != MPI_SUCCESS) {
-        um_request_withdraw(task, &receive);
+        um_request_withdraw(call->task, &receive);
         return error;
     }
     um_request_end(&send, MPI_STATUS_IGNORE);
-    return um_request_run(task, &receive, MPI_STATUS_IGNORE);
+    return um_request_run(call->task, &receive, MPI_STATUS_IGNORE);
+}
+
+/* The member's own block. */
+static int copy_block(const struct um_collective *call, int i_out, int i_in)
+{
+    int out_count, in_count;
+    const void *from = block_of(&call->out, i_out, &out_count);
+    void *to = block_of(&call->in, i_in, &in_count);
+
+    return copy_elements(call, from, out_count, call->out.type, to, in_count, call->in.type);
+}
+
+/* ---- without data, and from one to all ---- */
+
+/* Between two groups: each first member hears of the other's group. */
+int um_collect_barrier(const struct um_collective *call)
+{
+    const struct um_comm *comm = call->comm;
+    int error;
+
+    for (int bit = 1; bit < comm->local->size; bit <<= 1) {
+        if (comm->rank & bit) {
+            error = um_give(call, UM_LOCALLY, NULL, 0, MPI_BYTE, comm->rank - bit);
+            break;
+        }
+        if (comm->rank + bit >= comm->local->size)
+            continue;
+        error = um_get(call, UM_LOCALLY, NULL, 0, MPI_BYTE, comm->rank + bit);
+        if (error != MPI_SUCCESS)
+            return error;
+    }
+    if (comm->remote && comm->rank == 0) {
+        error = um_give(call, UM_COLLECTIVE, NULL, 0, MPI_BYTE, 0);
+        if (error == MPI_SUCCESS)
+            error = um_get(call, UM_COLLECTIVE, NULL, 0, MPI_BYTE, 0);
+        if (error != MPI_SUCCESS)
+            return error;
+    }
+    return um_broadcast(call, UM_LOCALLY, NULL, 0, MPI_BYTE, 0);
+}
+
+static int broadcast_between(const struct um_collective *call, void *buffer)
+{
+    const struct um_blocks *data = &call->in;
+    int error = MPI_SUCCESS;
+
+    if (call->root == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    if (call->root == MPI_ROOT)
+        return um_give(call, UM_COLLECTIVE, buffer, data->count, data->type, 0);
+    if (call->root < 0 || call->root >= call->comm->remote->size)
+        return MPI_ERR_ROOT;
+    if (call->comm->rank == 0)
+        error = um_get(call, UM_COLLECTIVE, buffer, data->count, data->type, call->root);
+    return error ? error : um_broadcast(call, UM_LOCALLY, buffer, data->count, data->type, 0);
+}
+
+int um_collect_broadcast(const struct um_collective *call)
+{
+    void *buffer = (void *)(uintptr_t)call->in.memory;
+
+    if (call->comm->remote)
+        return broadcast_between(call, buffer);
+    return um_broadcast(call, UM_COLLECTIVE, buffer, call->in.count, call->in.type, call->root);
+}
+
+/* ---- reductions ---- */
+
+/* came = sum op came. The operation may be the child's own function. */
+static int combine(const struct um_collective *call, void *sum, void *came)
+{
+    struct umbra_child *behind = call->behind;
+    int error;
+
+    if (behind && um_atomic_load(&call->task->aborted, relaxed) != 0) /* its memory is at an end */
+        return MPI_ERR_PROC_ABORTED;
+    if (behind)
+        um_child_resumed(behind);
+    error = um_mpi.Reduce_local(sum, came, call->in.count, call->in.type, call->op);
+    if (behind)
+        um_seat.running = NULL;
+    return error;
 }
 
 /* Combines what the members have into *sum of member 0, in the order of their ranks. `spare` is for
  * what comes; the two are exchanged. */
-static int reduce_tree(struct um_mpi_task *task, struct um_comm *comm, void **sum, void **spare,
-                       int count, MPI_Datatype type, MPI_Op op)
+static int reduce_tree(const struct um_collective *call, void **sum, void **spare)
 {
-    int size = comm->local->size, rank = comm->rank, error = MPI_SUCCESS;
+    int size = call->comm->local->size, rank = call->comm->rank, count = call->in.count;
+    int error = MPI_SUCCESS;
 
     for (int bit = 1; bit < size && error == MPI_SUCCESS; bit <<= 1) {
         void *came = *spare;
 
         if (rank & bit)
-            return um_give(task, comm, UM_COLLECTIVE, *sum, count, type, rank - bit);
+            return um_give(call, UM_COLLECTIVE, *sum, count, call->in.type, rank - bit);
         if (rank + bit >= size)
             continue;
-        error = um_get(task, comm, UM_COLLECTIVE, came, count, type, rank + bit);
+        error = um_get(call, UM_COLLECTIVE, came, count, call->in.type, rank + bit);
         if (error == MPI_SUCCESS)
-            error = um_mpi.Reduce_local(*sum, came, count, type, op); /* came = sum op came */
+            error = combine(call, *sum, came);
         *spare = *sum;
         *sum = came;
     }
     return error;
 }
 
-static int reduce(struct um_mpi_task *task, struct um_comm *comm, const void *from, void *to,
-                  int count, MPI_Datatype type, MPI_Op op, int root)
+/* All elements of `in`, from `out` or, in place, from `in`, to `to` of the root. */
+static int reduce(const struct um_collective *call, const void *from, void *to, int root)
 {
-    void *memory[2] = {NULL, NULL}, *sum = elements(count, type, &memory[0]);
-    void *spare = elements(count, type, &memory[1]);
-    int error = sum && spare ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    const struct um_blocks *in = &call->in;
+    void *memory[2] = {NULL, NULL}, *sum = elements(in->count, in->type, &memory[0]);
+    void *spare = elements(in->count, in->type, &memory[1]);
+    int rank = call->comm->rank, error = sum && spare ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 
     if (error == MPI_SUCCESS)
-        error = copy_elements(task, comm, from == MPI_IN_PLACE ? to : from, count, type, sum, count,
-                              type);
+        error = copy_elements(call, from, in->count, in->type, sum, in->count, in->type);
     if (error == MPI_SUCCESS)
-        error = reduce_tree(task, comm, &sum, &spare, count, type, op);
-    if (error == MPI_SUCCESS && comm->rank == 0 && root == 0)
-        error = copy_elements(task, comm, sum, count, type, to, count, type);
-    else if (error == MPI_SUCCESS && comm->rank == 0)
-        error = um_give(task, comm, UM_COLLECTIVE, sum, count, type, root);
-    else if (error == MPI_SUCCESS && comm->rank == root)
-        error = um_get(task, comm, UM_COLLECTIVE, to, count, type, 0);
+        error = reduce_tree(call, &sum, &spare);
+    if (error == MPI_SUCCESS && rank == 0 && root == 0)
+        error = copy_elements(call, sum, in->count, in->type, to, in->count, in->type);
+    else if (error == MPI_SUCCESS && rank == 0)
+        error = um_give(call, UM_COLLECTIVE, sum, in->count, in->type, root);
+    else if (error == MPI_SUCCESS && rank == root)
+        error = um_get(call, UM_COLLECTIVE, to, in->count, in->type, 0);
     free(memory[0]);
     free(memory[1]);
     return error;
 }
 
-/* ---- checks and errors ---- */
-
-/* MPI's error, after the handler. */
-static int ended(struct um_mpi_task *task, struct um_comm *comm, int error, const char *call)
+static const void *reduced(const struct um_collective *call)
 {
-    if (error == MPI_SUCCESS)
-        return error;
-    return um_error(task, comm, error, call,
-                    error == MPI_ERR_PROC_ABORTED ? "a member has ended"
-                    : error == MPI_ERR_COMM       ? "not with an inter-communicator"
-                    : error == MPI_ERR_ROOT       ? "no such root"
-                                                  : "a message of the wrong size, or no memory");
+    return call->out.memory == MPI_IN_PLACE ? call->in.memory : call->out.memory;
 }
 
-static int check(struct um_mpi_task *task, const struct um_comm *comm, int root)
+int um_collect_reduce(const struct um_collective *call)
 {
-    um_mpi_task_check(task);
-    if (comm->remote)
-        return MPI_ERR_COMM;
-    return root < 0 || root >= comm->local->size ? MPI_ERR_ROOT : MPI_SUCCESS;
+    return reduce(call, reduced(call), (void *)(uintptr_t)call->in.memory, call->root);
 }
 
-static int await(struct um_mpi_task *task, int error, MPI_Request *request)
+int um_collect_allreduce(const struct um_collective *call)
 {
-    return error == MPI_SUCCESS ? um_mpi_await(task, request, MPI_STATUS_IGNORE) : error;
+    void *to = (void *)(uintptr_t)call->in.memory;
+    int error = reduce(call, reduced(call), to, 0);
+
+    return error ? error : um_broadcast(call, UM_COLLECTIVE, to, call->in.count, call->in.type, 0);
 }
 
-/* The i-th block of an array of elements. */
-static void *block(const void *buffer, int i, int count, MPI_Datatype type)
+/* All is combined by member 0, and each member gets its block. The blocks' sizes are in `out`. */
+int um_collect_reduce_scatter(const struct um_collective *call)
 {
-    MPI_Aint low, extent;
+    struct um_collective all = *call;
+    struct um_blocks block = {.count = 1, .type = call->in.type}; /* elements, one by one */
+    void *memory, *sum, *to = (void *)(uintptr_t)call->in.memory;
+    int size = call->comm->local->size, rank = call->comm->rank, at = 0, error = MPI_SUCCESS;
 
-    um_mpi.Type_get_extent(type, &low, &extent);
-    return (char *)(uintptr_t)buffer + (MPI_Aint)i * count * extent;
-}
-
-/* ---- calls ---- */
-
-/* Between two groups: each first member hears of the other's group. */
-static int barrier_between(struct um_mpi_task *task, struct um_comm *comm)
-{
-    int error;
-
-    for (int bit = 1; bit < comm->local->size; bit <<= 1) {
-        if (comm->rank & bit) {
-            error = um_give(task, comm, UM_LOCALLY, NULL, 0, MPI_BYTE, comm->rank - bit);
-            break;
-        }
-        if (comm->rank + bit >= comm->local->size)
-            continue;
-        error = um_get(task, comm, UM_LOCALLY, NULL, 0, MPI_BYTE, comm->rank + bit);
-        if (error != MPI_SUCCESS)
-            return error;
-    }
-    if (comm->remote && comm->rank == 0) {
-        error = um_give(task, comm, UM_COLLECTIVE, NULL, 0, MPI_BYTE, 0);
-        if (error == MPI_SUCCESS)
-            error = um_get(task, comm, UM_COLLECTIVE, NULL, 0, MPI_BYTE, 0);
-        if (error != MPI_SUCCESS)
-            return error;
-    }
-    return um_broadcast(task, comm, UM_LOCALLY, NULL, 0, MPI_BYTE, 0);
-}
-
-int MPI_Barrier(MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-
-    if (!comm)
-        return await(task, um_mpi.Ibarrier(handle, &request), &request);
-    um_mpi_task_check(task);
-    return ended(task, comm, barrier_between(task, comm), "MPI_Barrier");
-}
-
-static int broadcast_between(struct um_mpi_task *task, struct um_comm *comm, void *buffer,
-                             int count, MPI_Datatype type, int root)
-{
-    int error = MPI_SUCCESS;
-
-    if (root == MPI_PROC_NULL)
-        return MPI_SUCCESS;
-    if (root == MPI_ROOT)
-        return um_give(task, comm, UM_COLLECTIVE, buffer, count, type, 0);
-    if (root < 0 || root >= comm->remote->size)
-        return MPI_ERR_ROOT;
-    if (comm->rank == 0)
-        error = um_get(task, comm, UM_COLLECTIVE, buffer, count, type, root);
-    return error ? error : um_broadcast(task, comm, UM_LOCALLY, buffer, count, type, 0);
-}
-
-int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(task, um_mpi.Ibcast(buffer, count, type, root, handle, &request), &request);
-    if (comm->remote) {
-        error = broadcast_between(task, comm, buffer, count, type, root);
-    } else {
-        error = check(task, comm, root);
-        if (error == MPI_SUCCESS)
-            error = um_broadcast(task, comm, UM_COLLECTIVE, buffer, count, type, root);
-    }
-    return ended(task, comm, error, "MPI_Bcast");
-}
-
-int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root,
-               MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(task, um_mpi.Ireduce(from, to, count, type, op, root, handle, &request),
-                     &request);
-    error = check(task, comm, root);
-    if (error == MPI_SUCCESS)
-        error = reduce(task, comm, from, to, count, type, op, root);
-    return ended(task, comm, error, "MPI_Reduce");
-}
-
-int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(task, um_mpi.Iallreduce(from, to, count, type, op, handle, &request),
-                     &request);
-    error = check(task, comm, 0);
-    if (error == MPI_SUCCESS)
-        error = reduce(task, comm, from, to, count, type, op, 0);
-    if (error == MPI_SUCCESS)
-        error = um_broadcast(task, comm, UM_COLLECTIVE, to, count, type, 0);
-    return ended(task, comm, error, "MPI_Allreduce");
-}
-
-static int gather(struct um_mpi_task *task, struct um_comm *comm, const void *out, int out_count,
-                  MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root)
-{
-    int error = MPI_SUCCESS;
-
-    if (comm->rank != root)
-        return um_give(task, comm, UM_COLLECTIVE, out, out_count, out_type, root);
-    for (int i = 0; i < comm->local->size && error == MPI_SUCCESS; i++) {
-        void *to = block(in, i, in_count, in_type);
-
-        if (i != root)
-            error = um_get(task, comm, UM_COLLECTIVE, to, in_count, in_type, i);
-        else if (out != MPI_IN_PLACE)
-            error = copy_elements(task, comm, out, out_count, out_type, to, in_count, in_type);
-    }
-    return error;
-}
-
-int MPI_Gather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
-               MPI_Datatype in_type, int root, MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(
-            task,
-            um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root, handle, &request),
-            &request);
-    error = check(task, comm, root);
-    if (error == MPI_SUCCESS)
-        error = gather(task, comm, out, out_count, out_type, in, in_count, in_type, root);
-    return ended(task, comm, error, "MPI_Gather");
-}
-
-int MPI_Allgather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
-                  MPI_Datatype in_type, MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(
-            task,
-            um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type, handle, &request),
-            &request);
-    error = check(task, comm, 0);
-    if (out == MPI_IN_PLACE && comm->rank != 0) {
-        out = block(in, comm->rank, in_count, in_type);
-        out_count = in_count;
-        out_type = in_type;
-    }
-    if (error == MPI_SUCCESS)
-        error = gather(task, comm, out, out_count, out_type, in, in_count, in_type, 0);
-    for (int i = 0; i < comm->local->size && error == MPI_SUCCESS; i++)
-        error = um_broadcast(task, comm, UM_COLLECTIVE, block(in, i, in_count, in_type), in_count,
-                             in_type, 0);
-    return ended(task, comm, error, "MPI_Allgather");
-}
-
-static int scatter(struct um_mpi_task *task, struct um_comm *comm, const void *out, int out_count,
-                   MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root)
-{
-    int error = MPI_SUCCESS;
-
-    if (comm->rank != root)
-        return um_get(task, comm, UM_COLLECTIVE, in, in_count, in_type, root);
-    for (int i = 0; i < comm->local->size && error == MPI_SUCCESS; i++) {
-        const void *from = block(out, i, out_count, out_type);
-
-        if (i != root)
-            error = um_give(task, comm, UM_COLLECTIVE, from, out_count, out_type, i);
-        else if (in != MPI_IN_PLACE)
-            error = copy_elements(task, comm, from, out_count, out_type, in, in_count, in_type);
-    }
-    return error;
-}
-
-int MPI_Scatter(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
-                MPI_Datatype in_type, int root, MPI_Comm handle)
-{
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    int error;
-
-    if (!comm)
-        return await(task,
-                     um_mpi.Iscatter(out, out_count, out_type, in, in_count, in_type, root, handle,
-                                     &request),
-                     &request);
-    error = check(task, comm, root);
-    if (error == MPI_SUCCESS)
-        error = scatter(task, comm, out, out_count, out_type, in, in_count, in_type, root);
-    return ended(task, comm, error, "MPI_Scatter");
-}
-
-/* All send at once; each receives in the order of the distance. */
-static int all_to_all(struct um_mpi_task *task, struct um_comm *comm, const void *out,
-                      int out_count, MPI_Datatype out_type, void *in, int in_count,
-                      MPI_Datatype in_type)
-{
-    int size = comm->local->size, error = MPI_SUCCESS;
-    struct um_request send;
-
+    for (int i = 0; i < size; i++)
+        all.in.count += call->out.counts ? call->out.counts[i] : call->out.count;
+    block.memory = sum = elements(all.in.count, all.in.type, &memory);
+    error = memory ? reduce(&all, reduced(call), sum, 0) : MPI_ERR_NO_MEM;
     for (int i = 0; i < size && error == MPI_SUCCESS; i++) {
-        int to = (comm->rank + i) % size, from = (comm->rank - i + size) % size;
+        int count = call->out.counts ? call->out.counts[i] : call->out.count, unused;
+        void *from = block_of(&block, at, &unused);
 
-        error = um_send_begin(task, &send, comm, UM_COLLECTIVE, block(out, to, out_count, out_type),
-                              out_count, out_type, to, i, false);
-        if (error == MPI_SUCCESS) {
-            struct um_request receive;
+        if (rank == 0 && i == 0)
+            error = copy_elements(call, from, count, all.in.type, to, count, all.in.type);
+        else if (rank == 0)
+            error = um_give(call, UM_COLLECTIVE, from, count, all.in.type, i);
+        else if (rank == i)
+            error = um_get(call, UM_COLLECTIVE, to, count, all.in.type, 0);
+        at += count;
+    }
+    free(memory);
+    return error;
+}
 
-            error =
-                um_receive_begin(task, &receive, comm, UM_COLLECTIVE,
-                                 block(in, from, in_count, in_type), in_count, in_type, from, i);
-            if (error == MPI_SUCCESS)
-                error = um_request_run(task, &receive, MPI_STATUS_IGNORE);
-            if (error != MPI_SUCCESS)
-                um_request_withdraw(task, &send);
-            else
-                error = um_request_run(task, &send, MPI_STATUS_IGNORE);
-        }
+/* One member after the other: each combines what comes from the one before with its own. */
+int um_collect_scan(const struct um_collective *call)
+{
+    const struct um_blocks *in = &call->in;
+    int rank = call->comm->rank, last = call->comm->local->size - 1, error = MPI_SUCCESS;
+    void *to = (void *)(uintptr_t)in->memory, *memory[2] = {NULL, NULL};
+    void *own = elements(in->count, in->type, &memory[0]);
+    void *before = elements(in->count, in->type, &memory[1]);
+
+    if (!own || !before)
+        error = MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS)
+        error = copy_elements(call, reduced(call), in->count, in->type, own, in->count, in->type);
+    if (error == MPI_SUCCESS && rank > 0)
+        error = um_get(call, UM_COLLECTIVE, before, in->count, in->type, rank - 1);
+    if (error == MPI_SUCCESS && rank > 0 && call->exclusive)
+        error = copy_elements(call, before, in->count, in->type, to, in->count, in->type);
+    if (error == MPI_SUCCESS && rank > 0)
+        error = combine(call, before, own); /* own = before op own */
+    if (error == MPI_SUCCESS && !call->exclusive)
+        error = copy_elements(call, own, in->count, in->type, to, in->count, in->type);
+    if (error == MPI_SUCCESS && rank < last)
+        error = um_give(call, UM_COLLECTIVE, own, in->count, in->type, rank + 1);
+    free(memory[0]);
+    free(memory[1]);
+    return error;
+}
+
+/* ---- blocks ---- */
+
+int um_collect_gather(const struct um_collective *call)
+{
+    int error = MPI_SUCCESS, rank = call->comm->rank;
+
+    if (rank != call->root)
+        return um_give(call, UM_COLLECTIVE, call->out.memory, call->out.count, call->out.type,
+                       call->root);
+    for (int i = 0; i < call->comm->local->size && error == MPI_SUCCESS; i++) {
+        int count;
+        void *to = block_of(&call->in, i, &count);
+
+        if (i != rank)
+            error = um_get(call, UM_COLLECTIVE, to, count, call->in.type, i);
+        else if (call->out.memory != MPI_IN_PLACE)
+            error = copy_block(call, 0, i);
     }
     return error;
 }
 
-int MPI_Alltoall(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
-                 MPI_Datatype in_type, MPI_Comm handle)
+/* The size of all blocks together: they lie one behind the other. */
+static bool is_dense(const struct um_collective *call, int *count)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, handle);
-    MPI_Request request;
-    void *memory = NULL;
-    int error;
+    *count = call->in.count * call->comm->local->size;
+    return !call->in.counts;
+}
 
-    if (!comm)
-        return await(
-            task,
-            um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type, handle, &request),
-            &request);
-    error = check(task, comm, 0);
-    if (error == MPI_SUCCESS && out == MPI_IN_PLACE) {
-        out = elements(comm->local->size * in_count, in_type, &memory);
-        out_count = in_count;
-        out_type = in_type;
-        error = out ? copy_elements(task, comm, in, comm->local->size * in_count, in_type,
-                                    (void *)(uintptr_t)out, comm->local->size * in_count, in_type)
-                    : MPI_ERR_NO_MEM;
+int um_collect_allgather(const struct um_collective *call)
+{
+    struct um_collective gather = *call;
+    int error, count;
+
+    gather.root = 0;
+    if (call->out.memory == MPI_IN_PLACE && call->comm->rank != 0) {
+        gather.out.memory = block_of(&call->in, call->comm->rank, &gather.out.count);
+        gather.out.type = call->in.type;
     }
+    error = um_collect_gather(&gather);
+    if (is_dense(call, &count))
+        return error ? error
+                     : um_broadcast(call, UM_COLLECTIVE, (void *)(uintptr_t)call->in.memory, count,
+                                    call->in.type, 0);
+    for (int i = 0; i < call->comm->local->size && error == MPI_SUCCESS; i++) {
+        void *to = block_of(&call->in, i, &count);
+
+        error = um_broadcast(call, UM_COLLECTIVE, to, count, call->in.type, 0);
+    }
+    return error;
+}
+
+int um_collect_scatter(const struct um_collective *call)
+{
+    void *in = (void *)(uintptr_t)call->in.memory;
+    int error = MPI_SUCCESS, rank = call->comm->rank;
+
+    if (rank != call->root)
+        return um_get(call, UM_COLLECTIVE, in, call->in.count, call->in.type, call->root);
+    for (int i = 0; i < call->comm->local->size && error == MPI_SUCCESS; i++) {
+        int count;
+        const void *from = block_of(&call->out, i, &count);
+
+        if (i != rank)
+            error = um_give(call, UM_COLLECTIVE, from, count, call->out.type, i);
+        else if (in != MPI_IN_PLACE)
+            error = copy_block(call, i, 0);
+    }
+    return error;
+}
+
+/* To one member and from another, both at the same distance. */
+static int exchange(const struct um_collective *call, int to, int from)
+{
+    struct um_request send, receive;
+    int out_count, in_count, error;
+    const void *out = block_of(&call->out, to, &out_count);
+    void *in = block_of(&call->in, from, &in_count);
+
+    error = um_send_begin(call->task, &send, call->comm, UM_COLLECTIVE, out, out_count,
+                          call->out.type, to, call->tag, false);
+    if (error != MPI_SUCCESS)
+        return error;
+    error = um_receive_begin(call->task, &receive, call->comm, UM_COLLECTIVE, in, in_count,
+                             call->in.type, from, call->tag);
     if (error == MPI_SUCCESS)
-        error = all_to_all(task, comm, out, out_count, out_type, in, in_count, in_type);
+        error = um_request_run(call->task, &receive, MPI_STATUS_IGNORE);
+    if (error == MPI_SUCCESS)
+        return um_request_run(call->task, &send, MPI_STATUS_IGNORE);
+    um_request_withdraw(call->task, &send);
+    um_request_end(&send, MPI_STATUS_IGNORE);
+    return error;
+}
+
+static int all_to_all(const struct um_collective *call)
+{
+    int size = call->comm->local->size, rank = call->comm->rank, error = MPI_SUCCESS;
+
+    for (int i = 0; i < size && error == MPI_SUCCESS; i++)
+        error = exchange(call, (rank + i) % size, (rank - i + size) % size);
+    return error;
+}
+
+/* In place: what is sent is kept aside, as far as the farthest block reaches. */
+int um_collect_all_to_all(const struct um_collective *call)
+{
+    struct um_collective kept = *call;
+    int size = call->comm->local->size, all = 0, error;
+    void *memory;
+
+    if (call->out.memory != MPI_IN_PLACE)
+        return all_to_all(call);
+    for (int i = 0; i < size; i++) {
+        int end = call->in.counts ? call->in.at[i] + call->in.counts[i] : (i + 1) * call->in.count;
+
+        all = end > all ? end : all;
+    }
+    kept.out = call->in;
+    kept.out.memory = elements(all, call->in.type, &memory);
+    if (!memory)
+        return MPI_ERR_NO_MEM;
+    error = copy_elements(call, call->in.memory, all, call->in.type,
+                          (void *)(uintptr_t)kept.out.memory, all, call->in.type);
+    if (error == MPI_SUCCESS)
+        error = all_to_all(&kept);
     free(memory);
-    return ended(task, comm, error, "MPI_Alltoall");
+    return error;
 }

@@ -321,17 +321,19 @@ struct decided {
 /* A number that all members of the communicator, on both sides, agree on. */
 static int agree_id(struct um_mpi_task *task, struct um_comm *comm, uint32_t *id)
 {
+    struct um_collective call;
     int error = MPI_SUCCESS;
 
+    um_collective_begin(&call, task, comm);
     if (comm->rank == 0 && (!comm->remote || comm->first)) {
         *id = um_comm_id();
         if (comm->remote)
-            error = um_give(task, comm, UM_COLLECTIVE, id, sizeof(*id), MPI_BYTE, 0);
+            error = um_give(&call, UM_COLLECTIVE, id, sizeof(*id), MPI_BYTE, 0);
     } else if (comm->rank == 0) {
-        error = um_get(task, comm, UM_COLLECTIVE, id, sizeof(*id), MPI_BYTE, 0);
+        error = um_get(&call, UM_COLLECTIVE, id, sizeof(*id), MPI_BYTE, 0);
     }
     if (error == MPI_SUCCESS)
-        error = um_broadcast(task, comm, UM_LOCALLY, id, sizeof(*id), MPI_BYTE, 0);
+        error = um_broadcast(&call, UM_LOCALLY, id, sizeof(*id), MPI_BYTE, 0);
     return error;
 }
 
@@ -409,19 +411,21 @@ static int split_decide(struct um_mpi_task *task, struct um_comm *comm, struct w
                         struct decided *mine)
 {
     int size = comm->local->size, error = MPI_SUCCESS;
+    struct um_collective call;
     struct wish *wish;
     struct decided *decided;
 
+    um_collective_begin(&call, task, comm);
     if (comm->rank != 0) {
-        error = um_give(task, comm, UM_COLLECTIVE, &own, sizeof(own), MPI_BYTE, 0);
-        return error ? error : um_get(task, comm, UM_COLLECTIVE, mine, sizeof(*mine), MPI_BYTE, 0);
+        error = um_give(&call, UM_COLLECTIVE, &own, sizeof(own), MPI_BYTE, 0);
+        return error ? error : um_get(&call, UM_COLLECTIVE, mine, sizeof(*mine), MPI_BYTE, 0);
     }
     wish = malloc((size_t)size * sizeof(*wish));
     decided = malloc((size_t)size * sizeof(*decided));
     if (!wish || !decided)
         error = MPI_ERR_NO_MEM;
     for (int i = 1; i < size && error == MPI_SUCCESS; i++)
-        error = um_get(task, comm, UM_COLLECTIVE, &wish[i], sizeof(own), MPI_BYTE, i);
+        error = um_get(&call, UM_COLLECTIVE, &wish[i], sizeof(own), MPI_BYTE, i);
     if (error == MPI_SUCCESS) {
         wish[0] = own;
         qsort(wish, (size_t)size, sizeof(*wish), by_wish);
@@ -429,7 +433,7 @@ static int split_decide(struct um_mpi_task *task, struct um_comm *comm, struct w
         *mine = decided[0];
     }
     for (int i = 1; i < size && error == MPI_SUCCESS; i++)
-        error = um_give(task, comm, UM_COLLECTIVE, &decided[i], sizeof(*decided), MPI_BYTE, i);
+        error = um_give(&call, UM_COLLECTIVE, &decided[i], sizeof(*decided), MPI_BYTE, i);
     free(wish);
     free(decided);
     return error;
@@ -486,24 +490,26 @@ int MPI_Intercomm_merge(MPI_Comm handle, int high, MPI_Comm *result)
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *comm = um_comm_of(task, handle), *made = NULL;
     struct decided decided = {0, 0, NULL};
+    struct um_collective call;
     int remote_high = 0, error = MPI_SUCCESS;
 
     if (!comm)
         return um_mpi.Intercomm_merge(handle, high, result);
     if (!comm->remote)
         return um_error(task, comm, MPI_ERR_COMM, "MPI_Intercomm_merge", "no inter-communicator");
+    um_collective_begin(&call, task, comm);
     if (comm->rank == 0 && !comm->first) {
-        error = um_give(task, comm, UM_COLLECTIVE, &high, 1, MPI_INT, 0);
+        error = um_give(&call, UM_COLLECTIVE, &high, 1, MPI_INT, 0);
         if (error == MPI_SUCCESS)
-            error = um_get(task, comm, UM_COLLECTIVE, &decided, sizeof(decided), MPI_BYTE, 0);
+            error = um_get(&call, UM_COLLECTIVE, &decided, sizeof(decided), MPI_BYTE, 0);
     } else if (comm->rank == 0) {
-        error = um_get(task, comm, UM_COLLECTIVE, &remote_high, 1, MPI_INT, 0);
+        error = um_get(&call, UM_COLLECTIVE, &remote_high, 1, MPI_INT, 0);
         decided = (struct decided){um_comm_id(), 0, merged(comm, high != 0, remote_high != 0)};
         if (error == MPI_SUCCESS)
-            error = um_give(task, comm, UM_COLLECTIVE, &decided, sizeof(decided), MPI_BYTE, 0);
+            error = um_give(&call, UM_COLLECTIVE, &decided, sizeof(decided), MPI_BYTE, 0);
     }
     if (error == MPI_SUCCESS)
-        error = um_broadcast(task, comm, UM_LOCALLY, &decided, sizeof(decided), MPI_BYTE, 0);
+        error = um_broadcast(&call, UM_LOCALLY, &decided, sizeof(decided), MPI_BYTE, 0);
     if (error == MPI_SUCCESS && decided.group)
         made = um_comm_make(task, decided.id, rank_in(decided.group, task), decided.group, NULL);
     if (!made)

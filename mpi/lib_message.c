@@ -26,6 +26,8 @@ static int pack_begin(struct um_request *request, const void *buffer, int count,
 {
     int size = 0;
 
+    request->background = false;
+    request->taken = NULL;
     request->user = buffer;
     request->count = count;
     request->type = type;
@@ -200,11 +202,11 @@ static bool source_ended(const struct um_comm *comm, enum um_use use, int from,
     return true;
 }
 
-int um_receive_begin(struct um_mpi_task *task, struct um_request *request, struct um_comm *comm,
-                     enum um_use use, void *buffer, int count, MPI_Datatype type, int from, int tag)
+/* Where the data of a receive will go. The program may free the datatype before the end. */
+static int receive_prepare(struct um_request *request, struct um_comm *comm, void *buffer,
+                           int count, MPI_Datatype type)
 {
     struct um_receive *receive = &request->receive;
-    struct um_message *message;
     int error = pack_begin(request, buffer, count, type, &receive->room);
 
     request->sends = false;
@@ -212,8 +214,21 @@ int um_receive_begin(struct um_mpi_task *task, struct um_request *request, struc
     um_atomic_store(&receive->done, UM_FAILED, relaxed); /* if it cannot be posted */
     if (UM_UNLIKELY(error != MPI_SUCCESS))
         return error;
-    receive->wants = (struct um_envelope){comm->id * UM_USES + use, from, tag};
     receive->buffer = data_of(request);
+    return UM_UNLIKELY(request->packed != NULL) ? um_mpi.Type_dup(type, &request->type)
+                                                : MPI_SUCCESS;
+}
+
+int um_receive_begin(struct um_mpi_task *task, struct um_request *request, struct um_comm *comm,
+                     enum um_use use, void *buffer, int count, MPI_Datatype type, int from, int tag)
+{
+    struct um_receive *receive = &request->receive;
+    struct um_message *message;
+    int error = receive_prepare(request, comm, buffer, count, type);
+
+    if (UM_UNLIKELY(error != MPI_SUCCESS))
+        return error;
+    receive->wants = (struct um_envelope){comm->id * UM_USES + use, from, tag};
     um_atomic_store(&receive->done, UM_PENDING, relaxed); /* published by the lock */
     message = um_box_receive(&task->box, receive);
     if (message)
@@ -244,12 +259,33 @@ static void status_set(MPI_Status *status, int source, int tag, size_t bytes)
     status->MPI_TAG = tag;
 }
 
+void um_request_blank(struct um_request *request, struct um_comm *comm)
+{
+    request->sends = request->background = false;
+    request->taken = NULL;
+    request->packed = NULL;
+    request->comm = comm;
+    um_atomic_store(&request->receive.done, UM_PENDING, relaxed); /* not yet given */
+}
+
+void um_request_discard(struct um_request *request)
+{
+    if (UM_LIKELY(request->packed == NULL))
+        return;
+    free(request->packed);
+    if (!request->sends)
+        um_mpi.Type_free(&request->type);
+}
+
 int um_request_end(struct um_request *request, MPI_Status *status)
 {
     struct um_receive *receive = &request->receive;
     int error = MPI_SUCCESS;
 
-    if (request->sends) {
+    if (UM_UNLIKELY(request->background)) {
+        error = request->error;
+        status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+    } else if (request->sends) {
         if (um_side_ended(&request->message.done) == UM_FAILED)
             error = MPI_ERR_PROC_ABORTED;
         status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
@@ -264,18 +300,34 @@ int um_request_end(struct um_request *request, MPI_Status *status)
         if (receive->bytes > receive->room)
             error = MPI_ERR_TRUNCATE;
     }
-    if (UM_UNLIKELY(request->packed != NULL))
-        free(request->packed);
+    um_request_discard(request);
     return error;
+}
+
+/* The fiber that does it for the task must go on to its end: all its waits fail. */
+static void background_stop(struct um_mpi_task *task, struct um_request *request)
+{
+    um_atomic_store(&task->aborted, 1, relaxed); /* the ring orders */
+    while (!um_request_ended(request)) {
+        um_mpi_task_ring(task);
+        umbra_yield();
+    }
 }
 
 void um_request_withdraw(struct um_mpi_task *task, struct um_request *request)
 {
-    if (um_request_ended(request) ||
-        (request->sends ? um_box_withdraw(&request->to->box, &request->message)
-                        : um_box_cancel(&task->box, &request->receive)))
+    um_atomic_u32 *done = request->sends ? &request->message.done : &request->receive.done;
+
+    if (UM_UNLIKELY(request->taken != NULL))
+        um_messages_drop(request->taken);
+    if (um_request_ended(request))
         return;
-    while (!um_request_ended(request)) /* the peer copies at this moment */
+    if (UM_UNLIKELY(request->background))
+        background_stop(task, request);
+    else if (request->sends ? um_box_withdraw(&request->to->box, &request->message)
+                            : um_box_cancel(&task->box, &request->receive))
+        um_atomic_store(done, UM_FAILED, relaxed); /* only this thread has it */
+    while (!um_request_ended(request))             /* the peer copies at this moment */
         umbra_yield();
 }
 
@@ -283,31 +335,10 @@ int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Sta
 {
     if (!um_request_ended(request)) {
         um_mpi_task_wait(task, um_request_ended, request);
-        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) !=
-                        0)) { /* as in um_mpi_task_check() */
+        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) != 0)) /* see um_error() */
             um_request_withdraw(task, request);
-            um_mpi_task_check(task);
-        }
     }
     return um_request_end(request, status);
-}
-
-int um_give(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, const void *buffer,
-            int count, MPI_Datatype type, int to)
-{
-    struct um_request request;
-    int error = um_send_begin(task, &request, comm, use, buffer, count, type, to, 0, false);
-
-    return error ? error : um_request_run(task, &request, MPI_STATUS_IGNORE);
-}
-
-int um_get(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer, int count,
-           MPI_Datatype type, int from)
-{
-    struct um_request request;
-    int error = um_receive_begin(task, &request, comm, use, buffer, count, type, from, 0);
-
-    return error ? error : um_request_run(task, &request, MPI_STATUS_IGNORE);
 }
 
 /* ---- MPI's calls ---- */
@@ -579,4 +610,106 @@ int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
     }
     status_set(status, is.source, is.tag, bytes);
     return MPI_SUCCESS;
+}
+
+/* ---- matched probes: the message is taken out of the box, and received later ---- */
+
+static int taken_error(struct um_mpi_task *task, struct um_comm *comm, struct um_message *message)
+{
+    message->next = NULL;
+    um_messages_drop(message);
+    return um_error(task, comm, MPI_ERR_NO_MEM, "MPI_Mprobe", "no memory");
+}
+
+/* A handle for a message that was taken, or NULL: there was none. */
+static int probe_taken(struct um_mpi_task *task, struct um_comm *comm, struct um_message *message,
+                       MPI_Message *handle, MPI_Status *status)
+{
+    MPI_Request number;
+    struct um_request *request = um_request_make(task, comm, &number);
+
+    if (!request)
+        return taken_error(task, comm, message);
+    um_request_blank(request, comm);
+    message->next = NULL; /* it is a list of one, if it must be dropped */
+    request->taken = message;
+    um_atomic_store(&request->receive.done, UM_DONE, relaxed);
+    status_set(status, message->is.source, message->is.tag, message->bytes);
+    *handle = (MPI_Message)number;
+    return MPI_SUCCESS;
+}
+
+int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *handle,
+                MPI_Status *status)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
+    struct um_envelope wants;
+    struct um_message *message;
+
+    if (!inside)
+        return um_mpi.Improbe(from, tag, comm, flag, handle, status);
+    *flag = 1;
+    *handle = MPI_MESSAGE_NO_PROC;
+    if (from == MPI_PROC_NULL) {
+        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+        return MPI_SUCCESS;
+    }
+    wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
+    message = um_box_take(&task->box, &wants);
+    if (message)
+        return probe_taken(task, inside, message, handle, status);
+    *flag = 0;
+    *handle = MPI_MESSAGE_NULL;
+    um_mpi_task_yield(task); /* the caller asks again */
+    return MPI_SUCCESS;
+}
+
+/* Another thread of the task may take the message that MPI_Probe() has seen. */
+int MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message *handle, MPI_Status *status)
+{
+    int flag = 0, error;
+
+    do {
+        error = from == MPI_PROC_NULL ? MPI_SUCCESS : MPI_Probe(from, tag, comm, status);
+        if (error == MPI_SUCCESS)
+            error = MPI_Improbe(from, tag, comm, &flag, handle, status);
+    } while (error == MPI_SUCCESS && !flag);
+    return error;
+}
+
+/* The message's request becomes the receive's, which has ended. */
+int MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, MPI_Request *result)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = um_request_of(task, (MPI_Request)*handle);
+    struct um_message *message;
+    int error;
+
+    if (!request && *handle != MPI_MESSAGE_NO_PROC)
+        return um_mpi.Imrecv(buffer, count, type, handle, result);
+    *result = request ? (MPI_Request)*handle : MPI_REQUEST_NULL;
+    *handle = MPI_MESSAGE_NULL;
+    if (!request)
+        return MPI_SUCCESS;
+    message = request->taken;
+    error = receive_prepare(request, request->comm, buffer, count, type);
+    if (error == MPI_SUCCESS)
+        take(&request->receive, message);
+    else
+        um_messages_drop(message);
+    return point_error(task, request->comm, error, "MPI_Imrecv");
+}
+
+int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, MPI_Status *status)
+{
+    MPI_Request request;
+    bool nothing = *handle == MPI_MESSAGE_NO_PROC;
+    int error = MPI_Imrecv(buffer, count, type, handle, &request);
+
+    if (error == MPI_SUCCESS)
+        error = MPI_Wait(&request, status);
+    if (nothing)
+        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+    return error;
 }

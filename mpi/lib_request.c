@@ -23,7 +23,7 @@ struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *com
     return request;
 }
 
-static struct um_request *request_of(const struct um_mpi_task *task, MPI_Request handle)
+struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request handle)
 {
     if (!um_is(handle, UM_IS_REQUEST))
         return NULL;
@@ -93,7 +93,7 @@ static void empty_status(MPI_Status *status)
 /* True if a request has ended; -1 in *active: it is none. */
 static bool has_ended(struct um_mpi_task *task, MPI_Request handle, bool *active)
 {
-    struct um_request *request = request_of(task, handle);
+    struct um_request *request = um_request_of(task, handle);
     int flag = 0;
 
     *active = handle != MPI_REQUEST_NULL;
@@ -151,7 +151,7 @@ static void wait_for(struct requests *all)
 
 static int end_one(struct um_mpi_task *task, MPI_Request *handle, MPI_Status *status)
 {
-    struct um_request *request = request_of(task, *handle);
+    struct um_request *request = um_request_of(task, *handle);
 
     if (request)
         return finish(task, request, handle, status);
@@ -167,7 +167,7 @@ static int end_one(struct um_mpi_task *task, MPI_Request *handle, MPI_Status *st
 int MPI_Wait(MPI_Request *handle, MPI_Status *status)
 {
     struct um_mpi_task *task = um_mpi_task_self();
-    struct um_request *request = request_of(task, *handle);
+    struct um_request *request = um_request_of(task, *handle);
 
     if (!request)
         return um_mpi_await(task, handle, status);
@@ -181,7 +181,7 @@ int MPI_Wait(MPI_Request *handle, MPI_Status *status)
 int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status)
 {
     struct um_mpi_task *task = um_mpi_task_self();
-    struct um_request *request = request_of(task, *handle);
+    struct um_request *request = um_request_of(task, *handle);
 
     if (!request) {
         int error = um_mpi.Test(handle, flag, status);
@@ -302,7 +302,7 @@ int MPI_Testsome(int count, MPI_Request *handles, int *out, int *which, MPI_Stat
 
 int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status)
 {
-    struct um_request *request = request_of(um_mpi_task_self(), handle);
+    struct um_request *request = um_request_of(um_mpi_task_self(), handle);
 
     if (!request)
         return um_mpi.Request_get_status(handle, flag, status);
@@ -313,7 +313,7 @@ int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status)
 /* The task's table keeps it until the task ends: a peer may still use it. */
 int MPI_Request_free(MPI_Request *handle)
 {
-    struct um_request *request = request_of(um_mpi_task_self(), *handle);
+    struct um_request *request = um_request_of(um_mpi_task_self(), *handle);
 
     if (!request)
         return um_mpi.Request_free(handle);
@@ -325,7 +325,7 @@ int MPI_Request_free(MPI_Request *handle)
 int MPI_Cancel(MPI_Request *handle)
 {
     struct um_mpi_task *task = um_mpi_task_self();
-    struct um_request *request = request_of(task, *handle);
+    struct um_request *request = um_request_of(task, *handle);
 
     if (!request)
         return um_mpi.Cancel(handle);

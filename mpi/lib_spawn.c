@@ -395,6 +395,7 @@ static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm,
                         struct um_comm **made, int *codes)
 {
     struct told told = {MPI_SUCCESS, 0, NULL};
+    struct um_collective call;
     int error = MPI_SUCCESS, rank = comm ? comm->rank : 0, size = parents->size;
 
     if (rank == root) {
@@ -402,8 +403,10 @@ static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm,
         if (told.children)
             um_atomic_fetch_add(&told.children->refs, (uint32_t)size - 1, relaxed);
     }
-    if (size > 1)
-        error = um_broadcast(task, comm, UM_COLLECTIVE, &told, sizeof(told), MPI_BYTE, root);
+    if (size > 1) {
+        um_collective_begin(&call, task, comm);
+        error = um_broadcast(&call, UM_COLLECTIVE, &told, sizeof(told), MPI_BYTE, root);
+    }
     if (error != MPI_SUCCESS || !told.children)
         return error;
     *made = um_comm_make(task, told.between, rank, um_mpi_group_hold(parents), told.children);

@@ -209,7 +209,7 @@ static void peers_fail(struct um_mpi_task *task, struct um_comm *comm)
             peer_fail(comm, peers->task[i]);
 }
 
-static void messages_drop(struct um_message *message)
+void um_messages_drop(struct um_message *message)
 {
     while (message) {
         struct um_message *next = message->next;
@@ -233,7 +233,7 @@ static void requests_free(struct um_mpi_task *task)
         if (!request)
             continue;
         um_request_withdraw(task, request);
-        free(request->packed);
+        um_request_discard(request);
         um_comm_put(request->comm);
         free(request);
     }
@@ -244,7 +244,7 @@ void um_mpi_task_end(struct um_mpi_task *task)
 {
     requests_free(task);
     um_atomic_store(&task->ended, 1, seq_cst); /* before the looks at peers; see all_ended() */
-    messages_drop(um_box_close(&task->box));
+    um_messages_drop(um_box_close(&task->box));
     for (unsigned i = 0; i < task->comms.count; i++) {
         struct um_comm *comm = um_table_get(&task->comms, i);
 
@@ -325,13 +325,14 @@ static MPI_Comm_errhandler_function *function_of(MPI_Errhandler handle)
     return handler ? handler->function : NULL;
 }
 
+/* A wait of a task that was aborted has failed, too: it ends here. */
 int um_error(struct um_mpi_task *task, struct um_comm *comm, int class, const char *call,
              const char *what)
 {
     MPI_Errhandler handler = comm ? comm->handler : MPI_ERRORS_ARE_FATAL;
     MPI_Comm_errhandler_function *function;
 
-    (void)task;
+    um_mpi_task_check(task);
     if (handler == MPI_ERRORS_RETURN)
         return class;
     function = function_of(handler);

@@ -9,7 +9,8 @@
  *   lib_message.c   sends, receives and probes
  *   lib_request.c   requests: Wait and Test
  *   lib_comm.c      communicators and groups
- *   lib_collect.c   collective calls
+ *   lib_calls.c     collective calls, blocking and not
+ *   lib_collect.c   how they are done
  *
  * A task is the program's main (the host) or a child. A communicator whose members are all tasks of
  * this process is "inside"; its handle has bits that MPICH uses for no handle. All calls with other
@@ -88,6 +89,18 @@
     X(Iscatter)                                                                                    \
     X(Iallgather)                                                                                  \
     X(Ialltoall)                                                                                   \
+    X(Iscan)                                                                                       \
+    X(Iexscan)                                                                                     \
+    X(Ireduce_scatter)                                                                             \
+    X(Ireduce_scatter_block)                                                                       \
+    X(Igatherv)                                                                                    \
+    X(Iscatterv)                                                                                   \
+    X(Iallgatherv)                                                                                 \
+    X(Ialltoallv)                                                                                  \
+    X(Improbe)                                                                                     \
+    X(Imrecv)                                                                                      \
+    X(Type_dup)                                                                                    \
+    X(Type_free)                                                                                   \
     X(Reduce_local)                                                                                \
     X(Op_commutative)                                                                              \
     X(Pack)                                                                                        \
@@ -158,7 +171,8 @@ struct um_comm {
     struct um_mpi_group *local, *remote; /* remote NULL: an intra-communicator */
     MPI_Errhandler handler;
     MPI_Comm handle;
-    char *name; /* that the program gave it, or NULL */
+    char *name;     /* that the program gave it, or NULL */
+    uint32_t calls; /* collective ones so far, the same number in all members */
 };
 
 /* How often and since when a task has asked MPI in vain; begins as zeros. */
@@ -170,9 +184,13 @@ struct um_patience {
 /* What a message's context is used for. */
 enum um_use { UM_POINT, UM_COLLECTIVE, UM_LOCALLY, UM_USES = 4 };
 
-/* A send or receive under way. */
+/* A send or receive under way; or a collective call that a fiber does; or, between MPI_Mprobe and
+ * MPI_Mrecv, a message. */
 struct um_request {
     bool sends;
+    bool background;          /* a collective call: receive.done, and error, are its end */
+    int error;                /* of a collective call */
+    struct um_message *taken; /* by MPI_Mprobe, or NULL */
     struct um_comm *comm;
     struct um_mpi_task *to; /* of a send */
     const void *user;       /* the buffer, if it is not contiguous: unpacked at the end */
@@ -269,29 +287,75 @@ UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *reques
 UM_HIDE bool um_request_ended(void *request);
 /* Takes back a request that has not ended, or lets the peer that has taken it end it. */
 UM_HIDE void um_request_withdraw(struct um_mpi_task *task, struct um_request *request);
-/* After it has ended: an MPI error class, and what it received. */
+/* Frees what it has, ended or withdrawn. */
+UM_HIDE void um_request_discard(struct um_request *request);
+/* After it has ended: an MPI error class, and what it received; discards it. */
 UM_HIDE int um_request_end(struct um_request *request, MPI_Status *status);
 UM_HIDE int um_request_run(struct um_mpi_task *task, struct um_request *request,
                            MPI_Status *status);
 
-/* Whole messages of collective calls: bytes, blocking. */
-UM_HIDE int um_give(struct um_mpi_task *task, struct um_comm *comm, enum um_use use,
-                    const void *buffer, int count, MPI_Datatype type, int to);
-UM_HIDE int um_get(struct um_mpi_task *task, struct um_comm *comm, enum um_use use, void *buffer,
-                   int count, MPI_Datatype type, int from);
+/* A request that neither sends nor receives, and has not ended. */
+UM_HIDE void um_request_blank(struct um_request *request, struct um_comm *comm);
+/* Ends a list of messages that nothing will receive. */
+UM_HIDE void um_messages_drop(struct um_message *message);
 
 /* ---- lib_request.c ---- */
 
 /* A request with a handle; NULL: no memory. */
 UM_HIDE struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
                                            MPI_Request *handle);
+/* The request of a handle that is inside; NULL: MPI's. */
+UM_HIDE struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request handle);
 /* Waits for a request of MPI's own; the core runs other fibers. */
 UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status);
 
 /* ---- lib_collect.c ---- */
 
-UM_HIDE int um_broadcast(struct um_mpi_task *task, struct um_comm *comm, enum um_use use,
-                         void *buffer, int count, MPI_Datatype type, int root);
+/* An argument of a collective call: equal blocks, or as counts and places say; in elements. */
+struct um_blocks {
+    const void *memory;
+    int count;
+    const int *counts, *at; /* NULL: all have count, one behind the other */
+    MPI_Datatype type;
+};
+
+/* A collective call of one member. */
+struct um_collective {
+    int (*run)(const struct um_collective *call); /* returns an error class */
+    const char *name;
+    struct um_blocks out, in;
+    MPI_Op op;
+    int root;
+    bool exclusive; /* a scan without the own element */
+    bool between;   /* valid for inter-communicators, too */
+    /* Set by um_collective_begin(): */
+    struct um_mpi_task *task;
+    struct um_comm *comm;
+    int tag;
+    struct umbra_child *behind; /* the child whose call a fiber of its own does, or NULL */
+};
+
+/* The next collective call on the communicator: once in each member, in the same order. */
+UM_HIDE void um_collective_begin(struct um_collective *call, struct um_mpi_task *task,
+                                 struct um_comm *comm);
+/* Whole messages of a collective call; they wait. */
+UM_HIDE int um_give(const struct um_collective *call, enum um_use use, const void *buffer,
+                    int count, MPI_Datatype type, int to);
+UM_HIDE int um_get(const struct um_collective *call, enum um_use use, void *buffer, int count,
+                   MPI_Datatype type, int from);
+UM_HIDE int um_broadcast(const struct um_collective *call, enum um_use use, void *buffer, int count,
+                         MPI_Datatype type, int root);
+
+UM_HIDE int um_collect_barrier(const struct um_collective *call);
+UM_HIDE int um_collect_broadcast(const struct um_collective *call);
+UM_HIDE int um_collect_reduce(const struct um_collective *call);
+UM_HIDE int um_collect_allreduce(const struct um_collective *call);
+UM_HIDE int um_collect_reduce_scatter(const struct um_collective *call);
+UM_HIDE int um_collect_scan(const struct um_collective *call);
+UM_HIDE int um_collect_gather(const struct um_collective *call);
+UM_HIDE int um_collect_allgather(const struct um_collective *call);
+UM_HIDE int um_collect_scatter(const struct um_collective *call);
+UM_HIDE int um_collect_all_to_all(const struct um_collective *call);
 
 /* ---- lib_policy.c ---- */
 

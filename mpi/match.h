@@ -222,6 +222,19 @@ UM_INLINE struct um_message *um_box_receive(struct um_box *box, struct um_receiv
     return message;
 }
 
+/* Receiver: takes the oldest message that is wanted; NULL: none. */
+UM_INLINE struct um_message *um_box_take(struct um_box *box, const struct um_envelope *wants)
+{
+    struct um_message *before, *message;
+
+    um_lock_take(&box->lock);
+    message = um_box_find_message(box, wants, &before);
+    if (message)
+        um_box_unlink_message(box, message, before);
+    um_lock_release(&box->lock);
+    return message;
+}
+
 /* Takes back a receive. False: a sender has taken it, and ends it. */
 UM_INLINE bool um_box_cancel(struct um_box *box, struct um_receive *receive)
 {

@@ -115,6 +115,149 @@ static void child_collective(void)
         MUST(in[i] == 100 * i + rank);
 }
 
+/* Rank r has r + 1 numbers, 10 r and following, for each. */
+static void child_unequal(void)
+{
+    int rank, size, counts[16], at[16], same[16], own[16], all[256], total = 0;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < size; i++) {
+        counts[i] = i + 1;
+        at[i] = total + i; /* one is left out before each block */
+        total += counts[i];
+        same[i] = 0;
+    }
+    for (int i = 0; i <= rank; i++)
+        own[i] = 10 * rank + i;
+    memset(all, -1, sizeof(all));
+    MPI_Gatherv(own, rank + 1, MPI_INT, all, counts, at, MPI_INT, 1, MPI_COMM_WORLD);
+    for (int i = 0; rank == 1 && i < size; i++)
+        MUST(all[at[i]] == 10 * i && all[at[i] + i] == 11 * i && (i == 0 || all[at[i] - 1] == -1));
+    MPI_Allgatherv(own, rank + 1, MPI_INT, all, counts, at, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+        MUST(all[at[i]] == 10 * i && all[at[i] + i] == 11 * i);
+    memset(own, 0, sizeof(own));
+    MPI_Scatterv(all, counts, at, MPI_INT, own, rank + 1, MPI_INT, 2, MPI_COMM_WORLD);
+    MUST(own[0] == 10 * rank && own[rank] == 11 * rank);
+    for (int i = 0; i < size; i++)
+        counts[i] = rank + 1;
+    memset(all, -1, sizeof(all));
+    for (int i = 0; i < size; i++)
+        at[i] = i * (i + 1) / 2;
+    for (int i = 0; i < size; i++)
+        same[i] = i + 1;
+    MPI_Alltoallv(own, counts, (int[16]){0}, MPI_INT, all, same, at, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+        MUST(all[at[i]] == 10 * i && all[at[i] + i] == 11 * i);
+}
+
+static void child_partial_sums(void)
+{
+    int rank, size, sum = -1, counts[16], all[16];
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Scan(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(sum == rank * (rank + 1) / 2);
+    MPI_Exscan(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(rank == 0 || sum == rank * (rank - 1) / 2);
+    for (int i = 0; i < size; i++) {
+        counts[i] = i == 1 ? 0 : 1;
+        all[i] = i;
+    }
+    MPI_Reduce_scatter(all, &sum, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(rank == 1 || sum == size * (rank > 1 ? rank - 1 : 0));
+    MPI_Reduce_scatter_block(all, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(sum == size * rank);
+}
+
+static void add(void *in, void *sum, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    calls++; /* private to each task */
+    for (int i = 0; i < *count; i++)
+        ((int *)sum)[i] += ((int *)in)[i];
+}
+
+/* Several at the same time, and blocking ones and messages among them. */
+static void child_nonblocking(void)
+{
+    int rank, size, sum = 0, number = 0, all[16], before = calls;
+    MPI_Request requests[5];
+    MPI_Status statuses[5];
+    MPI_Op op;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Op_create(add, 1, &op);
+    if (rank == 2)
+        number = 5;
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
+    MPI_Ibcast(&number, 1, MPI_INT, 2, MPI_COMM_WORLD, &requests[1]);
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, &requests[2]);
+    MPI_Iallgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, &requests[3]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[4]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Waitall(5, requests, statuses);
+    MUST(number == 5 && sum == size * (size - 1) / 2);
+    before = calls - before;
+    MPI_Allreduce(&before, &number, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(number >= size - 1); /* so often two were added */
+    for (int i = 0; i < size; i++)
+        MUST(all[i] == i);
+    MPI_Op_free(&op);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
+    for (int flag = 0; !flag;)
+        MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+}
+
+/* Messages that are taken in another order than they came; one that never is. */
+static void child_matched(void)
+{
+    int rank, size, value, flag;
+    MPI_Message messages[16];
+    MPI_Status status;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank != 0) {
+        MPI_Send(&rank, 1, MPI_INT, 0, rank, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Improbe(MPI_ANY_SOURCE, 1000, MPI_COMM_WORLD, &flag, &messages[0], &status);
+    MUST(!flag);
+    for (int i = 1; i < size; i++) {
+        MPI_Mprobe(i, MPI_ANY_TAG, MPI_COMM_WORLD, &messages[i], &status);
+        MUST(status.MPI_TAG == i);
+    }
+    for (int i = size - 1; i > 0; i--) {
+        MPI_Mrecv(&value, 1, MPI_INT, &messages[i], &status);
+        MUST(value == i && status.MPI_SOURCE == i && messages[i] == MPI_MESSAGE_NULL);
+    }
+}
+
+static void child_collect(MPI_Comm parent)
+{
+    child_unequal();
+    child_partial_sums();
+    child_nonblocking();
+    child_matched();
+    MPI_Barrier(parent);
+}
+
+/* Leaves while a collective call of it is under way. */
+static void child_leaves(void)
+{
+    MPI_Request request;
+    int rank;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    exit(0);
+}
+
 static void child_group(MPI_Comm parent)
 {
     int rank, size, sum, half_rank, half_size;
@@ -206,6 +349,10 @@ static int child(const char *role)
         child_group(parent);
     else if (strcmp(role, "nest") == 0)
         child_nest(parent);
+    else if (strcmp(role, "collect") == 0)
+        child_collect(parent);
+    else if (strcmp(role, "leaves") == 0)
+        child_leaves();
     else if (strcmp(role, "names") == 0)
         child_names(parent);
     else if (strcmp(role, "no-finalize") == 0)
@@ -373,6 +520,16 @@ static void test_names(int children)
     MPI_Comm_disconnect(&comm);
 }
 
+static void test_collect(int children)
+{
+    MPI_Comm comm = spawned("collect", children);
+
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+    comm = spawned("leaves", children);
+    MPI_Comm_disconnect(&comm);
+}
+
 static void *spawn_in_thread(void *comm)
 {
     *(MPI_Comm *)comm = spawned("echo", 1);
@@ -442,10 +599,11 @@ static const struct {
     void (*run)(int number);
     int number;
 } tests[] = {
-    {"echo", test_echo, 200},   {"large", test_large, 200000}, {"small", test_large, 3},
-    {"stream", test_stream, 1}, {"group", test_group, 7},      {"nest", test_nest, 20},
-    {"ends", test_ends, 0},     {"types", test_types, 0},      {"limit", test_limit, 3},
-    {"keys", test_keys, 0},     {"names", test_names, 3},      {"threads", test_threads, 0},
+    {"echo", test_echo, 200},     {"large", test_large, 200000}, {"small", test_large, 3},
+    {"stream", test_stream, 1},   {"group", test_group, 7},      {"nest", test_nest, 20},
+    {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
+    {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
+    {"collect", test_collect, 7},
 };
 
 int main(int argc, char **argv)

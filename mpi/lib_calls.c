@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * MPI's collective calls, blocking and not. Inside, a call is done by lib_collect.c: at once, or, if
+ * it is to go on while its caller does something else, by a fiber of the caller's core. With
+ * communicators of MPI's own it is MPI's, begun and then asked for, so that other fibers run.
+ */
+#define _GNU_SOURCE
+#include "library.h"
+
+/* ---- inside ---- */
+
+/* MPI's error, after the handler. */
+static int ended(struct um_mpi_task *task, struct um_comm *comm, int error, const char *name)
+{
+    if (error == MPI_SUCCESS)
+        return error;
+    return um_error(task, comm, error, name,
+                    error == MPI_ERR_PROC_ABORTED ? "a member has ended"
+                    : error == MPI_ERR_COMM       ? "not with an inter-communicator"
+                    : error == MPI_ERR_ROOT       ? "no such root"
+                                                  : "a message of the wrong size, or no memory");
+}
+
+/* True if the communicator is inside; then the call has its number. */
+static bool is_inside(struct um_collective *call, MPI_Comm handle)
+{
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *comm = um_comm_of(task, handle);
+
+    if (!comm)
+        return false;
+    um_collective_begin(call, task, comm);
+    return true;
+}
+
+static int check(const struct um_collective *call)
+{
+    const struct um_comm *comm = call->comm;
+
+    if (comm->remote)
+        return call->between ? MPI_SUCCESS : MPI_ERR_COMM;
+    return call->root < 0 || call->root >= comm->local->size ? MPI_ERR_ROOT : MPI_SUCCESS;
+}
+
+/* A call that a fiber does: begun by one call, ended by another. */
+struct background {
+    struct um_collective call;
+    struct um_request *request;
+};
+
+static void *background_run(void *arg)
+{
+    struct background *background = arg;
+    struct um_mpi_task *task = background->call.task;
+    struct um_request *request = background->request;
+    int error;
+
+    um_seat.running = NULL; /* no code of the child, but for combine() */
+    error = background->call.run(&background->call);
+    free(background);
+    request->error = error;
+    um_side_end(&request->receive.done, UM_DONE);
+    um_mpi_task_ring(task);
+    um_mpi_task_put(task);
+    return NULL;
+}
+
+static int background_start(const struct um_collective *call, MPI_Request *handle)
+{
+    struct umbra_spawn_options where = {
+        .where = UMBRA_ON_CORE, .name = "MPI", .stack_bytes = UMBRA_CHILD_STACK_BYTES};
+    struct background *background = malloc(sizeof(*background));
+    struct um_mpi_task *task = call->task;
+    struct um_request *request = background ? um_request_make(task, call->comm, handle) : NULL;
+    int core = umbra_core_index();
+
+    if (!request) {
+        free(background);
+        return MPI_ERR_NO_MEM;
+    }
+    *background = (struct background){.call = *call, .request = request};
+    background->call.behind = um_seat.running;
+    um_request_blank(request, call->comm);
+    request->background = true;
+    um_atomic_store(&task->threaded, 1, relaxed); /* two may wait; see wait_once() */
+    um_atomic_fetch_add(&task->refs, 1, relaxed); /* the caller has one */
+    where.core = core < 0 ? 0 : (unsigned)core;
+    if (umbra_spawn_with(um_runtime, &where, background_run, background, NULL) == 0)
+        return MPI_SUCCESS;
+    request->error = MPI_ERR_NO_MEM;
+    um_side_end(&request->receive.done, UM_DONE);
+    um_mpi_task_put(task);
+    free(background);
+    return MPI_SUCCESS; /* the error comes with the request's end */
+}
+
+/* begun: NULL of a blocking call. */
+static int run_inside(struct um_collective *call, MPI_Request *begun)
+{
+    int error;
+
+    um_mpi_task_check(call->task);
+    if (begun)
+        *begun = MPI_REQUEST_NULL;
+    error = check(call);
+    if (error == MPI_SUCCESS)
+        error = begun ? background_start(call, begun) : call->run(call);
+    return ended(call->task, call->comm, error, call->name);
+}
+
+/* ---- MPI's own ---- */
+
+static int run_outside(int error, MPI_Request *begun, MPI_Request *own)
+{
+    if (begun || error != MPI_SUCCESS)
+        return error;
+    return um_mpi_await(um_mpi_task_self(), own, MPI_STATUS_IGNORE);
+}
+
+/* ---- the calls: one function for each and its form that does not block ---- */
+
+static int do_barrier(MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_barrier, .name = "MPI_Barrier", .between = true};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ibarrier(comm, request), begun, &own);
+}
+
+int MPI_Barrier(MPI_Comm comm)
+{
+    return do_barrier(comm, NULL);
+}
+
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
+{
+    return do_barrier(comm, request);
+}
+
+static int do_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
+                    MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_broadcast,
+                                 .name = "MPI_Bcast",
+                                 .in = {.memory = buffer, .count = count, .type = type},
+                                 .root = root,
+                                 .between = true};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ibcast(buffer, count, type, root, comm, request), begun, &own);
+}
+
+int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    return do_bcast(buffer, count, type, root, comm, NULL);
+}
+
+int MPI_Ibcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
+               MPI_Request *request)
+{
+    return do_bcast(buffer, count, type, root, comm, request);
+}
+
+static int do_reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root,
+                     MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_reduce,
+                                 .name = "MPI_Reduce",
+                                 .out = {.memory = from},
+                                 .in = {.memory = to, .count = count, .type = type},
+                                 .op = op,
+                                 .root = root};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ireduce(from, to, count, type, op, root, comm, request), begun, &own);
+}
+
+int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root,
+               MPI_Comm comm)
+{
+    return do_reduce(from, to, count, type, op, root, comm, NULL);
+}
+
+int MPI_Ireduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root,
+                MPI_Comm comm, MPI_Request *request)
+{
+    return do_reduce(from, to, count, type, op, root, comm, request);
+}
+
+static int do_allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_allreduce,
+                                 .name = "MPI_Allreduce",
+                                 .out = {.memory = from},
+                                 .in = {.memory = to, .count = count, .type = type},
+                                 .op = op};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Iallreduce(from, to, count, type, op, comm, request), begun, &own);
+}
+
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm)
+{
+    return do_allreduce(from, to, count, type, op, comm, NULL);
+}
+
+int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    return do_allreduce(from, to, count, type, op, comm, request);
+}
+
+static int do_scan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_scan,
+                                 .name = "MPI_Scan",
+                                 .out = {.memory = from},
+                                 .in = {.memory = to, .count = count, .type = type},
+                                 .op = op};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Iscan(from, to, count, type, op, comm, request), begun, &own);
+}
+
+int MPI_Scan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return do_scan(from, to, count, type, op, comm, NULL);
+}
+
+int MPI_Iscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+              MPI_Request *request)
+{
+    return do_scan(from, to, count, type, op, comm, request);
+}
+
+static int do_exscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                     MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_scan,
+                                 .name = "MPI_Exscan",
+                                 .out = {.memory = from},
+                                 .in = {.memory = to, .count = count, .type = type},
+                                 .op = op,
+                                 .exclusive = true};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Iexscan(from, to, count, type, op, comm, request), begun, &own);
+}
+
+int MPI_Exscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return do_exscan(from, to, count, type, op, comm, NULL);
+}
+
+int MPI_Iexscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                MPI_Request *request)
+{
+    return do_exscan(from, to, count, type, op, comm, request);
+}
+
+static int do_reduce_scatter(const void *from, void *to, const int *counts, MPI_Datatype type,
+                             MPI_Op op, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_reduce_scatter,
+                                 .name = "MPI_Reduce_scatter",
+                                 .out = {.memory = from, .counts = counts},
+                                 .in = {.memory = to, .type = type},
+                                 .op = op};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ireduce_scatter(from, to, counts, type, op, comm, request), begun,
+                       &own);
+}
+
+int MPI_Reduce_scatter(const void *from, void *to, const int *counts, MPI_Datatype type, MPI_Op op,
+                       MPI_Comm comm)
+{
+    return do_reduce_scatter(from, to, counts, type, op, comm, NULL);
+}
+
+int MPI_Ireduce_scatter(const void *from, void *to, const int *counts, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm, MPI_Request *request)
+{
+    return do_reduce_scatter(from, to, counts, type, op, comm, request);
+}
+
+static int do_reduce_scatter_block(const void *from, void *to, int count, MPI_Datatype type,
+                                   MPI_Op op, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_reduce_scatter,
+                                 .name = "MPI_Reduce_scatter_block",
+                                 .out = {.memory = from, .count = count},
+                                 .in = {.memory = to, .type = type},
+                                 .op = op};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ireduce_scatter_block(from, to, count, type, op, comm, request),
+                       begun, &own);
+}
+
+int MPI_Reduce_scatter_block(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                             MPI_Comm comm)
+{
+    return do_reduce_scatter_block(from, to, count, type, op, comm, NULL);
+}
+
+int MPI_Ireduce_scatter_block(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm, MPI_Request *request)
+{
+    return do_reduce_scatter_block(from, to, count, type, op, comm, request);
+}
+
+static int do_gather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                     MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_gather,
+                                 .name = "MPI_Gather",
+                                 .out = {.memory = out, .count = out_count, .type = out_type},
+                                 .in = {.memory = in, .count = in_count, .type = in_type},
+                                 .root = root};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(
+        um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root, comm, request), begun,
+        &own);
+}
+
+int MPI_Gather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+               MPI_Datatype in_type, int root, MPI_Comm comm)
+{
+    return do_gather(out, out_count, out_type, in, in_count, in_type, root, comm, NULL);
+}
+
+int MPI_Igather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *request)
+{
+    return do_gather(out, out_count, out_type, in, in_count, in_type, root, comm, request);
+}
+
+static int do_gatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                      const int *in_counts, const int *in_at, MPI_Datatype in_type, int root,
+                      MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {
+        .run = um_collect_gather,
+        .name = "MPI_Gatherv",
+        .out = {.memory = out, .count = out_count, .type = out_type},
+        .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type},
+        .root = root};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Igatherv(out, out_count, out_type, in, in_counts, in_at, in_type,
+                                       root, comm, request),
+                       begun, &own);
+}
+
+int MPI_Gatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                const int *in_counts, const int *in_at, MPI_Datatype in_type, int root,
+                MPI_Comm comm)
+{
+    return do_gatherv(out, out_count, out_type, in, in_counts, in_at, in_type, root, comm, NULL);
+}
+
+int MPI_Igatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                 const int *in_counts, const int *in_at, MPI_Datatype in_type, int root,
+                 MPI_Comm comm, MPI_Request *request)
+{
+    return do_gatherv(out, out_count, out_type, in, in_counts, in_at, in_type, root, comm, request);
+}
+
+static int do_scatter(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                      MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_scatter,
+                                 .name = "MPI_Scatter",
+                                 .out = {.memory = out, .count = out_count, .type = out_type},
+                                 .in = {.memory = in, .count = in_count, .type = in_type},
+                                 .root = root};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(
+        um_mpi.Iscatter(out, out_count, out_type, in, in_count, in_type, root, comm, request),
+        begun, &own);
+}
+
+int MPI_Scatter(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                MPI_Datatype in_type, int root, MPI_Comm comm)
+{
+    return do_scatter(out, out_count, out_type, in, in_count, in_type, root, comm, NULL);
+}
+
+int MPI_Iscatter(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                 MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *request)
+{
+    return do_scatter(out, out_count, out_type, in, in_count, in_type, root, comm, request);
+}
+
+static int do_scatterv(const void *out, const int *out_counts, const int *out_at,
+                       MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
+                       int root, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {
+        .run = um_collect_scatter,
+        .name = "MPI_Scatterv",
+        .out = {.memory = out, .counts = out_counts, .at = out_at, .type = out_type},
+        .in = {.memory = in, .count = in_count, .type = in_type},
+        .root = root};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Iscatterv(out, out_counts, out_at, out_type, in, in_count, in_type,
+                                        root, comm, request),
+                       begun, &own);
+}
+
+int MPI_Scatterv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,
+                 void *in, int in_count, MPI_Datatype in_type, int root, MPI_Comm comm)
+{
+    return do_scatterv(out, out_counts, out_at, out_type, in, in_count, in_type, root, comm, NULL);
+}
+
+int MPI_Iscatterv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,
+                  void *in, int in_count, MPI_Datatype in_type, int root, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    return do_scatterv(out, out_counts, out_at, out_type, in, in_count, in_type, root, comm,
+                       request);
+}
+
+static int do_allgather(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                        int in_count, MPI_Datatype in_type, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_allgather,
+                                 .name = "MPI_Allgather",
+                                 .out = {.memory = out, .count = out_count, .type = out_type},
+                                 .in = {.memory = in, .count = in_count, .type = in_type}};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(
+        um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type, comm, request), begun,
+        &own);
+}
+
+int MPI_Allgather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                  MPI_Datatype in_type, MPI_Comm comm)
+{
+    return do_allgather(out, out_count, out_type, in, in_count, in_type, comm, NULL);
+}
+
+int MPI_Iallgather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                   MPI_Datatype in_type, MPI_Comm comm, MPI_Request *request)
+{
+    return do_allgather(out, out_count, out_type, in, in_count, in_type, comm, request);
+}
+
+static int do_allgatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                         const int *in_counts, const int *in_at, MPI_Datatype in_type,
+                         MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {
+        .run = um_collect_allgather,
+        .name = "MPI_Allgatherv",
+        .out = {.memory = out, .count = out_count, .type = out_type},
+        .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type}};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(
+        um_mpi.Iallgatherv(out, out_count, out_type, in, in_counts, in_at, in_type, comm, request),
+        begun, &own);
+}
+
+int MPI_Allgatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                   const int *in_counts, const int *in_at, MPI_Datatype in_type, MPI_Comm comm)
+{
+    return do_allgatherv(out, out_count, out_type, in, in_counts, in_at, in_type, comm, NULL);
+}
+
+int MPI_Iallgatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                    const int *in_counts, const int *in_at, MPI_Datatype in_type, MPI_Comm comm,
+                    MPI_Request *request)
+{
+    return do_allgatherv(out, out_count, out_type, in, in_counts, in_at, in_type, comm, request);
+}
+
+static int do_alltoall(const void *out, int out_count, MPI_Datatype out_type, void *in,
+                       int in_count, MPI_Datatype in_type, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {.run = um_collect_all_to_all,
+                                 .name = "MPI_Alltoall",
+                                 .out = {.memory = out, .count = out_count, .type = out_type},
+                                 .in = {.memory = in, .count = in_count, .type = in_type}};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(
+        um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type, comm, request), begun,
+        &own);
+}
+
+int MPI_Alltoall(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                 MPI_Datatype in_type, MPI_Comm comm)
+{
+    return do_alltoall(out, out_count, out_type, in, in_count, in_type, comm, NULL);
+}
+
+int MPI_Ialltoall(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
+                  MPI_Datatype in_type, MPI_Comm comm, MPI_Request *request)
+{
+    return do_alltoall(out, out_count, out_type, in, in_count, in_type, comm, request);
+}
+
+static int do_alltoallv(const void *out, const int *out_counts, const int *out_at,
+                        MPI_Datatype out_type, void *in, const int *in_counts, const int *in_at,
+                        MPI_Datatype in_type, MPI_Comm comm, MPI_Request *begun)
+{
+    struct um_collective call = {
+        .run = um_collect_all_to_all,
+        .name = "MPI_Alltoallv",
+        .out = {.memory = out, .counts = out_counts, .at = out_at, .type = out_type},
+        .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type}};
+    MPI_Request own, *request = begun ? begun : &own;
+
+    if (is_inside(&call, comm))
+        return run_inside(&call, begun);
+    return run_outside(um_mpi.Ialltoallv(out, out_counts, out_at, out_type, in, in_counts, in_at,
+                                         in_type, comm, request),
+                       begun, &own);
+}
+
+int MPI_Alltoallv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,
+                  void *in, const int *in_counts, const int *in_at, MPI_Datatype in_type,
+                  MPI_Comm comm)
+{
+    return do_alltoallv(out, out_counts, out_at, out_type, in, in_counts, in_at, in_type, comm,
+                        NULL);
+}
+
+int MPI_Ialltoallv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,
+                   void *in, const int *in_counts, const int *in_at, MPI_Datatype in_type,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    return do_alltoallv(out, out_counts, out_at, out_type, in, in_counts, in_at, in_type, comm,
+                        request);
+}
