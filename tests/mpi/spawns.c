@@ -4,11 +4,14 @@
  * It prints "ok" and ends with status 0 if what it was asked for was so. Run under libumbra_mpi.so
  * by test_library.sh.
  */
+#include <assert.h>
+#include <err.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int calls; /* private to each task */
 static char *self;
@@ -300,18 +303,44 @@ static void child_nest(MPI_Comm parent)
     MPI_Send(&value, 1, MPI_INT, 0, 2, parent);
 }
 
-static void child_end(const char *role)
+static int deep(volatile int depth)
+{
+    volatile int room[1000];
+
+    room[0] = depth;
+    return depth < 0 ? 0 : deep(depth + 1) + room[0];
+}
+
+/* Rank 1 ends in some way, without MPI_Finalize() but for "finalize"; the others go on. */
+static int child_end(const char *how, MPI_Comm parent)
 {
     volatile int *nowhere = NULL;
+    int rank;
 
-    if (strcmp(role, "exit") == 0)
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank != 1 || strcmp(how, "finalize") == 0) {
+        if (rank != 1)
+            child_echo(parent);
+        MPI_Finalize();
+        return 0;
+    }
+    if (strcmp(how, "exit") == 0)
         exit(4);
-    if (strcmp(role, "abort") == 0)
+    if (strcmp(how, "_exit") == 0)
+        _exit(4);
+    if (strcmp(how, "abort") == 0)
         abort();
-    if (strcmp(role, "crash") == 0)
+    if (strcmp(how, "assert") == 0)
+        assert(rank == 0);
+    if (strcmp(how, "err") == 0)
+        err(5, "a child's err()");
+    if (strcmp(how, "crash") == 0)
         *nowhere = 1;
-    if (strcmp(role, "mpi-abort") == 0)
-        MPI_Abort(MPI_COMM_WORLD, 5);
+    if (strcmp(how, "overflow") == 0)
+        return deep(0);
+    if (strcmp(how, "mpi-abort") == 0)
+        MPI_Abort(MPI_COMM_SELF, 5);
+    return 6; /* "return" */
 }
 
 /* What a child can ask about its communicators. */
@@ -355,10 +384,8 @@ static int child(const char *role)
         child_leaves();
     else if (strcmp(role, "names") == 0)
         child_names(parent);
-    else if (strcmp(role, "no-finalize") == 0)
-        return 0;
     else
-        child_end(role);
+        return child_end(role, parent);
     MPI_Finalize();
     return 0;
 }
@@ -451,23 +478,38 @@ static void test_nest(int depth)
     MPI_Comm_disconnect(&children);
 }
 
-/* However a child ends, a receive from it ends with an error, and others go on. */
+/* With the child of that rank a number and back. */
+static void echo(MPI_Comm children, int rank)
+{
+    int value = 10 * rank;
+
+    MPI_Send(&value, 1, MPI_INT, rank, 1, children);
+    MPI_Recv(&value, 1, MPI_INT, rank, 2, children, MPI_STATUS_IGNORE);
+    MUST(value == 10 * rank + 1);
+}
+
+/* However a child ends, what waits for it ends with an error, and others go on. */
 static void test_ends(int unused)
 {
-    static const char *const roles[] = {"return", "exit",        "abort",
-                                        "crash",  "no-finalize", "mpi-abort"};
+    static const char *const ways[] = {"return", "exit",  "_exit",    "abort",     "assert",
+                                       "err",    "crash", "overflow", "mpi-abort", "finalize"};
     int value;
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        MPI_Comm children = spawned(roles[i], 1);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        MPI_Comm children = spawned(ways[i], 3);
+        MPI_Request request;
 
         MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
-        MUST(MPI_Recv(&value, 1, MPI_INT, 0, 0, children, MPI_STATUS_IGNORE) != MPI_SUCCESS);
-        MUST(MPI_Send(&value, 1, MPI_INT, 0, 0, children) == MPI_SUCCESS); /* as if not received */
-        MUST(MPI_Ssend(&value, 1, MPI_INT, 0, 0, children) != MPI_SUCCESS);
+        MPI_Irecv(&value, 1, MPI_INT, 1, 0, children, &request);
+        MUST(MPI_Recv(&value, 1, MPI_INT, 1, 0, children, MPI_STATUS_IGNORE) ==
+             MPI_ERR_PROC_ABORTED);
+        MUST(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_ERR_PROC_ABORTED);
+        MUST(MPI_Send(&value, 1, MPI_INT, 1, 0, children) == MPI_SUCCESS); /* as if not received */
+        MUST(MPI_Ssend(&value, 1, MPI_INT, 1, 0, children) == MPI_ERR_PROC_ABORTED);
+        echo(children, 2);
+        echo(children, 0);
         MPI_Comm_disconnect(&children);
-        test_echo(1);
     }
 }
 
