@@ -102,7 +102,7 @@ static void thread_ended(void *arg)
     um_endings_run(&thread->endings, 0);
     um_keys_run(child);
     free(thread);
-    um_seat = (struct um_seat){NULL, NULL, NULL};
+    um_seat = (struct um_seat){.running = NULL};
     /* acq_rel: what the threads wrote; pairs with um_threads_await(). The last one signals, and the
      * child stays until then. */
     if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_acq_rel) == 1)
@@ -115,7 +115,7 @@ static void *thread_run(void *arg)
     struct um_child_thread *thread = arg;
     void *result;
 
-    um_seat = (struct um_seat){thread->child, NULL, thread};
+    um_seat = (struct um_seat){.running = thread->child, .thread = thread};
     um_room_begin(thread->child, um_thread_pointer() - thread->child->image->tls_bytes);
     pthread_cleanup_push(thread_ended, thread);
     result = thread->fn(thread->arg);

@@ -55,7 +55,7 @@ static void *background_run(void *arg)
     struct um_request *request = background->request;
     int error;
 
-    um_seat.running = NULL; /* no code of the child, but for combine() */
+    um_host_resumed(); /* no code of a child, but for combine() */
     error = background->call.run(&background->call);
     free(background);
     request->error = error;

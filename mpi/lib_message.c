@@ -310,7 +310,7 @@ static void background_stop(struct um_mpi_task *task, struct um_request *request
     um_atomic_store(&task->aborted, 1, relaxed); /* the ring orders */
     while (!um_request_ended(request)) {
         um_mpi_task_ring(task);
-        umbra_yield();
+        um_mpi_task_step();
     }
 }
 
@@ -328,7 +328,7 @@ void um_request_withdraw(struct um_mpi_task *task, struct um_request *request)
                             : um_box_cancel(&task->box, &request->receive))
         um_atomic_store(done, UM_FAILED, relaxed); /* only this thread has it */
     while (!um_request_ended(request))             /* the peer copies at this moment */
-        umbra_yield();
+        um_mpi_task_step();
 }
 
 int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Status *status)

@@ -53,6 +53,7 @@ static size_t main_stack(void)
 static void *main_fiber(void *arg)
 {
     (void)arg;
+    um_host_begin();
     exit(program.fn(program.argc, program.argv, program.envp));
 }
 

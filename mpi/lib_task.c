@@ -63,7 +63,7 @@ static void resumed(struct umbra_child *child)
     if (child)
         um_child_resumed(child);
     else
-        um_seat.running = NULL;
+        um_host_resumed();
 }
 
 /* The condition of a wait: the caller's, or that the task must end. */
@@ -115,7 +115,7 @@ void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg
     errno = saved;
 }
 
-void um_mpi_task_yield(struct um_mpi_task *task)
+void um_mpi_task_step(void)
 {
     struct umbra_child *child = um_seat.running;
     int saved = errno;
@@ -123,6 +123,11 @@ void um_mpi_task_yield(struct um_mpi_task *task)
     umbra_yield();
     resumed(child);
     errno = saved;
+}
+
+void um_mpi_task_yield(struct um_mpi_task *task)
+{
+    um_mpi_task_step();
     um_mpi_task_check(task);
 }
 

@@ -238,7 +238,8 @@ UM_INLINE struct um_comm *um_comm_of(const struct um_mpi_task *task, MPI_Comm co
 
 /* Waits until holds(arg), or the task was aborted, with other fibers running. */
 UM_HIDE void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg);
-UM_HIDE void um_mpi_task_yield(struct um_mpi_task *task); /* lets other fibers run */
+UM_HIDE void um_mpi_task_step(void);                      /* lets other fibers run */
+UM_HIDE void um_mpi_task_yield(struct um_mpi_task *task); /* the same, and it may end here */
 /* The same between two questions to MPI. After some of them the task sleeps, for a part of the time
  * that it has waited, so that other processes get the processor. */
 UM_HIDE void um_mpi_task_pause(struct um_mpi_task *task, struct um_patience *patience);

@@ -187,6 +187,8 @@ struct um_seat {
     struct umbra_child *running;    /* see above */
     struct umbra_child *in_room;    /* has its thread-locals in the room; NULL: none */
     struct um_child_thread *thread; /* created by a child, not a core; else NULL */
+    char *host_tls;                 /* room for the executable's own; NULL: it has none here */
+    bool host_away;                 /* they are there, not in their place */
 };
 
 extern _Thread_local struct um_seat um_seat UM_HIDE;
@@ -251,6 +253,10 @@ UM_HIDE void um_copies_unmap(struct umbra_image *image);
 UM_HIDE char *um_thread_pointer(void);
 UM_HIDE int um_room_check(void);
 UM_HIDE void um_room_begin(const struct umbra_child *child, char *to);
+/* The calling thread is the core on which the executable of this process runs, in one fiber. */
+UM_HIDE void um_host_begin(void);
+/* That fiber is about to go on: after each call that may switch. */
+UM_HIDE void um_host_resumed(void);
 UM_HIDE int um_tls_offset(const void *address, uint64_t *offset);
 UM_HIDE int um_tls_module(const void *address, uint64_t *module, uint64_t *offset);
 UM_HIDE extern const char um_tlsdesc_fixed[];

@@ -8,6 +8,10 @@
  *
  * The room must come last: the assembler's .tls_common puts it behind all else. When a child goes on
  * and the room holds another's thread-locals, the two are exchanged.
+ *
+ * Where a library that is preloaded has the room, the executable's own thread-locals are between it
+ * and the thread pointer. Then the place of both is the room. One fiber of one core uses the
+ * executable's: they are put aside when a child goes on there, and put back when that fiber does.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -30,9 +34,40 @@ char *um_thread_pointer(void)
     return pointer;
 }
 
+/* The executable's thread-locals; the first object. */
+static int of_executable(struct dl_phdr_info *object, size_t bytes, void *arg)
+{
+    (void)bytes;
+    *(const char **)arg = object->dlpi_tls_data;
+    return 1;
+}
+
+/* Bytes between the room and the thread pointer, if they are the executable's alone; else 0. */
+static size_t host_bytes(void)
+{
+    uintptr_t end = (uintptr_t)um_room + UM_ROOM_BYTES;
+    const char *own = NULL;
+
+    dl_iterate_phdr(of_executable, &own);
+    if ((uintptr_t)own < end || (uintptr_t)own >= end + UM_ROOM_ALIGN)
+        return 0;
+    return (uintptr_t)um_thread_pointer() - end;
+}
+
+static bool host_has_begun; /* and has room aside; written before the first image is opened */
+
+void um_host_begin(void)
+{
+    size_t bytes = host_bytes();
+
+    if (bytes > 0)
+        um_seat.host_tls = malloc(bytes);
+    host_has_begun = um_seat.host_tls != NULL;
+}
+
 int um_room_check(void)
 {
-    if (um_room + UM_ROOM_BYTES == um_thread_pointer())
+    if (um_room + UM_ROOM_BYTES == um_thread_pointer() || (host_has_begun && host_bytes() > 0))
         return 0;
     return um_why(-ENOTSUP, "no room for children's thread-locals: those of another library, which "
                             "was loaded first, or of an object linked behind, are in its place");
@@ -50,12 +85,31 @@ void um_room_begin(const struct umbra_child *child, char *to)
 static void room_exchange(struct umbra_child *child)
 {
     struct umbra_child *before = um_seat.in_room;
-    char *pointer = um_thread_pointer();
+    char *pointer = um_thread_pointer(), *end = um_room + UM_ROOM_BYTES;
 
+    if (um_seat.host_tls && !um_seat.host_away) {
+        memcpy(um_seat.host_tls, end, (size_t)(pointer - end));
+        um_seat.host_away = true;
+    }
     if (before)
         memcpy(before->tls, pointer - before->image->tls_bytes, before->image->tls_bytes);
     memcpy(pointer - child->image->tls_bytes, child->tls, child->image->tls_bytes);
     um_seat.in_room = child;
+}
+
+void um_host_resumed(void)
+{
+    struct umbra_child *before = um_seat.in_room;
+    char *pointer = um_thread_pointer(), *end = um_room + UM_ROOM_BYTES;
+
+    um_seat.running = NULL;
+    if (!um_seat.host_away)
+        return;
+    if (before)
+        memcpy(before->tls, pointer - before->image->tls_bytes, before->image->tls_bytes);
+    memcpy(end, um_seat.host_tls, (size_t)(pointer - end));
+    um_seat.host_away = false;
+    um_seat.in_room = NULL;
 }
 
 void um_child_resumed(struct umbra_child *child)

@@ -14,6 +14,11 @@
 #include <unistd.h>
 
 static int calls; /* private to each task */
+#ifdef LOCAL      /* also in the program that holds the children */
+static _Thread_local int local[50] = {1, 2, 3};
+#else
+static int local[50] = {1, 2, 3};
+#endif
 static char *self;
 
 #define MUST(condition)                                                                            \
@@ -40,9 +45,10 @@ static void child_echo(MPI_Comm parent)
 {
     int value;
 
-    MUST(calls++ == 0);
+    MUST(calls++ == 0 && local[0]++ == 1 && local[2] == 3);
     MPI_Recv(&value, 1, MPI_INT, 0, 1, parent, MPI_STATUS_IGNORE);
     value++;
+    MUST(local[0] == 2 && local[2] == 3);
     MPI_Send(&value, 1, MPI_INT, 0, 2, parent);
     MPI_Comm_disconnect(&parent);
 }
@@ -398,11 +404,13 @@ static void test_echo(int times)
         MPI_Comm children = spawned("echo", 1);
         int value = i, size;
 
+        MUST(local[0] == 1 && local[1]++ == i + 2);
+        local[2] = i;
         MPI_Comm_remote_size(children, &size);
         MUST(size == 1);
         MPI_Send(&value, 1, MPI_INT, 0, 1, children);
         MPI_Recv(&value, 1, MPI_INT, 0, 2, children, MPI_STATUS_IGNORE);
-        MUST(value == i + 1);
+        MUST(value == i + 1 && local[2] == i);
         MPI_Comm_disconnect(&children);
     }
     MUST(calls == 0);
