@@ -544,16 +544,11 @@ int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, 
 /* ---- probes ---- */
 
 struct arrival {
-    struct um_box *box;
+    struct um_mpi_task *task;
+    struct um_comm *comm;
+    int from;
     uint32_t before;
 };
-
-static bool has_arrived(void *arg)
-{
-    const struct arrival *arrival = arg;
-
-    return um_box_arrivals(arrival->box) != arrival->before;
-}
 
 int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
@@ -592,21 +587,35 @@ static int mpi_probe(struct um_mpi_task *task, int from, int tag, MPI_Comm comm,
     }
 }
 
+/* What a prober waits for: an arrival, or that no source is left. */
+static bool probe_over(void *arg)
+{
+    struct arrival *arrival = arg;
+
+    return um_box_arrivals(&arrival->task->box) != arrival->before ||
+           source_ended(arrival->comm, UM_POINT, arrival->from, arrival->task);
+}
+
 int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
 {
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *inside = um_comm_of(task, comm);
-    struct arrival arrival = {.box = &task->box};
+    struct arrival arrival = {.task = task, .comm = inside, .from = from};
     struct um_envelope wants, is;
+    bool ended = false;
     size_t bytes;
 
     if (!inside)
         return mpi_probe(task, from, tag, comm, status);
     wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
     while (!um_box_probe(&task->box, &wants, true, &is, &bytes, &arrival.before)) {
-        um_mpi_task_wait(task, has_arrived, &arrival);
+        if (!ended)
+            um_mpi_task_wait(task, probe_over, &arrival);
         um_box_probed(&task->box);
         um_mpi_task_check(task);
+        if (ended)
+            return point_error(task, inside, MPI_ERR_PROC_ABORTED, "MPI_Probe");
+        ended = source_ended(inside, UM_POINT, from, task); /* then a last look */
     }
     status_set(status, is.source, is.tag, bytes);
     return MPI_SUCCESS;

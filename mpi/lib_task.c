@@ -192,26 +192,40 @@ static bool all_ended(struct um_mpi_group *group, const struct um_mpi_task *but)
     return live == (uint32_t)group->size;
 }
 
-/* Ends the receives of one peer that only the ending task could have sent to. */
-static void peer_fail(struct um_comm *comm, struct um_mpi_task *peer)
+/* Ends the receives of one peer, in some uses, that only the ending task could have sent to. */
+static void peer_fail(struct um_comm *comm, struct um_mpi_task *peer, enum um_use first,
+                      uint32_t uses)
 {
-    bool all = all_ended(comm->local, peer);
+    bool all = all_ended(comm->local, peer), probed;
     struct um_receive *receive;
 
-    while ((receive = um_box_orphan(&peer->box, comm->id * UM_USES, UM_USES, comm->rank, all))) {
+    while ((receive = um_box_orphan(&peer->box, comm->id * UM_USES + first, uses, comm->rank, all,
+                                    &probed))) {
         um_side_end(&receive->done, UM_FAILED);
         um_mpi_task_ring(peer);
     }
+    if (probed) /* it looks whether a source is left */
+        um_mpi_task_ring(peer);
 }
 
-static void peers_fail(struct um_mpi_task *task, struct um_comm *comm)
+static void group_fail(struct um_mpi_task *task, struct um_comm *comm,
+                       const struct um_mpi_group *peers, enum um_use first, uint32_t uses)
 {
-    const struct um_mpi_group *peers = comm->remote ? comm->remote : comm->local;
-
     for (int i = 0; i < peers->size; i++)
         /* acquire: its box is closed, then nothing waits there */
         if (peers->task[i] != task && um_atomic_load(&peers->task[i]->ended, acquire) == 0)
-            peer_fail(comm, peers->task[i]);
+            peer_fail(comm, peers->task[i], first, uses);
+}
+
+/* What is used between the members of a group is not between two groups: ranks mean others there. */
+static void peers_fail(struct um_mpi_task *task, struct um_comm *comm)
+{
+    if (!comm->remote) {
+        group_fail(task, comm, comm->local, UM_POINT, UM_USES);
+        return;
+    }
+    group_fail(task, comm, comm->remote, UM_POINT, UM_LOCALLY);
+    group_fail(task, comm, comm->local, UM_LOCALLY, 1);
 }
 
 void um_messages_drop(struct um_message *message)
@@ -221,8 +235,12 @@ void um_messages_drop(struct um_message *message)
         struct um_mpi_task *sender = message->sender;
 
         if (sender) {
+            /* It waits, so it is there; once this has ended it may be freed, since the receiver may
+             * have freed the communicator. */
+            um_atomic_fetch_add(&sender->refs, 1, relaxed);
             um_side_end(&message->done, UM_FAILED);
             um_mpi_task_ring(sender);
+            um_mpi_task_put(sender);
         } else {
             free(message);
         }

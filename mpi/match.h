@@ -264,9 +264,9 @@ UM_INLINE bool um_box_withdraw(struct um_box *box, struct um_message *message)
 }
 
 /* A task that has ended: takes a receive that only it could have sent to, from any tag and so many
- * contexts; NULL: none is left. all: there is no other source in them. */
+ * contexts; NULL: none is left. all: there is no other source in them. probed: a prober waits. */
 UM_INLINE struct um_receive *um_box_orphan(struct um_box *box, uint32_t context, uint32_t contexts,
-                                           int source, bool all)
+                                           int source, bool all, bool *probed)
 {
     struct um_receive *before = NULL, *at;
 
@@ -279,6 +279,7 @@ UM_INLINE struct um_receive *um_box_orphan(struct um_box *box, uint32_t context,
     }
     if (at)
         um_box_unlink_receive(box, at, before);
+    *probed = um_plain_read(box->probers) > 0;
     um_lock_release(&box->lock);
     return at;
 }

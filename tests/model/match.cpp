@@ -180,12 +180,13 @@ template <class P, int Sent> struct source_ends : boxes<P> {
     void thread(int index)
     {
         typename P::um_receive *orphan;
+        bool probed;
 
         if (index == 0) {
             if (Sent)
                 this->send(0, 0, false);
             um_atomic_store(&this->ended, 1, release);
-            while ((orphan = P::um_box_orphan(this->box, 1, 1, 0, false))) {
+            while ((orphan = P::um_box_orphan(this->box, 1, 1, 0, false, &probed))) {
                 P::um_side_end(&orphan->done, UM_FAILED);
                 this->ring(SENDERS);
             }
@@ -218,6 +219,36 @@ template <class P> struct taken_back : boxes<P> {
     }
 };
 
+/* The first of two is taken if it is there, else received; then the second. */
+template <class P, bool Waits> struct taken_first : boxes<P> {
+    void thread(int index)
+    {
+        typename P::um_envelope wants = {1, UM_ANY, UM_ANY};
+        typename P::um_message *m;
+
+        if (index == 0) {
+            this->send(0, 0, Waits);
+            this->send(0, 1, Waits);
+            return;
+        }
+        m = P::um_box_take(this->box, &wants);
+        if (!m) {
+            this->begin(0, UM_ANY, UM_ANY);
+            this->end(0);
+            RL_ASSERT(this->receive[0]->got.tag == 0);
+        } else {
+            RL_ASSERT(m->is.tag == 0 && um_plain_read(this->data[0][0]) == 0);
+            if (Waits) {
+                P::um_side_end(&m->done, UM_DONE);
+                this->ring(0);
+            }
+        }
+        this->begin(1, UM_ANY, UM_ANY);
+        this->end(1);
+        RL_ASSERT(this->receive[1]->got.tag == 1);
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -232,6 +263,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two senders leave copies", make_world<two_senders<P, false>>, 3, 0, false, 0, 20000},
         {"the source ends", make_world<source_ends<P, 0>>, 2, 0, false, 0, 20000},
         {"the source ends after one", make_world<source_ends<P, 1>>, 2, 0, false, 0, 20000},
+        {"taken, waiting", make_world<taken_first<P, true>>, 2, 0, false, 0, 20000},
+        {"taken, a copy", make_world<taken_first<P, false>>, 2, 0, false, 0, 20000},
         {"taken back", make_world<taken_back<P>>, 2, 0, false, 0, 20000},
     };
 

@@ -255,6 +255,27 @@ static void child_collect(MPI_Comm parent)
     MPI_Barrier(parent);
 }
 
+/* Rank 1 leaves while rank 0 waits for it in a barrier between two groups, or probes for it. */
+static void child_waits(MPI_Comm parent)
+{
+    MPI_Status status;
+    int rank, value = 0;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 0)
+        MPI_Send(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    if (rank == 1) {
+        MPI_Recv(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        usleep(1000); /* most likely the others wait then; it must be the same if not */
+        exit(0);
+    }
+    MUST(MPI_Barrier(parent) == MPI_ERR_PROC_ABORTED);
+    MUST(MPI_Probe(1, 0, MPI_COMM_WORLD, &status) == MPI_ERR_PROC_ABORTED);
+    MPI_Send(&value, 1, MPI_INT, 0, 0, parent);
+}
+
 /* Leaves while a collective call of it is under way. */
 static void child_leaves(void)
 {
@@ -386,6 +407,8 @@ static int child(const char *role)
         child_nest(parent);
     else if (strcmp(role, "collect") == 0)
         child_collect(parent);
+    else if (strcmp(role, "waits") == 0)
+        child_waits(parent);
     else if (strcmp(role, "leaves") == 0)
         child_leaves();
     else if (strcmp(role, "names") == 0)
@@ -521,6 +544,17 @@ static void test_ends(int unused)
     }
 }
 
+static void test_waits(int children)
+{
+    MPI_Comm comm = spawned("waits", children);
+    int value;
+
+    for (int rank = 0; rank < children; rank++)
+        if (rank != 1)
+            MPI_Recv(&value, 1, MPI_INT, rank, 0, comm, MPI_STATUS_IGNORE);
+    MPI_Comm_disconnect(&comm);
+}
+
 /* A column of a matrix, to a row. */
 static void test_types(int unused)
 {
@@ -653,7 +687,7 @@ static const struct {
     {"stream", test_stream, 1},   {"group", test_group, 7},      {"nest", test_nest, 20},
     {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
     {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
-    {"collect", test_collect, 7},
+    {"collect", test_collect, 7}, {"waits", test_waits, 3},
 };
 
 int main(int argc, char **argv)
