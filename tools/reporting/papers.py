@@ -132,7 +132,7 @@ def peak(picked, name):
 
 def buffers(picked, name, count):
     return one(picked, "heat", name, lambda row: row.params.get("bytes") == count and
-               row.params["cores"] == max(r.params["cores"] for r in picked.measured.of("heat")))
+               row.params["cores"] == max(r.params.get("cores", 0) for r in picked.measured.of("heat")))
 
 
 def dispatch(picked):
