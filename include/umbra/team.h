@@ -115,7 +115,7 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
  * before is visible to all afterwards. All parts of a run call it equally often. Only from fn, with
  * the number that fn was given; blocks the thread.
  */
-UM_LINKONCE void umbra_team_barrier(struct umbra_team *team, unsigned member);
+UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
 
 /* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
 UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_team_stats *stats);

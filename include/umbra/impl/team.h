@@ -74,6 +74,35 @@ struct um_teams {
 
 UM_SHARED struct um_teams um_teams = {{UM_RUN_NEVER}, 0, 0};
 
+/* ---- barriers ---- */
+
+/* The flag that part `number` waits for in a round. */
+UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, unsigned number)
+{
+    return &team->flag[(size_t)team->flag_apart * (team->members * round + number)];
+}
+
+UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
+{
+    struct um_member *self = &team->member[member];
+    uint64_t number = ++self->barriers;
+    unsigned round = 0;
+    bool come;
+
+    for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
+        um_atomic_u64 *own = um_team_flag(team, round, member);
+        unsigned to = member + ahead;
+
+        to = to < team->members ? to : to - team->members;
+        um_team_signal(um_team_flag(team, round, to), number);
+        come = um_team_come(own, number);
+        umbra_wake(&team->member[to].at_barrier);
+        if (!come)
+            um_wait_while_equal64(&self->at_barrier, own, number - 1, UINT64_MAX, UMBRA_NEVER);
+        round++;
+    }
+}
+
 #ifndef UMBRA_DECLARE
 
 /* ---- a run ---- */
@@ -186,35 +215,6 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
         um_team_finish(team, run);
     team->running = false;
     return 0;
-}
-
-/* ---- barriers ---- */
-
-/* The flag that part `number` waits for in a round. */
-UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, unsigned number)
-{
-    return &team->flag[(size_t)team->flag_apart * (team->members * round + number)];
-}
-
-UM_LINKONCE void umbra_team_barrier(struct umbra_team *team, unsigned member)
-{
-    struct um_member *self = &team->member[member];
-    uint64_t number = ++self->barriers;
-    unsigned round = 0;
-    bool come;
-
-    for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
-        unsigned to = member + ahead;
-
-        to = to < team->members ? to : to - team->members;
-        um_team_signal(um_team_flag(team, round, to), number);
-        come = um_team_come(um_team_flag(team, round, member), number);
-        umbra_wake(&team->member[to].at_barrier);
-        if (!come)
-            um_wait_while_equal64(&self->at_barrier, um_team_flag(team, round, member), number - 1,
-                                  UINT64_MAX, UMBRA_NEVER);
-        round++;
-    }
 }
 
 /* ---- members' threads ---- */
