@@ -181,6 +181,7 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct um_io *
         break;
     case UM_SYSTEM_RECV:
         io_uring_prep_recv(sqe, io->fd, io->at, io->bytes, 0);
+        sqe->ioprio |= IORING_RECVSEND_POLL_FIRST; /* most that receive must wait: try only then */
         break;
     case UM_SYSTEM_SEND:
         io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_NOSIGNAL);
