@@ -160,6 +160,14 @@ class Page(unittest.TestCase):
         one = [row for row in rows if row["params"].get("cores") == 1]
         self.assertNotIn("on a core of its own", self.drawn([machine, *one]))
 
+    def test_a_server_has_a_chart_for_each_number_of_connections(self):
+        machine, rows = self.lines_of("http")
+        if not rows:
+            self.skipTest("one processor, no examples, or no wrk")
+        page = self.drawn([machine, *rows])
+        for said in ("64 connections", "p99.9", "umbra-http"):
+            self.assertIn(said, page)
+
     def test_rows_with_fewer_rounds_say_so(self):
         machine, rows = self.lines_of("gauss-threads")
         if not rows:

@@ -4,7 +4,7 @@ import math
 import pathlib
 
 from . import channel, charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix
-from . import prefetch, programs, stream, tasks, threshold
+from . import prefetch, programs, server, stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -21,6 +21,8 @@ SECTIONS = (
     handover.event,
     handover.wake,
     channel.channel,
+    server.blocking,
+    server.http,
     handover.footprint,
     memcpy.speeds,
     stream.stream,
