@@ -672,13 +672,16 @@ static void *brings_both(void *socket)
 IO_TEST(a_core_that_sleeps_is_woken_by_messages_and_by_completions)
 {
     struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
+    struct umbra_runtime *runtime;
     pthread_t thread;
     int pair[2];
 
     socket_pair(pair);
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(pthread_create(&thread, NULL, brings_both, &pair[1]), 0);
-    cr_expect_eq(umbra_run(&options, takes_both, &pair[0]), 0);
-    pthread_join(thread, NULL);
+    cr_expect_eq(umbra_runtime_run(runtime, takes_both, &pair[0]), 0);
+    pthread_join(thread, NULL); /* its last signal has returned */
+    umbra_runtime_destroy(runtime);
     close_pair(pair);
 }
 
