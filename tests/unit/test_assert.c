@@ -98,6 +98,28 @@ Test(assert, a_task_that_is_joined_twice_is_reported)
     cr_assert(says(&child, "has been joined, and is joined again"));
 }
 
+static void *joins_zeros(void *arg)
+{
+    struct umbra_task task = {.fn = NULL};
+
+    umbra_task_join(&task);
+    return arg;
+}
+
+static int joins_a_task_of_zeros(void)
+{
+    return run_cores(1, joins_zeros, NULL);
+}
+
+Test(assert, a_task_that_was_never_started_and_is_joined_is_reported)
+{
+    struct child child = in_child(joins_a_task_of_zeros);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: task 0x"));
+    cr_assert(says(&child, "was never started, and is joined"));
+}
+
 /* Each way to join one. */
 static void *joins_once(void *arg)
 {

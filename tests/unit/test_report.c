@@ -243,6 +243,29 @@ Test(report, a_deadlock_names_what_holds_a_mutex)
     cr_assert(says_of(&child, "mutex", &of_thread, " held by thread 0x"));
 }
 
+static struct umbra_task of_zeros;
+
+static void *joins_zeros(void *arg)
+{
+    umbra_task_join(&of_zeros);
+    return arg;
+}
+
+static int deadlock_of_a_task(void)
+{
+    struct umbra_options options = {.cores = 1};
+
+    return umbra_run(&options, joins_zeros, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_deadlock_names_a_task_that_was_never_started)
+{
+    struct child child = in_child(deadlock_of_a_task);
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_assert(says_of(&child, "task", &of_zeros, " (never started) at "));
+}
+
 static int quiet_deadlock(void)
 {
     return run_cores(2, locks_up, NULL) == -EDEADLK ? 3 : 1;

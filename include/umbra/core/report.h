@@ -281,14 +281,15 @@ UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
     abort();
 }
 
-/* Prints that a task is joined a second time, and aborts. */
-UM_LINKONCE UM_COLD void um_task_joined_twice(const struct umbra_task *task, const void *at)
+/* Prints that a task is joined that cannot be, how: a second time, or never started; and aborts. */
+UM_LINKONCE UM_COLD void um_task_misused(const struct umbra_task *task, const char *how,
+                                         const void *at)
 {
     struct um_text text = {.length = 0};
 
     um_text_add(&text, "umbra: misuse: task ");
     um_text_add_address(&text, task);
-    um_text_add(&text, " has been joined, and is joined again");
+    um_text_add(&text, how);
     um_report_place(&text, at, true);
     um_text_add(&text, "\n");
     um_text_write(&text, 2);

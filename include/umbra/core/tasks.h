@@ -283,7 +283,15 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
         um_sleeper_wait(sleeper, UMBRA_NEVER);
 }
 
-UM_SHARED const struct um_kind um_kind_task = {"task", NULL};
+UM_LINKONCE void um_task_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_task *task = on;
+
+    if (!task->fn)
+        um_text_add(text, " (never started)");
+}
+
+UM_SHARED const struct um_kind um_kind_task = {"task", um_task_describe};
 
 /* Waits for the end of a task that another fiber runs. */
 UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
@@ -374,11 +382,13 @@ UM_LINKONCE void um_task_joined(void *arg)
     (void)arg;
 }
 
-/* A join begins: with UMBRA_ASSERT, aborts if the task has been joined. */
+/* A join begins: with UMBRA_ASSERT, aborts if the task has been joined, or is all zero. */
 UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
 {
     if (UMBRA_ASSERT && task->fn == um_task_joined)
-        um_task_joined_twice(task, at);
+        um_task_misused(task, " has been joined, and is joined again", at);
+    if (UMBRA_ASSERT && !task->fn)
+        um_task_misused(task, " was never started, and is joined", at);
 }
 
 /* ---- the slow ways of fork and join ---- */
