@@ -80,7 +80,7 @@ static void work_for(unsigned long us)
 {
     uint64_t end = umbra_deadline(us * UINT64_C(1000));
 
-    while (us > 0 && umbra_cycles() < end)
+    while (us > 0 && umbra_now_ns() < end)
         umbra_pause();
 }
 

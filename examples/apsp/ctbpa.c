@@ -253,7 +253,7 @@ static bool help_somebody(const struct place *place, const struct side *awaited)
 
 /* How long somebody has found nothing to do. */
 struct patience {
-    uint64_t until; /* time stamp: looks; 0: has just begun */
+    uint64_t until; /* of umbra_now_ns(): looks; 0: has just begun */
     uint64_t nap;
 };
 
@@ -262,7 +262,7 @@ static void be_patient(struct patience *patience, struct umbra_event *event)
 {
     if (patience->until == 0)
         *patience = (struct patience){.until = umbra_deadline(LOOK_NS), .nap = NAP_NS};
-    if (umbra_cycles() < patience->until) {
+    if (umbra_now_ns() < patience->until) {
         for (unsigned i = 0; i < PAUSES; i++)
             umbra_pause();
         return;

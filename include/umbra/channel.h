@@ -87,8 +87,8 @@ UM_LINKONCE void umbra_channel_fini(struct umbra_channel *channel);
 
 /*
  * Pushes a copy of *item. If the channel is full, waits for a place (a fiber may switch, a thread
- * blocks), until a time stamp made by umbra_deadline(ns) at the latest; UMBRA_NEVER: for ever; 0:
- * does not wait. Else it neither switches nor blocks, but may wait for the few instructions in
+ * blocks), until a time of umbra_now_ns() at the latest; UMBRA_NEVER: for ever; 0: does not wait.
+ * Else it neither switches nor blocks, but may wait for the few instructions in
  * which another caller has its turn. Returns 0, or with nothing pushed:
  *   -EPIPE      the channel is closed, or was while the push waited
  *   -ETIMEDOUT  the deadline passed first

@@ -124,9 +124,9 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch);
 UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
 
 /*
- * The same, waiting until a time stamp made by umbra_deadline(ns) at the latest. Also returns
- * -ETIMEDOUT, or -ENOMEM for the wait; the step then goes on and must be ended again, and the
- * caller is complete: it must queue nothing more. (A worker's function should return neither error,
+ * The same, waiting until a time of umbra_now_ns() at the latest. Also returns -ETIMEDOUT, or
+ * -ENOMEM for the wait; the step then goes on and must be ended again, and the caller is complete:
+ * it must queue nothing more. (A worker's function should return neither error,
  * since the caller could not tell them apart except by umbra_dispatch_begin, which returns -EBUSY
  * if the step goes on.)
  */

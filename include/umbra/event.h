@@ -86,9 +86,8 @@ UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
 UM_INLINE void umbra_event_reset(struct umbra_event *event);
 
 /*
- * Waits for a signal; the second until a time stamp made by umbra_deadline(ns) at the latest. With
- * deadline 0 it only takes a signal that is there: then it neither switches nor blocks, and returns
- * 0 or -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may
+ * Waits for a signal; the second until a time of umbra_now_ns() at the latest. With deadline 0 it
+ * only takes a signal that is there: then it neither switches nor blocks, and returns 0 or -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may
  * switch) or any other thread (blocks); no signal handler. Returns 0, or
  *   -ETIMEDOUT            the deadline passed first
  *   -ECANCELED            the calling fiber is canceled (umbra_cancel)

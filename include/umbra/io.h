@@ -32,7 +32,7 @@
  * fibers may use one descriptor at the same time, in which order is up to the kernel.
  *
  * Errors. Each call returns 0, or with its result untouched
- *   -ETIMEDOUT   the deadline, a time stamp of umbra_deadline() or UMBRA_NEVER, passed first
+ *   -ETIMEDOUT   the deadline, of umbra_now_ns() or UMBRA_NEVER, passed first
  *   -ECANCELED   the calling fiber is canceled
  *   -EPERM       on an alternate signal stack
  *   -ENOMEM      no memory to wait

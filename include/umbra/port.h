@@ -109,8 +109,8 @@
 
 /*
  * Posts a message. If the port is full, waits for room (a fiber may switch, a thread blocks), until
- * a time stamp made by umbra_deadline(ns) at the latest; UMBRA_NEVER: for ever; 0: does not wait.
- * Else it neither switches nor blocks. Returns 0, or with the message still the caller's:
+ * a time of umbra_now_ns() at the latest; UMBRA_NEVER: for ever; 0: does not wait. Else it neither
+ * switches nor blocks. Returns 0, or with the message still the caller's:
  *   -EPIPE      the port is closed, or was while the post waited
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  full, and the calling fiber is canceled (umbra_cancel)
@@ -255,8 +255,8 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
  */
 UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
 
-/* The same until a time stamp at the latest. -ETIMEDOUT: the arbiter goes on, and must be joined
- * again. */
+/* The same until a time of umbra_now_ns() at the latest. -ETIMEDOUT: the arbiter goes on, and must
+ * be joined again. */
 UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint64_t deadline);
 
 /* ---- types ---- */

@@ -146,7 +146,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
  */
 UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 
-/* As shadow_join, up to a deadline of umbra_cycles(); 0 only looks. After -ETIMEDOUT the join is
+/* As shadow_join, up to a deadline of umbra_now_ns(); 0 only looks. After -ETIMEDOUT the join is
  * still due. */
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 

@@ -47,9 +47,9 @@
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
  *
  * Calls that wait may switch fibers, or block a thread; all other calls do neither. deadline: a
- * time stamp made by umbra_deadline(ns), or UMBRA_NEVER. With deadline 0 the calls for a mutex,
- * semaphore or read-write lock only take what is free: they neither switch nor block. Errors of the
- * calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling fiber is
+ * time of umbra_now_ns(), as umbra_deadline(ns) makes it, or UMBRA_NEVER. With deadline 0 the calls
+ * for a mutex, semaphore or read-write lock only take what is free: they neither switch nor block.
+ * Errors of the calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling fiber is
  * canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one with a
  * deadline), and the other errors of a thread's first wait (umbra_event_wait).
  */

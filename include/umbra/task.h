@@ -76,9 +76,8 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
 UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task);
 
 /*
- * The same until a time stamp made by umbra_deadline(ns) at the latest. But a task that no core has
- * begun is run in the caller, to its end. Returns 0: it has ended; or, with the task still to be
- * joined:
+ * The same until a time of umbra_now_ns() at the latest. But a task that no core has begun is run in
+ * the caller, to its end. Returns 0: it has ended; or, with the task still to be joined:
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  the calling fiber is canceled (umbra_cancel)
  *   -EPERM      on an alternate signal stack

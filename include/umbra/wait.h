@@ -38,7 +38,9 @@
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in protocol/park.h. Loads in phases 1 and 2 are acquire.
  *
- * Deadlines are absolute time stamps of umbra_cycles(): umbra_deadline(ns) makes one.
+ * Deadlines, here and everywhere, are times of umbra_now_ns(); umbra_deadline(ns) makes one. Inside,
+ * a wait counts in cycles, converted once, so a long one may end too early by as much as the rate of
+ * the time stamp is wrong (umbra/cpu.h): up to 0.05 % if it was measured.
  *
  * UMBRA_WAIT in the environment forces a back end: auto, pause, waitpkg, monitorx, mwait, wfe,
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
@@ -155,15 +157,17 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
 
 /*
  * Waits while (*word & mask) == value; `until` waits while it differs. word points to an _Atomic
- * uint32_t or uint64_t; value and mask have that type. deadline: a time stamp, or UMBRA_NEVER. Only
- * the thread that owns the waiter; blocks it, and never switches fibers. Returns how the wait ended
- * (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does not
+ * uint32_t or uint64_t; value and mask have that type. deadline: of umbra_now_ns(), or UMBRA_NEVER.
+ * Only the thread that owns the waiter; blocks it, and never switches fibers. Returns how the wait
+ * ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does not
  * matter.
  */
 #define umbra_wait_while_equal(waiter, word, value, mask, deadline)                                \
-    UM_BY_WIDTH(word, um_wait_while_equal)((waiter), (word), (value), (mask), (deadline))
+    UM_BY_WIDTH(word, um_wait_while_equal)                                                         \
+    ((waiter), (word), (value), (mask), um_deadline_cycles(deadline))
 #define umbra_wait_until_equal(waiter, word, value, mask, deadline)                                \
-    UM_BY_WIDTH(word, um_wait_until_equal)((waiter), (word), (value), (mask), (deadline))
+    UM_BY_WIDTH(word, um_wait_until_equal)                                                         \
+    ((waiter), (word), (value), (mask), um_deadline_cycles(deadline))
 
 /*
  * Stores value in the word, and wakes the waiter if it has parked; only then is there a system
@@ -181,7 +185,8 @@ UM_INLINE bool umbra_wake(struct umbra_waiter *waiter);
         _Atomic uint64_t *: function##64,                                                          \
         const _Atomic uint64_t *: function##64)
 
-/* The time stamp ns nanoseconds from now, at most UMBRA_NEVER. Any thread; never blocks. */
+/* The time ns nanoseconds from now, umbra_now_ns() + ns, at most UMBRA_NEVER. Any thread; never
+ * blocks. */
 UM_INLINE uint64_t umbra_deadline(uint64_t ns);
 
 /* A copy of the waiter's counters. Any thread, at any time; never blocks. */
@@ -243,7 +248,7 @@ UM_INLINE void um_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_
 
 UM_INLINE uint64_t umbra_deadline(uint64_t ns)
 {
-    return um_add_saturating(um_arch_cycles(), umbra_ns_to_cycles(ns));
+    return um_add_saturating(umbra_now_ns(), ns);
 }
 
 UM_INLINE void um_waiter_init(struct umbra_waiter *waiter, const struct umbra_wait_policy *policy)

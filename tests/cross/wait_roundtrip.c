@@ -106,7 +106,7 @@ static void wait_once(enum umbra_wait_backend backend)
     um_atomic_u32 word = 0;
 
     um_arch_arm_load32(backend, &word);
-    um_arch_monitor_wait(backend, umbra_deadline(1000000), false);
+    um_arch_monitor_wait(backend, um_cycles_after(1000000), false);
 }
 
 /* Whether a child process survives that. Emulators execute more than they announce. */

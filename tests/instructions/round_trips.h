@@ -114,7 +114,7 @@ static inline bool receive_round(const struct rig *rig, struct station *at, uint
 
 static inline bool rig_goes_on(uint64_t rounds, uint64_t deadline, uint64_t done)
 {
-    return done < rounds && (done < RIG_LEAST || umbra_cycles() < deadline);
+    return done < rounds && (done < RIG_LEAST || umbra_now_ns() < deadline);
 }
 
 static inline void *rig_partner(void *arg)

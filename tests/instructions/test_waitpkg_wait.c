@@ -166,7 +166,7 @@ static struct waitpkg_counters long_wait(struct waitpkg_faults faults)
         waiter = (struct umbra_waiter)UMBRA_WAITER_INIT(&policy);
         deadline = umbra_deadline(LONG_NS);
         cr_assert_eq(umbra_wait_while_equal(&waiter, word, 0, UINT64_MAX, deadline), -ETIMEDOUT);
-        cr_assert_geq(umbra_cycles(), deadline);
+        cr_assert_geq(umbra_now_ns() + LONG_NS / 1000, deadline); /* an inexact rate */
         seen = waitpkg_emulator_counters();
     }
     cr_assert_geq(seen.umwait, SLICES_LEAST);

@@ -70,7 +70,7 @@ static bool await(struct side *s, uint32_t sequence)
 
     do {
         uint64_t r = random_next(&s->random);
-        uint64_t deadline = umbra_cycles() + (r & 7 ? umbra_ns_to_cycles(PATIENCE_NS) : r >> 50);
+        uint64_t deadline = umbra_deadline(r & 7 ? PATIENCE_NS : r >> 50);
 
         if (s->use_wide)
             ended = umbra_wait_while_equal(&s->waiter, &s->wide, wide_of(sequence), UINT64_MAX,
@@ -196,7 +196,7 @@ static void fork_and_join(struct umbra_shadow *shadow, struct work *work, uint64
         cr_assert_eq(shadow_join(shadow), 0);
         break;
     case 1:
-        while (umbra_shadow_join_deadline(shadow, umbra_cycles() + (random_next(random) >> 50)) != 0)
+        while (umbra_shadow_join_deadline(shadow, umbra_deadline(random_next(random) >> 50)) != 0)
             cr_assert_lt(umbra_now_ns(), give_up, "lost completion");
         break;
     default:

@@ -210,7 +210,7 @@ static int waits_for_the_crowd(void)
 
     crowd.begun++;
     while (crowd.begun < crowd.wanted) {
-        if (umbra_cycles() > late)
+        if (umbra_now_ns() > late)
             return -ETIMEDOUT;
         if (crowd.naps)
             umbra_sleep_ns(20000);

@@ -375,7 +375,7 @@ static void works_for_a_moment(void *arg)
 {
     uint64_t end = umbra_deadline(5000);
 
-    while (umbra_cycles() < end)
+    while (umbra_now_ns() < end)
         umbra_pause();
     *(int *)arg += 1;
 }
@@ -410,7 +410,8 @@ Test(core, a_run_ends_soon_after_its_shadow)
     if (error == -ENODEV)
         cr_skip_test("a single hardware thread");
     cr_assert_eq(error, 0);
-    end = umbra_now_ns() + 20 * SECOND; /* others may have the shadow's processor for some of them */
+    end =
+        umbra_now_ns() + 20 * SECOND; /* others may have the shadow's processor for some of them */
     for (; soon < 20 && umbra_now_ns() < end; rounds++) {
         uint64_t begun = umbra_now_ns();
 

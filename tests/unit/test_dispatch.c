@@ -489,7 +489,7 @@ static int waits_for_all(void)
     uint64_t late = umbra_deadline(10 * SECOND);
 
     while (at_once < PARTS_AT_ONCE)
-        if (umbra_cycles() > late)
+        if (umbra_now_ns() > late)
             return -ETIMEDOUT;
         else
             umbra_yield();

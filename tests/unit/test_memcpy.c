@@ -85,7 +85,7 @@ static void wait_until_asleep(void)
 {
     uint64_t patience = umbra_deadline(SLEEP_NS);
 
-    while (!um_copy_asleep(&shadow) && umbra_cycles() < patience)
+    while (!um_copy_asleep(&shadow) && umbra_now_ns() < patience)
         sched_yield();
     cr_assert(um_copy_asleep(&shadow));
 }
@@ -315,8 +315,7 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
 {
     struct umbra_memcpy_choice choice = {0};
     struct umbra_memcpy_limits limits = {1024, 1024, 512, &choice};
-    struct um_pick slow = {
-        {1000, 1}, {UM_PICK_WEIGHT, UM_PICK_WEIGHT}, UM_PICK_EVERY + 1, true};
+    struct um_pick slow = {{1000, 1}, {UM_PICK_WEIGHT, UM_PICK_WEIGHT}, UM_PICK_EVERY + 1, true};
 
     create(UMBRA_WAIT_SPIN);
     choice.size[12] = slow;

@@ -364,7 +364,7 @@ static void *keeps_the_core_busy(void *arg)
 {
     const struct gone *gone = arg;
 
-    while (umbra_cycles() < gone->deadline + umbra_ns_to_cycles(1000000))
+    while (umbra_now_ns() < gone->deadline + 1000000)
         ;
     return NULL;
 }
@@ -405,8 +405,7 @@ Test(port, a_post_that_gives_up_too_late_leaves_the_port_alone)
 
 Test(port, wrong_branches_are_told)
 {
-    struct umbra_branch none = {.items = 1},
-                        twice = {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&a))};
+    struct umbra_branch none = {.items = 1}, twice = {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&a))};
     struct umbra_branch many = {UMBRA_ITEMS(3, UMBRA_FROM(&a), UMBRA_FROM(&two))};
     struct umbra_branch nothing = {UMBRA_ITEMS(0, UMBRA_FROM(&a))};
     struct umbra_branch nowhere = {UMBRA_RECEIVE((note_port *)NULL)};
@@ -446,8 +445,7 @@ Test(port, a_choice_takes_one_branch)
 
 Test(port, a_join_takes_all_or_none)
 {
-    struct umbra_branch join = {
-        UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b), UMBRA_FROM(&c))};
+    struct umbra_branch join = {UMBRA_JOIN(UMBRA_FROM(&a), UMBRA_FROM(&b), UMBRA_FROM(&c))};
     struct umbra_message *got;
 
     post(&a, 0, 2);
@@ -844,8 +842,7 @@ static void *wrong_arbiters(void *arg)
 {
     struct umbra_branch none = {.handler = handles}, mute = {UMBRA_RECEIVE(&a)};
     struct umbra_branch good = {UMBRA_RECEIVE(&a), .handler = handles};
-    struct umbra_branch odd = {UMBRA_RECEIVE(&a), .handler = handles,
-                               .group = (enum umbra_group)3};
+    struct umbra_branch odd = {UMBRA_RECEIVE(&a), .handler = handles, .group = (enum umbra_group)3};
     struct umbra_spawn_options nowhere = on_core(7), stopped = {.stopped = true};
     struct umbra_spawn_options huge = {.stack_bytes = (size_t)1 << 47};
 

@@ -727,5 +727,10 @@ Test(wait, ten_milliseconds_burn_less_than_two_percent)
 Test(wait, deadline_saturates)
 {
     cr_assert_eq(umbra_deadline(UMBRA_NEVER), UMBRA_NEVER);
-    cr_assert_gt(umbra_deadline(SECOND), umbra_cycles());
+    cr_assert_gt(umbra_deadline(SECOND), umbra_now_ns());
+    cr_assert_eq(um_deadline_cycles(UMBRA_NEVER), UMBRA_NEVER);
+    cr_assert_gt(um_deadline_cycles(UMBRA_NEVER - 1), umbra_cycles() + um_cycles_hz());
+    cr_assert_eq(um_deadline_cycles(0), 0u, "only looks");
+    cr_assert_leq(um_deadline_cycles(1), umbra_cycles(), "has passed");
+    cr_assert_gt(um_deadline_cycles(1), 0u);
 }

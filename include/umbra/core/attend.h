@@ -126,7 +126,7 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
 
         /* the thread that offers may have lost its processor to this core, which soon sleeps
          * between two tries */
-        fiber->timer.deadline = umbra_deadline((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
+        fiber->timer.deadline = um_cycles_after((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
         if (wait->rings < UM_OFFERED_DOUBLINGS)
             wait->rings++;
         um_timers_add(&core->timers, &fiber->timer);

@@ -241,7 +241,7 @@ UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,
                                              struct umbra_runtime *runtime, uint64_t deadline)
 {
     while (um_sleeper_wait(thread->wait->sleeper,
-                           um_min_u64(deadline, umbra_deadline(UM_JOIN_LOOK_NS))) < 0 &&
+                           um_min_u64(deadline, um_cycles_after(UM_JOIN_LOOK_NS))) < 0 &&
            umbra_cycles() < deadline)
         um_join_judge(runtime);
 }
@@ -394,7 +394,9 @@ UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **res
 UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void **result,
                                                 uint64_t deadline)
 {
-    struct um_join join = {.fiber = fiber, .deadline = deadline, .at = __builtin_return_address(0)};
+    struct um_join join = {.fiber = fiber,
+                           .deadline = um_deadline_cycles(deadline),
+                           .at = __builtin_return_address(0)};
 
     return um_join_run(&join, result);
 }

@@ -123,13 +123,13 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
         (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
         if (core->starved)
-            um_core_wait(core, um_min_u64(deadline, umbra_deadline(UM_STARVED_NS)));
+            um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
         else if (deadline != UMBRA_NEVER)
             um_core_wait(core, deadline);
         else if (um_source_expected(core))
             um_core_wait(core, UMBRA_NEVER);
         else if (more->has_shadow && !um_shadow_done(&more->shadow))
-            um_core_wait(core, umbra_deadline(UM_SHADOW_LOOK_NS));
+            um_core_wait(core, um_cycles_after(UM_SHADOW_LOOK_NS));
         else
             um_core_sleep(core);
     }

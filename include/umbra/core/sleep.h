@@ -106,7 +106,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
 
 UM_LINKONCE UM_NOINLINE int umbra_sleep_ns(uint64_t ns)
 {
-    return um_sleep_at(umbra_deadline(ns), &um_kind_sleep, NULL, __builtin_return_address(0));
+    return um_sleep_at(um_cycles_after(ns), &um_kind_sleep, NULL, __builtin_return_address(0));
 }
 
 #endif /* UMBRA_DECLARE */

@@ -97,7 +97,7 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
             runtime->core[um_atomic_fetch_add(&runtime->next_core, 1, relaxed) % runtime->cores];
     plan->owner = here ? here : plan->target;
     plan->size_class = (unsigned)size_class;
-    plan->deadline = options->delay_ns > 0 ? umbra_deadline(options->delay_ns) : 0;
+    plan->deadline = options->delay_ns > 0 ? um_cycles_after(options->delay_ns) : 0;
     plan->name = options->name;
     plan->stopped = options->stopped;
     plan->own_float_control = options->own_float_control;

@@ -205,7 +205,7 @@ UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
 UM_LINKONCE UM_NOINLINE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter,
                                                         uint64_t deadline)
 {
-    return um_arbiter_join(arbiter, deadline, __builtin_return_address(0));
+    return um_arbiter_join(arbiter, um_deadline_cycles(deadline), __builtin_return_address(0));
 }
 
 #endif /* UMBRA_DECLARE */

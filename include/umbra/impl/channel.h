@@ -141,7 +141,7 @@ UM_LINKONCE int um_channel_await(struct umbra_channel *channel, enum um_channel_
                              .accept = um_channel_wait_over,
                              .announce = um_channel_wait_announce,
                              .arg = &wait,
-                             .deadline = deadline,
+                             .deadline = um_deadline_cycles(deadline),
                              .kind = &um_kind_channel,
                              .on = channel,
                              .at = at};

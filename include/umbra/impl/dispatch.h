@@ -750,7 +750,8 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch,
                                                         uint64_t deadline)
 {
-    return um_dispatch_end_step(dispatch, deadline, __builtin_return_address(0));
+    return um_dispatch_end_step(dispatch, um_deadline_cycles(deadline),
+                                __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,

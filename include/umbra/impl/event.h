@@ -447,7 +447,7 @@ UM_SHARED const struct um_kind um_kind_event = {"event", NULL};
 UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
 {
     struct um_await await = {.event = &event->event,
-                             .deadline = deadline,
+                             .deadline = um_deadline_cycles(deadline),
                              .kind = &um_kind_event,
                              .on = event,
                              .at = __builtin_return_address(0)};
@@ -479,7 +479,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,
     struct um_await await = {.event = &event->event,
                              .accept = holds,
                              .arg = arg,
-                             .deadline = deadline,
+                             .deadline = um_deadline_cycles(deadline),
                              .kind = &um_kind_event,
                              .on = event,
                              .at = __builtin_return_address(0)};
@@ -517,7 +517,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *even
     struct um_wait *wait[UM_ANY_IN_FRAME];
     struct um_event *event[UM_ANY_IN_FRAME];
     struct um_group group = {.wait = wait, .event = event, .count = count};
-    struct um_await await = {.deadline = deadline,
+    struct um_await await = {.deadline = um_deadline_cycles(deadline),
                              .kind = &um_kind_any,
                              .on = &group,
                              .at = __builtin_return_address(0)};

@@ -276,7 +276,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_read(int fd, void *at, size_t bytes, uint64
                        .at = at,
                        .bytes = um_io_most(bytes),
                        .offset = offset,
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), got);
@@ -290,7 +290,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_write(int fd, const void *at, size_t bytes,
                        .at = (void *)(uintptr_t)at,
                        .bytes = um_io_most(bytes),
                        .offset = offset,
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), put);
@@ -303,7 +303,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_recv(int socket, void *at, size_t bytes, ui
                        .fd = socket,
                        .at = at,
                        .bytes = um_io_most(bytes),
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), got);
@@ -316,7 +316,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_send(int socket, const void *at, size_t byt
                        .fd = socket,
                        .at = (void *)(uintptr_t)at,
                        .bytes = um_io_most(bytes),
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), sent);
@@ -326,7 +326,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *
 {
     struct um_io io = {.call = UM_SYSTEM_ACCEPT,
                        .fd = socket,
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
     int result = um_io_run(&io);
 
@@ -343,7 +343,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_connect(int socket, const struct sockaddr *
                        .fd = socket,
                        .address = address,
                        .length = length,
-                       .deadline = deadline,
+                       .deadline = um_deadline_cycles(deadline),
                        .from = __builtin_return_address(0)};
     int result = um_io_run(&io);
 

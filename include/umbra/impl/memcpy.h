@@ -253,12 +253,12 @@ UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_
  * True if it sleeps. */
 UM_LINKONCE UM_COLD bool um_copy_put_to_sleep(const struct umbra_shadow *shadow)
 {
-    uint64_t patience = umbra_deadline(UM_COPY_PATIENCE_NS);
+    uint64_t patience = um_cycles_after(UM_COPY_PATIENCE_NS);
     uint64_t asleep;
 
     while (!um_copy_asleep(shadow) && um_arch_cycles() < patience)
         um_arch_pause();
-    asleep = umbra_deadline(UM_COPY_DOZE_NS);
+    asleep = um_cycles_after(UM_COPY_DOZE_NS);
     while (um_arch_cycles() < asleep)
         um_arch_pause();
     return um_copy_asleep(shadow);

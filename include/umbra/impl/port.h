@@ -49,8 +49,11 @@ UM_SHARED const struct um_kind um_kind_port = {"port", NULL};
 UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
                                    const void *at)
 {
-    struct um_await await = {
-        .event = &bell->event, .deadline = deadline, .kind = &um_kind_port, .on = on, .at = at};
+    struct um_await await = {.event = &bell->event,
+                             .deadline = um_deadline_cycles(deadline),
+                             .kind = &um_kind_port,
+                             .on = on,
+                             .at = at};
 
     return um_await_run(&await);
 }

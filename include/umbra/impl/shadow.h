@@ -81,7 +81,7 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
     if (deadline == UMBRA_NEVER)
         um_shadow_back_off(shadow);
     if (um_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN, UINT32_MAX,
-                              deadline) < 0)
+                              um_deadline_cycles(deadline)) < 0)
         return -ETIMEDOUT;
     shadow->forked = false;
     um_trace_say(UM_TRACE_JOIN, (uintptr_t)shadow, 0);

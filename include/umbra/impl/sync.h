@@ -132,7 +132,7 @@ UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void
     struct um_await await = {.event = &event->event,
                              .accept = take,
                              .arg = arg,
-                             .deadline = deadline,
+                             .deadline = um_deadline_cycles(deadline),
                              .kind = kind,
                              .on = on,
                              .at = at};

@@ -55,7 +55,8 @@ UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, ui
         um_task_take_fn(task)(task->arg);
         return 0;
     }
-    error = um_task_wait_deadline(core, task, deadline, __builtin_return_address(0));
+    error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline),
+                                  __builtin_return_address(0));
     if (error == 0) {
         um_grain_joined(core, task, false);
         um_task_take_fn(task);

@@ -88,6 +88,26 @@ UM_INLINE uint64_t um_add_saturating(uint64_t a, uint64_t b)
     return a > UMBRA_NEVER - b ? UMBRA_NEVER : a + b;
 }
 
+/* ---- deadlines: outside ns of umbra_now_ns(), inside cycles ---- */
+
+/* The time stamp ns nanoseconds from now, at most UMBRA_NEVER. */
+UM_INLINE uint64_t um_cycles_after(uint64_t ns)
+{
+    return um_add_saturating(um_arch_cycles(), umbra_ns_to_cycles(ns));
+}
+
+/* The time stamp of a deadline that a program gave. 0 and UMBRA_NEVER stay; of a time that has
+ * passed it is the present one. */
+UM_INLINE uint64_t um_deadline_cycles(uint64_t deadline)
+{
+    uint64_t now;
+
+    if (deadline == 0 || deadline == UMBRA_NEVER)
+        return deadline;
+    now = umbra_now_ns();
+    return um_cycles_after(deadline > now ? deadline - now : 0);
+}
+
 /* What is left of phase 1 after its first batch, which read no clock. True if the wait is over. */
 UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
