@@ -116,6 +116,15 @@ enum umbra_fiber_state {
 UM_ALWAYS_INLINE void umbra_yield(void);
 
 /*
+ * A safe point, for loops that compute for long: one load and a branch. Yields as umbra_yield if the
+ * caller has been at work when its runtime's share (umbra_options.share_ns) was over; else, or without
+ * a share, does nothing. Shares end at the ticks of a thread of the runtime's, all at once, and are
+ * longer than asked for by the time that this thread needs to wake up (on a virtual machine with idle
+ * processors 50 us were seen). Any thread or fiber; a fiber may switch.
+ */
+UM_ALWAYS_INLINE void umbra_poll(void);
+
+/*
  * Gives the core to `to`, a fiber of this core that is stopped or ready, and stops the caller until
  * another fiber transfers to it, or any caller continues it. One jump, no scheduler in between. A
  * fiber; switches. If umbra_continue for the caller came before, the caller stays ready instead.
@@ -247,6 +256,12 @@ UM_ALWAYS_INLINE void umbra_yield(void)
     if (first == &core->ready || UM_UNLIKELY(!um_fiber_on_stack(from)))
         return;
     um_fiber_switch(core, from, um_ready_turn(core, from, first));
+}
+
+UM_ALWAYS_INLINE void umbra_poll(void)
+{
+    if (UM_UNLIKELY(um_atomic_load(&um_slice_asked, relaxed))) /* a hint */
+        um_slice_over();
 }
 
 UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)

@@ -12,7 +12,8 @@ import sys
 # What came after the interface was cut to 130 functions; a new module says here what it adds.
 ADDED = {"umbra/memory.h": 14, "the gaps between polls (umbra/wait.h)": 1,
          "limits of tasks (umbra/task.h)": 3, "umbra/blocking.h": 1,
-         "channels (umbra/channel.h)": 5, "umbra/io.h": 6, "umbra/team.h": 5, "umbra/trace.h": 2}
+         "channels (umbra/channel.h)": 5, "umbra/io.h": 6, "umbra/team.h": 5, "umbra_poll": 1,
+         "umbra/trace.h": 2}
 MOST = 130 + sum(ADDED.values())
 DECLARATION = re.compile(
     r"^(?:UM_INLINE|UM_ALWAYS_INLINE|UM_LINKONCE)\b[^;{}()]*?\b((?:umbra|shadow)_\w+)\s*\(", re.M)

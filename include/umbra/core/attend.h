@@ -82,6 +82,8 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
 {
     struct um_node *node = um_inbox_take(&core->inbox);
 
+    /* relaxed, both: a hint for the timekeeper; the core alone writes it */
+    um_atomic_store(&core->attended, um_atomic_load(&core->attended, relaxed) + 1, relaxed);
     while (node) {
         struct um_node *next = um_inbox_next(node);
 

@@ -120,6 +120,7 @@ struct umbra_core {
     struct um_fiber *woken;           /* was woken, and put before others: a hint where woken fibers
                                          end; it may have left the queue: um_woken_place() */
     uint64_t woken_life;              /* its generation then */
+    um_atomic_u64 attended;           /* how often it has emptied its inbox; any thread reads */
     struct um_tasks tasks;            /* tasks forked here and not started */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */

@@ -53,6 +53,11 @@ UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *f
         um_fiber_switch(core, from, um_ready_take(core, first));
 }
 
+/* The control block of this thread's fiber that is asked to yield, or 0. The timekeeper writes it,
+ * and the thread clears it. One variable an executable or shared object, as um_core_self. */
+UM_SHARED _Thread_local um_atomic_uptr um_slice_asked = 0;
+
+UM_LINKONCE UM_NOINLINE void um_slice_over(void);
 UM_LINKONCE void um_yield_attending(struct umbra_core *core);
 UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to);
 
@@ -170,6 +175,17 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
         return;
     }
     um_yield_next(core, from);
+}
+
+/* umbra_poll() has found the word set: yields if it names the calling fiber. */
+UM_LINKONCE UM_NOINLINE void um_slice_over(void)
+{
+    struct umbra_core *core = um_core_self;
+    uintptr_t asked = um_atomic_load(&um_slice_asked, relaxed); /* a hint, as the store */
+
+    um_atomic_store(&um_slice_asked, 0, relaxed);
+    if (core && asked == (uintptr_t)um_core_current(core))
+        um_yield_attending(core);
 }
 
 UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);

@@ -28,6 +28,7 @@
 #include <umbra/core/runtime.h>
 #include <umbra/core/sleep.h>
 #include <umbra/core/sleeper.h>
+#include <umbra/core/slice.h>
 #include <umbra/core/source.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/trace.h>
@@ -221,6 +222,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
     core->exceptions = core->more->exceptions = um_exceptions_here();
+    core->more->slice.asked = &um_slice_asked;
     error = -pthread_setspecific(um_runtimes.key, core);
     if (error == 0)
         error = um_core_open(core);
@@ -386,7 +388,10 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
     runtime->blocking_threads = options->blocking_threads;
-    error = um_guard_check();
+    runtime->share_ns = options->share_ns;
+    error = um_watchdog_choose(runtime, options->watchdog_ms);
+    if (error == 0)
+        error = um_guard_check();
     if (error == 0)
         error = umbra_wait_policy_init(&runtime->policy, &options->wait);
     if (error != 0)
@@ -422,6 +427,7 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
 /* Tells `threads` cores to stop and waits for their threads. */
 UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned threads)
 {
+    um_slices_stop(runtime);
     pthread_mutex_lock(&runtime->lock);              /* for um_join_thread_begin() */
     um_atomic_store(&runtime->stopping, 1, release); /* pairs with um_core_loop() */
     pthread_mutex_unlock(&runtime->lock);
@@ -520,6 +526,8 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         um_runtime_set_polls(runtime);
         error = um_runtime_start(runtime);
     }
+    if (error == 0)
+        error = um_slices_start(runtime);
     if (error == 0)
         error = um_runtime_watch(runtime, options->dump_signal);
     if (error != 0) {

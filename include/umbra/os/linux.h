@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -252,6 +253,12 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_INLINE size_t um_os_page_bytes(void)
 {
     return um_os_hwcap(UM_LINUX_AT_PAGESZ);
+}
+
+/* Else sleeps end up to 50 us late, so that the kernel can end several at once. */
+UM_INLINE void um_os_sleep_exactly(void)
+{
+    prctl(PR_SET_TIMERSLACK, 1ul);
 }
 
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
