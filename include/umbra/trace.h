@@ -12,6 +12,8 @@
  *   UMBRA_TRACE_SIGNAL=N      the signal: SIGUSR2 if not set; 0: none. A handler that the program
  *                             has for it is not called
  *   UMBRA_STATS=1             prints a table of counters at each runtime's end
+ *   UMBRA_TOP=1               shows counters and fibers to tools/umbra-top, in /dev/shm, to the user's
+ *                             own processes
  *
  * Recorded are what a core runs and how that ended, idle times, spawns, signals, wake-ups, the end
  * of each wait of a fiber, tasks taken, steps of dispatchers, shadows, blocking calls, and marks of

@@ -18,6 +18,8 @@
 #ifndef UMBRA_CORE_TRACE_H
 #define UMBRA_CORE_TRACE_H
 
+#include <string.h>
+
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/trace.h>
@@ -46,6 +48,8 @@
 /* What the time of a core is spent on. */
 enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE, UM_TRACE_STATES };
 
+#define UM_TRACE_MAGIC UINT64_C(0x31706f7461626d75) /* changes with struct um_trace_shown */
+#define UM_TRACE_KIND_BYTES 16
 #define UM_TRACE_FIBERS 4096 /* entries of a core's table, in sets of */
 #define UM_TRACE_WAYS 4
 #define UM_TRACE_MIX UINT64_C(0x9e3779b97f4a7c15) /* 2^64 by the golden ratio: spreads numbers */
@@ -57,38 +61,61 @@ enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE
 #define UM_TRACE_ENDED                                                                             \
     UINT64_C(1) /* in the word of a fiber that has ended; fibers' own words are even */
 
-/* A fiber in its home core's table, where the writer of a file, which has only the word, looks. */
+/* A fiber in its home core's table, where readers that have only the word look. */
 struct um_trace_fiber {
     um_atomic_u64 self;                             /* um_fiber_self(); 0: none */
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes */
     um_atomic_u64 fn;                               /* its function */
+    /* for the live view only */
+    um_atomic_u64 since;                         /* when it began to wait; 0: it does not */
+    um_atomic_u64 kind[UM_TRACE_KIND_BYTES / 8]; /* what it waits for: bytes of the name */
 };
 
 /* The counters of a core. The core writes, relaxed: a reader wants numbers, and each for itself. */
 struct um_trace_counts {
-    um_atomic_u64 of[UM_TRACE_KINDS];      /* records */
-    um_atomic_u64 ended[UM_TRACE_ENDINGS]; /* waits of fibers */
-    um_atomic_u64 idle[UM_TRACE_IDLES];    /* waits of the core */
-    um_atomic_u64 cycles[UM_TRACE_STATES]; /* time in each state, until `since` */
-    um_atomic_u64 since;                   /* when the present state, or fiber, began */
-    um_atomic_u64 state;                   /* enum um_trace_state */
+    um_atomic_u64 of[32];     /* records; by enum um_trace_kind */
+    um_atomic_u64 ended[4];   /* waits of fibers; by enum um_trace_ending */
+    um_atomic_u64 idle[8];    /* waits of the core; by enum um_trace_idle */
+    um_atomic_u64 cycles[4];  /* time in each state until `since`; by enum um_trace_state */
+    um_atomic_u64 since;      /* when the present state began */
+    um_atomic_u64 state;      /* enum um_trace_state */
+    um_atomic_u64 running;    /* the fiber that runs, or 0; for the live view only, as the next */
+    um_atomic_u64 runs_since; /* when it began to run */
 };
+
+_Static_assert(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8, "enough room");
+
+/* What readers see of a core, of other processes, too: tools/umbra-top knows the layout. */
+struct um_trace_shown {
+    uint64_t magic; /* UM_TRACE_MAGIC, when the core records; fixed, as the next eight */
+    uint64_t runtime, core, cpu;
+    uint64_t cores;            /* of the runtime */
+    uint64_t hz;               /* of the time stamps here, */
+    uint64_t at_cycles, at_ns; /* and one of them with the monotonic clock's time */
+    struct um_trace_counts count;
+    uint64_t spare[4];
+    struct um_trace_fiber fiber[UM_TRACE_FIBERS];
+};
+
+_Static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
+_Static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
+_Static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
 
 /* A core records from when its runtime has been tuned. */
 enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
 
 /* A traced core. */
 struct um_trace {
-    struct um_records ring; /* word NULL: there is no file */
-    struct um_trace_counts count;
-    um_atomic_u32 phase; /* enum um_trace_phase; the runtime's creator, then the core */
-    unsigned runtime;    /* its number; fixed */
-    size_t stack_bytes;  /* the most that was used of a stack; when the runtime ends */
+    struct um_records ring;       /* word NULL: there is no file */
+    struct um_trace_shown *shown; /* fixed; those of all cores lie in a row */
+    bool top;                     /* `shown` is in shared memory, for a live view; fixed */
+    um_atomic_u32 phase;          /* enum um_trace_phase; the runtime's creator, then the core */
+    unsigned runtime;             /* its number; fixed */
+    size_t stack_bytes;           /* the most that was used of a stack; when the runtime ends */
     /* of the thread that writes the file, under um_traces.writing */
     uint64_t next;        /* the first record that is not in the file */
     uint64_t lost;        /* records that were overwritten before they were in the file */
     uint64_t slice_since; /* when began what the core does at record `next`; first the core */
-    struct um_trace_fiber fiber[UM_TRACE_FIBERS];
 };
 
 /* ---- recording: the core, in a fiber or in the scheduler ---- */
@@ -132,7 +159,7 @@ UM_INLINE uint64_t um_trace_put(struct umbra_core *core, enum um_trace_kind kind
     struct um_trace *trace = core->trace;
     uint64_t now = um_arch_cycles();
 
-    um_trace_add(&trace->count.of[kind], 1);
+    um_trace_add(&trace->shown->count.of[kind], 1);
     if (trace->ring.word)
         um_records_add(&trace->ring, now, (uint64_t)kind | detail << 8, a, b);
     return now;
@@ -190,7 +217,7 @@ UM_INLINE struct um_trace_fiber *um_trace_set(struct um_trace *trace, uint64_t s
 {
     uint64_t hash = self * UM_TRACE_MIX >> 32;
 
-    return &trace->fiber[hash % (UM_TRACE_FIBERS / UM_TRACE_WAYS) * UM_TRACE_WAYS];
+    return &trace->shown->fiber[hash % (UM_TRACE_FIBERS / UM_TRACE_WAYS) * UM_TRACE_WAYS];
 }
 
 /* The entry of a fiber, or NULL. acquire: pairs with um_trace_enlist(). A reader in another thread
@@ -211,7 +238,7 @@ UM_LINKONCE void um_trace_enlist(struct um_trace *trace, const struct um_fiber *
 {
     struct um_trace_fiber *way = um_trace_set(trace, self);
     struct um_trace_fiber *place =
-        &way[um_atomic_load(&trace->count.of[UM_TRACE_BEGIN], relaxed) % UM_TRACE_WAYS];
+        &way[um_atomic_load(&trace->shown->count.of[UM_TRACE_BEGIN], relaxed) % UM_TRACE_WAYS];
 
     for (int i = 0; i < UM_TRACE_WAYS; i++) {
         uint64_t other = um_atomic_load(&way[i].self, relaxed); /* the core's own */
@@ -222,6 +249,7 @@ UM_LINKONCE void um_trace_enlist(struct um_trace *trace, const struct um_fiber *
     /* release, all that follow: a reader that has read any of the new words finds the word of the
      * new fiber, or none; pairs with um_trace_find() */
     um_atomic_store(&place->self, 0, relaxed);
+    um_atomic_store(&place->since, 0, release);
     um_atomic_store(&place->fn, (uintptr_t)fiber->node.accept, release);
     for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++)
         um_atomic_store(&place->name[i], um_atomic_load(&fiber->name[i], relaxed), release);
@@ -243,6 +271,28 @@ UM_LINKONCE void um_trace_begin(struct umbra_core *core, struct um_fiber *fiber)
     um_trace_enlist(core->trace, fiber, self);
 }
 
+/* For the live view: what the core runs from now on, and since when `from` waits, and for what; NULL:
+ * it does not. relaxed, all: see struct um_trace_counts */
+UM_LINKONCE void um_trace_show(struct um_trace_shown *shown, struct um_trace_fiber *from,
+                               const struct um_kind *what, uint64_t running, uint64_t now)
+{
+    char name[UM_TRACE_KIND_BYTES] = "";
+
+    um_atomic_store(&shown->count.running, running, relaxed);
+    um_atomic_store(&shown->count.runs_since, now, relaxed);
+    if (!from)
+        return;
+    if (what)
+        strncpy(name, what->name, UM_TRACE_KIND_BYTES - 1);
+    for (int i = 0; i < UM_TRACE_KIND_BYTES / 8; i++) {
+        uint64_t word;
+
+        memcpy(&word, name + i * 8, 8);
+        um_atomic_store(&from->kind[i], word, relaxed);
+    }
+    um_atomic_store(&from->since, now, relaxed);
+}
+
 /* The core goes from fiber `from` to fiber `to`; NULL: its scheduler. */
 UM_LINKONCE void um_trace_switch(struct umbra_core *core, enum um_trace_kind kind,
                                  const struct um_fiber *from, struct um_fiber *to)
@@ -254,7 +304,12 @@ UM_LINKONCE void um_trace_switch(struct umbra_core *core, enum um_trace_kind kin
         what = (uintptr_t)um_atomic_load(&from->waits_for, relaxed);
     now = um_trace_put(core, kind, what, um_trace_self(from), um_trace_self(to));
     UM_PROBE(switch, core->index, from, to);
-    um_trace_enter(&core->trace->count, to ? UM_TRACE_IN_FIBER : UM_TRACE_IN_SCHEDULER, now);
+    if (core->trace->top)
+        um_trace_show(core->trace->shown,
+                      kind == UM_TRACE_BLOCK ? um_trace_find(core->trace, um_trace_self(from))
+                                             : NULL,
+                      (const struct um_kind *)what, um_trace_self(to), now);
+    um_trace_enter(&core->trace->shown->count, to ? UM_TRACE_IN_FIBER : UM_TRACE_IN_SCHEDULER, now);
     if (to && (um_atomic_load(&to->waited, relaxed) & UM_TRACE_NEW)) /* the core's own by now */
         um_trace_begin(core, to);
 }
@@ -273,7 +328,7 @@ UM_LINKONCE void um_trace_leave(struct umbra_core *core, const struct um_fiber *
 
 UM_LINKONCE void um_trace_idle(struct umbra_core *core)
 {
-    um_trace_enter(&core->trace->count, UM_TRACE_IN_IDLE,
+    um_trace_enter(&core->trace->shown->count, UM_TRACE_IN_IDLE,
                    um_trace_put(core, UM_TRACE_IDLE, 0, 0, 0));
     UM_PROBE(idle, core->index, 0, 0);
 }
@@ -289,8 +344,8 @@ UM_LINKONCE void um_trace_busy(struct umbra_core *core, const struct umbra_wait_
             how = (enum um_trace_idle)(UM_TRACE_SPUN + end);
     if (how == UM_TRACE_LOOKED && now.timeouts != before->timeouts)
         how = UM_TRACE_TIMER;
-    um_trace_add(&core->trace->count.idle[how], 1);
-    um_trace_enter(&core->trace->count, UM_TRACE_IN_SCHEDULER,
+    um_trace_add(&core->trace->shown->count.idle[how], 1);
+    um_trace_enter(&core->trace->shown->count, UM_TRACE_IN_SCHEDULER,
                    um_trace_put(core, UM_TRACE_BUSY, 0, how, 0));
     UM_PROBE(busy, core->index, how, 0);
 }
@@ -319,11 +374,17 @@ UM_LINKONCE void um_trace_return(struct umbra_core *core, struct um_fiber *fiber
     uint64_t waited = um_atomic_load(&fiber->waited, relaxed); /* see um_trace_wake() */
     enum um_trace_ending ending = um_trace_ending_of(fiber, timed);
 
-    um_trace_add(&core->trace->count.ended[ending], 1);
+    um_trace_add(&core->trace->shown->count.ended[ending], 1);
     um_trace_put(core, UM_TRACE_RETURN,
                  (uint64_t)ending | (waited & UM_TRACE_CAUSED) << 3 | (uint64_t)(uintptr_t)on << 4,
                  um_trace_self(fiber), waited >> UM_TRACE_WAIT_SHIFT);
     UM_PROBE(return, core->index, fiber, ending);
+    if (core->trace->top) {
+        struct um_trace_fiber *entry = um_trace_find(core->trace, um_trace_self(fiber));
+
+        if (entry)
+            um_atomic_store(&entry->since, 0, relaxed); /* see struct um_trace_counts */
+    }
     waited |= UM_TRACE_CAUSED | UM_TRACE_NEW;
     um_atomic_store(&fiber->waited, waited + 1, relaxed); /* as above; the next wait */
 }
@@ -357,7 +418,8 @@ UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
     if (!trace || um_atomic_load(&trace->phase, acquire) != UM_TRACE_WANTED)
         return;
     trace->slice_since = um_arch_cycles();
-    um_atomic_store(&trace->count.since, trace->slice_since, relaxed); /* as above */
+    trace->shown->magic = UM_TRACE_MAGIC;
+    um_atomic_store(&trace->shown->count.since, trace->slice_since, relaxed); /* as above */
     core->trace = trace;
     core->exceptions = &um_exceptions_traced;
     um_atomic_store(&trace->phase, UM_TRACE_BEGUN, release); /* pairs with um_trace_runtime() */

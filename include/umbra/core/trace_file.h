@@ -39,6 +39,7 @@
 struct um_traces {
     bool ready;        /* the environment has been read; under um_runtimes.lock, as the next five */
     bool on;           /* cores of new runtimes are traced */
+    bool top;          /* for a live view; under um_runtimes.lock, too */
     bool stats;        /* a table at the end of each runtime */
     int signal;        /* writes the file; 0: none */
     unsigned runtimes; /* how many have been traced */

@@ -36,6 +36,7 @@
 #define UM_TRACE_RECORDS_LEAST 16
 #define UM_TRACE_RECORDS_MOST (1 << 26)
 #define UM_TRACE_PATH 1024
+#define UM_TRACE_TOP_PATH 64
 #ifdef SIGUSR2
 #define UM_TRACE_ON_SIGNAL SIGUSR2
 #else
@@ -81,10 +82,12 @@ UM_LINKONCE UM_COLD int um_trace_create(const char *name)
 UM_LINKONCE UM_COLD int um_trace_read(void)
 {
     const char *name = getenv("UMBRA_TRACE");
-    unsigned long stats, number, records, places = UM_TRACE_RECORDS_LEAST;
+    unsigned long stats, top, number, records, places = UM_TRACE_RECORDS_LEAST;
     bool file = name && *name;
     int fd = 0, error = um_trace_number("UMBRA_STATS", 0, 1, 0, &stats);
 
+    if (error == 0)
+        error = um_trace_number("UMBRA_TOP", 0, 1, 0, &top);
     if (error == 0)
         error = um_trace_number("UMBRA_TRACE_RECORDS", UM_TRACE_RECORDS_LEAST,
                                 UM_TRACE_RECORDS_MOST, UM_TRACE_RECORDS, &records);
@@ -102,7 +105,8 @@ UM_LINKONCE UM_COLD int um_trace_read(void)
     um_traces.records = file ? places : 0;
     um_traces.stats = stats != 0;
     um_traces.signal = file ? (int)number : 0;
-    um_traces.on = file || stats;
+    um_traces.top = top != 0;
+    um_traces.on = file || stats || top;
     um_cycles_hz();                                        /* a handler must not measure it */
     um_atomic_store(&um_traces.fd, (uint32_t)fd, release); /* pairs with um_trace_lock() */
     return 0;
@@ -133,23 +137,66 @@ UM_LINKONCE UM_COLD void um_trace_in_child(void)
 
 /* ---- a runtime ---- */
 
-/* What a core needs in order to record. 0 or -ENOMEM. */
+/* The name of the shared memory of a runtime's cores. */
+UM_LINKONCE UM_COLD void um_trace_top_path(char path[UM_TRACE_TOP_PATH], uint64_t runtime)
+{
+    snprintf(path, UM_TRACE_TOP_PATH, "/dev/shm/umbra.%u.%u", (unsigned)um_os_process(),
+             (unsigned)runtime);
+}
+
+/* Memory for what the cores of a runtime show, or NULL. The first core is `core`. */
+UM_LINKONCE UM_COLD struct um_trace_shown *um_trace_make_shown(const struct umbra_core *core)
+{
+    size_t bytes = core->runtime->cores * sizeof(struct um_trace_shown);
+    char path[UM_TRACE_TOP_PATH];
+
+    if (!um_traces.top)
+        return um_os_map_data(bytes);
+    um_trace_top_path(path, core->more->trace->runtime);
+    return um_os_share(path, bytes);
+}
+
+/* What a core needs in order to record. 0, -ENOMEM, or -ENOSYS: no live view is possible. */
 UM_LINKONCE UM_COLD int um_trace_make(struct umbra_core *core)
 {
     size_t bytes = um_traces.records * UM_RECORD_WORDS * sizeof(uint64_t);
-    struct um_trace *trace;
+    struct um_trace *trace, *first;
 
     if (!um_traces.on)
         return 0;
-    trace = um_os_map_data(sizeof(*trace));
+    trace = calloc(1, sizeof(*trace));
     core->more->trace = trace;
     if (!trace)
         return -ENOMEM;
+    first = core->runtime->core[0]->more->trace;
+    if (core->index == 0) {
+        pthread_mutex_lock(&um_runtimes.lock);
+        trace->runtime = ++um_traces.runtimes;
+        pthread_mutex_unlock(&um_runtimes.lock);
+        trace->shown = um_trace_make_shown(core);
+    } else {
+        trace->runtime = first->runtime;
+        trace->shown = first->shown + core->index;
+    }
+    if (!trace->shown && um_traces.top)
+        return um_why(-ENOSYS, "UMBRA_TOP=1: no file for the live view can be made in /dev/shm");
+    trace->top = um_traces.top;
     trace->ring.records = um_traces.records;
     trace->ring.word = bytes > 0 ? um_os_map_data(bytes) : NULL;
-    return bytes > 0 && !trace->ring.word ? -ENOMEM : 0;
+    return !trace->shown || (bytes > 0 && !trace->ring.word) ? -ENOMEM : 0;
 }
 
+/* The live view ends: the name goes, and the memory when the runtime does. */
+UM_LINKONCE UM_COLD void um_trace_end_top(const struct um_trace *trace)
+{
+    char path[UM_TRACE_TOP_PATH];
+
+    um_trace_top_path(path, trace->runtime);
+    if (trace->top)
+        um_os_unlink(path);
+}
+
+/* Of all cores, when none runs any more; the first one has the memory that all show. */
 UM_LINKONCE UM_COLD void um_trace_free(struct umbra_core *core)
 {
     struct um_trace *trace = core->more->trace;
@@ -158,26 +205,42 @@ UM_LINKONCE UM_COLD void um_trace_free(struct umbra_core *core)
         return;
     if (trace->ring.word)
         um_os_unmap(trace->ring.word, trace->ring.records * UM_RECORD_WORDS * sizeof(uint64_t));
-    um_os_unmap(trace, sizeof(*trace));
+    if (core->index == 0 && trace->shown) {
+        um_trace_end_top(trace);
+        um_os_unmap(trace->shown, core->runtime->cores * sizeof(struct um_trace_shown));
+    }
+    free(trace);
+}
+
+/* What readers have to know of the cores. */
+UM_LINKONCE UM_COLD void um_trace_introduce_shown(const struct umbra_core *core)
+{
+    struct um_trace_shown *shown = core->more->trace->shown;
+    struct um_clock_pair pair = um_clock_pair_read();
+
+    shown->runtime = core->more->trace->runtime;
+    shown->core = core->index;
+    shown->cpu = (uint64_t)core->cpu;
+    shown->cores = core->runtime->cores;
+    shown->hz = um_cycles_hz();
+    shown->at_cycles = pair.cycles;
+    shown->at_ns = pair.ns;
 }
 
 /* The cores have started and been tuned: they record from now on. Returns when all do. */
 UM_LINKONCE UM_COLD void um_trace_runtime(struct umbra_runtime *runtime)
 {
-    unsigned number;
-
     if (!runtime->core[0]->more->trace)
         return;
     pthread_mutex_lock(&um_runtimes.lock);
-    number = ++um_traces.runtimes;
-    if (number == 1)
+    if (um_traces.start == 0)
         um_traces.start = um_arch_cycles();
     pthread_mutex_unlock(&um_runtimes.lock);
     um_atomic_store(&um_trace_hook, (uintptr_t)um_trace_here, relaxed); /* see um_tracing() */
     for (unsigned i = 0; i < runtime->cores; i++) {
         struct um_trace *trace = runtime->core[i]->more->trace;
 
-        trace->runtime = number;
+        um_trace_introduce_shown(runtime->core[i]);
         um_atomic_store(&trace->phase, UM_TRACE_WANTED, release); /* pairs with um_trace_start() */
         um_core_poke(runtime->core[i]);
     }
@@ -203,14 +266,14 @@ UM_LINKONCE UM_COLD void um_trace_stack(struct um_fiber *fiber)
 
 UM_INLINE unsigned long long um_trace_count(const struct um_trace *trace, enum um_trace_kind kind)
 {
-    return um_atomic_load(&trace->count.of[kind], relaxed); /* a number */
+    return um_atomic_load(&trace->shown->count.of[kind], relaxed); /* a number */
 }
 
 /* The line of a core. relaxed, all: numbers */
 UM_LINKONCE UM_COLD void um_trace_print_core(const struct umbra_core *core)
 {
     const struct um_trace *trace = core->more->trace;
-    const struct um_trace_counts *count = &trace->count;
+    const struct um_trace_counts *count = &trace->shown->count;
     struct umbra_wait_stats waits = umbra_waiter_stats(&core->waiter);
     unsigned long long switches = 0, ms[UM_TRACE_STATES];
     struct um_text text = {.length = 0};
@@ -294,6 +357,8 @@ UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stoppe
     }
     if (um_traces.stats)
         um_trace_print(runtime, stopped);
+    if (!stopped)
+        um_trace_end_top(runtime->core[0]->more->trace);
 }
 
 /* The program exits, or the shared object is unloaded: completes the file. Runs before

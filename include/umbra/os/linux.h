@@ -41,6 +41,7 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_WAIT_ANY_CHILD 0x40000000 /* __WALL: the child sends no signal when it ends */
 #define UM_LINUX_PR_SET_DUMPABLE 4
 #define UM_LINUX_AT_FDCWD (-100)
+#define UM_LINUX_MAP_SHARED 1
 #define UM_LINUX_O_CLOEXEC 02000000 /* strict C11 hides it; the same on all processors here */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
 
@@ -451,6 +452,32 @@ UM_LINKONCE UM_COLD int um_os_create(const char *path)
 
     errno = saved;
     return error < 0 ? error : (int)fd;
+}
+
+/* A file of that name is removed first: one that a process with the same id left when it crashed. */
+UM_LINKONCE UM_COLD void *um_os_share(const char *path, size_t bytes)
+{
+    int saved = errno;
+    long fd, at = -1;
+
+    um_linux_syscall(SYS_unlinkat, UM_LINUX_AT_FDCWD, path, 0);
+    fd = um_linux_syscall(SYS_openat, UM_LINUX_AT_FDCWD, path,
+                          O_RDWR | O_CREAT | O_EXCL | UM_LINUX_O_CLOEXEC, 0600);
+    if (fd >= 0 && um_linux_syscall(SYS_ftruncate, fd, bytes) == 0)
+        at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE, UM_LINUX_MAP_SHARED,
+                              fd, 0L);
+    if (fd >= 0)
+        um_linux_syscall(SYS_close, fd);
+    errno = saved;
+    return at == -1 ? NULL : (void *)at;
+}
+
+UM_LINKONCE UM_COLD void um_os_unlink(const char *path)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_unlinkat, UM_LINUX_AT_FDCWD, path, 0);
+    errno = saved;
 }
 
 UM_LINKONCE UM_COLD void um_os_close(int fd)

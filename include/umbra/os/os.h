@@ -36,6 +36,8 @@
  *   void um_os_fence_threads(void)                       a full fence in every thread of the process
  *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
  *   int um_os_create(const char *path)                   an empty file to write; see below
+ *   void *um_os_share(const char *path, size_t bytes)    zeroed memory that is a file, or NULL
+ *   void um_os_unlink(const char *path)                  that the file has no name any more
  *   void um_os_close(int fd)                             that it is written
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at

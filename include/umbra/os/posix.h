@@ -318,6 +318,18 @@ UM_INLINE int um_os_create(const char *path)
     return -ENOSYS;
 }
 
+UM_INLINE void *um_os_share(const char *path, size_t bytes)
+{
+    (void)path;
+    (void)bytes;
+    return NULL;
+}
+
+UM_INLINE void um_os_unlink(const char *path)
+{
+    (void)path;
+}
+
 UM_INLINE void um_os_close(int fd)
 {
     (void)fd;
