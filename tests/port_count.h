@@ -11,6 +11,7 @@ static inline uint64_t count_of(struct umbra_port *port)
     uint64_t count;
 
     um_lock_take(&port->lock);
+    um_port_gather(port);
     count = port->count;
     um_lock_release(&port->lock);
     return count;

@@ -77,8 +77,9 @@
  * (umbra_hold). An arbiter that waits is a blocked fiber: the runtime has not ended, and reports a
  * deadlock if only such fibers are left (umbra/core.h).
  *
- * How it works: protocol/port.h. A port has a lock for a few instructions; a call that does not
- * block may wait for that lock only (protocol/lock.h). A port owns nothing, and is in the caller's
+ * How it works: protocol/port.h. Between threads, a post to an open port of any number of messages
+ * takes no lock while no receiver waits there. Else a port has a lock for a few instructions; a call that does
+ * not block may wait for that lock only (protocol/lock.h). A port owns nothing, and is in the caller's
  * memory. It must outlive the calls on it. But when no more posts will come, it may go as soon as
  * the last message has been received by a waiting receiver: a port for an answer can be in the
  * frame that waits for it.
@@ -103,7 +104,7 @@
 #define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
 #define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
     {                                                                                              \
-        .capacity = (most)                                                                         \
+        .capacity = (most), .fresh = UM_PORT_SLOW                                                  \
     }
 #define UMBRA_PORT_OPEN(p, capacity) um_port_init(UM_PORT_EITHER(p), (capacity))
 
@@ -128,6 +129,14 @@ UM_LINKONCE int umbra_port_post(struct umbra_port *port, struct umbra_message *m
  */
 UM_LINKONCE int umbra_port_receive(struct umbra_port *port, struct umbra_message **message,
                                    uint64_t deadline);
+
+/*
+ * Receives up to `most` messages at once, linked by `next`, the oldest first: all that are there,
+ * or, if none is, the first that comes. Waits, and returns, as umbra_port_receive; -EINVAL: `most`
+ * is 0.
+ */
+UM_LINKONCE int umbra_port_receive_some(struct umbra_port *port, uint64_t most, uint64_t deadline,
+                                        struct umbra_message **messages);
 
 /* Closes the port. Returns 0; -EALREADY: it is closed. Never switches or blocks. */
 UM_LINKONCE int umbra_port_close(struct umbra_port *port);

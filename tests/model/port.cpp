@@ -14,6 +14,7 @@
 
 #define UM_LOCK_LOOKS 0 /* they change nothing but the time */
 #define um_arch_pause() ((void)0)
+#define UMBRA_CACHE_LINE 1
 #include "port_variants.hpp"
 
 enum { PORTS = 3, MESSAGES = 6, SOURCES = 4, BRANCHES = 2, WAITERS = 3 };
@@ -60,6 +61,10 @@ template <class P> struct ports : world {
             um_plain_write(port[i]->posts.first, (typename P::um_port_link *)NULL);
             um_plain_write(port[i]->posts.last, (typename P::um_port_link *)NULL);
             port[i]->capacity = 0;
+            um_atomic_store(&port[i]->fresh, 0, relaxed);
+            um_atomic_store(&port[i]->rest, 0, relaxed);
+            um_plain_write(port[i]->user, 0);
+            um_plain_write(port[i]->shared, true);
         }
         for (int i = 0; i < MESSAGES; i++) {
             message[i] = new message_type;
@@ -116,6 +121,13 @@ template <class P> struct ports : world {
             branch->sources++;
         }
         w->choice.count++;
+    }
+
+    /* The port takes one message. */
+    void bound(int which)
+    {
+        port[which]->capacity = 1;
+        um_atomic_store(&port[which]->fresh, UM_PORT_SLOW, relaxed);
     }
 
     /* ---- what the threads do ---- */
@@ -196,6 +208,30 @@ template <class P> struct ports : world {
         RL_ASSERT(count == (branch->join ? branch->sources : branch->items));
     }
 
+    /* As um_port_receive(), of one branch of one port: one message or more, or a negative errno. */
+    int receive(int waits, uint64_t most)
+    {
+        waiter *w = who[waits];
+        message_type *m = NULL;
+        woken_type out = {NULL, NULL};
+        uint64_t left;
+        int result =
+            P::um_port_try_take(w->branch[0].source->port, most, rl::rand(2) == 0, &m, &left, &out);
+
+        ring(&out);
+        if (result == -EAGAIN)
+            return choose(waits);
+        for (; m; m = um_plain_read(m->next)) {
+            int number = 0;
+
+            while (message[number] != m)
+                number++;
+            received[number]++;
+            w->got[w->count++] = number;
+        }
+        return result;
+    }
+
     int post(int number, int to, int poster = -1, int deadline = LATE)
     {
         woken_type out = {NULL, NULL};
@@ -245,7 +281,12 @@ template <class P> struct ports : world {
     int account(int which, int from, int to)
     {
         int taken = 0;
-        message_type *m = gone[which] ? NULL : um_plain_read(port[which]->first);
+        message_type *m = NULL;
+
+        if (!gone[which]) {
+            P::um_port_gather(port[which]);
+            m = um_plain_read(port[which]->first);
+        }
 
         for (int i = from; i < to; i++) {
             RL_ASSERT(received[i] <= 1);
@@ -355,7 +396,7 @@ template <class P, bool Deadline> struct bounded : ports<P> {
 
     bounded()
     {
-        this->port[0]->capacity = 1;
+        this->bound(0);
         this->add_branch(0, 1, 1);
     }
 
@@ -387,7 +428,7 @@ template <class P> struct room_and_gone : ports<P> {
 
     room_and_gone()
     {
-        this->port[0]->capacity = 1;
+        this->bound(0);
         this->add_branch(0, 1, 1);
         RL_ASSERT(this->post(0, 0) == 0);
     }
@@ -414,7 +455,7 @@ template <class P> struct room_and_gone : ports<P> {
 template <class P> struct crowded : ports<P> {
     crowded()
     {
-        this->port[0]->capacity = 1;
+        this->bound(0);
         this->add_branch(0, 1, 1);
     }
 
@@ -444,7 +485,7 @@ template <class P> struct crowded : ports<P> {
 template <class P> struct closed_full : ports<P> {
     closed_full()
     {
-        this->port[0]->capacity = 1;
+        this->bound(0);
     }
 
     void thread(int index)
@@ -464,7 +505,7 @@ template <class P> struct closed : ports<P> {
 
     closed()
     {
-        this->port[0]->capacity = 1;
+        this->bound(0);
         this->add_branch(0, 1, 1);
     }
 
@@ -486,6 +527,90 @@ template <class P> struct closed : ports<P> {
         RL_ASSERT(result == 0 || result == -EPIPE);
         RL_ASSERT(result == 0 || posted == 0);
         RL_ASSERT(this->account(0, 0, posted) == (result == 0));
+    }
+};
+
+/* Two post some each, without a lock while the receiver does not wait; it takes what is there. */
+template <class P, int Most> struct stream : ports<P> {
+    stream()
+    {
+        this->add_branch(0, 1, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index < 2) {
+            for (int i = 0; i < 2; i++)
+                RL_ASSERT(this->post(2 * index + i, 0) == 0);
+            return;
+        }
+        while (this->who[0]->count < 4)
+            RL_ASSERT(this->receive(0, Most) == 0);
+    }
+
+    void after()
+    {
+        int at[4];
+
+        for (int i = 0; i < 4; i++)
+            at[this->who[0]->got[i]] = i;
+        for (int i = 0; i < 4; i++)
+            RL_ASSERT(this->received[i] == 1);
+        RL_ASSERT(at[0] < at[1] && at[2] < at[3]);
+    }
+};
+
+/* Two receive, of which one may wait when the other makes the port fast. */
+template <class P> struct two_receive : ports<P> {
+    two_receive()
+    {
+        this->add_branch(0, 1, 1);
+        this->add_branch(1, 1, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index == 2) {
+            for (int i = 0; i < 4; i++)
+                RL_ASSERT(this->post(i, 0) == 0);
+            return;
+        }
+        for (int i = 0; i < 2; i++)
+            RL_ASSERT(this->receive(index, 1) == 0);
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->account(0, 0, 4) == 4);
+    }
+};
+
+/* Closed while one posts without a lock, and one receives all. */
+template <class P> struct closed_stream : ports<P> {
+    int posted, result;
+
+    closed_stream()
+    {
+        this->add_branch(0, 1, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            posted = 0;
+            while (posted < 3 && this->post(posted, 0) == 0)
+                posted++;
+        } else if (index == 1) {
+            this->close(0);
+        } else {
+            while ((result = this->receive(0, 2)) == 0)
+                ;
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(result == -EPIPE && this->account(0, 0, posted) == posted);
     }
 };
 
@@ -774,6 +899,10 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"crowded", make_world<crowded<P>>, 3, 0, false, 0, 30000},
         {"closed", make_world<closed<P>>, 3, 0, false, 0, 30000},
         {"closed when full", make_world<closed_full<P>>, 2, 0, false, 2, 10000},
+        {"stream", make_world<stream<P, 1>>, 3, 0, false, 0, 30000},
+        {"stream, some at once", make_world<stream<P, 3>>, 3, 0, false, 0, 30000},
+        {"two receive", make_world<two_receive<P>>, 3, 0, false, 0, 30000},
+        {"closed stream", make_world<closed_stream<P>>, 3, 0, false, 0, 30000},
         {"join", make_world<join<P, 2>>, 3, 0, false, 0, 60000},
         {"oldest joined", make_world<oldest_joined<P>>, 3, 0, false, 0, 60000},
         {"join of three", make_world<join<P, 3>>, 4, 0, false, 0, 30000},

@@ -174,6 +174,8 @@ static bool receive_somehow(struct actor *self)
         error = umbra_port_receive(port[0], &got, 0);
     } else if ((r >> 32 & 7) == 1) {
         error = umbra_port_receive(port[0], &got, umbra_deadline(r >> 46));
+    } else if ((r >> 32 & 7) == 2) {
+        error = umbra_port_receive_some(port[0], 1 + (r >> 20) % 64, umbra_deadline(r >> 46), &got);
     } else {
         error = umbra_choose(&branch[first], count, umbra_deadline(r >> 46), &which, &got);
         cr_expect(error != 0 || which < count);

@@ -57,6 +57,61 @@ static void until_blocked(struct umbra_fiber fiber)
 
 /* ---- ports: one thread ---- */
 
+/* Up to so many messages: how many, with the first number; or the error. */
+static int some(note_port *port, uint64_t most, int *first)
+{
+    struct umbra_message *messages = NULL;
+    int error = umbra_port_receive_some(&port->port, most, 0, &messages);
+    int count = 0;
+
+    *first = number_of(messages);
+    for (; messages; messages = messages->next)
+        count++;
+    return error == 0 ? count : error;
+}
+
+Test(port, gives_some_messages_at_once)
+{
+    note_port bounded = {UMBRA_PORT_INIT_BOUNDED(3)};
+    int first;
+
+    cr_expect_eq(some(&a, 0, &first), -EINVAL);
+    cr_expect_eq(some(&a, 4, &first), -ETIMEDOUT);
+    post(&a, 0, 7);
+    cr_expect_eq(some(&a, 4, &first), 4);
+    cr_expect_eq(first, 0);
+    cr_expect_eq(next(&a), 4);
+    cr_expect_eq(some(&a, 4, &first), 2);
+    cr_expect_eq(first, 5);
+    post(&bounded, 0, 3);
+    cr_expect_eq(some(&bounded, 9, &first), 3);
+    UMBRA_PORT_CLOSE(&bounded);
+    cr_expect_eq(some(&bounded, 9, &first), -EPIPE);
+}
+
+/* With and without the lock in turns: a receiver that waits has the posts take it. */
+static void *in_turns(void *arg)
+{
+    for (int i = 0; i < 4; i++) {
+        struct umbra_branch both = {UMBRA_ITEMS(2, UMBRA_FROM(&a), UMBRA_FROM(&b))};
+        struct umbra_message *messages = NULL;
+
+        cr_expect_eq(umbra_choose(&both, 1, 0, NULL, &messages), -ETIMEDOUT); /* was listed */
+        post(&a, 2 * i, 2 * i + 1);
+        cr_expect_eq(next(&b), -ETIMEDOUT);
+        post(&a, 2 * i + 1, 2 * i + 2);
+        cr_expect_eq(next(&a), 2 * i);
+        cr_expect_eq(next(&a), 2 * i + 1);
+    }
+    return arg;
+}
+
+Test(port, keeps_the_order_of_posts_with_and_without_a_lock)
+{
+    in_turns(NULL);
+    cr_assert_eq(run_cores(1, in_turns, NULL), 0);
+}
+
 Test(port, is_first_in_first_out)
 {
     struct note *note = NULL;

@@ -399,30 +399,51 @@ UM_LINKONCE int um_await_deadline(const struct um_await *await)
     return winner < 0 ? winner : 0;
 }
 
+/* True if the caller may wait in place: a thread, or a fiber whose core has no other to run. */
+UM_INLINE bool um_await_may_look(void)
+{
+    struct umbra_core *core = um_core_self;
+
+    return !core || !um_core_current(core) || um_ready_empty(core);
+}
+
+/* Waits in place, if the caller may: 0, or -EAGAIN: the wait is not over, or an error of a thread's
+ * first wait. */
+UM_LINKONCE int um_await_in_place(const struct um_await *await)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_sleeper *sleeper;
+    int error;
+
+    if (!um_await_may_look() || !um_await_first(await))
+        return -EAGAIN;
+    if (core && um_core_current(core))
+        return um_await_look(await, core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
+                             core->in_place_cycles)
+                   ? 0
+                   : -EAGAIN;
+    error = um_sleeper_get(&sleeper);
+    if (error != 0)
+        return error;
+    return um_await_look(await, NULL, um_sleepers.polls, sleeper->waiter.policy->spin_cycles)
+               ? 0
+               : -EAGAIN;
+}
+
 /* Does any wait for one event up to the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
 UM_LINKONCE int um_await_begin(const struct um_await *await)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
+    int error;
 
     if (self && !um_fiber_on_stack(self))
         return -EPERM;
     if (um_await_over(await))
         return 0;
-    if (self && um_ready_empty(core)) {
-        if (um_await_first(await) &&
-            um_await_look(await, core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
-                          core->in_place_cycles))
-            return 0;
-    } else if (!self && um_await_first(await)) {
-        struct um_sleeper *sleeper;
-        int error = um_sleeper_get(&sleeper);
-
-        if (error != 0)
-            return error;
-        if (um_await_look(await, NULL, um_sleepers.polls, sleeper->waiter.policy->spin_cycles))
-            return 0;
-    }
+    error = um_await_in_place(await);
+    if (error != -EAGAIN)
+        return error;
     if (self && um_fiber_barred(self) && !await->firm)
         return -ECANCELED;
     if (await->announce)

@@ -208,24 +208,82 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
 }
 
 /* 0, -EPIPE, or -EAGAIN: empty. */
-UM_LINKONCE int um_port_try_receive(struct umbra_port *port, struct umbra_message **message)
+UM_LINKONCE int um_port_try_receive(struct umbra_port *port, uint64_t most, bool polls,
+                                    struct umbra_message **messages, uint64_t *left)
 {
     struct um_port_woken out = {NULL, NULL};
-    int result = um_port_try_take(port, message, &out);
+    int result = um_port_try_take(port, most, polls, messages, left, &out);
 
     um_port_ring(&out);
     return result;
 }
 
-/* at: for reports */
-UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **message,
-                                uint64_t deadline, const void *at)
+/* What a receiver polls for: a message, or that it cannot come there. */
+UM_LINKONCE bool um_port_is_fresh(void *arg)
+{
+    struct umbra_port *port = arg;
+
+    return um_atomic_load(&port->fresh, relaxed) != 0; /* relaxed: the lock orders what follows */
+}
+
+/*
+ * A receiver has polled, and one message has come: with a stream more are about to. The receiver
+ * pauses for `rest`, and if that brought more it pauses for twice as long the next time. If it
+ * brought none, this is no stream: UM_PORT_HOLD receives follow without a pause.
+ */
+#define UM_PORT_FEW 16
+#define UM_PORT_REST_FIRST 7 /* pauses */
+#define UM_PORT_REST_MOST 31
+#define UM_PORT_HOLDS 256 /* above: so many more receives without a pause */
+#define UM_PORT_HOLD 64
+
+UM_LINKONCE int um_port_rest(struct umbra_port *port, uint64_t most,
+                             struct umbra_message **messages)
+{
+    uint32_t rest = um_atomic_load(&port->rest, relaxed); /* relaxed, here and below: a hint */
+    uint64_t left;
+    int result;
+
+    for (uint32_t i = 0; i < rest && rest < UM_PORT_HOLDS; i++)
+        um_arch_pause();
+    result = um_port_try_receive(port, most, false, messages, &left);
+    if (rest >= UM_PORT_HOLDS)
+        rest = rest == UM_PORT_HOLDS ? UM_PORT_REST_FIRST : rest - 1;
+    else if (most == 1 && left == 0)
+        rest = UM_PORT_HOLDS + UM_PORT_HOLD;
+    else if (left < UM_PORT_FEW && rest < UM_PORT_REST_MOST)
+        rest = 2 * rest + 1;
+    um_atomic_store(&port->rest, rest, relaxed);
+    return result;
+}
+
+/* Waits for a message in place: 0, -EPIPE, or -EAGAIN: none came, or none can come there. */
+UM_LINKONCE int um_port_poll(struct umbra_port *port, uint64_t most, uint64_t deadline,
+                             struct umbra_message **messages)
+{
+    struct umbra_event bell = UMBRA_EVENT_INIT; /* is never signaled */
+    struct um_await await = {
+        .event = &bell.event, .accept = um_port_is_fresh, .arg = port, .deadline = deadline};
+    int error = um_await_in_place(&await);
+
+    if (error != 0 || um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW) /* likewise */
+        return -EAGAIN;
+    return um_port_rest(port, most, messages);
+}
+
+/* Receives up to `most` messages, linked by next. at: for reports */
+UM_LINKONCE int um_port_receive(struct umbra_port *port, uint64_t most,
+                                struct umbra_message **messages, uint64_t deadline, const void *at)
 {
     struct umbra_branch branch = {UMBRA_RECEIVE(port)};
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
-    int result = um_port_try_receive(port, message);
+    bool polls = deadline != 0 && um_await_may_look();
+    uint64_t left;
+    int result = um_port_try_receive(port, most, polls, messages, &left);
 
+    if (result == -EAGAIN && polls)
+        result = um_port_poll(port, most, deadline, messages);
     if (result != -EAGAIN)
         return result;
     if (deadline == 0)
@@ -233,14 +291,23 @@ UM_LINKONCE int um_port_receive(struct umbra_port *port, struct umbra_message **
     um_choice_init(&choice, &branch, 1, &bell);
     result = um_choose(&choice, 0, deadline, at);
     if (result == 0)
-        *message = choice.messages;
+        *messages = choice.messages;
     return result;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_port_receive(struct umbra_port *port,
                                                struct umbra_message **message, uint64_t deadline)
 {
-    return um_port_receive(port, message, deadline, __builtin_return_address(0));
+    return um_port_receive(port, 1, message, deadline, __builtin_return_address(0));
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_port_receive_some(struct umbra_port *port, uint64_t most,
+                                                    uint64_t deadline,
+                                                    struct umbra_message **messages)
+{
+    if (most < 1)
+        return -EINVAL;
+    return um_port_receive(port, most, messages, deadline, __builtin_return_address(0));
 }
 
 /* Stores what a typed call received, if result is 0. out: a pointer to a pointer to some struct. */
@@ -258,7 +325,7 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void
                                                    size_t offset, uint64_t deadline)
 {
     struct umbra_message *message = NULL;
-    int result = um_port_receive(port, &message, deadline, __builtin_return_address(0));
+    int result = um_port_receive(port, 1, &message, deadline, __builtin_return_address(0));
 
     return um_port_store(result, message, offset, out);
 }

@@ -38,6 +38,22 @@
  * poster does to the port comes before the bell: so a port may be in the frame of its only
  * receiver, and end with it.
  *
+ * Posts without a lock. A port has a second list, `fresh`, which posters push to by a
+ * compare-and-swap, the latest first:
+ *
+ *   fresh   message or 0   any number of messages; no source is listed at the port, which is open
+ *                          and takes any number
+ *           UM_PORT_SLOW   none; posts take the lock
+ *
+ * A thread that has the lock takes all fresh messages in one go and appends them to the others
+ * (um_port_gather()). So the messages of one poster stay in order: it finds the port slow only when
+ * all that it has posted before is appended. A receiver that finds too few makes the port slow before it lists its branch, and looks again
+ * (um_port_slow()). So (I) holds: while a source is listed, no message comes without a look at it.
+ * The port becomes fast when a receiver has found messages, or is about to poll for some, while no
+ * source is listed (um_port_fast()); but only after two threads have used it, since within one the
+ * lock costs less. A poster without a lock touches nothing of the port
+ * after its compare-and-swap.
+ *
  * A closed port takes no more messages; those in it can still be received. A call that closes a
  * port, or takes the last message out of a closed one, rouses every choice listed there: those that
  * can never go any more end when they look again.
@@ -136,6 +152,8 @@ struct um_choice {
 #define UM_CHOICE_OPEN 1u
 #define UM_CHOICE_CANCELLED 2u
 
+#define UM_PORT_SLOW ((uintptr_t)1) /* no message: posts take the lock */
+
 /* Results of a choice, besides the index of the branch that could go and -ECANCELED. */
 #define UM_CHOICE_WAITS (-1000001) /* it is listed, or another thread has taken its claim */
 #define UM_CHOICE_AGAIN (-1000002) /* it was roused */
@@ -158,6 +176,11 @@ struct umbra_port {
     struct um_port_list receives;           /* sources of receivers that wait */
     struct um_port_list posts;              /* posters that wait for room */
     uint64_t capacity;                      /* in messages; 0: any number; fixed */
+    um_plain(uintptr_t) user; /* the first thread that posted or received; under the lock */
+    um_plain(bool) shared;    /* a second thread has done so; under the lock */
+    um_atomic_u32 rest;       /* how long receivers pause when they have polled; only a hint */
+    unsigned char apart[UMBRA_CACHE_LINE];
+    um_atomic_uptr fresh; /* messages posted without the lock, the latest first; or UM_PORT_SLOW */
 };
 
 /* ---- the locks ---- */
@@ -231,6 +254,69 @@ UM_INLINE void um_port_append(struct umbra_port *port, struct umbra_message *mes
         um_plain_write(port->first, message);
     um_plain_write(port->last, message);
     um_plain_write(port->count, um_plain_read(port->count) + 1);
+}
+
+/* Appends messages that were fresh; `fresh` is the latest. */
+UM_INLINE void um_port_append_fresh(struct umbra_port *port, uintptr_t fresh)
+{
+    struct umbra_message *latest = (struct umbra_message *)fresh;
+    struct umbra_message *message = latest;
+    struct umbra_message *oldest = NULL;
+    uint64_t count = um_plain_read(port->count);
+
+    if (!latest)
+        return;
+    for (; message; count++) {
+        struct umbra_message *earlier = um_plain_read(message->next);
+
+        um_plain_write(message->next, oldest);
+        oldest = message;
+        message = earlier;
+    }
+    if (um_plain_read(port->first))
+        um_plain_write(um_plain_read(port->last)->next, oldest);
+    else
+        um_plain_write(port->first, oldest);
+    um_plain_write(port->last, latest);
+    um_plain_write(port->count, count);
+}
+
+/* Takes the fresh messages. One that is posted meanwhile may stay there. */
+UM_INLINE void um_port_gather(struct umbra_port *port)
+{
+    uintptr_t fresh = um_atomic_load(&port->fresh, relaxed); /* only compared */
+
+    if (fresh != 0 && fresh != UM_PORT_SLOW) /* acquire: pairs with um_port_post_fast() */
+        um_port_append_fresh(port, um_atomic_exchange(&port->fresh, 0, acquire));
+}
+
+/* Takes the fresh messages; from now on posts take the lock. */
+UM_INLINE void um_port_slow(struct umbra_port *port)
+{
+    /* relaxed: only a thread that has the lock makes it slow, and fast; else as in
+     * um_port_gather() */
+    if (um_atomic_load(&port->fresh, relaxed) != UM_PORT_SLOW)
+        um_port_append_fresh(port, um_atomic_exchange(&port->fresh, UM_PORT_SLOW, acquire));
+}
+
+/* The calling thread posts or receives. Under the lock. */
+UM_INLINE void um_port_use(struct umbra_port *port)
+{
+    uintptr_t self = um_arch_thread_id();
+
+    if (um_plain_read(port->shared) || um_plain_read(port->user) == self)
+        return;
+    um_plain_write(port->shared, um_plain_read(port->user) != 0);
+    um_plain_write(port->user, self);
+}
+
+/* From now on posts take no lock, if that is possible and of use. */
+UM_INLINE void um_port_fast(struct umbra_port *port)
+{
+    /* relaxed: as in um_port_slow(); and a poster needs nothing of what was before */
+    if (um_plain_read(port->shared) && um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW &&
+        port->capacity == 0 && !um_plain_read(port->closed) && !um_plain_read(port->receives.first))
+        um_atomic_store(&port->fresh, 0, relaxed);
 }
 
 /* Takes the oldest message out; there must be one. */
@@ -502,6 +588,23 @@ UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
     }
 }
 
+/* Posts without the lock. False: that is not possible now. Any thread; never waits. */
+UM_INLINE bool um_port_post_fast(struct umbra_port *port, struct umbra_message *message)
+{
+    uintptr_t fresh = um_atomic_load(&port->fresh, relaxed); /* only compared */
+
+    if (fresh == UM_PORT_SLOW)
+        return false;
+    um_plain_write(message->port, port);
+    do {
+        um_plain_write(message->next, (struct umbra_message *)fresh);
+        /* release: the message; pairs with um_port_gather() and um_port_slow() */
+        if (um_atomic_cas(&port->fresh, &fresh, (uintptr_t)message, release, relaxed))
+            return true;
+    } while (fresh != UM_PORT_SLOW);
+    return false;
+}
+
 /*
  * Posts. 0; -EPIPE: closed; full: -EAGAIN, or with a poster UM_CHOICE_WAITS: it is listed, and its
  * bell will ring. Posters that wait for room go first.
@@ -511,7 +614,10 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
 {
     int result = 0;
 
+    if (um_port_post_fast(port, message))
+        return 0;
     um_lock_take(&port->lock);
+    um_port_use(port);
     if (um_plain_read(port->closed)) {
         result = -EPIPE;
     } else if (port->capacity == 0 || um_plain_read(port->count) < port->capacity) {
@@ -546,6 +652,7 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
     bool open;
 
     um_lock_take(&port->lock);
+    um_port_slow(port);
     open = !um_plain_read(port->closed);
     um_plain_write(port->closed, true);
     while (um_poster_first(port))
@@ -557,22 +664,52 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
 
 /* ---- receiving ---- */
 
-/* Takes the oldest message. 0; -EAGAIN: there is none; -EPIPE: and none will come. */
-UM_INLINE int um_port_try_take(struct umbra_port *port, struct umbra_message **message,
+/*
+ * Takes the oldest messages, up to `most`, linked by next. 0; -EAGAIN: there is none; -EPIPE: and
+ * none will come. polls: the caller polls `fresh` if there is none. left: how many it has left.
+ */
+UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool polls,
+                               struct umbra_message **messages, uint64_t *left,
                                struct um_port_woken *out)
 {
+    struct umbra_message *last = NULL;
     int result = 0;
 
     um_lock_take(&port->lock);
-    if (um_plain_read(port->count) > 0) {
-        *message = um_port_pop(port);
-        um_plain_write((*message)->next, (struct umbra_message *)NULL);
-        um_port_taken(port, out);
-    } else {
-        result = um_plain_read(port->closed) ? -EPIPE : -EAGAIN;
+    um_port_use(port);
+    if (um_plain_read(port->count) < most)
+        um_port_gather(port);
+    while (um_plain_read(port->count) > 0 && most-- > 0) {
+        struct umbra_message *message = um_port_pop(port);
+
+        um_plain_write(message->next, (struct umbra_message *)NULL);
+        if (last)
+            um_plain_write(last->next, message);
+        else
+            *messages = message;
+        last = message;
     }
+    if (last)
+        um_port_taken(port, out);
+    else
+        result = um_plain_read(port->closed) ? -EPIPE : -EAGAIN;
+    if (last || polls)
+        um_port_fast(port);
+    *left = um_plain_read(port->count);
     um_lock_release(&port->lock);
     return result;
+}
+
+/* True if the branch can go. If not, posts to its ports take the lock. Under all its locks. */
+UM_INLINE bool um_branch_ready(const struct umbra_branch *branch)
+{
+    for (unsigned i = 0; i < branch->sources; i++)
+        um_port_gather(branch->source[i].port);
+    if (um_branch_can_go(branch))
+        return true;
+    for (unsigned i = 0; i < branch->sources; i++)
+        um_port_slow(branch->source[i].port);
+    return um_branch_can_go(branch);
 }
 
 /* Looks at one branch of the choice: its index if it could go; UM_CHOICE_WAITS: listed, or another
@@ -583,10 +720,12 @@ UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um
     int result = UM_CHOICE_WAITS;
 
     um_branch_lock(branch);
-    if (um_branch_can_go(branch)) {
+    if (um_branch_ready(branch)) {
         if (um_choice_claim(choice)) {
             um_plain_write(choice->messages, um_branch_take(branch, out));
             result = (int)index;
+            for (unsigned i = 0; i < branch->sources; i++)
+                um_port_fast(branch->source[i].port);
         }
     } else if (um_branch_is_dead(branch)) {
         result = -EPIPE;
