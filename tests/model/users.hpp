@@ -34,6 +34,12 @@ static int um_wait_run(struct umbra_waiter *waiter, struct um_wait_cond cond, ui
 #ifdef UM_MODEL_SHADOW
 UM_MODEL_SHADOW
 
+/* The checker has no clock: only 0, UMBRA_NEVER and any other deadline differ. */
+static uint64_t um_deadline_cycles(uint64_t deadline)
+{
+    return deadline;
+}
+
 static int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
 {
