@@ -40,6 +40,13 @@ static uint64_t um_deadline_cycles(uint64_t deadline)
     return deadline;
 }
 
+/* Nothing is traced there. */
+enum { UM_TRACE_FORK, UM_TRACE_JOIN };
+
+static void um_trace_say(int kind, uint64_t a, uint64_t b)
+{
+}
+
 static int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
 {

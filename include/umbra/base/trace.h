@@ -64,8 +64,9 @@ enum um_trace_idle {
 
 typedef void um_trace_fn(enum um_trace_kind kind, uint64_t a, uint64_t b);
 
-/* The address of an um_trace_fn, which records for the core that runs on the calling thread; 0: nothing is traced in this program or
- * shared object. The first runtime sets it, if the environment asks for a trace. */
+/* The address of an um_trace_fn, which records for the core that runs on the calling thread; 0:
+ * nothing is traced in this program or shared object. The first runtime sets it, if the environment
+ * asks for a trace. */
 UM_SHARED um_atomic_uptr um_trace_hook = 0;
 
 /* True if anything is traced. relaxed: what a record needs belongs to the recording core itself */
