@@ -24,6 +24,7 @@
 #include <umbra/blocking.h>
 #include <umbra/core.h>
 #include <umbra/event.h>
+#include <umbra/impl/io_call.h>
 #include <umbra/os/os.h>
 
 #ifndef UMBRA_SHOW_WARNINGS

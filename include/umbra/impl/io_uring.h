@@ -20,6 +20,7 @@
 #include <umbra/base/base.h>
 #include <umbra/core.h>
 #include <umbra/event.h>
+#include <umbra/impl/io_call.h>
 #include <umbra/protocol/uring.h>
 
 #if defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
