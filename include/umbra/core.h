@@ -297,11 +297,13 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 
 #include <umbra/core/cancel.h>
 #include <umbra/core/fiber.h>
+#include <umbra/core/fork.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
 #include <umbra/core/pool.h>
 #include <umbra/core/report.h>
 #include <umbra/core/runtime.h>
+#include <umbra/core/signals.h>
 #include <umbra/core/slice.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/tasks.h>

@@ -20,12 +20,14 @@
 #include <umbra/core/apart.h>
 #include <umbra/core/exceptions.h>
 #include <umbra/core/fiber.h>
+#include <umbra/core/fork.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
 #include <umbra/core/pool.h>
 #include <umbra/core/quiet.h>
 #include <umbra/core/report.h>
 #include <umbra/core/runtime.h>
+#include <umbra/core/signals.h>
 #include <umbra/core/sleep.h>
 #include <umbra/core/sleeper.h>
 #include <umbra/core/slice.h>
@@ -490,6 +492,27 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
 
 UM_LINKONCE UM_COLD int um_runtimes_begin(void);
 
+/* Topology, cores with their threads, what watches them. An error: part of it may be there. */
+UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
+                                        const struct umbra_options *options)
+{
+    int error = 0;
+
+    runtime->topology = options->topology;
+    runtime->own_topology = !options->topology;
+    if (!options->topology)
+        error = umbra_topology_create(NULL, &runtime->topology);
+    if (error == 0)
+        error = um_runtime_make_cores(runtime, options);
+    if (error == 0) {
+        um_runtime_set_polls(runtime);
+        error = um_runtime_start(runtime);
+    }
+    if (error == 0)
+        error = um_slices_start(runtime);
+    return error == 0 ? um_runtime_watch(runtime, options->dump_signal) : error;
+}
+
 /* As umbra_runtime_create(), with options; an error may be without a text (um_why_returned()). */
 UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
                                           struct umbra_runtime **result)
@@ -516,20 +539,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         free(runtime);
         return error;
     }
-    runtime->topology = options->topology;
-    runtime->own_topology = !options->topology;
-    if (!options->topology)
-        error = umbra_topology_create(NULL, &runtime->topology);
-    if (error == 0)
-        error = um_runtime_make_cores(runtime, options);
-    if (error == 0) {
-        um_runtime_set_polls(runtime);
-        error = um_runtime_start(runtime);
-    }
-    if (error == 0)
-        error = um_slices_start(runtime);
-    if (error == 0)
-        error = um_runtime_watch(runtime, options->dump_signal);
+    error = um_runtime_fill(runtime, options);
     if (error != 0) {
         if (runtime->started > 0 && !um_atomic_load(&runtime->stopping, relaxed))
             um_runtime_stop(runtime, runtime->cores);
