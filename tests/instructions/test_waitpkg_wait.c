@@ -319,9 +319,10 @@ static void store_before_arming(void *line)
  * um_wait_monitors() without its look between arming and waiting. All else is the same text, so
  * that what the tests below find is the missing look.
  */
-static bool forgetful_wait(const struct um_wait_cond *cond, uint64_t until)
+static bool forgetful_wait(const struct um_wait_cond *cond, uint64_t deadline)
 {
     struct um_wait_clock clock = {.now = umbra_cycles()};
+    uint64_t until = um_deadline_cycles(deadline);
 
     while (clock.now < until) {
         uint64_t slice = um_min_u64(until, clock.now + policy.slice_cycles);

@@ -4,6 +4,13 @@
  * are. Included inside the struct of each variant, so it has no guard and includes nothing.
  */
 
+/* Nothing is traced in the checker. */
+enum { UM_TRACE_STEP, UM_TRACE_STEP_OVER };
+
+static void um_trace_say(int kind, uint64_t a, uint64_t b)
+{
+}
+
 struct umbra_event {
     um_atomic_u32 set;
 };
