@@ -48,6 +48,42 @@ struct background {
     struct um_request *request;
 };
 
+/* Of the calls of all tasks that fibers do; how many there are. */
+static um_atomic_u32 backgrounds;
+
+/* The program may free datatypes and operation as soon as the call has begun. */
+static int background_keep(struct um_collective *call)
+{
+    int error = um_type_keep(&call->out.type);
+
+    if (error != MPI_SUCCESS)
+        return error;
+    error = um_type_keep(&call->in.type);
+    if (error != MPI_SUCCESS)
+        um_type_drop(&call->out.type);
+    else
+        um_atomic_fetch_add(&backgrounds, 1,
+                            relaxed); /* the call's fiber, and its end, come after */
+    return error;
+}
+
+static void background_drop(struct background *background)
+{
+    um_type_drop(&background->call.out.type);
+    um_type_drop(&background->call.in.type);
+    um_atomic_fetch_add(&backgrounds, (uint32_t)-1, relaxed); /* a number */
+    free(background);
+}
+
+/* MPI has no copy of an operation: while a call may use it, it stays. */
+int MPI_Op_free(MPI_Op *op)
+{
+    if (um_atomic_load(&backgrounds, relaxed) == 0) /* the caller's own call has counted itself */
+        return um_mpi.Op_free(op);
+    *op = MPI_OP_NULL;
+    return MPI_SUCCESS;
+}
+
 static void *background_run(void *arg)
 {
     struct background *background = arg;
@@ -57,7 +93,7 @@ static void *background_run(void *arg)
 
     um_host_resumed(); /* no code of a child, but for combine() */
     error = background->call.run(&background->call);
-    free(background);
+    background_drop(background);
     request->error = error;
     um_side_end(&request->receive.done, UM_DONE);
     um_mpi_task_ring(task);
@@ -82,6 +118,13 @@ static int background_start(const struct um_collective *call, MPI_Request *handl
     background->call.behind = um_seat.running;
     um_request_blank(request, call->comm);
     request->background = true;
+    request->error = background_keep(&background->call);
+    if (request->error !=
+        MPI_SUCCESS) { /* the error comes with the request's end, here and below */
+        um_side_end(&request->receive.done, UM_DONE);
+        free(background);
+        return MPI_SUCCESS;
+    }
     um_atomic_store(&task->threaded, 1, relaxed); /* two may wait; see wait_once() */
     um_atomic_fetch_add(&task->refs, 1, relaxed); /* the caller has one */
     where.core = core < 0 ? 0 : (unsigned)core;
@@ -90,8 +133,8 @@ static int background_start(const struct um_collective *call, MPI_Request *handl
     request->error = MPI_ERR_NO_MEM;
     um_side_end(&request->receive.done, UM_DONE);
     um_mpi_task_put(task);
-    free(background);
-    return MPI_SUCCESS; /* the error comes with the request's end */
+    background_drop(background);
+    return MPI_SUCCESS;
 }
 
 /* begun: NULL of a blocking call. */

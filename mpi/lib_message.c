@@ -20,6 +20,19 @@ static size_t bytes_of(int count, MPI_Datatype type)
     return (size_t)count * ((unsigned)type >> 8 & 0xff);
 }
 
+int um_type_keep(MPI_Datatype *type)
+{
+    if (*type == 0 || *type == MPI_DATATYPE_NULL || is_basic(*type)) /* an unused argument */
+        return MPI_SUCCESS;
+    return um_mpi.Type_dup(*type, type) == MPI_SUCCESS ? MPI_SUCCESS : MPI_ERR_TYPE;
+}
+
+void um_type_drop(MPI_Datatype *type)
+{
+    if (*type != 0 && *type != MPI_DATATYPE_NULL && !is_basic(*type))
+        um_mpi.Type_free(type);
+}
+
 /* What the message carries: the user's memory, or for other types a packed copy. */
 static int pack_begin(struct um_request *request, const void *buffer, int count, MPI_Datatype type,
                       size_t *bytes)
@@ -550,6 +563,17 @@ struct arrival {
     uint32_t before;
 };
 
+/* The error of a probe's arguments; a probe of MPI_PROC_NULL has its answer. */
+static int probe_check(struct um_mpi_task *task, struct um_comm *comm, int from, int tag,
+                       const char *call, MPI_Status *status)
+{
+    um_mpi_task_check(task);
+    if (from != MPI_PROC_NULL)
+        return point_error(task, comm, peer_check(comm, 0, from, tag, true), call);
+    status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+    return MPI_SUCCESS;
+}
+
 int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     struct um_mpi_task *task = um_mpi_task_self();
@@ -557,14 +581,18 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
     struct um_envelope wants, is;
     uint32_t unused;
     size_t bytes;
+    int error;
 
     if (!inside) {
-        int error = um_mpi.Iprobe(from, tag, comm, flag, status);
-
+        error = um_mpi.Iprobe(from, tag, comm, flag, status);
         if (error == MPI_SUCCESS && !*flag)
             um_mpi_task_yield(task);
         return error;
     }
+    error = probe_check(task, inside, from, tag, "MPI_Iprobe", status);
+    *flag = error == MPI_SUCCESS && from == MPI_PROC_NULL;
+    if (error != MPI_SUCCESS || *flag)
+        return error;
     wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
     *flag = um_box_probe(&task->box, &wants, false, &is, &bytes, &unused);
     if (*flag)
@@ -604,9 +632,13 @@ int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
     struct um_envelope wants, is;
     bool ended = false;
     size_t bytes;
+    int error;
 
     if (!inside)
         return mpi_probe(task, from, tag, comm, status);
+    error = probe_check(task, inside, from, tag, "MPI_Probe", status);
+    if (error != MPI_SUCCESS || from == MPI_PROC_NULL)
+        return error;
     wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
     while (!um_box_probe(&task->box, &wants, true, &is, &bytes, &arrival.before)) {
         if (!ended)
@@ -655,15 +687,15 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *handle
     struct um_comm *inside = um_comm_of(task, comm);
     struct um_envelope wants;
     struct um_message *message;
+    int error;
 
     if (!inside)
         return um_mpi.Improbe(from, tag, comm, flag, handle, status);
     *flag = 1;
     *handle = MPI_MESSAGE_NO_PROC;
-    if (from == MPI_PROC_NULL) {
-        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
-        return MPI_SUCCESS;
-    }
+    error = probe_check(task, inside, from, tag, "MPI_Improbe", status);
+    if (error != MPI_SUCCESS || from == MPI_PROC_NULL)
+        return error;
     wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
     message = um_box_take(&task->box, &wants);
     if (message)

@@ -236,7 +236,8 @@ int MPI_Abort(MPI_Comm handle, int code)
 
         if (member == task)
             continue;
-        um_atomic_store(&member->aborted, (uint32_t)code + 1, release); /* pairs with wait_over() */
+        /* 8 bits are what an exit has, and -1 must not become 0. release: pairs with wait_over() */
+        um_atomic_store(&member->aborted, ((uint32_t)code & 0xff) + 1, release);
         um_mpi_task_ring(member);
     }
     um_mpi_task_leave(code);

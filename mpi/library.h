@@ -101,6 +101,7 @@
     X(Imrecv)                                                                                      \
     X(Type_dup)                                                                                    \
     X(Type_free)                                                                                   \
+    X(Op_free)                                                                                     \
     X(Reduce_local)                                                                                \
     X(Op_commutative)                                                                              \
     X(Pack)                                                                                        \
@@ -285,6 +286,9 @@ UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
 UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *request,
                              struct um_comm *comm, enum um_use use, void *buffer, int count,
                              MPI_Datatype type, int from, int tag);
+/* A datatype that the program may free before the end; and its end. */
+UM_HIDE int um_type_keep(MPI_Datatype *type);
+UM_HIDE void um_type_drop(MPI_Datatype *type);
 UM_HIDE bool um_request_ended(void *request);
 /* Takes back a request that has not ended, or lets the peer that has taken it end it. */
 UM_HIDE void um_request_withdraw(struct um_mpi_task *task, struct um_request *request);

@@ -41,7 +41,8 @@
  *   -ENOSYS      UMBRA_IO=uring, and the program or the kernel has none
  *   -EINVAL      UMBRA_IO is something else; or the system's
  * or the system's error for the operation: -EBADF, -ECONNRESET (the peer has reset the connection),
- * -EPIPE (it reads no more; no signal is sent), -ECONNREFUSED, and so on.
+ * -EPIPE (it reads no more; umbra_io_write raises SIGPIPE then, as write(2) does, umbra_io_send does
+ * not), -ECONNREFUSED, and so on.
  */
 #ifndef UMBRA_IO_H
 #define UMBRA_IO_H

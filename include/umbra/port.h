@@ -57,8 +57,10 @@
  *
  * Order. Messages of one port are received in the order in which they were posted. Of the receivers
  * with a branch that can go, the one that has waited longest gets its messages at once, by the
- * post; no later receiver can take them first. (One exception: if another port of the branch is
- * locked just then, the receiver is woken to look again, and queues anew if it comes too late.) An
+ * post; no later receiver can take them first. (Two exceptions: if another port of the branch is
+ * locked just then, the receiver is woken to look again, and queues anew if it comes too late. And
+ * a call that receives from one port first polls it for a moment, as long as its thread or core
+ * waits in place; it queues after that.) An
  * arbiter that was served queues at the end, and goes through its own branches in turn; so two
  * joins on the same ports take turns, too. A choice for once takes the first of its branches that
  * can go. But a branch that wants few messages can starve one that wants more of the same port:

@@ -17,8 +17,8 @@
  *
  * Recorded are what a core runs and how that ended, idle times, spawns, signals, wake-ups, the end
  * of each wait of a fiber, tasks taken, steps of dispatchers, shadows, blocking calls, and marks of
- * the program. Threads that are no core, and signal handlers, record nothing; what they wake is
- * recorded where it runs. A child of fork(2) does not trace.
+ * the program. Threads that are no core record nothing; what they wake is recorded where it runs.
+ * Nor do signals of handlers (umbra_event_signal_async). A child of fork(2) does not trace.
  *
  * Off, this costs nothing where fibers switch, and a predicted branch where they are spawned and
  * signaled.
@@ -40,8 +40,8 @@ UM_LINKONCE int umbra_trace_write(void);
 
 /*
  * Puts a mark on the track of the caller's core. text, which must stay as it is until the program
- * ends, and value are shown with it. A fiber; from other callers, and without a trace, it does
- * nothing. Neither switches nor blocks.
+ * ends, and value are shown with it. A fiber, but no signal handler; on a thread that is no core, and
+ * without a trace, it does nothing. Neither switches nor blocks.
  */
 UM_INLINE void umbra_trace_mark(const char *text, uint64_t value);
 

@@ -1091,3 +1091,25 @@ Test(core, without_guards_fibers_run)
     setenv("UMBRA_GUARD", "none", 1);
     cr_assert_eq(run_cores(1, thousands, NULL), 0);
 }
+
+static void *yields_a_while(void *unused)
+{
+    uint64_t end = umbra_deadline(30000000);
+
+    while (umbra_now_ns() < end)
+        umbra_yield();
+    return unused;
+}
+
+/* The fiber attends to the message that tells its core to stop; then it ends, and is watched. */
+Test(core, a_destroy_ends_although_a_fiber_took_its_message, .timeout = 30)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE};
+    struct umbra_runtime *runtime;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, &there, yields_a_while, NULL, NULL), 0);
+    umbra_sleep_ns(10000000);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}

@@ -438,7 +438,7 @@ static void *takes_all_and_frees(void *arg)
     gone.deadline = umbra_deadline(20000000);
     cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
     cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, NULL), 0);
-    umbra_event_wait_deadline(&quiet, gone.deadline - umbra_ns_to_cycles(100000));
+    umbra_event_wait_deadline(&quiet, gone.deadline - 100000);
     while (umbra_port_receive(gone.port, &message, 0) == 0)
         taken++;
     cr_expect_geq(taken, 1);

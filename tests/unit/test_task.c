@@ -1119,3 +1119,48 @@ Test(task, limits_from_the_environment)
         cr_expect(strstr(umbra_last_error_text(), wrong[i]));
     }
 }
+
+static unsigned left_key;
+
+static void leaves_things_behind(void *unused)
+{
+    (void)unused;
+    umbra_local_set(left_key, &left_key);
+    umbra_cancel(umbra_self());
+}
+
+struct finder {
+    struct umbra_task task;
+    void *local;
+    int slept;
+};
+
+static void finds_nothing(void *arg)
+{
+    struct finder *self = arg;
+
+    self->local = umbra_local_get(left_key);
+    self->slept = umbra_sleep_ns(1000);
+}
+
+/* They run one after the other in one fiber, where a core finds several. */
+Test(task, that_were_started_share_no_cancellation_and_no_local_value)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    struct umbra_task first;
+    struct finder others[3] = {{.local = NULL}};
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_local_create(NULL, &left_key), 0);
+    cr_assert_eq(umbra_task_start(runtime, &first, leaves_things_behind, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(umbra_task_start(runtime, &others[i].task, finds_nothing, &others[i]), 0);
+    umbra_task_join(&first);
+    for (int i = 0; i < 3; i++) {
+        umbra_task_join(&others[i].task);
+        cr_expect_null(others[i].local);
+        cr_expect_eq(others[i].slept, 0);
+    }
+    umbra_runtime_destroy(runtime);
+}

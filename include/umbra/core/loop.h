@@ -154,6 +154,16 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
+/* Memory for the fiber of a task from outside was missing. Without a bit in idle: of two such cores
+ * each would wake the other. */
+UM_LINKONCE UM_COLD void um_core_starve(struct umbra_core *core)
+{
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+
+    um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
+    core->starved = false;
+}
+
 /* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
  * to do. */
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
@@ -166,12 +176,15 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
         before = umbra_waiter_stats(&core->waiter);
         um_trace_idle(core);
     }
+    if (UM_UNLIKELY(core->starved))
+        um_core_starve(core);
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
     if (um_core_tasking(core) && um_ready_empty(core) && !um_core_has_mail(core))
         busy = um_core_take_task(core) || busy;
-    if (!busy)
+    /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */
+    if (!busy && !um_atomic_load(&core->runtime->stopping, acquire))
         um_core_doze(core);
     if (UM_UNLIKELY(core->trace != NULL))
         um_trace_busy(core, &before);
@@ -185,12 +198,13 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         struct um_fiber *ended = core->retiring;
 
         core->retiring = NULL;
-        if (UM_UNLIKELY(um_tracing() && !core->trace))
-            um_trace_start(core);
         if (ended)
             um_fiber_retire(core, ended, core->retiring_result);
         if (!core->watched && um_core_attention(core))
             um_core_attend(core);
+        /* after the inbox was emptied: the poke of um_trace_runtime() must not be lost */
+        if (UM_UNLIKELY(um_tracing() && !core->trace))
+            um_trace_start(core);
         if (!um_ready_empty(core)) {
             struct um_fiber *fiber = um_ready_pop(core);
 

@@ -205,7 +205,8 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
         fiber->node.arg = result;
         /* relaxed: so far only fibers of this core read it */
         um_atomic_store(&fiber->node.done, (uintptr_t)core | UM_DONE_FINISHED, relaxed);
-    } else if (done == ((uintptr_t)core | UM_DONE_DETACHED) && um_fiber_is_simple(fiber)) {
+    } else if (done == ((uintptr_t)core | UM_DONE_DETACHED) && um_fiber_is_simple(fiber) &&
+               !core->trace) { /* its end is recorded with this life's generation */
         um_pool_reset(fiber);
         um_pool_keep(core, fiber);
     } else {

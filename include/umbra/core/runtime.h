@@ -51,7 +51,8 @@ struct um_source;
 
 /* What the timekeeper knows of a core's present slice; see core/slice.h. The timekeeper's own. */
 struct um_slice {
-    um_atomic_uptr *asked;  /* the thread's um_slice_asked; its thread sets it once */
+    um_atomic_uptr *asked;  /* the thread's um_slice_asked; its thread sets it, and clears it at
+                               its end under the runtime's lock */
     struct um_fiber *fiber; /* that it saw; NULL: none runs */
     uint64_t attended;      /* the core's count then */
     uint64_t since;         /* since when, um_os_now_ns() */

@@ -86,13 +86,33 @@ UM_LINKONCE void um_slice_watch(const struct umbra_runtime *runtime, struct umbr
     uint64_t attended = um_atomic_load(&core->attended, relaxed); /* a hint */
 
     if (fiber != slice->fiber || attended != slice->attended) {
-        *slice = (struct um_slice){slice->asked, fiber, attended, now, false};
+        slice->fiber = fiber;
+        slice->attended = attended;
+        slice->since = now;
+        slice->told = false;
         um_core_poke(core);
     } else if (now - slice->since >= runtime->watchdog_ns && !slice->told &&
                um_core_others_ready(core)) {
         slice->told = true;
         um_slice_report(core, fiber, now - slice->since);
     }
+}
+
+/* Asks a core's fiber to yield. The lock: the word belongs to the core's thread, which may end. */
+UM_LINKONCE void um_slice_ask(struct umbra_core *core, const struct um_fiber *fiber)
+{
+    pthread_mutex_lock(&core->runtime->lock);
+    if (core->more->slice.asked)
+        um_atomic_store(core->more->slice.asked, (uintptr_t)fiber, relaxed); /* a hint */
+    pthread_mutex_unlock(&core->runtime->lock);
+}
+
+/* The core's loop is over, and its thread about to end: no longer asks it. The core. */
+UM_LINKONCE UM_COLD void um_slice_end(struct umbra_core *core)
+{
+    pthread_mutex_lock(&core->runtime->lock);
+    core->more->slice.asked = NULL;
+    pthread_mutex_unlock(&core->runtime->lock);
 }
 
 /* One look at a core. True if it runs a fiber. */
@@ -105,7 +125,7 @@ UM_LINKONCE bool um_slice_look(const struct umbra_runtime *runtime, struct umbra
         return false;
     }
     if (runtime->share_ns != 0)
-        um_atomic_store(core->more->slice.asked, (uintptr_t)fiber, relaxed); /* a hint */
+        um_slice_ask(core, fiber);
     if (runtime->watchdog_ns != 0)
         um_slice_watch(runtime, core, fiber, um_os_now_ns());
     return true;
@@ -135,7 +155,9 @@ UM_LINKONCE UM_COLD void *um_timekeeper(void *arg)
         um_os_futex_wait(&runtime->tick_stop, 0, um_add_saturating(um_os_now_ns(), wait));
         for (unsigned i = 0; i < runtime->cores; i++)
             runs = um_slice_look(runtime, runtime->core[i]) || runs;
-        wait = runs ? tick : um_min_u64(2 * wait, tick > UM_TICK_MOST_NS ? tick : UM_TICK_MOST_NS);
+        wait = runs ? tick
+                    : um_min_u64(um_add_saturating(wait, wait),
+                                 tick > UM_TICK_MOST_NS ? tick : UM_TICK_MOST_NS);
     }
     return NULL;
 }
@@ -169,7 +191,7 @@ UM_LINKONCE UM_COLD int um_slices_start(struct umbra_runtime *runtime)
     return error == 0 ? 0 : um_why(error, "no thread for shares: %s", strerror(-error));
 }
 
-/* Stops it, before the cores' threads end. */
+/* Stops it, after the cores' threads have ended: until then fibers may need to be asked. */
 UM_LINKONCE UM_COLD void um_slices_stop(struct umbra_runtime *runtime)
 {
     if (!runtime->has_timekeeper)

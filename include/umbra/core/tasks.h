@@ -178,21 +178,26 @@ UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core)
 }
 
 /* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
- * has nothing else to do. */
+ * has nothing else to do. Each has a life of the fiber to itself: a handle that one task gave away
+ * does not cancel the next. A task that leaves something behind, a cancellation or a fiber-local
+ * value, is the last one, as is one that has forked, in the child process. */
 UM_LINKONCE void *um_task_fiber(void *arg)
 {
     struct umbra_core *core = um_core_self;
+    struct um_fiber *self = um_core_current(core);
     struct umbra_task *task = arg;
 
-    while (task) {
+    for (;;) {
         um_task_run(core, task);
-        task = um_task_next(core);
+        task = um_fiber_flags(self) & UM_FIBER_KEPT ? NULL : um_task_next(core);
+        if (!task)
+            return NULL;
+        um_pool_reset(self);
     }
-    return NULL;
 }
 
 /* Takes a task from outside, if there is one, and makes a fiber ready that runs it. Without memory for
- * a fiber the task waits on: this core tries again, and so do the others. */
+ * a fiber the task waits on: an idle core is woken for it, and this one tries again after a while. */
 UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
 {
     struct umbra_task *task = um_outside_take(core->runtime, false);
@@ -200,11 +205,15 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
 
     if (!task)
         return;
-    if (um_pool_take(core, core, 0, &fiber) != 0) {
+    core->starved = um_pool_take(core, core, 0, &fiber) != 0;
+    if (core->starved) {
         um_outside_put_back(core->runtime, task);
+        um_unplaced_call(core->runtime);
         return;
     }
     um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
     um_core_count(core, 1);
     um_fiber_make_ready(core, fiber);
 }

@@ -196,6 +196,8 @@ UM_LINKONCE UM_COLD void *um_helper_main(void *arg)
     pool->threads--;
     self->next = pool->gone;
     pool->gone = self;
+    if (pool->ending) /* one wakes the next */
+        um_os_futex_wake(&pool->added);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
@@ -295,13 +297,14 @@ UM_LINKONCE int um_blocking_submit(struct um_blocking_pool *pool, struct um_bloc
     return error;
 }
 
-/* Waits until the call is done. -ECANCELED: no helper has taken it, and none will. */
+/* Waits until the call is done. -ECANCELED, -ETIMEDOUT, -ENOMEM: no helper has taken it, and none
+ * will. */
 UM_LINKONCE int um_blocking_wait(struct um_blocking_pool *pool, struct um_blocking_call *call,
-                                 const void *at)
+                                 uint64_t deadline, const void *at)
 {
     const struct um_kind *kind = &um_kind_system[UM_SYSTEM_BLOCKING];
     struct um_await await = {
-        .event = &call->done.event, .deadline = UMBRA_NEVER, .kind = kind, .at = at};
+        .event = &call->done.event, .deadline = deadline, .kind = kind, .at = at};
     int error = um_await_run(&await);
 
     if (error == 0)
@@ -317,7 +320,8 @@ UM_LINKONCE int um_blocking_wait(struct um_blocking_pool *pool, struct um_blocki
     return error;
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_blocking(void (*fn)(void *arg), void *arg)
+/* umbra_blocking(), with a deadline (cycles) until which a helper must have taken the call. */
+UM_LINKONCE int um_blocking_run(void (*fn)(void *arg), void *arg, uint64_t deadline, const void *at)
 {
     struct umbra_runtime *runtime = um_runtime_self();
     struct um_fiber *self = runtime ? um_core_current(um_core_self) : NULL;
@@ -340,11 +344,16 @@ UM_LINKONCE UM_NOINLINE int umbra_blocking(void (*fn)(void *arg), void *arg)
     um_trace_say(UM_TRACE_CALL, (uintptr_t)&call, (uintptr_t)fn);
     error = um_blocking_submit(pool, &call);
     if (error == 0)
-        error = um_blocking_wait(pool, &call, __builtin_return_address(0));
+        error = um_blocking_wait(pool, &call, deadline, at);
     um_trace_say(UM_TRACE_CALL_OVER, (uintptr_t)&call, (uint64_t)(int64_t)error);
     if (error != 0)
         umbra_release(runtime);
     return error;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_blocking(void (*fn)(void *arg), void *arg)
+{
+    return um_blocking_run(fn, arg, UMBRA_NEVER, __builtin_return_address(0));
 }
 
 #endif /* UMBRA_DECLARE */

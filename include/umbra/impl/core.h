@@ -166,6 +166,7 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
+    um_slice_end(core);
     um_source_end(core);
     pthread_setspecific(um_runtimes.key, NULL);
     um_core_self = NULL;
@@ -429,7 +430,6 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
 /* Tells `threads` cores to stop and waits for their threads. */
 UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned threads)
 {
-    um_slices_stop(runtime);
     pthread_mutex_lock(&runtime->lock);              /* for um_join_thread_begin() */
     um_atomic_store(&runtime->stopping, 1, release); /* pairs with um_core_loop() */
     pthread_mutex_unlock(&runtime->lock);
@@ -437,6 +437,7 @@ UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned
         um_core_poke(runtime->core[i]);
     for (unsigned i = 0; i < threads; i++)
         pthread_join(runtime->core[i]->more->thread, NULL);
+    um_slices_stop(runtime);
 }
 
 /* Starts the threads and waits until all are ready. On failure all have ended. */

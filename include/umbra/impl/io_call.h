@@ -100,12 +100,15 @@ UM_LINKONCE int um_io_unblock(const struct um_io *io)
     return -errno;
 }
 
-/* The error that a connection attempt has ended with. */
+/* The error that a connection attempt has ended with; -EINPROGRESS: it goes on. */
 UM_LINKONCE int um_io_connected(int fd)
 {
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    socklen_t length = sizeof(int);
     int error = 0;
-    socklen_t length = sizeof(error);
 
+    if (poll(&ready, 1, 0) == 0)
+        return -EINPROGRESS;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
 }
 
@@ -169,7 +172,7 @@ UM_LINKONCE int um_io_poll(const struct um_io *io)
         uint64_t now = umbra_cycles();
         uint64_t ms = now < io->deadline ? umbra_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
 
-        count = poll(&ready, 1, io->deadline == UMBRA_NEVER || ms > INT32_MAX ? -1 : (int)ms);
+        count = poll(&ready, 1, io->deadline == UMBRA_NEVER ? -1 : (int)um_min_u64(ms, INT32_MAX));
     } while ((count < 0 && errno == EINTR) || (count == 0 && umbra_cycles() < io->deadline));
     return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
 }
@@ -182,7 +185,8 @@ UM_LINKONCE int um_io_of_thread(struct um_io *io)
     if (error != 0)
         return error;
     while (um_io_must_wait(io, result = um_io_try(io))) {
-        error = um_io_poll(io);
+        /* poll may say for ever that it is ready, as POLLERR of an error queue */
+        error = umbra_cycles() < io->deadline ? um_io_poll(io) : -ETIMEDOUT;
         if (error != 0)
             return error;
         if (io->call == UM_SYSTEM_CONNECT)

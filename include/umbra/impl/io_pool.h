@@ -272,7 +272,7 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
     int result;
 
     if (um_io_on_file(io)) {
-        error = umbra_blocking(um_io_try_on_helper, io);
+        error = um_blocking_run(um_io_try_on_helper, io, io->deadline, io->from);
         return error != 0 ? error : io->result;
     }
     error = poller ? 0 : um_poller_make(runtime, &poller);
@@ -280,12 +280,13 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
         error = um_io_unblock(io);
     if (error != 0)
         return error;
-    while (um_io_must_wait(io, result = um_io_try(io))) {
+    result = um_io_try(io);
+    while (um_io_must_wait(io, result)) {
         error = um_poller_wait(poller, io);
         if (error != 0)
             return error;
-        if (io->call == UM_SYSTEM_CONNECT)
-            return um_io_connected(io->fd);
+        /* the report may be of an earlier socket of this number */
+        result = io->call == UM_SYSTEM_CONNECT ? um_io_connected(io->fd) : um_io_try(io);
     }
     return result;
 }

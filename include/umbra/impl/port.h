@@ -262,8 +262,10 @@ UM_LINKONCE int um_port_poll(struct umbra_port *port, uint64_t most, uint64_t de
                              struct umbra_message **messages)
 {
     struct umbra_event bell = UMBRA_EVENT_INIT; /* is never signaled */
-    struct um_await await = {
-        .event = &bell.event, .accept = um_port_is_fresh, .arg = port, .deadline = deadline};
+    struct um_await await = {.event = &bell.event,
+                             .accept = um_port_is_fresh,
+                             .arg = port,
+                             .deadline = um_deadline_cycles(deadline)};
     int error = um_await_in_place(&await);
 
     if (error != 0 || um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW) /* likewise */

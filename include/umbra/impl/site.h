@@ -11,8 +11,9 @@
  *
  * From time to time there is a trial: UM_SITE_WARM loops on several cores, which are not timed, since
  * the other cores may have slept; UM_SITE_TIMES more, timed; and as many whole, timed. The way with
- * the lower median is taken until the next trial. A loop that is not short is never run whole: it would
- * keep idle cores waiting. A trial whose result is what it was doubles the
+ * the lower median is taken until the next trial. A loop that is not short is not run whole: it would
+ * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too, and if it has become long the
+ * next ones run on several cores. A trial whose result is what it was doubles the
  * distance to the next one, so that a loop for which other cores are of no use hardly pays for them.
  *
  * One thread uses a site. All zero knows nothing yet: the first trial begins with the next loop.
@@ -31,6 +32,7 @@
 #define UM_SITE_TIMES 7  /* so that two interruptions do not count */
 #define UM_SITE_NEAR 64  /* loops between the first trial and the next */
 #define UM_SITE_FAR 8192 /* and at most: a trial is less than 1 % of the loops then */
+#define UM_SITE_LOOK 16  /* whole loops, of which one is timed: less than 2 ns a loop */
 
 struct um_site {
     uintptr_t key;                   /* of the kind; 0: none */
@@ -67,11 +69,12 @@ UM_INLINE bool um_site_next(struct um_site *site)
 /* True if the loop that um_site_next() has just told the way of is to be timed. */
 UM_INLINE bool um_site_timed(const struct um_site *site)
 {
-    return site->trial && site->left < 2 * UM_SITE_TIMES;
+    return site->trial ? site->left < 2 * UM_SITE_TIMES
+                       : site->whole && site->left % UM_SITE_LOOK == 0;
 }
 
-/* Records the time of a loop of a trial; after the last one chooses. most: a loop that takes longer is
- * not run whole, since idle cores would wait. */
+/* Records the time of a loop, of a trial or whole; after the last one of a trial chooses. most: a loop
+ * that takes longer is not run whole, since idle cores would wait. */
 UM_LINKONCE UM_COLD void um_site_hear(struct um_site *site, uint64_t took, uint64_t most);
 
 #ifndef UMBRA_DECLARE
@@ -103,6 +106,11 @@ UM_LINKONCE UM_COLD void um_site_choose(struct um_site *site, bool whole)
 
 UM_LINKONCE UM_COLD void um_site_hear(struct um_site *site, uint64_t took, uint64_t most)
 {
+    if (!site->trial) {
+        if (site->whole && took > most)
+            um_site_choose(site, false);
+        return;
+    }
     site->seen[site->left < UM_SITE_TIMES][site->left % UM_SITE_TIMES] = took;
     if (site->left == UM_SITE_TIMES && um_site_median(site->seen[0]) > most)
         um_site_choose(site, false);

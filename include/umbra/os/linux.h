@@ -100,13 +100,24 @@ UM_LINKONCE UM_COLD bool um_os_may_fence_threads(void)
     return result == 0;
 }
 
-/* The second form needs no registration: for a process that lost it, and it takes milliseconds. */
+/*
+ * The second form needs no registration: for a process that lost it, and it takes milliseconds. A
+ * filter that was set since (seccomp(2)) may forbid both, and kernels with nohz_full have no second
+ * form. Then a pause, in which each processor has long made visible what it had stored before.
+ */
+#define UM_LINUX_STORES_NS 1000000
 UM_LINKONCE UM_COLD void um_os_fence_threads(void)
 {
     int saved = errno;
 
-    if (um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_PRIVATE, 0, 0) != 0)
-        um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_GLOBAL, 0, 0);
+    if (um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_PRIVATE, 0, 0) != 0 &&
+        um_linux_syscall(SYS_membarrier, UM_LINUX_MEMBARRIER_GLOBAL, 0, 0) != 0) {
+        um_atomic_u32 word = 0; /* no thread wakes it */
+        uint64_t end = um_os_now_ns() + UM_LINUX_STORES_NS;
+
+        while (um_os_now_ns() < end)
+            um_os_futex_wait(&word, 0, end);
+    }
     errno = saved;
 }
 #endif /* UMBRA_DECLARE */
@@ -450,6 +461,13 @@ UM_LINKONCE UM_COLD int um_os_create(const char *path)
                                O_WRONLY | O_CREAT | O_TRUNC | UM_LINUX_O_CLOEXEC, 0666);
     int error = fd < 0 ? -errno : 0;
 
+    if (fd >= 0 && fd <= 2) { /* a closed standard stream: the file must not become one */
+        long low = fd;
+
+        fd = um_linux_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, 3);
+        error = fd < 0 ? -errno : 0;
+        um_linux_syscall(SYS_close, low);
+    }
     errno = saved;
     return error < 0 ? error : (int)fd;
 }

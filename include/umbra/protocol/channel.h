@@ -42,7 +42,8 @@
  *
  * Where both sides are fast, one of them is always close behind the other, and each item would move
  * the lines of both. So a side that gains few items from a look pauses before the next look, twice
- * as long each time, up to UM_CHANNEL_RESTS pauses; a look that gains nothing ends that.
+ * as long each time, until that is UM_CHANNEL_RESTS pauses or more; a look that gains nothing ends
+ * that.
  */
 #ifndef UMBRA_PROTOCOL_CHANNEL_H
 #define UMBRA_PROTOCOL_CHANNEL_H
@@ -60,7 +61,7 @@
 
 #define UM_CHANNEL_CALM 1024 /* items without a waiter, then a side is quick */
 #define UM_CHANNEL_FEW 64    /* items: a look that gains less is followed by a rest */
-#define UM_CHANNEL_RESTS 16  /* pauses before a look, at most */
+#define UM_CHANNEL_RESTS 16  /* pauses before a look: from here on no more are added */
 
 /* The compiler keeps the order of what is before and after; W2 has the processor's part. */
 #define um_channel_keep_order() __atomic_signal_fence(__ATOMIC_SEQ_CST)
