@@ -12,8 +12,8 @@
  * From time to time there is a trial: UM_SITE_WARM loops on several cores, which are not timed, since
  * the other cores may have slept; UM_SITE_TIMES more, timed; and as many whole, timed. The way with
  * the lower median is taken until the next trial. A loop that is not short is not run whole: it would
- * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too, and if it has become long the
- * next ones run on several cores. A trial whose result is what it was doubles the
+ * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too, and if two in a row were long,
+ * which one interruption does not make, the next ones run on several cores. A trial whose result is what it was doubles the
  * distance to the next one, so that a loop for which other cores are of no use hardly pays for them.
  *
  * One thread uses a site. All zero knows nothing yet: the first trial begins with the next loop.
@@ -32,7 +32,7 @@
 #define UM_SITE_TIMES 7  /* so that two interruptions do not count */
 #define UM_SITE_NEAR 64  /* loops between the first trial and the next */
 #define UM_SITE_FAR 8192 /* and at most: a trial is less than 1 % of the loops then */
-#define UM_SITE_LOOK 16  /* whole loops, of which one is timed: less than 2 ns a loop */
+#define UM_SITE_LOOK 16  /* whole loops, of which one is timed */
 
 struct um_site {
     uintptr_t key;                   /* of the kind; 0: none */
@@ -40,6 +40,7 @@ struct um_site {
     uint32_t apart;                  /* loops from the last trial to the next */
     bool trial;                      /* there is one now */
     bool whole;                      /* the faster way, so far */
+    bool was_long;                   /* the last whole loop that was timed between trials */
     uint64_t seen[2][UM_SITE_TIMES]; /* times of a trial: on several cores; whole */
 };
 
@@ -100,6 +101,7 @@ UM_LINKONCE UM_COLD void um_site_choose(struct um_site *site, bool whole)
     else if (site->apart < UM_SITE_FAR)
         site->apart *= 2;
     site->whole = whole;
+    site->was_long = false;
     site->left = site->apart;
     site->trial = false;
 }
@@ -107,8 +109,10 @@ UM_LINKONCE UM_COLD void um_site_choose(struct um_site *site, bool whole)
 UM_LINKONCE UM_COLD void um_site_hear(struct um_site *site, uint64_t took, uint64_t most)
 {
     if (!site->trial) {
-        if (site->whole && took > most)
+        if (site->was_long && took > most)
             um_site_choose(site, false);
+        else
+            site->was_long = took > most;
         return;
     }
     site->seen[site->left < UM_SITE_TIMES][site->left % UM_SITE_TIMES] = took;
