@@ -693,7 +693,51 @@ Test(task, a_short_loop_without_a_grain_is_run_whole)
 {
     static _Atomic uint64_t parts;
 
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("instrumentation, not the loop, decides here which way is faster");
+#endif
+    if (under_valgrind)
+        cr_skip_test("Valgrind executes one thread at a time: no way is the faster one");
     cr_assert_eq(run_cores(2, short_loops, (void *)&parts), 0);
+}
+
+/* A site that hears these times, the limit being 100; returns how many loops were run whole. */
+static unsigned hears(struct um_site *site, unsigned loops, uint64_t divided, uint64_t whole)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < loops; i++) {
+        bool is_whole = um_site_next(site);
+
+        count += is_whole;
+        if (um_site_timed(site))
+            um_site_hear(site, is_whole ? whole : divided, 100);
+    }
+    return count;
+}
+
+#define TRIAL (UM_SITE_WARM + 2 * UM_SITE_TIMES)
+
+Test(task, a_site_takes_the_way_that_was_faster)
+{
+    struct um_site fast = {.key = 1, .apart = UM_SITE_NEAR};
+    struct um_site slow = fast;
+
+    hears(&fast, TRIAL, 30, 20);
+    cr_expect_eq(hears(&fast, UM_SITE_NEAR, 30, 20), UM_SITE_NEAR);
+    hears(&slow, TRIAL, 20, 30);
+    cr_expect_eq(hears(&slow, UM_SITE_NEAR, 20, 30), 0);
+}
+
+Test(task, a_site_leaves_the_whole_way_for_loops_that_became_long)
+{
+    struct um_site site = {.key = 1, .apart = UM_SITE_NEAR};
+
+    hears(&site, TRIAL, 30, 20);
+    hears(&site, UM_SITE_LOOK, 30, 101); /* one: an interruption */
+    cr_expect_eq(hears(&site, UM_SITE_LOOK, 30, 20), UM_SITE_LOOK);
+    hears(&site, 2 * UM_SITE_LOOK, 30, 101); /* two in a row */
+    cr_expect_eq(hears(&site, UM_SITE_LOOK, 30, 101), 0);
 }
 
 static void inner(size_t begin, size_t end, void *arg)
