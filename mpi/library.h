@@ -337,7 +337,7 @@ struct um_collective {
     struct um_mpi_task *task;
     struct um_comm *comm;
     int tag;
-    struct umbra_child *behind; /* the child whose call a fiber of its own does, or NULL */
+    struct umbra_child *behind; /* NULL, or the child for which a fiber executes the call */
 };
 
 /* The next collective call on the communicator: once in each member, in the same order. */

@@ -54,7 +54,8 @@ static inline int apsp_case_expect(struct apsp_case *apsp, const struct graph *g
     return error;
 }
 
-/* A child's argument, there and back. order: "tasks", "depend", "ctbpa" or "pure". Whether it could be read. */
+/* A child's argument, written and read. order: "tasks", "depend", "ctbpa" or "pure". Reading returns
+ * true if the argument could be read. */
 static inline void apsp_case_write(const struct apsp_case *apsp, const char *order, char *text,
                                    size_t bytes)
 {

@@ -394,8 +394,8 @@ static void pure_step(const struct side *self, size_t k)
     row_is_done(job, self->row, k);
 }
 
-/* The next one in the ring, for the same pivot; or, when all have had it, the first for the next pivot:
- * the fiber whose row that is, if it is here, since the others would wait for it. */
+/* The next fiber in the ring, for the same pivot; or, when all have had it, the first for the next
+ * pivot: the fiber of the pivot's row, if it is here, since the others would wait for it. */
 static struct side *pure_next(struct side *self)
 {
     struct place *place = self->place;

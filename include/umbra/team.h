@@ -18,8 +18,8 @@
  *     umbra_team_run(team, add, &sums);        all have added their part
  *     umbra_team_destroy(team);
  *
- * Who executes what. A run has a part for each member; member 0 is the caller. If a
- * member has not begun its part when the caller has ended its own, since the system does not run the
+ * Which thread executes a part. A run has a part for each member; member 0 is the caller. If a member
+ * has not begun its part when the caller has ended its own, since the system does not run the
  * member's thread, then the caller takes the part, and so do other members that are there. A run so
  * waits only for parts that were begun. A part is executed by one thread from its beginning to its
  * end, and has the number of its member: which thread executed it only shows in thread-local

@@ -12,9 +12,10 @@
  * From time to time there is a trial: UM_SITE_WARM loops on several cores, which are not timed, since
  * the other cores may have slept; UM_SITE_TIMES more, timed; and as many whole, timed. The way with
  * the lower median is taken until the next trial. A loop that is not short is not run whole: it would
- * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too, and if two in a row were long,
- * which one interruption does not make, the next ones run on several cores. A trial whose result is what it was doubles the
- * distance to the next one, so that a loop for which other cores are of no use hardly pays for them.
+ * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too. If two in a row were long, the
+ * next ones run on several cores; one alone may be an interruption. A trial that chooses the same way
+ * as the trial before doubles the distance to the next one, so that a loop for which other cores are of
+ * no use hardly pays for them.
  *
  * One thread uses a site. All zero knows nothing yet: the first trial begins with the next loop.
  */
