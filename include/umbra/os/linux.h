@@ -43,6 +43,7 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_AT_FDCWD (-100)
 #define UM_LINUX_MAP_SHARED 1
 #define UM_LINUX_O_CLOEXEC 02000000 /* strict C11 hides it; the same on all processors here */
+#define UM_LINUX_F_DUPFD_CLOEXEC 1030 /* likewise */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
 
 UM_INLINE uint64_t um_os_now_ns(void)
@@ -464,7 +465,7 @@ UM_LINKONCE UM_COLD int um_os_create(const char *path)
     if (fd >= 0 && fd <= 2) { /* a closed standard stream: the file must not become one */
         long low = fd;
 
-        fd = um_linux_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, 3);
+        fd = um_linux_syscall(SYS_fcntl, low, UM_LINUX_F_DUPFD_CLOEXEC, 3);
         error = fd < 0 ? -errno : 0;
         um_linux_syscall(SYS_close, low);
     }
