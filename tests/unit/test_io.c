@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,6 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#if __has_include(<linux/filter.h>) /* not beside musl, as Debian has it */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#endif
 #include <umbra/io.h>
 
 /* Skips where there is no ring; else the process's operations go this way. */
@@ -192,7 +194,8 @@ static void *uses_file(void *unused)
     cr_expect_str_eq(text, "234");
     cr_expect_eq(umbra_io_read(fd, text, 3, 10, UMBRA_NEVER, &count), 0);
     cr_expect_eq(count, 0);
-    cr_expect_eq(umbra_io_write(fd, (void *)1, 4096, 0, UMBRA_NEVER, &count), -EFAULT);
+    if (!under_valgrind) /* which reports it */
+        cr_expect_eq(umbra_io_write(fd, (void *)1, 4096, 0, UMBRA_NEVER, &count), -EFAULT);
     fclose(file);
     return NULL;
 }
@@ -796,6 +799,8 @@ static void *meets_limit(void *unused)
 
 IO_TEST(at_the_limit_of_descriptors_nothing_is_lost)
 {
+    if (under_valgrind)
+        cr_skip_test("Valgrind sets the limit of descriptors itself");
     cr_assert_eq(run_cores(1, meets_limit, NULL), 0);
 }
 
@@ -815,6 +820,9 @@ Test(io, an_unknown_way_is_refused)
 /* The kernel forbids io_uring to this process, as containers do. */
 static void forbid_rings(void)
 {
+#ifndef SECCOMP_MODE_FILTER
+    cr_skip_test("compiled without the kernel's headers");
+#else
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425, 0, 1), /* io_uring_setup */
@@ -826,6 +834,7 @@ static void forbid_rings(void)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         cr_skip_test("no seccomp filters here");
+#endif
 }
 
 static void *asks_forced_ring(void *unused)

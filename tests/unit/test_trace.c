@@ -106,7 +106,7 @@ static void *transfers(void *arg)
     return NULL;
 }
 
-/* One of each; alone on one core. */
+/* One of each; alone on one core. The waits are long enough to begin before their deadlines. */
 static void *does_a_bit_of_all(void *arg)
 {
     struct umbra_spawn_options named = {.name = "the \"waiter\""};
@@ -125,8 +125,8 @@ static void *does_a_bit_of_all(void *arg)
     cr_expect_eq(umbra_transfer(fiber[3]), 0); /* it transfers back */
     cr_expect_eq(umbra_continue(fiber[3]), 0);
     cr_expect_eq(umbra_join(fiber[3], NULL), 0);
-    cr_expect_eq(umbra_sleep_ns(1000), 0);
-    cr_expect_eq(umbra_event_wait_deadline(&event, umbra_deadline(100000)), -ETIMEDOUT);
+    cr_expect_eq(umbra_sleep_ns(5000000), 0);
+    cr_expect_eq(umbra_event_wait_deadline(&event, umbra_deadline(5000000)), -ETIMEDOUT);
     return arg;
 }
 
