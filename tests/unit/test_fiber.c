@@ -496,7 +496,7 @@ static void *wrong_transfers(void *arg)
 {
     struct umbra_event never = UMBRA_EVENT_INIT, elsewhere = UMBRA_EVENT_INIT;
     struct umbra_spawn_options there = on_core(1);
-    struct umbra_spawn_options late = {.delay_ns = 5 * MS};
+    struct umbra_spawn_options late = {.delay_ns = 100 * MS};
     struct umbra_fiber self = umbra_self();
     struct umbra_fiber blocked, far, ended, stopped, delayed, none = {NULL, 0};
 

@@ -429,7 +429,7 @@ static void *takes_all_and_frees(void *arg)
     struct gone gone = {.port = malloc(sizeof(struct umbra_port))};
     struct umbra_event quiet = UMBRA_EVENT_INIT; /* never signaled */
     struct umbra_message *message;
-    struct umbra_fiber poster;
+    struct umbra_fiber poster, busy;
     int taken = 0;
 
     (void)arg;
@@ -437,7 +437,7 @@ static void *takes_all_and_frees(void *arg)
     UMBRA_PORT_OPEN(gone.port, 1);
     gone.deadline = umbra_deadline(20000000);
     cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
-    cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, NULL), 0);
+    cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, &busy), 0);
     umbra_event_wait_deadline(&quiet, gone.deadline - 100000);
     while (umbra_port_receive(gone.port, &message, 0) == 0)
         taken++;
@@ -447,6 +447,7 @@ static void *takes_all_and_frees(void *arg)
         free(gone.port);
     }
     umbra_join(poster, NULL);
+    umbra_join(busy, NULL);
     cr_expect_eq(gone.posted, taken == 2 ? 0 : -ETIMEDOUT);
     if (taken != 2)
         free(gone.port);
