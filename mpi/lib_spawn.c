@@ -114,8 +114,9 @@ static void child_ended(void *arg, int status)
 
 /* ---- children in this process ---- */
 
-/* One call's arguments: of MPI_Comm_spawn() a single command. */
+/* One call's arguments: of MPI_Comm_spawn() a single command. Only the root's say what is spawned. */
 struct spawn {
+    bool multiple; /* MPI_Comm_spawn_multiple() */
     int commands;
     char **command;
     char ***argv; /* MPI_ARGVS_NULL: none has any */
@@ -225,6 +226,43 @@ static int start(struct um_mpi_task *task, struct umbra_image *image, size_t sta
     return umbra_child_start(um_runtime, image, &options, NULL);
 }
 
+/* What the root tells the other members. */
+struct told {
+    int error;
+    uint32_t between;
+    struct um_mpi_group *children;
+    struct outcome *outcome;
+};
+
+/* What became of each child; each member of the spawning group has a reference. */
+struct outcome {
+    um_atomic_u32 refs;
+    int count, code[];
+};
+
+static struct outcome *outcome_make(int count, int members)
+{
+    struct outcome *outcome = malloc(sizeof(*outcome) + (size_t)count * sizeof(outcome->code[0]));
+
+    if (!outcome)
+        return NULL;
+    um_atomic_store(&outcome->refs, (uint32_t)members, relaxed); /* before the others know it */
+    outcome->count = count;
+    for (int i = 0; i < count; i++)
+        outcome->code[i] = MPI_ERR_SPAWN;
+    return outcome;
+}
+
+/* The member's own copy. */
+static void outcome_put(struct outcome *outcome, int *codes)
+{
+    if (outcome && codes != MPI_ERRCODES_IGNORE)
+        memcpy(codes, outcome->code, (size_t)outcome->count * sizeof(codes[0]));
+    /* acq_rel: the reads of the others; the last one frees */
+    if (outcome && um_atomic_fetch_add(&outcome->refs, (uint32_t)-1, acq_rel) == 1)
+        free(outcome);
+}
+
 /* The children that cannot be started have ended. */
 static int all_start(const struct spawn *spawn, struct umbra_image *const *image,
                      const struct family *family, int *codes)
@@ -243,8 +281,7 @@ static int all_start(const struct spawn *spawn, struct umbra_image *const *image
                 um_policy_not_started(1);
                 result = MPI_ERR_SPAWN;
             }
-            if (codes != MPI_ERRCODES_IGNORE)
-                codes[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
+            codes[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
         }
     }
     return result;
@@ -269,24 +306,18 @@ static const char *find_images(struct spawn *spawn, struct umbra_image **image)
     return um_policy_admit(spawn->depth, (uint32_t)spawn->total, spawn->info[0]);
 }
 
-/* What the root tells the other members. */
-struct told {
-    int error;
-    uint32_t between;
-    struct um_mpi_group *children;
-};
-
 /* The root's part. NULL in children: processes. */
-static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents, int *codes)
+static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents)
 {
     struct umbra_image **image = calloc((size_t)spawn->commands, sizeof(struct umbra_image *));
     struct um_mpi_group *children = um_mpi_group_make(spawn->total);
     struct family family = {parents, children, um_comm_id(), um_comm_id()};
-    struct told told = {MPI_SUCCESS, family.between, NULL};
+    struct told told = {MPI_SUCCESS, family.between, NULL,
+                        outcome_make(spawn->total, parents->size)};
 
     if (children)
         children->size = 0; /* until it has tasks */
-    spawn->why = image && children ? find_images(spawn, image) : "no memory";
+    spawn->why = image && children && told.outcome ? find_images(spawn, image) : "no memory";
     if (!spawn->why && !tasks_make(spawn, children)) {
         spawn->why = "no memory";
         for (int i = 0; i < children->size; i++)
@@ -294,7 +325,7 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents,
         um_policy_not_started((uint32_t)spawn->total);
     } else if (!spawn->why) {
         told.children = children;
-        told.error = all_start(spawn, image, &family, codes);
+        told.error = all_start(spawn, image, &family, told.outcome->code);
     }
     if (!told.children)
         um_mpi_group_put(children);
@@ -308,6 +339,7 @@ struct real {
     struct spawn *spawn;
     MPI_Comm comm, *result;
     int root, *codes, error;
+    bool is_root;
     bool created; /* the thread */
     struct umbra_event ended;
 };
@@ -320,7 +352,7 @@ static void *real_run(void *arg)
     struct spawn *spawn = real->spawn;
 
     pthread_mutex_lock(&real_lock);
-    if (spawn->commands == 1)
+    if (!spawn->multiple)
         real->error = um_mpi.Comm_spawn(spawn->command[0], spawn->argv ? spawn->argv[0] : NULL,
                                         spawn->count[0], spawn->info[0], real->root, real->comm,
                                         real->result, real->codes);
@@ -372,13 +404,15 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
     MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL;
     int error;
 
-    if (um_policy_verbose())
+    if (um_policy_verbose() && real->is_root)
         fprintf(stderr, "umbra_mpi: %s becomes a process: %s\n", real->spawn->command[0],
                 real->spawn->why);
     um_mpi.Comm_get_errhandler(real->comm, &handler);
     um_mpi.Comm_set_errhandler(real->comm, MPI_ERRORS_RETURN);
     error = real_spawn(task, real);
     um_mpi.Comm_set_errhandler(real->comm, handler);
+    if (!real->is_root)
+        return error;
     if (error != MPI_SUCCESS)
         fprintf(stderr,
                 "umbra_mpi: %s cannot run in this process (%s), and MPI could not spawn it\n",
@@ -394,12 +428,14 @@ static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm,
                         struct um_mpi_group *parents, struct spawn *spawn, int root,
                         struct um_comm **made, int *codes)
 {
-    struct told told = {MPI_SUCCESS, 0, NULL};
+    struct told told = {MPI_SUCCESS, 0, NULL, NULL};
     struct um_collective call;
     int error = MPI_SUCCESS, rank = comm ? comm->rank : 0, size = parents->size;
 
-    if (rank == root) {
-        told = root_spawn(spawn, parents, codes);
+    if (rank == root && spawn->total < 0) {
+        spawn->why = "the number of children is negative, or too large";
+    } else if (rank == root) {
+        told = root_spawn(spawn, parents);
         if (told.children)
             um_atomic_fetch_add(&told.children->refs, (uint32_t)size - 1, relaxed);
     }
@@ -407,6 +443,7 @@ static int spawn_inside(struct um_mpi_task *task, struct um_comm *comm,
         um_collective_begin(&call, task, comm);
         error = um_broadcast(&call, UM_COLLECTIVE, &told, sizeof(told), MPI_BYTE, root);
     }
+    outcome_put(told.outcome, codes);
     if (error != MPI_SUCCESS || !told.children)
         return error;
     *made = um_comm_make(task, told.between, rank, um_mpi_group_hold(parents), told.children);
@@ -435,6 +472,28 @@ static struct um_mpi_group *host_group(void)
     return group;
 }
 
+/* How many; -1: MPI must refuse that. In members other than the root the arguments may be anything. */
+static int total_of(const struct spawn *spawn)
+{
+    int total = 0;
+
+    for (int i = 0; i < spawn->commands; i++) {
+        if (spawn->count[i] < 0 || spawn->count[i] > INT32_MAX - total)
+            return -1;
+        total += spawn->count[i];
+    }
+    return total;
+}
+
+static bool is_root(const struct um_comm *comm, MPI_Comm handle, int root)
+{
+    int rank = 0;
+
+    if (comm)
+        return comm->rank == root;
+    return um_mpi.Comm_rank(handle, &rank) == MPI_SUCCESS && rank == root;
+}
+
 /* True if only this process is in MPI's communicator. */
 static bool is_alone(MPI_Comm comm)
 {
@@ -454,10 +513,13 @@ static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *r
                         .comm = comm ? MPI_COMM_SELF : handle,
                         .result = result,
                         .root = comm ? 0 : root,
-                        .codes = codes};
+                        .codes = codes,
+                        .is_root = is_root(comm, handle, root)};
     int error = MPI_SUCCESS;
 
     um_mpi_task_check(task);
+    if (real.is_root)
+        spawn->total = total_of(spawn);
     spawn->depth = task->depth + 1;
     *result = MPI_COMM_NULL;
     if (!um_runtime)
@@ -489,8 +551,7 @@ int MPI_Comm_spawn(const char *command, char *argv[], int count, MPI_Info info, 
                           .command = &name,
                           .argv = argv ? &argv : NULL,
                           .count = &count,
-                          .info = &info,
-                          .total = count};
+                          .info = &info};
 
     return spawn_run(&spawn, root, comm, result, codes, "MPI_Comm_spawn");
 }
@@ -499,10 +560,12 @@ int MPI_Comm_spawn_multiple(int commands, char *command[], char **argv[], const 
                             const MPI_Info info[], int root, MPI_Comm comm, MPI_Comm *result,
                             int codes[])
 {
-    struct spawn spawn = {
-        .commands = commands, .command = command, .argv = argv, .count = count, .info = info};
+    struct spawn spawn = {.multiple = true,
+                          .commands = commands,
+                          .command = command,
+                          .argv = argv,
+                          .count = count,
+                          .info = info};
 
-    for (int i = 0; i < commands; i++) /* only the root's arguments count */
-        spawn.total += count[i];
     return spawn_run(&spawn, root, comm, result, codes, "MPI_Comm_spawn_multiple");
 }

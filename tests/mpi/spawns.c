@@ -370,6 +370,35 @@ static int child_end(const char *how, MPI_Comm parent)
     return 6; /* "return" */
 }
 
+/* What each of several that spawn together learns of each child. Only the root says what is spawned. */
+static void child_spawns(MPI_Comm parent)
+{
+    char *commands[] = {self, self}, *nothing[] = {(char *)"no/such/program", self};
+    char *argv[] = {(char *)"child", (char *)"quiet", NULL}, **both[] = {argv, argv};
+    int counts[] = {2, 1}, codes[] = {77, 77, 77, 77}, rank, size;
+    MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+    MPI_Comm children;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 1)
+        MUST(MPI_Comm_spawn_multiple(2, commands, both, counts, infos, 1, MPI_COMM_WORLD, &children,
+                                     codes) == MPI_SUCCESS);
+    else
+        MUST(MPI_Comm_spawn_multiple(9, NULL, NULL, NULL, NULL, 1, MPI_COMM_WORLD, &children,
+                                     codes) == MPI_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        MUST(codes[i] == MPI_SUCCESS);
+    MPI_Comm_remote_size(children, &size);
+    MUST(size == 3 && codes[3] == 77);
+    MPI_Comm_disconnect(&children);
+    MUST(MPI_Comm_spawn_multiple(2, nothing, both, counts, infos, 0, MPI_COMM_WORLD, &children,
+                                 rank == 2 ? MPI_ERRCODES_IGNORE : codes) != MPI_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        MUST(rank == 2 || codes[i] != MPI_SUCCESS);
+    MPI_Barrier(parent);
+}
+
 /* What a child can ask about its communicators. */
 static void child_names(MPI_Comm parent)
 {
@@ -413,6 +442,10 @@ static int child(const char *role)
         child_leaves();
     else if (strcmp(role, "names") == 0)
         child_names(parent);
+    else if (strcmp(role, "spawns") == 0)
+        child_spawns(parent);
+    else if (strcmp(role, "quiet") == 0)
+        MPI_Comm_disconnect(&parent);
     else
         return child_end(role, parent);
     MPI_Finalize();
@@ -604,6 +637,14 @@ static void test_names(int children)
     MPI_Comm_disconnect(&comm);
 }
 
+static void test_codes(int children)
+{
+    MPI_Comm comm = spawned("spawns", children);
+
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+}
+
 static void test_collect(int children)
 {
     MPI_Comm comm = spawned("collect", children);
@@ -687,7 +728,7 @@ static const struct {
     {"stream", test_stream, 1},   {"group", test_group, 7},      {"nest", test_nest, 20},
     {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
     {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
-    {"collect", test_collect, 7}, {"waits", test_waits, 3},
+    {"collect", test_collect, 7}, {"waits", test_waits, 3},      {"codes", test_codes, 3},
 };
 
 int main(int argc, char **argv)
