@@ -46,14 +46,22 @@
  * it gets the messages of exactly one branch. Or an arbiter does it in a fiber of its own, and
  * calls the branch's handler with the messages:
  *
- *   once           the handler of exactly one branch, once: a Receive, Join or MultipleItemReceive
+ *   options.once   the handler of exactly one branch, once: a Receive, Join or MultipleItemReceive
  *                  that is not persistent; with several branches a Choice
- *   else           persistent: for each message, or all that a branch wants, its handler. Handlers
- *                  of different kinds (.group) make it an Interleave:
+ *   else           persistent: for each message, or all that a branch wants, its handler. A branch
+ *                  with .once is not: its handler is called once, and the arbiter goes on with the
+ *                  others. Handlers of different kinds (.group) make it an Interleave:
  *                  UMBRA_CONCURRENT   in a fiber each; they run together
  *                  UMBRA_EXCLUSIVE    when all concurrent ones have ended, and none starts meanwhile
  *                  UMBRA_TEARDOWN     likewise, and then the arbiter ends. Messages that were not
  *                                     taken stay in their ports
+ *
+ * Choice by type. Each type of message has its port; so the branch of a choice, or the handler,
+ * that gets a message is that of the message's type. _Generic finds the port (CCR's PortSet):
+ *
+ *     #define POST(bank, m)                                                                \
+ *         UMBRA_PORT_POST(_Generic((m), struct audit * : &(bank)->audits,                  \
+ *                                  struct transfer * : &(bank)->transfers), m, UMBRA_NEVER)
  *
  * Order. Messages of one port are received in the order in which they were posted. Of the receivers
  * with a branch that can go, the one that has waited longest gets its messages at once, by the
@@ -178,7 +186,7 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 /* ---- branches ---- */
 
 /*
- * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg and .group. The
+ * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg, .group and .once. The
  * branch and its sources are the caller's memory: at file scope, or in the function that uses them.
  * They are in use from the call until it returns, or until the arbiter was joined, and can be used
  * again. A branch must not name a port twice, nor want more items than a bounded port of it takes.
@@ -262,7 +270,8 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
 /*
  * Waits until the arbiter has ended, with all its handlers. Any caller of umbra_join but its
  * handlers, once; a fiber may switch, a thread blocks. Returns 0: a teardown handler, or the one
- * handler, has run; -EPIPE: no branch can ever go; -ECANCELED; or an error of umbra_join.
+ * handler, or those of all branches, each for once, have run; -EPIPE: no branch can ever go;
+ * -ECANCELED; or an error of umbra_join.
  */
 UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
 

@@ -108,6 +108,7 @@ template <class P> struct ports : world {
         branch->sources = 0;
         branch->items = items;
         branch->join = items == 0;
+        branch->over = false;
         branch->choice = &w->choice;
         for (int i = 0; i < PORTS; i++) {
             int which = forward ? i : PORTS - 1 - i;
@@ -766,6 +767,39 @@ template <class P, bool Deadline> struct choice : ports<P> {
     }
 };
 
+/* A branch for once and another; the port of the first goes when that has had its message. */
+template <class P> struct once : ports<P> {
+    once()
+    {
+        this->add_branch(0, 1, 1);
+        this->add_branch(0, 2, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            RL_ASSERT(this->post(0, 0) == 0);
+            return;
+        }
+        if (index == 1) {
+            for (int i = 1; i < 3; i++)
+                RL_ASSERT(this->post(i, 1) == 0);
+            return;
+        }
+        for (int i = 0; i < 3; i++) {
+            if (this->choose(0) == 1)
+                continue;
+            this->who[0]->branch[0].over = true;
+            this->destroy(0);
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->account(0, 0, 1) == 1 && this->account(1, 1, 3) == 2);
+    }
+};
+
 /* A choice of a join and a port of its own. */
 template <class P> struct choice_of_join : ports<P> {
     int result;
@@ -911,6 +945,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"join and receive", make_world<join_and_receive<P>>, 4, 0, false, 0, 30000},
         {"choice", make_world<choice<P, false>>, 3, 0, false, 0, 60000},
         {"choice given up", make_world<choice<P, true>>, 3, 0, false, 0, 30000},
+        {"once", make_world<once<P>>, 3, 0, false, 0, 30000},
         {"choice of a join", make_world<choice_of_join<P>>, 3, 0, false, 0, 30000},
         {"items together", make_world<together<P>>, 3, 0, false, 0, 30000},
         {"join closed", make_world<join_closed<P>>, 3, 0, false, 0, 60000},

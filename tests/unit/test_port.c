@@ -701,6 +701,116 @@ Test(port, an_arbiter_for_once_runs_one_handler)
     cr_assert_eq(run_cores(1, once, NULL), 0);
 }
 
+/* A branch for once beside a persistent one; its port ends with its handler. */
+static void frees_the_port(struct umbra_message *messages, void *arg)
+{
+    handles(messages, NULL);
+    free(arg);
+}
+
+static void *once_of_each(void *arg)
+{
+    note_port *passing = malloc(sizeof(*passing));
+    struct umbra_branch branch[] = {
+        {UMBRA_RECEIVE(passing), .handler = frees_the_port, .arg = passing, .once = true},
+        {UMBRA_ITEMS(2, UMBRA_FROM(&b)), .handler = handles, .once = true},
+        {UMBRA_RECEIVE(&a), .handler = handles}};
+
+    UMBRA_PORT_OPEN(passing, 0);
+    cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 3, NULL), 0);
+    post(&b, 10, 13);
+    post(passing, 5, 6);
+    while (handled < 2)
+        umbra_yield();
+    post(&a, 0, 4);
+    post(&b, 13, 14);
+    UMBRA_PORT_CLOSE(&a);
+    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(handled, 6);
+    cr_expect_eq(sum, 5 + 21 + 6);
+    cr_expect_eq(next(&b), 12, "a branch that is over takes nothing");
+    cr_expect_eq(next(&b), 13);
+    return arg;
+}
+
+Test(port, a_branch_for_once_leaves_the_others_to_go_on)
+{
+    cr_assert_eq(run_cores(1, once_of_each, NULL), 0);
+}
+
+static void *all_for_once(void *arg)
+{
+    struct umbra_branch branch[] = {
+        {UMBRA_RECEIVE(&a), .handler = handles, .once = true},
+        {UMBRA_RECEIVE(&b), .handler = handles, .once = true, .group = UMBRA_EXCLUSIVE}};
+
+    for (int i = 1; i <= 2; i++) { /* the branches can be used again */
+        cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
+        post(&b, 10, 12);
+        umbra_yield();
+        cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
+        post(&a, 0, 1);
+        cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+        cr_expect_eq(handled, 2 * i);
+        cr_expect_eq(next(&b), 11);
+    }
+    cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
+    post(&a, 0, 1);
+    UMBRA_PORT_CLOSE(&b);
+    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE, "the second never has its turn");
+    cr_expect_eq(handled, 5);
+    return arg;
+}
+
+Test(port, an_arbiter_ends_when_each_branch_has_had_its_turn)
+{
+    cr_assert_eq(run_cores(1, all_for_once, NULL), 0);
+}
+
+/* Messages of two types, which go to the port of their type. */
+struct letter {
+    struct umbra_message message;
+    char text;
+};
+
+static UMBRA_PORT(struct letter) letters = {UMBRA_PORT_INIT};
+
+#define POST_BY_TYPE(m)                                                                            \
+    UMBRA_PORT_POST(_Generic((m), struct note * : &a, struct letter * : &letters), m, UMBRA_NEVER)
+
+static void reads_letter(struct umbra_message *message, void *arg)
+{
+    *(char *)arg = UMBRA_MESSAGE_AS(struct letter, message)->text;
+}
+
+static void *by_type(void *arg)
+{
+    struct letter letter = {.text = 'x'};
+    char text = 0;
+    struct umbra_branch branch[] = {
+        {UMBRA_RECEIVE(&a), .handler = handles},
+        {UMBRA_RECEIVE(&letters), .handler = reads_letter, .arg = &text}};
+    struct umbra_arbiter_options options = {.once = true};
+
+    cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, &options), 0);
+    cr_expect_eq(POST_BY_TYPE(&letter), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(text, 'x');
+    cr_expect_eq(handled, 0);
+
+    cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, &options), 0);
+    notes[7].number = 7;
+    cr_expect_eq(POST_BY_TYPE(&notes[7]), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(sum, 7);
+    return arg;
+}
+
+Test(port, a_choice_knows_messages_by_their_type)
+{
+    cr_assert_eq(run_cores(1, by_type, NULL), 0);
+}
+
 static void *persistent(void *arg)
 {
     struct umbra_branch branch[] = {{UMBRA_RECEIVE(&a), .handler = handles, .arg = arg}};

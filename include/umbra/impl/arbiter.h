@@ -110,10 +110,20 @@ UM_LINKONCE bool um_arbiter_step(struct umbra_arbiter *arbiter, struct umbra_bra
     return !arbiter->once && branch->group != UMBRA_TEARDOWN;
 }
 
+/* True if no branch is left: all were for once, and have been served. */
+UM_LINKONCE bool um_arbiter_is_over(const struct um_choice *choice)
+{
+    for (unsigned i = 0; i < choice->count; i++)
+        if (!choice->branch[i].over)
+            return false;
+    return true;
+}
+
 UM_LINKONCE void *um_arbiter_main(void *arg)
 {
     struct umbra_arbiter *arbiter = arg;
     struct um_choice *choice = &arbiter->choice;
+    struct umbra_branch *branch;
     unsigned first = 0;
     int result;
 
@@ -122,7 +132,9 @@ UM_LINKONCE void *um_arbiter_main(void *arg)
         if (result < 0)
             break;
         first = (unsigned)result + 1;
-        if (!um_arbiter_step(arbiter, &choice->branch[result], choice->messages)) {
+        branch = &choice->branch[result];
+        branch->over = branch->once;
+        if (!um_arbiter_step(arbiter, branch, choice->messages) || um_arbiter_is_over(choice)) {
             result = 0;
             break;
         }

@@ -144,6 +144,7 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
         if (error != 0)
             return error;
         branches[i].choice = choice;
+        branches[i].over = false;
         for (unsigned j = 0; j < branches[i].sources; j++) {
             branches[i].source[j].branch = &branches[i];
             branches[i].source[j].link.listed = false;

@@ -54,6 +54,9 @@
  * lock costs less. A poster without a lock touches nothing of the port
  * after its compare-and-swap.
  *
+ * A branch for once is over when it has had its messages. Only its receiver reads and writes that,
+ * while the branch is listed nowhere; from then on the receiver touches no port of the branch.
+ *
  * A closed port takes no more messages; those in it can still be received. A call that closes a
  * port, or takes the last message out of a closed one, rouses every choice listed there: those that
  * can never go any more end when they look again.
@@ -118,6 +121,8 @@ struct umbra_branch {
     struct umbra_source *source;
     unsigned sources;
     bool join;                 /* one message from each source */
+    bool once;                 /* the arbiter calls the handler once, then leaves the branch */
+    bool over;                 /* it has: the receiver passes it by; the receiver */
     uint64_t items;            /* if not: how many messages in total */
     umbra_handler_fn *handler; /* the arbiter calls it */
     void *arg;                 /* of handler */
@@ -713,12 +718,14 @@ UM_INLINE bool um_branch_ready(const struct umbra_branch *branch)
 }
 
 /* Looks at one branch of the choice: its index if it could go; UM_CHOICE_WAITS: listed, or another
- * thread has the claim; -EPIPE: it never can. */
+ * thread has the claim; -EPIPE: it never can, or is over. */
 UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_port_woken *out)
 {
     struct umbra_branch *branch = &choice->branch[index];
     int result = UM_CHOICE_WAITS;
 
+    if (branch->over)
+        return -EPIPE;
     um_branch_lock(branch);
     if (um_branch_ready(branch)) {
         if (um_choice_claim(choice)) {
