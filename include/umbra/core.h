@@ -107,8 +107,8 @@ struct umbra_options {
                                         that a fault raises (SIGSEGV), nor SIGABRT, SIGKILL,
                                         SIGSTOP; 0: none */
     bool quiet;                      /* do not print a deadlock, only return it */
-    uint64_t share_ns;               /* a fiber that polls (umbra_poll) yields about so often, from
-                                        10,000 on, by a thread of the runtime's; 0: never */
+    uint64_t share_ns;               /* a fiber that polls (umbra_poll) yields when others have
+                                        waited for so long; 0: never */
     unsigned watchdog_ms;            /* print a fiber that has held its core for so long while
                                         others were ready; 0: as UMBRA_WATCHDOG says, else never */
 };
@@ -304,12 +304,12 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 #include <umbra/core/report.h>
 #include <umbra/core/runtime.h>
 #include <umbra/core/signals.h>
-#include <umbra/core/slice.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/tasks.h>
 #include <umbra/core/trace.h>
 #include <umbra/core/trace_file.h>
 #include <umbra/core/trace_run.h>
+#include <umbra/core/watchdog.h>
 #include <umbra/impl/core.h>
 
 #ifndef UMBRA_SHOW_WARNINGS

@@ -116,11 +116,14 @@ enum umbra_fiber_state {
 UM_ALWAYS_INLINE void umbra_yield(void);
 
 /*
- * A safe point, for loops that compute for long: one load and a branch. Yields as umbra_yield if the
- * caller has been at work when its runtime's share (umbra_options.share_ns) was over; else, or without
- * a share, does nothing. Shares end at the ticks of a thread of the runtime's, all at once, and are
- * longer than asked for by the time that this thread needs to wake up (on a virtual machine with idle
- * processors 50 us were seen). Any thread or fiber; a fiber may switch.
+ * A safe point, for loops that compute for long. Yields as umbra_yield if something has waited for
+ * the core for the runtime's share (umbra_options.share_ns): a ready fiber, a message of another
+ * core, the end of a sleep or of a wait, work without a place, a core that wants a task. The share is
+ * counted from the first safe point that finds this, and anew when the fiber has given up its core.
+ * So what comes has its turn after the share and two distances between safe points, at the latest.
+ * Costs some loads and a branch while no other fiber of the core is ready, sleeps, or waits with a
+ * deadline; else a reading of the time stamp, too. Without a share: does nothing, for two loads. Any
+ * thread or fiber; a fiber may switch.
  */
 UM_ALWAYS_INLINE void umbra_poll(void);
 
@@ -260,8 +263,10 @@ UM_ALWAYS_INLINE void umbra_yield(void)
 
 UM_ALWAYS_INLINE void umbra_poll(void)
 {
-    if (UM_UNLIKELY(um_atomic_load(&um_slice_asked, relaxed))) /* a hint */
-        um_slice_over();
+    struct umbra_core *core = um_core_self;
+
+    if (core && core->share_cycles != 0 && UM_UNLIKELY(um_core_waited_for(core)))
+        um_slice_look(core);
 }
 
 UM_ALWAYS_INLINE int umbra_transfer(struct umbra_fiber to)

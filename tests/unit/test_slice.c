@@ -4,6 +4,7 @@
 #include "child.h"
 #include "fibers.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -73,6 +74,95 @@ Test(slice, a_safe_point_lets_a_sleeper_run_whose_time_has_come)
     cr_assert_eq(with_share(polls_beside_a_sleeper), 0);
 }
 
+/* ---- what comes from outside ---- */
+
+static void *from_outside(void *runtime)
+{
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 0};
+
+    return (void *)(intptr_t)umbra_spawn_with(runtime, &there, lets_itself_in, NULL, NULL);
+}
+
+static void *polls_beside_a_thread(void *arg)
+{
+    void *error = arg;
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, from_outside, umbra_runtime_self()), 0);
+    polls(NULL);
+    pthread_join(thread, &error);
+    cr_expect_null(error);
+    return arg;
+}
+
+Test(slice, a_safe_point_lets_a_fiber_run_that_a_thread_has_sent)
+{
+    cr_assert_eq(with_share(polls_beside_a_thread), 0);
+}
+
+static void *polls_beside_one_without_a_place(void *arg)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+
+    cr_assert_eq(umbra_spawn_with(NULL, &anywhere, lets_itself_in, NULL, NULL), 0);
+    return polls(arg);
+}
+
+Test(slice, a_safe_point_lets_a_fiber_without_a_place_run)
+{
+    cr_assert_eq(with_share(polls_beside_one_without_a_place), 0);
+}
+
+static atomic_int step; /* of the tasks: 1 the first one runs, 2 it may end */
+
+static void waits_for_a_second(void *arg)
+{
+    uint64_t late = umbra_deadline(PATIENCE_NS);
+
+    atomic_store(&step, 1);
+    while (atomic_load(&step) < 2 && umbra_now_ns() < late)
+        umbra_pause();
+    (void)arg;
+}
+
+static void does_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void lets_task_in(void *arg)
+{
+    lets_itself_in(arg);
+}
+
+static void *forks_and_polls(void *arg)
+{
+    uint64_t late = umbra_deadline(PATIENCE_NS);
+    struct umbra_task first, answer, second;
+
+    umbra_task_fork(&first, waits_for_a_second, NULL);
+    while (atomic_load(&step) < 1 && umbra_now_ns() < late)
+        umbra_poll();
+    umbra_task_fork(&answer, does_nothing, NULL); /* a question that is left is answered by it */
+    umbra_task_fork(&second, lets_task_in, NULL); /* the other core is busy, and does not ask */
+    atomic_store(&step, 2);
+    polls(NULL);
+    umbra_task_join(&second);
+    umbra_task_join(&answer);
+    umbra_task_join(&first);
+    return arg;
+}
+
+/* The other core has ended its first task, and asks for the second one. */
+Test(slice, a_safe_point_gives_an_idle_core_a_task)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .share_ns = SHARE_NS};
+
+    cr_assert_eq(umbra_run(&options, forks_and_polls, NULL), 0);
+}
+
+/* ---- shares that are not over ---- */
+
 #define POLLS 100000
 
 static void *polls_often(void *arg)
@@ -82,7 +172,7 @@ static void *polls_often(void *arg)
     umbra_spawn(lets_itself_in, NULL, &fiber);
     for (int i = 0; i < POLLS; i++)
         umbra_poll();
-    cr_expect_eq(atomic_load(&let_in), 0, "no share, no yield");
+    cr_expect_eq(atomic_load(&let_in), 0, "a safe point has yielded");
     umbra_join(fiber, NULL);
     return arg;
 }
@@ -91,6 +181,56 @@ Test(slice, without_a_share_a_safe_point_does_nothing)
 {
     cr_assert_eq(run_cores(1, polls_often, NULL), 0);
     umbra_poll(); /* nor on a thread that is no core */
+}
+
+Test(slice, before_the_share_is_used_up_a_safe_point_does_nothing)
+{
+    struct umbra_options options = {.cores = 1, .share_ns = UMBRA_NEVER};
+
+    cr_assert_eq(umbra_run(&options, polls_often, NULL), 0);
+}
+
+#define STAYS 20
+#define STAY_NS (SHARE_NS / 8)
+
+static void *counts_turns(void *arg)
+{
+    int *turns = arg;
+
+    while (*turns >= 0) {
+        ++*turns;
+        umbra_yield();
+    }
+    return NULL;
+}
+
+/* Yields again and again after a part of its share: the share begins anew, so that no safe point
+ * yields. A stay in which the system has taken the processor does not count. */
+static void *stays_shortly(void *arg)
+{
+    struct umbra_fiber fiber;
+    int turns = 0, more = 0, good = 0;
+
+    umbra_spawn(counts_turns, &turns, &fiber);
+    for (int i = 0; i < STAYS; i++) {
+        uint64_t begin, took = 0;
+
+        umbra_yield();
+        turns = 0;
+        for (begin = umbra_now_ns(); took < STAY_NS; took = umbra_now_ns() - begin)
+            umbra_poll();
+        good += took < SHARE_NS / 2;
+        more += took < SHARE_NS / 2 && turns > 0;
+    }
+    cr_expect_eq(more, 0, "%d of %d stays", more, good);
+    turns = -1;
+    umbra_join(fiber, NULL);
+    return arg;
+}
+
+Test(slice, a_share_begins_anew_when_the_fiber_has_given_up_its_core)
+{
+    cr_assert_eq(with_share(stays_shortly), 0);
 }
 
 /* ---- turns ---- */

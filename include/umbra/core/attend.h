@@ -209,7 +209,7 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
         core->more->source->attend(core->more->source);
     if (um_atomic_load(core->unplaced, relaxed)) /* unplaced_lock acquires */
         um_core_take_unplaced(core);
-    if (um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks))
+    if (um_core_must_share(core))
         um_core_share(core);
 }
 

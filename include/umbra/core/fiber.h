@@ -72,10 +72,12 @@ enum um_node_kind {
 /*
  * The state of a fiber is the lowest byte of its word. In a ready queue the rest says how it came
  * there, and how many woken fibers went before it since (um_fiber_wake()); else it is 0, or that of
- * the running fiber's last stay in the queue.
+ * the running fiber's last stay in the queue, and SLICE. A fiber that gives up its core is given
+ * another word, without SLICE.
  */
 #define UM_STATE_BITS 0xffu
 #define UM_STATE_OVERTAKEN 0x100u  /* adds one to the number of woken fibers that went before it */
+#define UM_STATE_SLICE 0x40000000u /* it runs, and core->slice_end is the end of its share */
 #define UM_STATE_WOKEN 0x80000000u /* it was woken */
 
 /*
@@ -121,6 +123,7 @@ struct umbra_core {
                                          end; it may have left the queue: um_woken_place() */
     uint64_t woken_life;              /* its generation then */
     um_atomic_u64 attended;           /* how often it has emptied its inbox; any thread reads */
+    uint64_t slice_end;               /* see UM_STATE_SLICE; a time stamp */
     struct um_tasks tasks;            /* tasks forked here and not started */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
@@ -129,6 +132,7 @@ struct umbra_core {
     int cpu;
     um_atomic_u64 *unplaced;     /* how many fibers wait for a place; the runtime's */
     const um_atomic_u32 *asks;   /* not 0: its source has something; set once (core/source.h) */
+    uint64_t share_cycles;       /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;    /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
@@ -403,6 +407,21 @@ UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 {
     return um_core_attention_words(core) != 0;
+}
+
+/* True if a hungry core has asked, and there are tasks for it. The core. */
+UM_ALWAYS_INLINE bool um_core_must_share(struct umbra_core *core)
+{
+    return um_tasks_asked(&core->tasks) && um_tasks_some(&core->tasks);
+}
+
+/* True if something may wait for the running fiber to give up the core: another fiber, or what the
+ * core attends to. A timer counts, whenever its time is. */
+UM_ALWAYS_INLINE bool um_core_waited_for(struct umbra_core *core)
+{
+    uintptr_t others = (uintptr_t)um_link_next(&core->ready) ^ (uintptr_t)&core->ready;
+
+    return (others | um_core_attention_words(core)) != 0 || um_core_must_share(core);
 }
 
 /* True if a fiber that leaves must take the slow path: for attention, or because the fiber has

@@ -49,14 +49,12 @@ enum um_became { UM_BECAME_INLINE, UM_BECAME_CALL, UM_BECAME_FIBER, UM_BECAME };
 
 struct um_source;
 
-/* What the timekeeper knows of a core's present slice; see core/slice.h. The timekeeper's own. */
+/* What the watchdog knows of a core's present slice; see core/watchdog.h. The watchdog's own. */
 struct um_slice {
-    um_atomic_uptr *asked;  /* the thread's um_slice_asked; its thread sets it, and clears it at
-                               its end under the runtime's lock */
     struct um_fiber *fiber; /* that it saw; NULL: none runs */
     uint64_t attended;      /* the core's count then */
     uint64_t since;         /* since when, um_os_now_ns() */
-    bool told;              /* by the watchdog */
+    bool told;              /* the fiber was reported */
 };
 
 /* The part of a core that is seldom used. */
@@ -123,13 +121,13 @@ struct umbra_runtime {
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;
-    bool inherited;       /* the parent process's; um_runtimes_inherit() writes */
-    size_t stack_bytes;   /* of size class 0 */
-    uint64_t share_ns;    /* of a fiber that polls, 0: no limit; see core/slice.h */
-    uint64_t watchdog_ns; /* until a fiber that holds its core is reported, 0: never */
-    pthread_t timekeeper; /* if has_timekeeper; the creator, as the next */
-    bool has_timekeeper;
-    um_atomic_u32 tick_stop;         /* 1: the timekeeper ends */
+    bool inherited;        /* the parent process's; um_runtimes_inherit() writes */
+    size_t stack_bytes;    /* of size class 0 */
+    uint64_t share_cycles; /* of a fiber that polls (um_slice_look()), 0: no limit */
+    uint64_t watchdog_ns;  /* until a fiber that holds its core is reported, 0: never */
+    pthread_t watchdog;    /* if watchdog_ns is not 0 and all cores have started; the creator */
+    bool has_watchdog;
+    um_atomic_u32 watchdog_stop;     /* 1: the watchdog ends */
     uint64_t linger_cycles;          /* how long an idle core waits before it counts as asleep */
     unsigned blocking_threads;       /* as the option */
     struct umbra_wait_options wait;  /* for shadows */

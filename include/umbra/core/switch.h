@@ -53,11 +53,7 @@ UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *f
         um_fiber_switch(core, from, um_ready_take(core, first));
 }
 
-/* The control block of this thread's fiber that is asked to yield, or 0. The timekeeper writes it,
- * and the thread clears it. One variable an executable or shared object, as um_core_self. */
-UM_SHARED _Thread_local um_atomic_uptr um_slice_asked = 0;
-
-UM_LINKONCE UM_NOINLINE void um_slice_over(void);
+UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core);
 UM_LINKONCE void um_yield_attending(struct umbra_core *core);
 UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to);
 
@@ -158,6 +154,15 @@ UM_LINKONCE UM_NOINLINE void um_yield_apart(struct umbra_core *core, struct um_f
     um_apart_put(core, from, taken);
 }
 
+/* True if there is something to attend to at this time: a timer counts when its time has come. */
+UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
+{
+    /* relaxed, all: hints, as in um_core_own_words() */
+    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->asks, relaxed) |
+            um_atomic_load(core->unplaced, relaxed)) != 0 ||
+           (core->timers.top && core->timers.top->deadline <= now) || um_core_must_share(core);
+}
+
 /* The slow paths of yield and transfer. core: NULL on a thread that is no core. A yield of a thread
  * or of the scheduler gives up the processor; on an alternate signal stack it does nothing. */
 UM_LINKONCE void um_yield_attending(struct umbra_core *core)
@@ -177,15 +182,28 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
     um_yield_next(core, from);
 }
 
-/* umbra_poll() has found the word set: yields if it names the calling fiber. */
-UM_LINKONCE UM_NOINLINE void um_slice_over(void)
+/*
+ * umbra_poll() has found that something may wait for the core: begins the share of the running fiber,
+ * or yields if that is over. The share belongs to this stay on the core only: every way to give up the
+ * core changes the fiber's state, and so clears UM_STATE_SLICE. relaxed, both: the core alone writes
+ * the state of a fiber that runs.
+ */
+UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
 {
-    struct umbra_core *core = um_core_self;
-    uintptr_t asked = um_atomic_load(&um_slice_asked, relaxed); /* a hint, as the store */
+    struct um_fiber *fiber = um_core_current(core);
+    uint64_t now = umbra_cycles();
+    uint32_t state;
 
-    um_atomic_store(&um_slice_asked, 0, relaxed);
-    if (core && asked == (uintptr_t)um_core_current(core))
+    if (!fiber || (um_ready_empty(core) && !um_core_attention_at(core, now)))
+        return;
+    state = um_atomic_load(&fiber->state, relaxed);
+    if (!(state & UM_STATE_SLICE)) {
+        core->slice_end = um_add_saturating(now, core->share_cycles);
+        um_atomic_store(&fiber->state, state | UM_STATE_SLICE, relaxed);
+    } else if (now >= core->slice_end) {
+        um_atomic_store(&fiber->state, state & ~UM_STATE_SLICE, relaxed);
         um_yield_attending(core);
+    }
 }
 
 UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);

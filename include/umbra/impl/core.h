@@ -30,12 +30,12 @@
 #include <umbra/core/signals.h>
 #include <umbra/core/sleep.h>
 #include <umbra/core/sleeper.h>
-#include <umbra/core/slice.h>
 #include <umbra/core/source.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/trace.h>
 #include <umbra/core/trace_run.h>
 #include <umbra/core/tune.h>
+#include <umbra/core/watchdog.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
 #include <umbra/impl/cpu_table.h>
@@ -166,7 +166,6 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
-    um_slice_end(core);
     um_source_end(core);
     pthread_setspecific(um_runtimes.key, NULL);
     um_core_self = NULL;
@@ -225,7 +224,6 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
     core->exceptions = core->more->exceptions = um_exceptions_here();
-    core->more->slice.asked = &um_slice_asked;
     error = -pthread_setspecific(um_runtimes.key, core);
     if (error == 0)
         error = um_core_open(core);
@@ -278,6 +276,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     um_tasks_init(&core->tasks, runtime->cores > 1 || runtime->grains);
     core->unplaced = &runtime->unplaced;
     core->asks = &core->no_source;
+    core->share_cycles = runtime->share_cycles;
     core->in_place_cycles =
         um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
     core->look_cycles = core->in_place_cycles;
@@ -376,6 +375,14 @@ UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
 
 /* ---- the runtime ---- */
 
+/* The share of a fiber that polls; below a cycle it is one, since 0 means none. */
+UM_LINKONCE UM_COLD uint64_t um_share_cycles(uint64_t ns)
+{
+    uint64_t cycles = umbra_ns_to_cycles(ns);
+
+    return ns != 0 && cycles == 0 ? 1 : cycles;
+}
+
 /* What needs no cores: stack size, wait policy, locks. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
                                           const struct umbra_options *options)
@@ -391,7 +398,7 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
     runtime->blocking_threads = options->blocking_threads;
-    runtime->share_ns = options->share_ns;
+    runtime->share_cycles = um_share_cycles(options->share_ns);
     error = um_watchdog_choose(runtime, options->watchdog_ms);
     if (error == 0)
         error = um_guard_check();
@@ -437,7 +444,7 @@ UM_LINKONCE UM_COLD void um_runtime_stop(struct umbra_runtime *runtime, unsigned
         um_core_poke(runtime->core[i]);
     for (unsigned i = 0; i < threads; i++)
         pthread_join(runtime->core[i]->more->thread, NULL);
-    um_slices_stop(runtime);
+    um_watchdog_stop(runtime);
 }
 
 /* Starts the threads and waits until all are ready. On failure all have ended. */
@@ -510,7 +517,7 @@ UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
         error = um_runtime_start(runtime);
     }
     if (error == 0)
-        error = um_slices_start(runtime);
+        error = um_watchdog_start(runtime);
     return error == 0 ? um_runtime_watch(runtime, options->dump_signal) : error;
 }
 

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -42,7 +41,7 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_PR_SET_DUMPABLE 4
 #define UM_LINUX_AT_FDCWD (-100)
 #define UM_LINUX_MAP_SHARED 1
-#define UM_LINUX_O_CLOEXEC 02000000 /* strict C11 hides it; the same on all processors here */
+#define UM_LINUX_O_CLOEXEC 02000000   /* strict C11 hides it; the same on all processors here */
 #define UM_LINUX_F_DUPFD_CLOEXEC 1030 /* likewise */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
 
@@ -266,12 +265,6 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_INLINE size_t um_os_page_bytes(void)
 {
     return um_os_hwcap(UM_LINUX_AT_PAGESZ);
-}
-
-/* Else sleeps end up to 50 us late, so that the kernel can end several at once. */
-UM_INLINE void um_os_sleep_exactly(void)
-{
-    prctl(PR_SET_TIMERSLACK, 1ul);
 }
 
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);

@@ -29,7 +29,6 @@
  *   bool um_os_faults(const void *at)                    true: the kernel finds it unreadable
  *   bool um_os_resident(const void *page)                true: it is in memory
  *   size_t um_os_page_bytes(void)                        size of a page
- *   void um_os_sleep_exactly(void)                       this thread's sleeps end in time
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
  *   uint64_t um_os_preempted(void)                       count of switches; see below
  *   bool um_os_may_fence_threads(void)                   true: the next call can be made from now on

@@ -299,10 +299,6 @@ UM_INLINE size_t um_os_page_bytes(void)
     return UM_OS_PAGE;
 }
 
-UM_INLINE void um_os_sleep_exactly(void)
-{
-}
-
 #ifndef UMBRA_DECLARE
 /* Standard error only: ISO C knows no file descriptors. */
 UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The watchdog: a thread of the runtime that reports fibers which hold their core while others are
+ * ready. Private; included by core.h. A runtime without a limit has no such thread.
+ *
+ * At each tick it looks at each core that runs a fiber. If the fiber is another one than before, or
+ * the core has attended since, a slice begins: the watchdog pokes the core's inbox, so that the core
+ * attends at its next switch, and counts that (attended). If not, the slice goes on; when it has
+ * lasted for the limit, and others are ready, the fiber is reported. So neither a switch nor a running
+ * fiber pays for this, but for one message a slice. A transfer does not attend: fibers that only
+ * transfer to each other hold their core together.
+ *
+ * All words are hints: no data is passed, so relaxed is enough.
+ *
+ * While no core runs a fiber the ticks become rarer, up to UM_TICK_MOST_NS: the first slice after
+ * that may last longer, by no more than the cores had been idle.
+ */
+#ifndef UMBRA_CORE_WATCHDOG_H
+#define UMBRA_CORE_WATCHDOG_H
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/context.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/report.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/switch.h>
+#include <umbra/os/os.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+#define UM_TICK_MOST_NS 16000000 /* while all cores are idle */
+#define UM_TICKS_OF_WATCH 4      /* ticks in the limit */
+
+/* True if a fiber of the core is ready, or there is a message for it besides a poke. */
+UM_INLINE bool um_core_others_ready(const struct umbra_core *core)
+{
+    return um_link_next(&core->ready) != &core->ready ||
+           (um_atomic_load(&core->inbox, relaxed) & UM_INBOX_NODE) != 0; /* a hint */
+}
+
+UM_LINKONCE UM_COLD void um_watchdog_report(const struct umbra_core *core,
+                                            const struct um_fiber *fiber, uint64_t held_ns)
+{
+    const void *since = um_context_pc(&fiber->context);
+    struct um_text text = {.length = 0};
+
+    um_text_add(&text, "umbra: fiber ");
+    um_report_name(&text, fiber);
+    um_text_add(&text, " has held core ");
+    um_text_add_number(&text, core->index, 10);
+    um_text_add(&text, " for ");
+    um_text_add_number(&text, held_ns / 1000000, 10);
+    um_text_add(&text, " ms while others were ready");
+    if (since) {
+        um_text_add(&text, "; it has run since it waited or yielded");
+        um_report_place(&text, since, true);
+    }
+    um_text_add(&text, "\n");
+    um_text_write(&text, 2);
+}
+
+/* The watchdog's look at a core that runs this fiber. */
+UM_LINKONCE void um_watchdog_slice(const struct umbra_runtime *runtime, struct umbra_core *core,
+                                   struct um_fiber *fiber, uint64_t now)
+{
+    struct um_slice *slice = &core->more->slice;
+    uint64_t attended = um_atomic_load(&core->attended, relaxed); /* a hint */
+
+    if (fiber != slice->fiber || attended != slice->attended) {
+        slice->fiber = fiber;
+        slice->attended = attended;
+        slice->since = now;
+        slice->told = false;
+        um_core_poke(core);
+    } else if (now - slice->since >= runtime->watchdog_ns && !slice->told &&
+               um_core_others_ready(core)) {
+        slice->told = true;
+        um_watchdog_report(core, fiber, now - slice->since);
+    }
+}
+
+/* One look at a core. True if it runs a fiber. */
+UM_LINKONCE bool um_watchdog_look(const struct umbra_runtime *runtime, struct umbra_core *core)
+{
+    struct um_fiber *fiber = um_core_current(core);
+
+    if (!fiber) {
+        core->more->slice.fiber = NULL;
+        return false;
+    }
+    um_watchdog_slice(runtime, core, fiber, um_os_now_ns());
+    return true;
+}
+
+UM_LINKONCE UM_COLD void *um_watchdog_main(void *arg)
+{
+    struct umbra_runtime *runtime = arg;
+    uint64_t tick = runtime->watchdog_ns / UM_TICKS_OF_WATCH; /* while fibers run */
+    uint64_t wait = tick;
+
+    while (!um_atomic_load(&runtime->watchdog_stop, relaxed)) { /* no data is passed */
+        bool runs = false;
+
+        um_os_futex_wait(&runtime->watchdog_stop, 0, um_add_saturating(um_os_now_ns(), wait));
+        for (unsigned i = 0; i < runtime->cores; i++)
+            runs = um_watchdog_look(runtime, runtime->core[i]) || runs;
+        wait = runs ? tick
+                    : um_min_u64(um_add_saturating(wait, wait),
+                                 tick > UM_TICK_MOST_NS ? tick : UM_TICK_MOST_NS);
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+/* The watchdog's limit: the option's, or else the environment's. 0, or -EINVAL: it is no number. */
+UM_LINKONCE UM_COLD int um_watchdog_choose(struct umbra_runtime *runtime, unsigned option_ms)
+{
+    const char *text = getenv("UMBRA_WATCHDOG");
+    unsigned long ms = option_ms;
+    char *end;
+
+    if (option_ms == 0 && text && *text) {
+        ms = strtoul(text, &end, 10);
+        if (text[strspn(text, "0123456789")] != '\0' || ms > UINT32_MAX)
+            return um_why(-EINVAL, "UMBRA_WATCHDOG=%.60s: no number of milliseconds", text);
+    }
+    runtime->watchdog_ns = (uint64_t)ms * 1000000;
+    return 0;
+}
+
+/* Starts the watchdog, if there is a limit; the runtime's cores run. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_watchdog_start(struct umbra_runtime *runtime)
+{
+    int error;
+
+    if (runtime->watchdog_ns == 0)
+        return 0;
+    error = -pthread_create(&runtime->watchdog, NULL, um_watchdog_main, runtime);
+    runtime->has_watchdog = error == 0;
+    return error == 0 ? 0 : um_why(error, "no thread for the watchdog: %s", strerror(-error));
+}
+
+/* Stops it, after the cores' threads have ended. */
+UM_LINKONCE UM_COLD void um_watchdog_stop(struct umbra_runtime *runtime)
+{
+    if (!runtime->has_watchdog)
+        return;
+    um_atomic_store(&runtime->watchdog_stop, 1, relaxed); /* no data is passed */
+    um_os_futex_wake(&runtime->watchdog_stop);
+    pthread_join(runtime->watchdog, NULL);
+    runtime->has_watchdog = false;
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif
