@@ -168,6 +168,14 @@ class Page(unittest.TestCase):
         for said in ("64 connections", "p99.9", "umbra-http"):
             self.assertIn(said, page)
 
+    def test_a_store_has_a_chart_for_each_load(self):
+        machine, rows = self.lines_of("kv")
+        if not rows:
+            self.skipTest("one processor, or no examples")
+        page = self.drawn([machine, *rows])
+        for said in ("A load of 70 %", "long ones, median", "umbra-held"):
+            self.assertIn(said, page)
+
     def test_rows_with_fewer_rounds_say_so(self):
         machine, rows = self.lines_of("gauss-threads")
         if not rows:

@@ -23,6 +23,7 @@ SECTIONS = (
     channel.channel,
     server.blocking,
     server.http,
+    server.store,
     handover.footprint,
     memcpy.speeds,
     stream.stream,

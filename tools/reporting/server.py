@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The sections about waiting for the kernel: what it costs, and a server in three ways."""
+"""The sections about waiting for the kernel, what it costs, and about servers in several ways."""
 from .data import amount
 from .parts import enlarged, numbers, ranking, section, table
 
@@ -40,6 +40,36 @@ def http(measured):
                  *(amount(row.params[name] * 1000, "ns") if name in row.params else ""
                    for name in ("p99_us", "p999_us")),
                  str(row.params.get("lost", "")))
+                for row in rows
+            ],
+        ),
+    )
+
+
+def store(measured):
+    rows = measured.of("kv")
+    if not rows:
+        return ""
+    charts = []
+    for load in sorted({row.params["load_percent"] for row in rows}, reverse=True):
+        title = f"A load of {load} %"
+        drawn = [row for row in rows if row.params["load_percent"] == load]
+        charts.append(enlarged(ranking(drawn, title), title, f"kv-{load}"))
+    return section(
+        "Short requests beside long ones",
+        "A store on two processors, where one request in a hundred takes a hundred times as long as the others. "
+        "A bar is the time that 99.9 % of the answers to short requests do not exceed, counted from their "
+        "arrival: by fibers with safe points (umbra-kv) and without (umbra-held), by a loop on epoll, and by "
+        "threads. At a load of 100 % the requests alone would keep both processors busy.",
+        *charts,
+        numbers(rows),
+        table(
+            ("contender", "load", "median", "99 %", "99.9 %", "long ones, median"),
+            [
+                (row.name, f"{row.params['load_percent']} %",
+                 *(amount(row.params[name] * 1000, "ns") if name in row.params else "" for name in ("p50_us", "p99_us")),
+                 amount(row.median, row.unit),
+                 amount(row.params["long_us"] * 1000, "ns") if "long_us" in row.params else "")
                 for row in rows
             ],
         ),
