@@ -84,8 +84,12 @@ UM_LINKONCE int umbra_io_send(int socket, const void *at, size_t bytes, uint64_t
  * close, and which exec(2) closes. Callers and errors as above. */
 UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
 
-/* Connects a socket. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and
- * errors as above. */
+/*
+ * Connects a socket. If the queue of a listening local socket (AF_UNIX) is full, waits for a place,
+ * whether or not the socket has O_NONBLOCK, for which connect(2) says EAGAIN. Nothing reports such a
+ * place, unless the ring waits in the kernel; else the call tries again, at most 10 ms after there is
+ * one. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and errors as above.
+ */
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);
 

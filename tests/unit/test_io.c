@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -467,6 +468,116 @@ static void *cancels_others(void *unused)
 IO_TEST(accept_connect_and_read_can_be_canceled)
 {
     cr_assert_eq(run_cores(1, cancels_others, NULL), 0);
+}
+
+/* ---- local sockets ---- */
+
+/* A local socket that listens, with a queue for one connection, which is in it. */
+struct full {
+    struct sockaddr_un address; /* abstract: its name begins with a zero byte */
+    int listens, queued;
+};
+
+/* One connect in a fiber or a thread of its own. */
+struct local_connect {
+    const struct full *full;
+    int flags; /* of its socket */
+    uint64_t deadline;
+    int fd, error;
+};
+
+static void *connects_locally(void *arg)
+{
+    struct local_connect *call = arg;
+
+    call->fd = socket(AF_UNIX, SOCK_STREAM | call->flags, 0);
+    call->error = umbra_io_connect(call->fd, (const struct sockaddr *)&call->full->address,
+                                   sizeof(call->full->address), call->deadline);
+    return NULL;
+}
+
+static void fill(struct full *full, int flags)
+{
+    struct local_connect first = {.full = full, .flags = flags, .deadline = UMBRA_NEVER};
+
+    full->address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(full->address.sun_path + 1, sizeof(full->address.sun_path) - 1, "umbra-test-%ld-%d",
+             (long)getpid(), flags);
+    full->listens = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(
+        bind(full->listens, (const struct sockaddr *)&full->address, sizeof(full->address)), 0);
+    cr_assert_eq(listen(full->listens, 0), 0);
+    connects_locally(&first);
+    cr_expect_eq(first.error, 0);
+    full->queued = first.fd;
+}
+
+static void empty(const struct full *full)
+{
+    close(full->queued);
+    close(full->listens);
+}
+
+static void *waits_for_place(void *flags)
+{
+    struct full full;
+    struct local_connect call = {.full = &full, .flags = (int)(intptr_t)flags};
+    struct umbra_fiber fiber;
+    int accepted;
+
+    fill(&full, call.flags);
+    call.deadline = umbra_deadline(20 * MS);
+    connects_locally(&call);
+    cr_expect_eq(call.error, -ETIMEDOUT);
+    cr_expect(umbra_now_ns() >= call.deadline);
+    close(call.fd);
+
+    call.deadline = UMBRA_NEVER;
+    cr_expect_eq(umbra_spawn(connects_locally, &call, &fiber), 0);
+    until_in_system_call(fiber);
+    umbra_sleep_ns(5 * MS);
+    until_in_system_call(fiber); /* it is, but while it tries again */
+    cr_expect_eq(umbra_cancel(fiber), 0);
+    umbra_join(fiber, NULL);
+    cr_expect_eq(call.error, -ECANCELED);
+    close(call.fd);
+
+    cr_expect_eq(umbra_spawn(connects_locally, &call, &fiber), 0);
+    until_in_system_call(fiber);
+    cr_expect_eq(umbra_io_accept(full.listens, UMBRA_NEVER, &accepted), 0);
+    umbra_join(fiber, NULL);
+    cr_expect_eq(call.error, 0);
+    close(call.fd);
+    close(accepted);
+    empty(&full);
+    return NULL;
+}
+
+IO_TEST(a_connection_waits_for_a_place_in_a_local_queue)
+{
+    cr_assert_eq(run_cores(1, waits_for_place, (void *)(intptr_t)0), 0);
+    cr_assert_eq(run_cores(1, waits_for_place, (void *)(intptr_t)SOCK_NONBLOCK), 0);
+}
+
+Test(io, a_thread_waits_for_a_place_in_a_local_queue)
+{
+    struct full full;
+    struct local_connect call = {.full = &full, .deadline = umbra_deadline(20 * MS)};
+    pthread_t thread;
+    int accepted;
+
+    fill(&full, 0);
+    connects_locally(&call);
+    cr_expect_eq(call.error, -ETIMEDOUT);
+    close(call.fd);
+    call.deadline = UMBRA_NEVER;
+    cr_assert_eq(pthread_create(&thread, NULL, connects_locally, &call), 0);
+    cr_expect_eq(umbra_io_accept(full.listens, UMBRA_NEVER, &accepted), 0);
+    pthread_join(thread, NULL);
+    cr_expect_eq(call.error, 0);
+    close(call.fd);
+    close(accepted);
+    empty(&full);
 }
 
 static void *receives_canceled(void *socket)

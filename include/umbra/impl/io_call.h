@@ -47,6 +47,7 @@ struct um_io {
 
     short events;            /* what it waits for, of poll(2) */
     int result;              /* written before `done` is signaled */
+    uint64_t pause_ns;       /* before it is tried again: um_io_pause() */
     struct um_io *next;      /* in the list of its descriptor: impl/io_pool.h */
     struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
 };
@@ -145,11 +146,36 @@ UM_LINKONCE int um_io_try(const struct um_io *io)
     return result < 0 ? -errno : (int)result;
 }
 
-/* True if a result says that the operation has to wait. (A connection of a local socket does not:
- * there EAGAIN says that the other side's queue is full, which nothing reports to end.) */
+/* True if a result says that the connection of a local socket has found the other side's queue
+ * full. Nothing reports that there is room again: poll(2) says that the socket can be written. */
+UM_INLINE bool um_io_finds_full(const struct um_io *io, int result)
+{
+    return result == -EAGAIN && io->call == UM_SYSTEM_CONNECT && io->address->sa_family == AF_UNIX;
+}
+
+/* True if a result says that the operation has to wait. */
 UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
 {
-    return result == (io->call == UM_SYSTEM_CONNECT ? -EINPROGRESS : -EAGAIN);
+    if (io->call == UM_SYSTEM_CONNECT)
+        return result == -EINPROGRESS || um_io_finds_full(io, result);
+    return result == -EAGAIN;
+}
+
+#define UM_IO_PAUSE_LEAST_NS 50000
+#define UM_IO_PAUSE_MOST_NS 10000000
+
+/* Sleeps before an operation that nothing reports is tried again, each time twice as long. 0,
+ * -ETIMEDOUT, -ECANCELED or another error of a sleep. */
+UM_LINKONCE int um_io_pause(struct um_io *io)
+{
+    uint64_t until;
+
+    if (umbra_cycles() >= io->deadline)
+        return -ETIMEDOUT;
+    io->pause_ns = io->pause_ns == 0 ? UM_IO_PAUSE_LEAST_NS
+                                     : um_min_u64(2 * io->pause_ns, UM_IO_PAUSE_MOST_NS);
+    until = um_min_u64(um_cycles_after(io->pause_ns), io->deadline);
+    return um_sleep_at(until, &um_kind_system[io->call], NULL, io->from);
 }
 
 /* The most that one call of the system reads or writes. */
@@ -186,10 +212,13 @@ UM_LINKONCE int um_io_of_thread(struct um_io *io)
         return error;
     while (um_io_must_wait(io, result = um_io_try(io))) {
         /* poll may say for ever that it is ready, as POLLERR of an error queue */
-        error = umbra_cycles() < io->deadline ? um_io_poll(io) : -ETIMEDOUT;
+        if (um_io_finds_full(io, result))
+            error = um_io_pause(io);
+        else
+            error = umbra_cycles() < io->deadline ? um_io_poll(io) : -ETIMEDOUT;
         if (error != 0)
             return error;
-        if (io->call == UM_SYSTEM_CONNECT)
+        if (result == -EINPROGRESS)
             return um_io_connected(io->fd);
     }
     return result;

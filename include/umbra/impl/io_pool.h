@@ -282,11 +282,11 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
         return error;
     result = um_io_try(io);
     while (um_io_must_wait(io, result)) {
-        error = um_poller_wait(poller, io);
+        error = um_io_finds_full(io, result) ? um_io_pause(io) : um_poller_wait(poller, io);
         if (error != 0)
             return error;
         /* the report may be of an earlier socket of this number */
-        result = io->call == UM_SYSTEM_CONNECT ? um_io_connected(io->fd) : um_io_try(io);
+        result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
     }
     return result;
 }

@@ -227,14 +227,15 @@ UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool pol
     return io->result == -ECANCELED || io->result == -EINTR ? error : io->result;
 }
 
-/* A descriptor with O_NONBLOCK gets EAGAIN from the ring, too. */
+/* A descriptor with O_NONBLOCK gets EAGAIN from the ring, too. A connection that finds a local
+ * socket's queue full waits in the kernel otherwise, on a thread of the ring. */
 UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 {
     struct um_uring *uring = (struct um_uring *)core->more->source;
     int result;
 
-    while ((result = um_uring_once(uring, io, false)) == -EAGAIN && io->call != UM_SYSTEM_CONNECT) {
-        result = um_uring_once(uring, io, true);
+    while ((result = um_uring_once(uring, io, false)) == -EAGAIN && um_io_must_wait(io, result)) {
+        result = um_io_finds_full(io, result) ? um_io_pause(io) : um_uring_once(uring, io, true);
         if (result < 0)
             return result;
     }
