@@ -17,32 +17,45 @@ template <class P> struct ring_core : world {
     um_atomic_u64 inbox; /* how many messages */
     rl::var<int> data[2];
     typename P::umbra_waiter waiter;
-    typename P::um_uring_bed bed;
+    struct its_bed : P::um_uring_bed {
+        ring_core *core;
+    } bed;
     uint64_t messages; /* taken */
     int completions;   /* taken, of operations */
+    int refusals;      /* so often has the ring no place for the watch */
 
     ring_core()
     {
         um_atomic_store(&inbox, 0, relaxed);
         P::um_waiter_init(&waiter, UM_MODEL_PARK);
+        bed.core = this;
         bed.watched = false;
         bed.watch = watch;
         bed.sleep = sleep;
         messages = 0;
         completions = 0;
+        refusals = 0;
     }
 
-    /* The kernel compares, and begins to watch or completes the watch at once, in one step. */
-    static void watch(typename P::um_uring_bed *, um_atomic_u32 *parked)
+    /* The kernel compares, and begins to watch or completes the watch at once, in one step. Or there
+     * is no place: then the core has taken completions. */
+    static bool watch(typename P::um_uring_bed *bed, um_atomic_u32 *parked)
     {
         um_kernel_ring &ring = um_kernel_now.ring;
+        ring_core *core = static_cast<its_bed *>(bed)->core;
 
         rl::ctx().sched();
+        if (core->refusals > 0) {
+            core->refusals--;
+            core->take_completions();
+            return false;
+        }
         RL_ASSERT(!ring.watches);
         if (parked->debug_value() == 1)
             ring.watches = parked;
         else
             ring.watch_done = true;
+        return true;
     }
 
     /* Sleeps unless there is a completion. Orders nothing: see um_os_futex_wait(). */
@@ -75,6 +88,11 @@ template <class P> struct ring_core : world {
 
         for (uint64_t i = 0; i < taken; i++)
             RL_ASSERT(um_plain_read(data[messages++]) == 7);
+        take_completions();
+    }
+
+    void take_completions()
+    {
         completions += um_kernel_now.ring.others_done;
         um_kernel_now.ring.others_done = 0;
     }
@@ -161,6 +179,14 @@ template <class P> struct completions_then_message : ring_core<P> {
     }
 };
 
+/* A message and a completion, while the ring has no place for the watch at first. */
+template <class P> struct no_place : either<P> {
+    no_place()
+    {
+        this->refusals = 1;
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -170,6 +196,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"message and completion", make_world<either<P>>, 3, 0, false, 4, 50000},
         {"completions, then a message", make_world<completions_then_message<P>>, 2, 0, false, 5,
          50000},
+        {"no place for the watch", make_world<no_place<P>>, 3, 0, false, 4, 20000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

@@ -470,6 +470,54 @@ IO_TEST(accept_connect_and_read_can_be_canceled)
     cr_assert_eq(run_cores(1, cancels_others, NULL), 0);
 }
 
+#ifdef UM_HAS_URING
+static void *receives_unflushed(void *arg)
+{
+    struct um_uring *uring = (struct um_uring *)um_core_self->more->source;
+
+    uring->flushes = true; /* as if there were no memory for a fiber that submits */
+    return receives(arg);
+}
+
+/* Its core has a ring without a place, and goes to sleep. */
+static void *sleeps_with_full_ring(void *unused)
+{
+    struct um_uring *uring;
+    int pair[2];
+    char text[4];
+    struct receiving receiving = {
+        .socket = 0, .at = text, .bytes = sizeof(text), .deadline = UMBRA_NEVER};
+    struct io_uring_sqe *sqe;
+
+    (void)unused;
+    socket_pair(pair);
+    cr_expect_eq(send_text(pair[0], "abcd"), 4);
+    cr_expect_eq(receive(pair[1], text, sizeof(text)), 4);
+    cr_expect_eq(send_text(pair[0], "efgh"), 4);
+    uring = (struct um_uring *)um_core_self->more->source;
+    receiving.socket = pair[1];
+    receiving.error = 1;
+    cr_expect_eq(umbra_spawn(receives_unflushed, &receiving, &receiving.fiber), 0);
+    until_in_system_call(receiving.fiber);
+    while ((sqe = io_uring_get_sqe(&uring->ring)) != NULL) {
+        io_uring_prep_nop(sqe);
+        io_uring_sqe_set_data(sqe, NULL);
+    }
+    umbra_join(receiving.fiber, NULL);
+    uring->flushes = false;
+    cr_expect_eq(receiving.error, 0);
+    cr_expect_eq(receiving.got, 4);
+    close_pair(pair);
+    return NULL;
+}
+
+Test(io_uring, a_core_that_sleeps_with_a_full_ring_loses_no_completion)
+{
+    choose_way("uring");
+    cr_assert_eq(run_cores(1, sleeps_with_full_ring, NULL), 0);
+}
+#endif
+
 /* ---- local sockets ---- */
 
 /* A local socket that listens, with a queue for one connection, which is in it. */

@@ -244,16 +244,19 @@ UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 
 /* ---- sleeping: protocol/uring.h ---- */
 
-UM_LINKONCE void um_uring_watch(struct um_uring_bed *bed, um_atomic_u32 *parked)
+UM_LINKONCE bool um_uring_watch(struct um_uring_bed *bed, um_atomic_u32 *parked)
 {
     struct um_uring *uring = um_uring_of_bed(bed);
-    struct io_uring_sqe *sqe;
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 
-    while (!(sqe = io_uring_get_sqe(&uring->ring)))
-        um_uring_submit(uring);
+    if (!sqe) {
+        um_uring_submit(uring); /* which may make fibers ready: the core must not sleep now */
+        return false;
+    }
     io_uring_prep_rw(UM_URING_FUTEX_WAIT, sqe, UM_URING_FUTEX_WORD, (void *)parked, 0, 1);
     sqe->addr3 = UM_URING_FUTEX_ANY;
     io_uring_sqe_set_data(sqe, bed);
+    return true;
 }
 
 UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
@@ -265,6 +268,7 @@ UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
                                      .tv_nsec = (long long)(left % 1000000000)};
     struct io_uring_cqe *cqe;
 
+    /* waits only if the kernel has taken all that was queued, the watch among it */
     io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1,
                                      deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
     um_uring_take(uring);

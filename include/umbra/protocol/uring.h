@@ -22,6 +22,10 @@
  * until U5: U4 does not sleep, or wakes. A completion of any other operation stays as well. So
  * nothing is lost between U2 and U4, and a core that wakes looks again at everything.
  *
+ * The ring may have no place for the watch (U3), if the kernel has no memory for what is queued in
+ * it. Then the core does not sleep; it looks again at everything, also because an attempt to make a
+ * place may have taken completions after U2.
+ *
  * A late wake of an earlier sleep completes a watch too early: the core wakes once in vain. While a
  * watch stands the core must never sleep by FUTEX_WAIT itself: FUTEX_WAKE would complete the watch
  * instead. So a core that has a ring always sleeps here.
@@ -38,8 +42,9 @@
 /* The ring, as the protocol needs it. Only its core calls these. */
 struct um_uring_bed {
     bool watched; /* the kernel watches parked: the watch was given to it, and has not completed */
-    /* gives the kernel the watch: FUTEX_WAIT on the word, while it is 1 */
-    void (*watch)(struct um_uring_bed *bed, um_atomic_u32 *parked);
+    /* gives the kernel the watch: FUTEX_WAIT on the word, while it is 1; false: there was no place
+     * for it, and completions may have been taken */
+    bool (*watch)(struct um_uring_bed *bed, um_atomic_u32 *parked);
     /* sleeps until there is a completion, or until the deadline, then takes all completions; clears
      * `watched` if the watch's is one of them */
     void (*sleep)(struct um_uring_bed *bed, uint64_t deadline_ns);
@@ -54,11 +59,10 @@ UM_INLINE void um_uring_park(struct um_park *park, struct um_uring_bed *bed, um_
 {
     um_atomic_store(&park->parked, 1, seq_cst); /* U1: before U2; pairs with S2 */
     if (!ready(context)) {                      /* U2: after U1; pairs with S1 */
-        if (!bed->watched) {
-            bed->watched = true;
-            bed->watch(bed, &park->parked); /* U3 */
-        }
-        bed->sleep(bed, deadline_ns); /* U4, U5 */
+        if (!bed->watched)
+            bed->watched = bed->watch(bed, &park->parked); /* U3 */
+        if (bed->watched)
+            bed->sleep(bed, deadline_ns); /* U4, U5 */
     }
     /* relaxed: a signaller that still sees 1 makes a vain system call, which is harmless */
     um_atomic_store(&park->parked, 0, relaxed);
