@@ -110,7 +110,9 @@ struct umbra_options {
     uint64_t share_ns;               /* a fiber that polls (umbra_poll) yields when others have
                                         waited for so long; 0: never */
     unsigned watchdog_ms;            /* print a fiber that has held its core for so long while
-                                        others were ready; 0: as UMBRA_WATCHDOG says, else never */
+                                        others were ready; 0: as UMBRA_WATCHDOG says, else never.
+                                        Until the runtime's end no shared object whose functions
+                                        fibers call may be unloaded (dlclose) then */
 };
 
 /* Where a fiber begins. */

@@ -12,6 +12,11 @@
  *
  * All words are hints: no data is passed, so relaxed is enough.
  *
+ * A report names the place where the fiber last waited or yielded, with what the dynamic linker
+ * knows of it (um_os_symbol()). The fiber runs on meanwhile, and so may a thread that unloads the
+ * object: therefore umbra/core.h forbids that with a watchdog. The fiber itself and its stack are
+ * memory until the runtime ends, so an old value read there is harmless.
+ *
  * While no core runs a fiber the ticks become rarer, up to UM_TICK_MOST_NS: the first slice after
  * that may last longer, by no more than the cores had been idle.
  */

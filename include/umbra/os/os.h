@@ -100,7 +100,9 @@
  * protection, which splits the mapping, or not at all. */
 enum um_guard { UM_GUARD_UNKNOWN, UM_GUARD_ADVICE, UM_GUARD_PROTECTION, UM_GUARD_NONE };
 
-/* What is known about an address in the program. */
+/* What is known about an address in the program. The texts are the dynamic linker's own, read
+ * without its lock: they are good until the object is unloaded (dlclose). No call of the dynamic
+ * linker returns a copy, and none of dlopen(3)'s keeps an object that is found by an address. */
 struct um_os_symbol {
     const char *file;    /* the object's file */
     const void *base;    /* where the object begins in memory */
