@@ -3,7 +3,8 @@
  * What a core does between fibers: messages, timers, work without a place, waiting. Private;
  * included by core.h. The core's own thread executes all of this, on its own stack.
  *
- * An idle core goes through three stages:
+ * A core that has lacked memory for a task's fiber waits for a message, for 1 ms at most, before it
+ * looks for tasks again. An idle core goes through three stages:
  *
  *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
  *                  (protocol/task.h), and the fiber that ended last (protocol/watch.h), for
@@ -11,8 +12,7 @@
  *   dozes          announces itself as idle (protocol/idle.h) and waits on its inbox
  *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
  *                  counts as inactive (protocol/quiet.h), and goes on waiting; not while a timer is
- *                  set, its source is to bring something, its shadow runs, or memory for a fiber is
- *                  missing
+ *                  set, its source is to bring something, or its shadow runs
  */
 #ifndef UMBRA_CORE_LOOP_H
 #define UMBRA_CORE_LOOP_H
@@ -122,9 +122,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
         (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
-        if (core->starved)
-            um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
-        else if (deadline != UMBRA_NEVER)
+        if (deadline != UMBRA_NEVER)
             um_core_wait(core, deadline);
         else if (um_source_expected(core))
             um_core_wait(core, UMBRA_NEVER);
@@ -134,7 +132,6 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
             um_core_sleep(core);
     }
     um_idle_clear(runtime->idle, core->index);
-    core->starved = false;
 }
 
 UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
@@ -154,8 +151,9 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
-/* Memory for the fiber of a task from outside was missing. Without a bit in idle: of two such cores
- * each would wake the other. */
+/* Memory for the fiber of a task was missing: waits for a message, or a while. Without a bit in idle:
+ * the core could do nothing with tasks that it was woken for, and of two such cores each would wake
+ * the other. */
 UM_LINKONCE UM_COLD void um_core_starve(struct umbra_core *core)
 {
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
@@ -184,7 +182,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     if (um_core_tasking(core) && um_ready_empty(core) && !um_core_has_mail(core))
         busy = um_core_take_task(core) || busy;
     /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */
-    if (!busy && !um_atomic_load(&core->runtime->stopping, acquire))
+    if (!busy && !core->starved && !um_atomic_load(&core->runtime->stopping, acquire))
         um_core_doze(core);
     if (UM_UNLIKELY(core->trace != NULL))
         um_trace_busy(core, &before);

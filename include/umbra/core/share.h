@@ -91,7 +91,7 @@ UM_LINKONCE bool um_core_sees_tasks(struct umbra_core *core)
 }
 
 /* For a core that has announced itself as idle: asks all other cores to share (H2, H3). True if the
- * core may sleep: there are no tasks to take, or it has no memory for a fiber. */
+ * core may sleep: there are no tasks to take. */
 UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -104,7 +104,7 @@ UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
             um_tasks_ask(&other->tasks);
         any = any || um_tasks_shared(&other->tasks);
     }
-    return core->starved || !(any || um_tasks_some(&core->tasks));
+    return !(any || um_tasks_some(&core->tasks));
 }
 
 #endif /* UMBRA_DECLARE */

@@ -9,7 +9,7 @@
  * tasks.
  *
  * Any thread or fiber may fork and join; in a thread that is no core a fork runs the task at once.
- * A core without memory for a fiber is starved: it takes no task until it has dozed, for 1 ms at
+ * A core without memory for a fiber is starved: it takes no task until it has waited, for 1 ms at
  * most (core/loop.h).
  */
 #ifndef UMBRA_CORE_TASKS_H
