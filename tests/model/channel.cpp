@@ -3,7 +3,7 @@
  * Channels (umbra/protocol/channel.h, protocol/lock.h) under the model checker. See checker.hpp.
  *
  * Each scenario: pushers and poppers that wait as um_channel_await() does, on an event that asks its
- * waiters in their order; perhaps a thread that closes. The copies are plain variables. Checked:
+ * waiters in their order, perhaps until a deadline; perhaps a thread that closes. The copies are plain variables. Checked:
  * every item is popped once, in order, or still there; no more are there than fit; and no caller
  * sleeps on while it could go on (DEADLOCK).
  */
@@ -25,6 +25,9 @@ static void um_os_fence_threads()
 #include "channel_variants.hpp"
 
 enum { PLACES = 2, ITEMS = 6, WAITERS = 3 };
+
+/* When a deadline passes. */
+enum { LATE, PERHAPS };
 
 template <class P> struct channels : world {
     /* A waiter in its event's queue. */
@@ -89,7 +92,26 @@ template <class P> struct channels : world {
         return true;
     }
 
-    void wait(int self, int which)
+    /* True if the waiter was still in the queue. */
+    bool withdraw(event *e, waiter *w)
+    {
+        int at = 0;
+        bool found;
+
+        e->lock.lock($);
+        while (at < e->count && e->queue[at] != w)
+            at++;
+        found = at < e->count;
+        if (found)
+            e->count--;
+        for (; at < e->count; at++)
+            e->queue[at] = e->queue[at + 1];
+        e->lock.unlock($);
+        return found;
+    }
+
+    /* False: the waiter has given up. */
+    bool wait(int self, int which, int deadline)
     {
         waiter *w = &who[self];
         event *e = &events[which];
@@ -103,8 +125,13 @@ template <class P> struct channels : world {
         if (!ready)
             e->queue[e->count++] = w;
         e->lock.unlock($);
+        if (!ready && deadline == PERHAPS && rl::rand(2) && withdraw(e, w)) {
+            P::um_channel_retract(&both, (typename P::um_channel_which)which);
+            return false;
+        }
         while (!ready && um_atomic_exchange(&w->bell, 0, acquire) == 0)
             um_os_futex_wait(&w->bell, 0, UMBRA_NEVER);
+        return true;
     }
 
     void signal(int which)
@@ -154,19 +181,20 @@ template <class P> struct channels : world {
         return may;
     }
 
-    /* True: pushed; false: closed. */
-    bool push(int self, int item)
+    /* True: pushed; false: closed, or given up. */
+    bool push(int self, int item, int deadline = LATE)
     {
         while (!turn(P::UM_CHANNEL_PUSH, &item)) {
             if (P::um_channel_closed(&both))
                 return false;
-            wait(self, P::UM_CHANNEL_PUSH);
+            if (!wait(self, P::UM_CHANNEL_PUSH, deadline))
+                return false;
         }
         return true;
     }
 
-    /* True: popped; false: closed and empty. */
-    bool pop(int self)
+    /* True: popped; false: closed and empty, or given up. */
+    bool pop(int self, int deadline = LATE)
     {
         for (;;) {
             bool closed = P::um_channel_closed(&both);
@@ -178,7 +206,8 @@ template <class P> struct channels : world {
             }
             if (closed)
                 return false;
-            wait(self, P::UM_CHANNEL_POP);
+            if (!wait(self, P::UM_CHANNEL_POP, deadline))
+                return false;
         }
     }
 
@@ -341,6 +370,82 @@ template <class P> struct both_end : channels<P> {
     }
 };
 
+/* An empty channel: one of two that wait to pop may give up, and comes again. */
+template <class P> struct empty_given_up : channels<P> {
+    empty_given_up() : channels<P>(false, 2)
+    {
+    }
+
+    void thread(int index)
+    {
+        if (index == 2) {
+            for (int i = 0; i < 3; i++)
+                RL_ASSERT(this->push(2, i));
+        } else if (index == 1) {
+            RL_ASSERT(this->pop(1));
+        } else {
+            for (int i = 0; i < 2; i++)
+                this->pop(0, PERHAPS);
+        }
+    }
+
+    void after()
+    {
+        channels<P>::after();
+        for (int i = 0; i < 3; i++)
+            RL_ASSERT(this->count_of(i) == (i < this->got[0] + this->got[1]));
+    }
+};
+
+/* A full channel: one of two that wait to push may give up, and comes again. */
+template <class P> struct full_given_up : channels<P> {
+    full_given_up() : channels<P>(false, 1)
+    {
+    }
+
+    void thread(int index)
+    {
+        if (index == 2) {
+            for (int i = 0; i < 2; i++)
+                RL_ASSERT(this->pop(2));
+        } else if (index == 1) {
+            for (int i = 0; i < 2; i++)
+                RL_ASSERT(this->push(1, 2 + i));
+        } else if (!this->push(0, 0, PERHAPS)) {
+            this->push(0, 1, PERHAPS);
+        }
+    }
+
+    void after()
+    {
+        channels<P>::after();
+        for (int i = 0; i < 4; i++)
+            RL_ASSERT(this->count_of(i) <= 1);
+        RL_ASSERT(this->got[2] == 2);
+    }
+};
+
+/* One on each side, with both paces; both may give up each time, and come again. */
+template <class P> struct both_give_up : channels<P> {
+    both_give_up() : channels<P>(true, 1)
+    {
+    }
+
+    void thread(int index)
+    {
+        for (int i = 0; i < 4; i++) {
+            if (index == 0) {
+                if (!this->push(0, i, PERHAPS))
+                    RL_ASSERT(this->push(0, i));
+            } else {
+                if (!this->pop(1, PERHAPS))
+                    RL_ASSERT(this->pop(1));
+                RL_ASSERT(this->popped[1][i] == i);
+            }
+        }
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -354,6 +459,9 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two pop", make_world<two_pop<P>>, 3, 0, false, 0, 30000},
         {"closed meanwhile", make_world<closed_meanwhile<P>>, 3, 0, false, 0, 30000},
         {"both end", make_world<both_end<P>>, 3, 0, false, 0, 20000},
+        {"empty, given up", make_world<empty_given_up<P>>, 3, 0, false, 0, 30000},
+        {"full, given up", make_world<full_given_up<P>>, 3, 0, false, 0, 30000},
+        {"both give up", make_world<both_give_up<P>>, 2, 0, false, 0, 30000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
