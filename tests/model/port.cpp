@@ -212,6 +212,14 @@ template <class P> struct ports : world {
     /* As um_port_receive(), of one branch of one port: one message or more, or a negative errno. */
     int receive(int waits, uint64_t most)
     {
+        int result = try_take(waits, most);
+
+        return result == -EAGAIN ? choose(waits) : result;
+    }
+
+    /* The same, but it does not wait: -EAGAIN. */
+    int try_take(int waits, uint64_t most)
+    {
         waiter *w = who[waits];
         message_type *m = NULL;
         woken_type out = {NULL, NULL};
@@ -220,8 +228,6 @@ template <class P> struct ports : world {
             P::um_port_try_take(w->branch[0].source->port, most, rl::rand(2) == 0, &m, &left, &out);
 
         ring(&out);
-        if (result == -EAGAIN)
-            return choose(waits);
         for (; m; m = um_plain_read(m->next)) {
             int number = 0;
 
@@ -741,6 +747,80 @@ template <class P> struct join_and_receive : ports<P> {
     }
 };
 
+/*
+ * A join, and a thread that takes from one of its ports what is there, and does not wait. Bounded:
+ * that port takes one message, so a post to it may wait until one is taken.
+ */
+template <class P, bool Bounded> struct try_beside_join : ports<P> {
+    int tried;
+
+    try_beside_join()
+    {
+        if (Bounded)
+            this->bound(0);
+        this->add_branch(0, 3, 0);
+        this->add_branch(1, 1, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            RL_ASSERT(this->post(0, 0, 2) == 0);
+            RL_ASSERT(this->post(1, 0, 2) == 0);
+        } else if (index == 1) {
+            RL_ASSERT(this->post(2, 1) == 0);
+        } else if (index == 2) {
+            RL_ASSERT(this->choose(0) == 0);
+        } else {
+            tried = this->try_take(1, 1);
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(tried == 0 || tried == -EAGAIN);
+        RL_ASSERT(this->account(0, 0, 2) == 1 + (tried == 0));
+        RL_ASSERT(this->account(1, 2, 3) == 1);
+    }
+};
+
+/* Two joins that wait for the same port, and a thread that tries to take all of it, again and
+ * again; then a message comes for each that has missed its own. */
+template <class P> struct try_beside_joins : ports<P> {
+    int tried;
+
+    try_beside_joins()
+    {
+        this->add_branch(0, 3, 0);
+        this->add_branch(1, 3, 0, true);
+        this->add_branch(2, 1, 1);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            tried = 0;
+            for (int i = 0; i < 2; i++) {
+                RL_ASSERT(this->post(i, 0) == 0);
+                tried += this->try_take(2, 2) == 0 ? this->who[2]->count - tried : 0;
+            }
+            for (int i = 0; i < tried; i++)
+                RL_ASSERT(this->post(2 + i, 0) == 0);
+        } else if (index == 1) {
+            for (int i = 4; i < 6; i++)
+                RL_ASSERT(this->post(i, 1) == 0);
+        } else {
+            RL_ASSERT(this->choose(index - 2) == 0);
+        }
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->account(0, 0, 2 + tried) == 2 + tried);
+        RL_ASSERT(this->account(1, 4, 6) == 2);
+    }
+};
+
 /* A choice of two ports that are both posted to, perhaps given up: one branch, the other waits. */
 template <class P, bool Deadline> struct choice : ports<P> {
     int result;
@@ -943,6 +1023,9 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two joins", make_world<two_joins<P>>, 4, 0, false, 0, 60000},
         {"chained joins", make_world<chained_joins<P>>, 3, 0, false, 0, 30000},
         {"join and receive", make_world<join_and_receive<P>>, 4, 0, false, 0, 30000},
+        {"try beside a join", make_world<try_beside_join<P, false>>, 4, 0, false, 0, 30000},
+        {"try beside a join, bounded", make_world<try_beside_join<P, true>>, 4, 0, false, 0, 30000},
+        {"try beside two joins", make_world<try_beside_joins<P>>, 4, 0, false, 0, 30000},
         {"choice", make_world<choice<P, false>>, 3, 0, false, 0, 60000},
         {"choice given up", make_world<choice<P, true>>, 3, 0, false, 0, 30000},
         {"once", make_world<once<P>>, 3, 0, false, 0, 30000},
