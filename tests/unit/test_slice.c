@@ -5,8 +5,10 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SHARE_NS UINT64_C(200000)
 #define PATIENCE_NS (20 * SECOND)
@@ -357,5 +359,46 @@ Test(slice, the_environment_sets_the_watchdog)
     cr_assert_str_eq(umbra_last_error_text(), "UMBRA_WATCHDOG=soon: no number of milliseconds");
     setenv("UMBRA_WATCHDOG", "1000", 1);
     cr_assert_eq(umbra_runtime_create(NULL, &runtime), 0);
+    umbra_runtime_destroy(runtime);
+}
+
+/* ---- the watchdog's thread ---- */
+
+static atomic_int handled;
+
+static void handles(int number)
+{
+    (void)number;
+    handled++;
+}
+
+static void *blocks_signal(void *arg)
+{
+    pthread_sigmask(SIG_BLOCK, arg, NULL);
+    return NULL;
+}
+
+Test(slice, the_watchdog_handles_no_signal_of_the_program)
+{
+    struct umbra_options options = {.cores = 1, .watchdog_ms = LIMIT_MS};
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+    sigset_t set, pending;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    signal(SIGUSR1, handles);
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    /* now all other threads block it: so it waits, unless the watchdog takes it */
+    blocks_signal(&set);
+    cr_assert_eq(umbra_spawn_with(runtime, &there, blocks_signal, &set, &fiber), 0);
+    umbra_join(fiber, NULL);
+    kill(getpid(), SIGUSR1);
+    umbra_sleep_ns(5 * MS);
+    sigpending(&pending);
+    cr_expect(sigismember(&pending, SIGUSR1));
+    cr_expect_eq(handled, 0);
+    signal(SIGUSR1, SIG_IGN); /* which drops it */
     umbra_runtime_destroy(runtime);
 }

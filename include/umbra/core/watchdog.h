@@ -145,14 +145,18 @@ UM_LINKONCE UM_COLD int um_watchdog_choose(struct umbra_runtime *runtime, unsign
     return 0;
 }
 
-/* Starts the watchdog, if there is a limit; the runtime's cores run. 0 or a negative errno. */
+/* Starts the watchdog, if there is a limit; the runtime's cores run. Its thread handles none of the
+ * program's signals. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_watchdog_start(struct umbra_runtime *runtime)
 {
+    uint64_t signals;
     int error;
 
     if (runtime->watchdog_ns == 0)
         return 0;
+    signals = um_os_mask_signals();
     error = -pthread_create(&runtime->watchdog, NULL, um_watchdog_main, runtime);
+    um_os_unmask_signals(signals);
     runtime->has_watchdog = error == 0;
     return error == 0 ? 0 : um_why(error, "no thread for the watchdog: %s", strerror(-error));
 }
