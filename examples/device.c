@@ -6,10 +6,10 @@
  * worker waits for the answer in a blocking call, and its core goes on with the others' values. (A GPU's
  * worker would wait for its stream.)
  *
- *     device [NUMBERS]        of which the lengths of their Collatz sequences are summed up; 200000
+ *     device [NUMBERS] [--cpus LIST]
  *
- * Says how many values the processors and the device had. Exit status: 0; 1 something failed; 2 bad
- * argument.
+ * The lengths of the Collatz sequences of so many NUMBERS are summed up; 200000 by default. Says how many
+ * values the processors and the device had. Exit status: 0; 1 something failed; 2 bad argument.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +21,7 @@
 #include <umbra/blocking.h>
 #include <umbra/dispatch.h>
 
+#include "options.h"
 #include "program.h"
 
 const char program_name[] = "device";
@@ -36,7 +37,7 @@ struct unit {
     int socket; /* to the device, for its worker */
 };
 
-struct numbers {
+struct span {
     uint64_t begin, end;
 };
 
@@ -53,7 +54,7 @@ static uint64_t length_of(uint64_t number)
     return length;
 }
 
-static uint64_t lengths_of(const struct numbers *numbers)
+static uint64_t lengths_of(const struct span *numbers)
 {
     uint64_t sum = 0;
 
@@ -67,7 +68,7 @@ static uint64_t lengths_of(const struct numbers *numbers)
 /* Until its driver has closed the socket. */
 static void be_device(int socket)
 {
-    struct numbers numbers;
+    struct span numbers;
 
     while (recv(socket, &numbers, sizeof(numbers), MSG_WAITALL) == sizeof(numbers)) {
         uint64_t sum = lengths_of(&numbers);
@@ -98,7 +99,7 @@ static int start_device(pid_t *pid)
 static int on_processor(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
     struct unit *unit = worker->state;
-    struct numbers numbers = {value.begin, value.end};
+    struct span numbers = {value.begin, value.end};
 
     (void)arg;
     unit->sum += lengths_of(&numbers);
@@ -108,7 +109,7 @@ static int on_processor(struct umbra_worker *worker, struct umbra_value value, v
 
 struct call {
     struct unit *unit;
-    struct numbers numbers;
+    struct span numbers;
     uint64_t sum;
     int error;
 };
@@ -169,7 +170,7 @@ static void *run(void *arg)
 static int report(void)
 {
     const struct unit *device = &units[UNITS_MOST - 1];
-    struct numbers all = {1, count + 1};
+    struct span all = {1, count + 1};
     uint64_t sum = device->sum;
     size_t values = 0;
 
@@ -182,14 +183,24 @@ static int report(void)
     return sum == lengths_of(&all) ? 0 : 1;
 }
 
+static void read_options(int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {"NUMBERS", NULL, "how many; 200000 by default", .number = {&count, 1, MOST}},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "usage: device [NUMBERS] [--cpus LIST]\n", .column = 16, .rows = rows};
+
+    options_read(&table, argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     int failed = 0, error, socket;
     pid_t pid = -1;
 
-    if (argc > 2)
-        refuse(argv[2], "unknown argument");
-    count = argc > 1 ? number_of("NUMBERS", argv[1], 1, MOST) : count;
+    read_options(argc, argv);
     socket = start_device(&pid); /* before there are threads */
     if (socket < 0) {
         fprintf(stderr, "device: %s\n", strerror(-socket));

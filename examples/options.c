@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* See options.h. */
+#define _GNU_SOURCE
 #include "options.h"
 #include "program.h"
 
 #include <assert.h>
 #include <getopt.h>
+#include <sched.h>
+#include <unistd.h>
 
 #define OPTIONS_MOST 20
+#define CPUS_MOST ((size_t)8192) /* that Linux can have */
+#define CPUS_BYTES CPU_ALLOC_SIZE(CPUS_MOST)
+
+/* In every table. */
+static const struct option_row cpus_row = {
+    .name = "--cpus",
+    .value = "LIST",
+    .help = "only these of the processors that it may use, as 0,2-3",
+};
 
 static struct way *way_at(const struct ways *ways, size_t n)
 {
@@ -62,6 +74,48 @@ static bool store(const struct option_row *row, char *value)
     return true;
 }
 
+/* ---- processors ---- */
+
+/* True if the text lists processors that are all in `allowed`; they go to `wanted`. */
+static bool cpus_read(const char *text, const cpu_set_t *allowed, cpu_set_t *wanted)
+{
+    size_t first, last;
+
+    do {
+        text = number_read(text, 0, CPUS_MOST - 1, &first);
+        last = first;
+        if (text && *text == '-')
+            text = number_read(text + 1, first, CPUS_MOST - 1, &last);
+        for (size_t cpu = first; text && cpu <= last; cpu++) {
+            if (!CPU_ISSET_S(cpu, CPUS_BYTES, allowed))
+                return false;
+            CPU_SET_S(cpu, CPUS_BYTES, wanted);
+        }
+    } while (text && *text++ == ',');
+    return text && text[-1] == '\0';
+}
+
+/* Leaves this process those processors, and begins the program anew if it had others. */
+static void use_cpus(const char *list, char **argv)
+{
+    cpu_set_t *allowed = CPU_ALLOC(CPUS_MOST), *wanted = CPU_ALLOC(CPUS_MOST);
+
+    if (!allowed || !wanted || sched_getaffinity(0, CPUS_BYTES, allowed) != 0)
+        refuse(list, "--cpus: %s", strerror(errno));
+    CPU_ZERO_S(CPUS_BYTES, wanted);
+    if (!cpus_read(list, allowed, wanted))
+        refuse(list, "--cpus: not processors that this program may use");
+    if (!CPU_EQUAL_S(CPUS_BYTES, allowed, wanted)) {
+        if (sched_setaffinity(0, CPUS_BYTES, wanted) == 0)
+            execv("/proc/self/exe", argv);
+        refuse(list, "--cpus: %s", strerror(errno));
+    }
+    CPU_FREE(allowed);
+    CPU_FREE(wanted);
+}
+
+/* ---- the table ---- */
+
 static void take(const struct options_table *table, const struct option_row *row, char *value)
 {
     if (row->given)
@@ -93,6 +147,7 @@ static void print_row(const struct option_row *row, int column)
 _Noreturn static void print_help(const struct options_table *table)
 {
     fputs(table->usage, stdout);
+    print_row(&cpus_row, table->column);
     for (const struct option_row *row = table->rows; row->name; row++) {
         if (row->help)
             print_row(row, table->column);
@@ -103,25 +158,41 @@ _Noreturn static void print_help(const struct options_table *table)
     exit(0);
 }
 
+/* The index of the next option in `known`, or -1: none is left. */
+static int next_option(int argc, char **argv, const struct option *known)
+{
+    int index, found = getopt_long(argc, argv, "", known, &index);
+
+    if (found > 0)
+        exit(2); /* getopt_long has printed the line */
+    return found == 0 ? index : -1;
+}
+
 void options_read(const struct options_table *table, int argc, char **argv)
 {
-    struct option known[OPTIONS_MOST + 2] = {{.name = NULL}};
+    struct option known[OPTIONS_MOST + 3] = {{.name = NULL}};
     const struct option_row *row = table->rows;
-    int count = 0, index, found;
+    const char *cpus = NULL;
+    int count = 0, index;
 
     for (; row->name && *row->name == '-'; row++) {
         assert(count < OPTIONS_MOST);
         known[count].name = row->name + strlen("--");
         known[count++].has_arg = row->value ? required_argument : no_argument;
     }
-    known[count].name = "help";
-    while ((found = getopt_long(argc, argv, "", known, &index)) == 0) {
-        if (index == count)
+    known[count] = (struct option){.name = "cpus", .has_arg = required_argument};
+    known[count + 1].name = "help";
+    while ((index = next_option(argc, argv, known)) >= 0)
+        cpus = index == count ? optarg : cpus;
+    if (cpus) /* before the arguments are read, which changes them */
+        use_cpus(cpus, argv);
+    optind = 1;
+    while ((index = next_option(argc, argv, known)) >= 0) {
+        if (index > count)
             print_help(table);
-        take(table, &table->rows[index], optarg);
+        if (index < count)
+            take(table, &table->rows[index], optarg);
     }
-    if (found != -1)
-        exit(2); /* getopt_long has printed the line */
     for (; optind < argc; optind++, row++) {
         if (!row->name)
             refuse(argv[optind], "%s", table->surplus ? table->surplus : "not an option");

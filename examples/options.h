@@ -3,6 +3,9 @@
  * The options of a program, as a table: options_read() reads the arguments by it, and prints it for
  * --help. Called before the program starts any thread. A bad argument ends the program: one line
  * that names it, exit status 2. --help ends it with exit status 0.
+ *
+ * Every program with a table also has --cpus LIST: it uses only these processors. It then begins
+ * anew, since libraries that count processors when they are loaded (OpenMP, BLAS) have done so.
  */
 #ifndef EXAMPLES_OPTIONS_H
 #define EXAMPLES_OPTIONS_H

@@ -4,12 +4,13 @@
  * own node. Then the kernel is asked where the pages are, and a loop for each node does the same
  * work again, in parts that the node's cores take first.
  *
- *     place_array [ELEMENTS]
+ *     place_array [ELEMENTS] [--cpus LIST]
  *
  * Exit status: 0; 1 something failed; 2 bad argument.
  */
 #include <umbra.h>
 
+#include "options.h"
 #include "program.h"
 
 const char program_name[] = "place_array";
@@ -134,14 +135,24 @@ static void *run(void *arg)
     return NULL;
 }
 
+static void read_options(int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {"ELEMENTS", NULL, "of the array, 1000000 by default",
+         .number = {&elements, 1, (size_t)1 << 32}},
+        {.name = NULL},
+    };
+    const struct options_table table = {
+        .usage = "usage: place_array [ELEMENTS] [--cpus LIST]\n", .column = 16, .rows = rows};
+
+    options_read(&table, argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     int error = 0, failed;
 
-    if (argc > 2)
-        refuse(argv[2], "too many arguments");
-    if (argc > 1)
-        elements = number_of("ELEMENTS", argv[1], 1, (size_t)1 << 32);
+    read_options(argc, argv);
     failed = umbra_run(NULL, run, &error);
     if (failed || error) {
         fprintf(stderr, "place_array: %s\n", failed ? umbra_last_error_text() : strerror(-error));
