@@ -112,6 +112,7 @@ static const struct binding bindings[] = {
     AS("clock_nanosleep", um_bind_clock_nanosleep),
     AS("pthread_create", um_bind_pthread_create),
     AS("pthread_exit", um_bind_pthread_exit),
+    AS("pthread_join", um_bind_pthread_join),
     AS("pthread_key_create", um_bind_pthread_key_create),
     AS("__pthread_key_create", um_bind_pthread_key_create),
     AS("pthread_key_delete", um_bind_pthread_key_delete),
@@ -124,6 +125,7 @@ static const struct binding bindings[] = {
     AS("dl_iterate_phdr", um_bind_dl_iterate_phdr),
     AS("_ZSt13set_terminatePFvvE", um_bind_set_terminate),
     AS("_ZNSt8ios_base15sync_with_stdioEb", um_bind_sync_with_stdio),
+    AS("_ZNSt6thread4joinEv", um_bind_std_join),
     AS("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
        um_bind_std_thread),
 };

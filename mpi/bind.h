@@ -25,6 +25,11 @@ struct um_child_thread {
     pid_t process; /* in which it was created */
 };
 
+/* The calling thread, which has executed nothing of a child, becomes one of the child's; and ends to
+ * be one: the last that it executes of the child. */
+UM_HIDE void um_child_thread_begin(struct um_child_thread *thread);
+UM_HIDE void um_child_thread_end(struct um_child_thread *thread);
+
 /* True in a process that the child has forked: it has no cores, and one thread. */
 UM_HIDE bool um_forked(void);
 
@@ -147,7 +152,9 @@ UM_HIDE int um_bind_clock_nanosleep(clockid_t clock, int flags, const struct tim
                                     struct timespec *left);
 UM_HIDE int um_bind_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                                    void *(*fn)(void *), void *arg);
+UM_HIDE int um_bind_pthread_join(pthread_t thread, void **result);
 UM_HIDE void um_bind_std_thread(pthread_t *thread, void **state, void (*unused)(void));
+UM_HIDE void um_bind_std_join(pthread_t *thread);
 UM_HIDE _Noreturn void um_bind_pthread_exit(void *result);
 UM_HIDE int um_bind_thrd_create(thrd_t *thread, thrd_start_t fn, void *arg);
 

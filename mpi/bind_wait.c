@@ -14,6 +14,10 @@
 
 #define SECOND UINT64_C(1000000000)
 
+/* Between two looks whether a thread has ended. */
+#define JOIN_LEAST_NS 5000
+#define JOIN_MOST_NS 1000000
+
 /* ---- waits ---- */
 
 int um_bind_sched_yield(void)
@@ -93,16 +97,27 @@ int um_bind_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t
 
 /* ---- threads ---- */
 
+void um_child_thread_begin(struct um_child_thread *thread)
+{
+    um_seat = (struct um_seat){.running = thread->child, .thread = thread};
+    um_room_begin(thread->child, um_thread_pointer() - thread->child->image->tls_bytes);
+}
+
+void um_child_thread_end(struct um_child_thread *thread)
+{
+    um_endings_run(&thread->endings, 0);
+    um_keys_run(thread->child);
+    um_seat = (struct um_seat){.running = NULL};
+}
+
 static void thread_ended(void *arg)
 {
     struct um_child_thread *thread = arg;
     struct umbra_child *child = thread->child;
     struct umbra_runtime *runtime = child->runtime;
 
-    um_endings_run(&thread->endings, 0);
-    um_keys_run(child);
+    um_child_thread_end(thread);
     free(thread);
-    um_seat = (struct um_seat){.running = NULL};
     /* acq_rel: what the threads wrote; pairs with um_threads_await(). The last one signals, and the
      * child stays until then. */
     if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_acq_rel) == 1)
@@ -115,8 +130,7 @@ static void *thread_run(void *arg)
     struct um_child_thread *thread = arg;
     void *result;
 
-    um_seat = (struct um_seat){.running = thread->child, .thread = thread};
-    um_room_begin(thread->child, um_thread_pointer() - thread->child->image->tls_bytes);
+    um_child_thread_begin(thread);
     pthread_cleanup_push(thread_ended, thread);
     result = thread->fn(thread->arg);
     pthread_cleanup_pop(1);
@@ -165,6 +179,41 @@ int um_bind_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, 
     return creation.error;
 }
 
+/* The thread may need other fibers of this core. Asked for in growing intervals: C libraries tell of a
+ * thread's end only those that stop for it. */
+int um_bind_pthread_join(pthread_t thread, void **result)
+{
+    int error;
+
+    if (um_seat.thread || um_forked())
+        return pthread_join(thread, result);
+    error = pthread_tryjoin_np(thread, result);
+    for (uint64_t ns = JOIN_LEAST_NS; error == EBUSY; ns = ns < JOIN_MOST_NS ? 2 * ns : ns) {
+        sleep_ns(ns);
+        error = pthread_tryjoin_np(thread, result);
+    }
+    return error;
+}
+
+static void throw_error(int error)
+{
+    void (*fail)(int);
+    void *found = um_process_symbol("_ZSt20__throw_system_errori", NULL);
+
+    memcpy(&fail, &found, sizeof(fail));
+    fail(error);
+}
+
+/* std::thread::join(): an object is nothing but the thread, 0 if it has none. */
+void um_bind_std_join(pthread_t *thread)
+{
+    int error = *thread ? um_bind_pthread_join(*thread, NULL) : EINVAL;
+
+    if (error != 0)
+        throw_error(error);
+    *thread = 0;
+}
+
 /* std::thread: the C++ library would create a thread of the process. The state has a table of
  * functions: two destructors, the second of which frees it, and what the thread runs. */
 typedef void state_fn(void *state);
@@ -184,14 +233,11 @@ static void *state_run(void *state)
 
 void um_bind_std_thread(pthread_t *thread, void **state, void (*unused)(void))
 {
-    void (*fail)(int);
-    void *found = um_process_symbol("_ZSt20__throw_system_errori", NULL);
     int error = um_bind_pthread_create(thread, NULL, state_run, *state);
 
     (void)unused;
-    memcpy(&fail, &found, sizeof(fail));
     if (error != 0)
-        fail(error);
+        throw_error(error);
     *state = NULL;
 }
 

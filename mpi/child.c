@@ -132,15 +132,13 @@ static _Noreturn void process_end(const struct umbra_child *child)
     _exit(WEXITSTATUS(child->status));
 }
 
-/* The child's code has ended, in whatever state: nothing of it stays on the thread. */
+/* The child's code has ended, in whatever state. Nothing of it stays on the thread. */
 static void child_end(struct umbra_child *child)
 {
     int left;
 
     if (!um_core_self)
         process_end(child);
-    if (um_seat.in_room == child)
-        um_seat.in_room = NULL;
     if (um_seat.running == child)
         um_seat.running = NULL;
     if (um_exceptions_of_thread) /* not by way of the core: see core/apart.h */
@@ -151,6 +149,8 @@ static void child_end(struct umbra_child *child)
         child->status = left & 0xffff;
     if (child->options.ended)
         child->options.ended(child->options.arg, child->status);
+    if (um_seat.in_room == child) /* not before: a call to MPI may still have combined for it */
+        um_seat.in_room = NULL;
     um_signals_forget(child);
     um_bindings_free(child);
     child_unlist(child);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * MPI's collective calls, blocking and not. Inside, a call is done by lib_collect.c: at once, or, if
- * it is to go on while its caller does something else, by a fiber of the caller's core. With
- * communicators of MPI's own it is MPI's, begun and then asked for, so that other fibers run.
+ * it is to go on while its caller does something else, by a fiber of the caller's core. If the caller
+ * is a thread, a thread does it: the core of the task may be stopped, since the task waits there for
+ * that thread. With communicators of MPI's own it is MPI's, begun and then asked for, so that other
+ * fibers run.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+
+#include "bind.h"
 #include "library.h"
 
 /* ---- inside ---- */
@@ -42,13 +48,15 @@ static int check(const struct um_collective *call)
     return call->root < 0 || call->root >= comm->local->size ? MPI_ERR_ROOT : MPI_SUCCESS;
 }
 
-/* A call that a fiber does: begun by one call, ended by another. */
+/* A call that a fiber or thread does: begun by one call, ended by another. */
 struct background {
     struct um_collective call;
     struct um_request *request;
+    struct um_child_thread thread; /* if a thread does it for a child */
+    int error;
 };
 
-/* Of the calls of all tasks that fibers do; how many there are. */
+/* How many there are, of all tasks. */
 static um_atomic_u32 backgrounds;
 
 /* The program may free datatypes and operation as soon as the call has begun. */
@@ -84,37 +92,88 @@ int MPI_Op_free(MPI_Op *op)
     return MPI_SUCCESS;
 }
 
-static void *background_run(void *arg)
+static void background_end(struct background *background)
 {
-    struct background *background = arg;
     struct um_mpi_task *task = background->call.task;
     struct um_request *request = background->request;
-    int error;
 
-    um_host_resumed(); /* no code of a child, but for combine() */
-    error = background->call.run(&background->call);
+    request->error = background->error;
     background_drop(background);
-    request->error = error;
     um_side_end(&request->receive.done, UM_DONE);
     um_mpi_task_ring(task);
     um_mpi_task_put(task);
+}
+
+static void *fiber_run(void *arg)
+{
+    struct background *background = arg;
+
+    um_host_resumed(); /* no code of a child, but for combine() */
+    background->error = background->call.run(&background->call);
+    background_end(background);
     return NULL;
+}
+
+/* Also if the operation has called exit(): then the error is the one that the call began with. */
+static void thread_end(void *arg)
+{
+    struct background *background = arg;
+
+    if (background->call.behind)
+        um_child_thread_end(&background->thread);
+    background_end(background);
+    umbra_release(um_runtime);
+}
+
+static void *thread_run(void *arg)
+{
+    struct background *background = arg;
+
+    if (background->call.behind)
+        um_child_thread_begin(&background->thread);
+    pthread_cleanup_push(thread_end, background);
+    background->error = background->call.run(&background->call);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+/* Starts what does the call. False: no memory. */
+static bool executor_start(struct background *background)
+{
+    int core = umbra_core_index();
+    struct umbra_spawn_options where = {.where = UMBRA_ON_CORE,
+                                        .core = (unsigned)core,
+                                        .name = "MPI",
+                                        .stack_bytes = UMBRA_CHILD_STACK_BYTES};
+    pthread_t thread;
+
+    if (core >= 0)
+        return umbra_spawn_with(um_runtime, &where, fiber_run, background, NULL) == 0;
+    umbra_hold(um_runtime);
+    if (pthread_create(&thread, NULL, thread_run, background) == 0) {
+        pthread_detach(thread);
+        return true;
+    }
+    umbra_release(um_runtime);
+    return false;
 }
 
 static int background_start(const struct um_collective *call, MPI_Request *handle)
 {
-    struct umbra_spawn_options where = {
-        .where = UMBRA_ON_CORE, .name = "MPI", .stack_bytes = UMBRA_CHILD_STACK_BYTES};
     struct background *background = malloc(sizeof(*background));
     struct um_mpi_task *task = call->task;
     struct um_request *request = background ? um_request_make(task, call->comm, handle) : NULL;
-    int core = umbra_core_index();
 
     if (!request) {
         free(background);
         return MPI_ERR_NO_MEM;
     }
-    *background = (struct background){.call = *call, .request = request};
+    *background = (struct background){
+        .call = *call,
+        .request = request,
+        .thread = {.child = um_seat.running, .process = getpid()},
+        .error = MPI_ERR_PROC_ABORTED,
+    };
     background->call.behind = um_seat.running;
     um_request_blank(request, call->comm);
     request->background = true;
@@ -127,8 +186,7 @@ static int background_start(const struct um_collective *call, MPI_Request *handl
     }
     um_atomic_store(&task->threaded, 1, relaxed); /* two may wait; see wait_once() */
     um_atomic_fetch_add(&task->refs, 1, relaxed); /* the caller has one */
-    where.core = core < 0 ? 0 : (unsigned)core;
-    if (umbra_spawn_with(um_runtime, &where, background_run, background, NULL) == 0)
+    if (executor_start(background))
         return MPI_SUCCESS;
     request->error = MPI_ERR_NO_MEM;
     um_side_end(&request->receive.done, UM_DONE);

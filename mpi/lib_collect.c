@@ -162,7 +162,8 @@ int um_collect_broadcast(const struct um_collective *call)
 
 /* ---- reductions ---- */
 
-/* came = sum op came. The operation may be the child's own function. */
+/* came = sum op came. The operation may be the child's own function: it finds the child's globals,
+ * and the thread-locals of the child's main; or, on a thread (lib_calls.c), of that thread. */
 static int combine(const struct um_collective *call, void *sum, void *came)
 {
     struct umbra_child *behind = call->behind;
@@ -173,7 +174,7 @@ static int combine(const struct um_collective *call, void *sum, void *came)
     if (behind)
         um_child_resumed(behind);
     error = um_mpi.Reduce_local(sum, came, call->in.count, call->in.type, call->op);
-    if (behind)
+    if (behind && !um_seat.thread)
         um_seat.running = NULL;
     return error;
 }

@@ -337,7 +337,7 @@ struct um_collective {
     struct um_mpi_task *task;
     struct um_comm *comm;
     int tag;
-    struct umbra_child *behind; /* NULL, or the child for which a fiber executes the call */
+    struct umbra_child *behind; /* NULL, or the child for which a fiber or thread executes it */
 };
 
 /* The next collective call on the communicator: once in each member, in the same order. */

@@ -221,6 +221,47 @@ static void child_nonblocking(void)
         MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
 }
 
+/* An operation of the child's own, which needs its globals, and thread-locals that are a thread's. */
+static void add_in_thread(void *in, void *sum, int *count, MPI_Datatype *type)
+{
+#ifdef LOCAL
+    MUST(local[0] == 1 && local[1] == 2);
+#endif
+    MUST(local[2] == 3);
+    add(in, sum, count, type);
+}
+
+/* The child's main waits for the thread on its core: that must not stop the call. */
+static void *reduce_in_thread(void *sum)
+{
+    MPI_Request request;
+    int rank;
+    MPI_Op op;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Op_create(add_in_thread, 1, &op);
+    MPI_Iallreduce(&rank, sum, 1, MPI_INT, op, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Op_free(&op);
+    return NULL;
+}
+
+static void child_thread_reduces(void)
+{
+    int rank, size, sum = 0, before = calls, all;
+    pthread_t thread;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    local[0] = local[1] = 100 + rank;
+    MUST(pthread_create(&thread, NULL, reduce_in_thread, &sum) == 0);
+    pthread_join(thread, NULL);
+    MUST(sum == size * (size - 1) / 2 && local[0] == 100 + rank && local[1] == 100 + rank);
+    before = calls - before;
+    MPI_Allreduce(&before, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MUST(all >= size - 1); /* so often two were added */
+}
+
 /* Messages that are taken in another order than they came; one that never is. */
 static void child_matched(void)
 {
@@ -251,6 +292,7 @@ static void child_collect(MPI_Comm parent)
     child_unequal();
     child_partial_sums();
     child_nonblocking();
+    child_thread_reduces();
     child_matched();
     MPI_Barrier(parent);
 }
