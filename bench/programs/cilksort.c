@@ -6,7 +6,7 @@
  *
  *   qsort          the limit: the C library's, on one processor
  *   serial         the same steps as calls, on one processor
- *   umbra-task     tasks
+ *   umbra-task     tasks, unless a first look finds all in order, or in the opposite order
  *   openmp-gomp    the same tasks
  *   openmp-llvm
  *   tbb            parallel_sort, which is another algorithm: it looks first whether there is anything

@@ -43,10 +43,32 @@ static size_t sort(struct part part)
     return all;
 }
 
+/* True if the numbers were in order, or in the opposite order: then now they are in order. */
+static bool was_in_order(struct part part)
+{
+    enum order order = part_begins(&part);
+    int differs = 0;
+
+    if (order == NO_ORDER)
+        return false;
+#pragma omp taskloop grainsize(1) shared(differs)
+    for (size_t at = 0; at < part.count; at += PIECE)
+        if (!part_goes_on(&part, order, at, at + PIECE)) {
+#pragma omp atomic write
+            differs = 1;
+        }
+    if (differs || order == IN_ORDER)
+        return !differs;
+#pragma omp taskloop grainsize(1)
+    for (size_t at = 0; at < part.count / 2; at += PIECE)
+        part_turn(&part, at, at + PIECE < part.count / 2 ? at + PIECE : part.count / 2);
+    return true;
+}
+
 int sort_openmp(struct setting *setting)
 {
 #pragma omp parallel num_threads((int)setting->processors)
 #pragma omp single
-    setting->tasks = 1 + sort(setting->part);
+    setting->tasks = 1 + (was_in_order(setting->part) ? 0 : sort(setting->part));
     return 0;
 }

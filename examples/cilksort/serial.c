@@ -48,8 +48,20 @@ static size_t sort(const struct part *part)
     return tasks;
 }
 
+/* True if the numbers were in order, or in the opposite order: then now they are in order. */
+static bool was_in_order(const struct part *part)
+{
+    enum order order = part_begins(part);
+
+    if (order == NO_ORDER || !part_goes_on(part, order, 0, part->count))
+        return false;
+    if (order == OPPOSITE)
+        part_turn(part, 0, part->count / 2);
+    return true;
+}
+
 int sort_serial(struct setting *setting)
 {
-    setting->tasks = 1 + sort(&setting->part);
+    setting->tasks = 1 + (was_in_order(&setting->part) ? 0 : sort(&setting->part));
     return 0;
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define INSERTED 16 /* so many numbers or fewer are sorted by insertion */
+#define FIRST 32    /* numbers whose order says what may be the order of all */
+#define BLOCK 256   /* numbers of which all are compared, whatever the first ones show */
 
 /* ---- sorting ---- */
 
@@ -91,6 +93,51 @@ void part_sort(const struct part *part)
 {
     if (!was_in_order(part->numbers, part->count))
         quicksort(part->numbers, part->count);
+}
+
+/* ---- numbers that are in order already ---- */
+
+/* True if so many pairs of neighbours are in the order. */
+static bool pairs_are(const int *numbers, size_t pairs, enum order order)
+{
+    int wrong = 0;
+
+    if (order == IN_ORDER)
+        for (size_t i = 0; i < pairs; i++)
+            wrong |= numbers[i] > numbers[i + 1];
+    else
+        for (size_t i = 0; i < pairs; i++)
+            wrong |= numbers[i] < numbers[i + 1];
+    return wrong == 0;
+}
+
+enum order part_begins(const struct part *part)
+{
+    size_t pairs = (part->count < FIRST ? part->count : FIRST) - 1;
+
+    if (pairs_are(part->numbers, pairs, IN_ORDER))
+        return IN_ORDER;
+    return pairs_are(part->numbers, pairs, OPPOSITE) ? OPPOSITE : NO_ORDER;
+}
+
+bool part_goes_on(const struct part *part, enum order order, size_t first, size_t last)
+{
+    size_t end = last < part->count ? last : part->count - 1;
+
+    for (; first < end; first += BLOCK)
+        if (!pairs_are(part->numbers + first, end - first < BLOCK ? end - first : BLOCK, order))
+            return false;
+    return true;
+}
+
+void part_turn(const struct part *part, size_t first, size_t last)
+{
+    for (size_t i = first; i < last; i++) {
+        int number = part->numbers[i];
+
+        part->numbers[i] = part->numbers[part->count - 1 - i];
+        part->numbers[part->count - 1 - i] = number;
+    }
 }
 
 /* ---- merging ---- */

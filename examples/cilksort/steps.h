@@ -72,6 +72,20 @@ static inline bool merge_divides(const struct merge *merge)
  * there is something in each case. */
 struct merge merge_divide(struct merge *merge);
 
+/* A look at the whole before it is sorted, as libraries do: numbers in order stay, and those in the
+ * opposite order are turned round. The first numbers say which of both can be so: random ones cost
+ * no more than these. Then pieces are looked at, and turned, at the same time. */
+enum order { NO_ORDER, IN_ORDER, OPPOSITE };
+
+#define PIECE 65536 /* numbers */
+
+enum order part_begins(const struct part *part);
+/* True if numbers first to last - 1 go on so, up to the next one behind them. */
+bool part_goes_on(const struct part *part, enum order order, size_t first, size_t last);
+/* Exchanges numbers first to last - 1 of the first half with those at the same distance from the
+ * end. */
+void part_turn(const struct part *part, size_t first, size_t last);
+
 /* Without dividing. */
 void part_sort(const struct part *part);
 void merge_all(const struct merge *merge);

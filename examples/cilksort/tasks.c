@@ -61,13 +61,51 @@ static void sort(void *arg)
     }
 }
 
+/* The look at the whole. */
+struct look {
+    const struct part *part;
+    enum order order;
+    bool differs; /* atomic */
+};
+
+static void look_at(size_t first, size_t last, void *arg)
+{
+    struct look *look = arg;
+
+    /* relaxed: the loop's end orders it */
+    if (!__atomic_load_n(&look->differs, __ATOMIC_RELAXED) &&
+        !part_goes_on(look->part, look->order, first, last))
+        __atomic_store_n(&look->differs, true, __ATOMIC_RELAXED);
+}
+
+static void turn(size_t first, size_t last, void *arg)
+{
+    part_turn(arg, first, last);
+}
+
+/* True if the numbers were in order, or in the opposite order: then now they are in order. */
+static bool was_in_order(struct part *part)
+{
+    struct look look = {part, part_begins(part), false};
+
+    if (look.order == NO_ORDER)
+        return false;
+    umbra_parallel_for(0, part->count, PIECE, look_at, &look);
+    if (__atomic_load_n(&look.differs, __ATOMIC_RELAXED))
+        return false;
+    if (look.order == OPPOSITE)
+        umbra_parallel_for(0, part->count / 2, PIECE, turn, part);
+    return true;
+}
+
 static void *sorts(void *arg)
 {
     struct setting *setting = arg;
     struct sort_task all = {.part = setting->part};
     struct umbra_task_counts counts;
 
-    sort(&all);
+    if (!was_in_order(&all.part))
+        sort(&all);
     setting->tasks = 1 + all.tasks;
     umbra_task_get_counts(umbra_runtime_self(), &counts);
     setting->inlined = counts.inlined;

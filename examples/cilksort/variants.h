@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* The ways to sort: all but the first and the last make the same tasks of the same steps (steps.h).
+/* The ways to sort: all but the first and the last make the same tasks of the same steps (steps.h),
+ * but none of numbers that are in order, or in the opposite order, when they look at them first.
  * A task keeps one half, or quarter, of what it divides, and makes tasks of the rest. C and C++. */
 #ifndef CILKSORT_VARIANTS_H
 #define CILKSORT_VARIANTS_H

@@ -53,8 +53,9 @@ submit = simple(
 cilksort = simple(
     "A sort by tasks",
     "Cilksort of random, sorted and reversed numbers: quarters are sorted, and merged by halves at "
-    "medians, a task for each part down to 2,048 numbers. tbb is its parallel_sort, which looks first "
-    "whether the numbers are in order. mpi-in-process are three MPI programs whose children are fibers of one "
+    "medians, a task for each part down to 2,048 numbers. Tasks are made unless a first look finds the "
+    "numbers in order, or in the opposite order. tbb is its parallel_sort, which looks whether they "
+    "are in order. mpi-in-process are three MPI programs whose children are fibers of one "
     "process; mpi-process the same as processes, of fewer numbers. The limit is the C library's qsort.",
     "cilksort",
 )
