@@ -286,6 +286,83 @@ Test(slice, fibers_that_compute_take_turns)
     cr_assert_eq(with_share(several_compute), 0);
 }
 
+/* ---- a sleeper beside fibers that compute ---- */
+
+struct sliced {
+    int last;     /* the side that has run last */
+    int late;     /* turns that began when the sleeper's time had come */
+    uint64_t due; /* its time; 0: it has run */
+    bool quit;
+};
+
+struct sliced_side {
+    struct sliced *all;
+    int number;
+};
+
+static void *counts_late_turns(void *arg)
+{
+    struct sliced_side *side = arg;
+
+    while (!side->all->quit) {
+        if (side->all->last != side->number) {
+            side->all->last = side->number;
+            side->all->late += side->all->due != 0 && umbra_now_ns() > side->all->due;
+        }
+        umbra_poll();
+    }
+    return NULL;
+}
+
+static void *turns_quickly(void *arg)
+{
+    struct sliced *all = arg;
+
+    while (!all->quit)
+        umbra_yield();
+    return NULL;
+}
+
+/* After it the core reads the clock in one turn of several only. */
+static void sleep_beside_quick_turns(void)
+{
+    struct sliced all = {.last = -1};
+    struct umbra_fiber fiber[2];
+
+    for (int i = 0; i < 2; i++)
+        umbra_spawn(turns_quickly, &all, &fiber[i]);
+    umbra_sleep_ns(MS);
+    all.quit = true;
+    for (int i = 0; i < 2; i++)
+        umbra_join(fiber[i], NULL);
+}
+
+static void *sleeps_beside_several(void *arg)
+{
+    struct sliced all = {.last = -1};
+    struct sliced_side side[SIDES];
+    struct umbra_fiber fiber[SIDES];
+
+    sleep_beside_quick_turns();
+    for (int i = 0; i < SIDES; i++) {
+        side[i] = (struct sliced_side){&all, i};
+        umbra_spawn(counts_late_turns, &side[i], &fiber[i]);
+    }
+    all.due = umbra_deadline(5 * SHARE_NS);
+    umbra_sleep_ns(5 * SHARE_NS);
+    all.due = 0;
+    all.quit = true;
+    for (int i = 0; i < SIDES; i++)
+        umbra_join(fiber[i], NULL);
+    cr_expect_leq(all.late, 2, "%d turns", all.late);
+    return arg;
+}
+
+Test(slice, a_sleep_ends_with_the_share_in_which_its_time_comes)
+{
+    cr_assert_eq(with_share(sleeps_beside_several), 0);
+}
+
 /* ---- the watchdog ---- */
 
 #define LIMIT_MS 20

@@ -202,6 +202,7 @@ UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
         um_atomic_store(&fiber->state, state | UM_STATE_SLICE, relaxed);
     } else if (now >= core->slice_end) {
         um_atomic_store(&fiber->state, state & ~UM_STATE_SLICE, relaxed);
+        core->turns_between = 1; /* this slice was long: the timers are looked at now */
         um_yield_attending(core);
     }
 }
