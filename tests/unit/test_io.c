@@ -470,6 +470,59 @@ IO_TEST(accept_connect_and_read_can_be_canceled)
     cr_assert_eq(run_cores(1, cancels_others, NULL), 0);
 }
 
+/* A socket whose error queue is not empty, so that poll(2) says it is ready, for ever. */
+static int with_error_queued(int flags)
+{
+    struct sockaddr_in nowhere;
+    const int yes = 1;
+    char byte = 0;
+    int closed = listening(1, &nowhere); /* no datagram is taken at its port */
+    int fd = socket(AF_INET, SOCK_DGRAM | flags, 0);
+
+    cr_assert_eq(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &yes, sizeof(yes)), 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&nowhere, sizeof(nowhere)), 0);
+    cr_assert_eq(send(fd, &byte, 1, 0), 1);
+    cr_expect_eq(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    cr_expect_eq(errno, ECONNREFUSED);
+    close(closed);
+    return fd;
+}
+
+static void *reads_byte(void *arg)
+{
+    struct receiving *receiving = arg;
+
+    receiving->error = umbra_io_read(receiving->socket, receiving->at, 1, UMBRA_IO_HERE,
+                                     receiving->deadline, &receiving->got);
+    return NULL;
+}
+
+static void *waits_with_error_queued(void *flags)
+{
+    char byte;
+    struct receiving wait = {.socket = with_error_queued((int)(intptr_t)flags), .at = &byte};
+
+    wait.deadline = umbra_deadline(20 * MS);
+    cr_expect_eq(umbra_spawn(reads_byte, &wait, &wait.fiber), 0);
+    umbra_join(wait.fiber, NULL);
+    cr_expect_eq(wait.error, -ETIMEDOUT);
+    wait.deadline = UMBRA_NEVER;
+    cr_expect_eq(umbra_spawn(reads_byte, &wait, &wait.fiber), 0);
+    until_in_system_call(wait.fiber);
+    umbra_sleep_ns(5 * MS);
+    cr_expect_eq(umbra_cancel(wait.fiber), 0);
+    umbra_join(wait.fiber, NULL);
+    cr_expect_eq(wait.error, -ECANCELED);
+    close(wait.socket);
+    return NULL;
+}
+
+IO_TEST(a_wait_ends_though_poll_says_ready_for_ever)
+{
+    cr_assert_eq(run_cores(1, waits_with_error_queued, (void *)(intptr_t)0), 0);
+    cr_assert_eq(run_cores(1, waits_with_error_queued, (void *)(intptr_t)SOCK_NONBLOCK), 0);
+}
+
 #ifdef UM_HAS_URING
 static void *receives_unflushed(void *arg)
 {

@@ -224,7 +224,11 @@ UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool pol
         return io->result;
     um_uring_cancel(uring, io);
     um_io_await_firm(io);
-    return io->result == -ECANCELED || io->result == -EINTR ? error : io->result;
+    /* else it was done: a poll, which has done nothing, may be so again and again, as with POLLERR of
+     * an error queue */
+    return poll || io->result == -ECANCELED || io->result == -EINTR || io->result == -EAGAIN
+               ? error
+               : io->result;
 }
 
 /* A descriptor with O_NONBLOCK gets EAGAIN from the ring, too. A connection that finds a local
