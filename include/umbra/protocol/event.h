@@ -42,7 +42,8 @@
  *
  * Transitions (the table um_event_transition is what the tests walk)
  *
- *   Reset               -> Signaling, Joining; in one step: Signaled, Reset (its waiter taken)
+ *   Reset               -> Signaling, Joining; in one step: Signaled, Reset (the only waiter taken,
+ *                          or put there)
  *   Signaled            -> Signaling; in one step: Reset (consumed, or reset), Signaled (merged)
  *   Signaling           -> Signaled, Reset; by a request: SignalingActReset, SignalingActSignal
  *   SignalingActReset   -> Reset; by a request: SignalingActSignal
@@ -115,8 +116,8 @@ static const unsigned char um_event_transition[8] __attribute__((__unused__)) = 
 
 struct um_event {
     um_atomic_u64 word;
-    um_atomic_uptr hint; /* home of the waiter in the word, or of an earlier one: only for a
-                            prefetch; the holder that puts the waiter there */
+    um_atomic_uptr hint; /* home of the waiter in the word, or of one that was or would have been
+                            there: only for a prefetch; the call that puts the waiter there */
     um_plain(struct um_node *) first; /* the queue, oldest first; holder only, and valid if QUEUE */
     um_plain(struct um_node *) last;
     bool manual; /* stays Signaled until it is reset; fixed */
@@ -501,6 +502,11 @@ UM_INLINE bool um_event_leave_join(struct um_event *e, struct um_node *node, uin
 /*
  * Joins the waiters. True: a signal was there and is consumed, and the node was not used. False:
  * the node is queued, or already in `out`, or recorded for the holder.
+ *
+ * The first waiter of an event, if it takes any signal, puts itself into the word with one
+ * compare-and-swap. No holder has seen its node then: its links and QUEUED are set when a holder
+ * takes it over. After that step the event may be gone, since a signal may already have released
+ * the waiter.
  */
 UM_INLINE bool um_event_join(struct um_event *e, struct um_node *node, struct um_released *out)
 {
@@ -512,6 +518,13 @@ UM_INLINE bool um_event_join(struct um_event *e, struct um_node *node, struct um
     for (;;) {
         if (um_event_is_held(word)) {
             if (um_event_leave_join(e, node, &word))
+                return false;
+            continue;
+        }
+        if (plain && word == UMBRA_EVENT_RESET) {
+            /* relaxed, both: only a hint, which several such calls may write */
+            um_atomic_store(&e->hint, um_atomic_load(&node->home, relaxed), relaxed);
+            if (um_event_cas(e, &word, (uint64_t)(uintptr_t)node))
                 return false;
             continue;
         }
