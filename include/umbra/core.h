@@ -300,6 +300,7 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 #include <umbra/core/cancel.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/fork.h>
+#include <umbra/core/hand.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
 #include <umbra/core/pool.h>

@@ -131,6 +131,103 @@ Test(tasks, trees_on_more_cores_than_there_are)
     run(6, UMBRA_WAIT_TWO_PHASE, grow_several);
 }
 
+/* ---- loops ---- */
+
+struct loop {
+    uint64_t random;
+    _Atomic uint64_t sum; /* of the indices */
+    unsigned depth;
+};
+
+static void part_of_loop(size_t begin, size_t end, void *arg)
+{
+    struct loop *loop = arg;
+    uint64_t random = loop->random + begin;
+
+    for (size_t i = begin; i < end; i++)
+        atomic_fetch_add_explicit(&loop->sum, i, memory_order_relaxed);
+    random_next(&random);
+    dawdle(random_next(&random) >> 2);
+    if (loop->depth > 0 && (random & 7) == 0) {
+        struct loop inner = {.random = random, .depth = loop->depth - 1};
+
+        umbra_parallel_for(0, 5, 1, part_of_loop, &inner);
+        cr_expect_eq(inner.sum, 10);
+    }
+}
+
+static void add_part(size_t begin, size_t end, void *value, void *arg)
+{
+    part_of_loop(begin, end, arg);
+    for (size_t i = begin; i < end; i++)
+        *(uint64_t *)value += i;
+}
+
+static void add_begin(void *value, void *arg)
+{
+    (void)arg;
+    *(uint64_t *)value = 0;
+}
+
+static void add_join(void *value, const void *right, void *arg)
+{
+    (void)arg;
+    *(uint64_t *)value += *(const uint64_t *)right;
+}
+
+static void *run_loops(void *arg)
+{
+    static const struct umbra_reduction sum = {sizeof(uint64_t), add_begin, add_part, add_join};
+    uint64_t random = (uintptr_t)arg;
+
+    while (umbra_now_ns() < end_ns) {
+        struct loop loop = {.random = random_next(&random), .depth = 2};
+        uint64_t count = random >> 40 & 31;
+        uint64_t grain = random >> 30 & 3;
+        uint64_t value = count * (count - 1) / 2;
+
+        if (random >> 20 & 1)
+            umbra_parallel_for(0, count, grain, part_of_loop, &loop);
+        else
+            umbra_parallel_reduce(0, count, grain, &sum, &loop, &value);
+        cr_expect_eq(loop.sum, count * (count - 1) / 2);
+        cr_expect_eq(value, loop.sum);
+    }
+    return NULL;
+}
+
+/* One fiber alone has the other cores open their hands; two give to each other's cores. */
+static void *run_some_loops(void *arg)
+{
+    struct umbra_spawn_options last = {.where = UMBRA_ON_CORE};
+    uint64_t whole_ns = end_ns - umbra_now_ns();
+    struct umbra_fiber fiber;
+
+    last.core = umbra_runtime_cores(umbra_runtime_self()) - 1;
+    end_ns -= whole_ns / 2;
+    run_loops(arg);
+    end_ns += whole_ns / 2;
+    cr_expect_eq(umbra_spawn_with(NULL, &last, run_loops, (char *)arg + 1, &fiber), 0);
+    run_loops(arg);
+    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    return NULL;
+}
+
+Test(tasks, loops_on_two_cores)
+{
+    run(2, UMBRA_WAIT_TWO_PHASE, run_some_loops);
+}
+
+Test(tasks, loops_on_cores_that_park_at_once)
+{
+    run(2, UMBRA_WAIT_PARK, run_some_loops);
+}
+
+Test(tasks, loops_on_more_cores_than_there_are)
+{
+    run(6, UMBRA_WAIT_TWO_PHASE, run_some_loops);
+}
+
 /* ---- steps ---- */
 
 static _Atomic uint64_t processed;

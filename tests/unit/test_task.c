@@ -820,6 +820,146 @@ Test(task, a_reduction_joins_its_parts_in_order)
         cr_assert_eq(run_cores(cores, reduces, NULL), 0);
 }
 
+/* ---- loops that are given to an idle core: protocol/hand.h ---- */
+
+#define GIFTS 200           /* that other cores got, or the giver took back */
+#define GIFTS_NS 2000000000 /* for so many on a machine whose processors are busy */
+
+/* Gifts of other cores. */
+static uint64_t gifts_elsewhere(void)
+{
+    uint64_t gifts = 0;
+
+    for (unsigned i = 0; i < um_core_self->runtime->cores; i++)
+        if (i != um_core_self->index)
+            gifts += atomic_load(&um_core_self->runtime->core[i]->hand.word) / UM_HAND_NUMBER;
+    return gifts;
+}
+
+/* Calls once() until there were enough gifts, or for a while. */
+static void until_given(void (*once)(void *arg), void *arg)
+{
+    uint64_t end = umbra_now_ns() + GIFTS_NS;
+
+    while (gifts_elsewhere() < GIFTS && umbra_now_ns() < end)
+        once(arg);
+    if (!under_valgrind)
+        cr_expect_gt(gifts_elsewhere(), 0);
+}
+
+static void works(size_t begin, size_t end, void *arg)
+{
+    uint64_t until = umbra_now_ns() + 2000;
+
+    sees(begin, end, arg);
+    while (umbra_now_ns() < until)
+        umbra_pause();
+}
+
+static void loops_in_twos(void *arg)
+{
+    memset((void *)seen, 0, 64);
+    longest = 1;
+    umbra_parallel_for(0, 2, 1, works, (void *)seen);
+    umbra_parallel_for(2, 64, 1, sees, (void *)seen);
+    for (size_t at = 0; at < 64; at++)
+        cr_expect_eq(seen[at], 1);
+    (void)arg;
+}
+
+static void *gives_loops(void *arg)
+{
+    until_given(loops_in_twos, NULL);
+    return arg;
+}
+
+Test(task, a_core_that_has_nothing_to_do_is_given_half_a_loop)
+{
+    for (unsigned cores = 2; cores <= 4; cores++)
+        cr_assert_eq(run_cores(cores, gives_loops, NULL), 0);
+}
+
+/* Blocks, on whatever core: the giver waits without a processor, and the other core has others to
+ * run meanwhile. */
+static void part_sleeps(size_t begin, size_t end, void *arg)
+{
+    works(begin, end, arg);
+    if (begin == 1)
+        umbra_sleep_ns(20000);
+}
+
+static void loops_that_sleep(void *arg)
+{
+    memset((void *)seen, 0, 2);
+    umbra_parallel_for(0, 2, 1, part_sleeps, (void *)seen);
+    cr_expect(seen[0] == 1 && seen[1] == 1);
+    (void)arg;
+}
+
+static void *gives_sleepers(void *arg)
+{
+    longest = 1;
+    until_given(loops_that_sleep, NULL);
+    return arg;
+}
+
+static void reduces_a_few(void *arg)
+{
+    struct affine value;
+
+    cr_expect_eq(umbra_parallel_reduce(0, 64, 1, &compose, NULL, &value), 0);
+    cr_expect(value.a == ((struct affine *)arg)->a && value.b == ((struct affine *)arg)->b);
+}
+
+static void *gives_reductions(void *arg)
+{
+    struct affine expected;
+
+    affine_begin(&expected, NULL);
+    affine_range(0, 64, &expected, NULL);
+    until_given(reduces_a_few, &expected);
+    return arg;
+}
+
+Test(task, what_is_given_may_block_and_may_be_a_reduction)
+{
+    cr_assert_eq(run_cores(2, gives_sleepers, NULL), 0);
+    cr_assert_eq(run_cores(2, gives_reductions, NULL), 0);
+    cr_assert_eq(run_cores(4, gives_reductions, NULL), 0);
+}
+
+/* Work of a fiber that goes on while its core's hand may have been filled. */
+static void *is_busy(void *arg)
+{
+    while (!atomic_load((_Atomic bool *)arg))
+        umbra_yield();
+    return NULL;
+}
+
+static void *gives_beside_fibers(void *arg)
+{
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
+    _Atomic bool over = false;
+    struct umbra_fiber fiber;
+
+    for (int i = 0; i < 50; i++) {
+        for (int k = 0; k < 20; k++)
+            loops_in_twos(NULL);
+        atomic_store(&over, false);
+        cr_assert_eq(umbra_spawn_with(NULL, &there, is_busy, (void *)&over, &fiber), 0);
+        for (int k = 0; k < 20; k++)
+            loops_in_twos(NULL);
+        atomic_store(&over, true);
+        cr_assert_eq(umbra_join(fiber, NULL), 0);
+    }
+    return arg;
+}
+
+Test(task, a_loop_does_not_wait_for_a_core_that_has_fibers)
+{
+    cr_assert_eq(run_cores(2, gives_beside_fibers, NULL), 0);
+}
+
 /* ---- one core, with a task shared that nobody else can take ---- */
 
 struct chain {

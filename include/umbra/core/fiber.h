@@ -21,6 +21,7 @@
 #include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/event.h>
+#include <umbra/protocol/hand.h>
 #include <umbra/protocol/join.h>
 #include <umbra/protocol/task.h>
 #include <umbra/stack.h>
@@ -126,6 +127,9 @@ struct umbra_core {
     uint64_t slice_end;               /* see UM_STATE_SLICE; a time stamp */
     struct um_tasks tasks;            /* tasks forked here and not started */
 
+    /* other cores write this line */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_hand hand; /* open while the core has nothing to do */
+
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
     unsigned index;
@@ -135,6 +139,8 @@ struct umbra_core {
     uint64_t share_cycles;       /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;    /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
+    unsigned generous;           /* index of the core that took its last gift; the core writes it
+                                    only when that changes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: core/runtime.h */
 };
@@ -195,6 +201,7 @@ struct UM_ALIGNED(64) um_fiber {
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 
+_Static_assert(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
 _Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
 _Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
 _Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");

@@ -34,6 +34,7 @@
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
 #include <umbra/protocol/claim.h>
+#include <umbra/protocol/hand.h>
 #include <umbra/protocol/task.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -58,6 +59,9 @@ UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
 UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
 #ifndef UMBRA_DECLARE
+
+/* Stands for what is in a core's hand: protocol/hand.h. */
+UM_SHARED struct umbra_task um_task_of_hand = {0};
 
 /* ---- taking ---- */
 
@@ -89,11 +93,12 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
     return task;
 }
 
-/* Takes a task, of this core or of another, or NULL. The core, in a fiber or in the scheduler. */
+/* Takes what was given to the core, or a task of this core or of another, or NULL. The core, in a
+ * fiber or in the scheduler. */
 UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
-    struct umbra_task *task = um_core_take_own(core);
+    struct umbra_task *task = um_hand_take(&core->hand) ? &um_task_of_hand : um_core_take_own(core);
     unsigned first = core->victim;
 
     for (unsigned i = 0; i < runtime->cores && !task; i++) {
@@ -108,11 +113,29 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 
 /* ---- running ---- */
 
+/* Runs what was given to the core, and wakes the giver. The hand is open again if the core has
+ * nothing else to do. */
+UM_INLINE void um_hand_run(struct umbra_core *core)
+{
+    const struct um_given *given = &core->hand.given;
+    struct um_node *waiting;
+
+    um_trace(core, UM_TRACE_TASK, (uintptr_t)given->fn, (uintptr_t)given);
+    given->run(given);
+    waiting = um_hand_end(&core->hand, um_ready_empty(core) && !um_core_attention(core));
+    if (waiting)
+        um_node_wake(waiting, core);
+}
+
 /* Runs a task that was taken, and wakes its joiner. Then the task's memory is the joiner's. */
 UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
     struct um_node *waiting;
 
+    if (task == &um_task_of_hand) {
+        um_hand_run(core);
+        return;
+    }
     if (task->fn == um_grant_run)
         um_grain_count(core, UM_BECAME_FIBER);
     um_trace(core, UM_TRACE_TASK, (uintptr_t)task->fn, (uintptr_t)task);
@@ -166,15 +189,44 @@ UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, stru
     pthread_mutex_unlock(&runtime->unplaced_lock);
 }
 
-/* The next task for a fiber that runs tasks, or NULL: the core has something else to do, or there is
- * none. */
-UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core)
+/* Stays in the fiber with an open hand while the core has nothing else to do, as long as an idle core
+ * looks around: what comes finds a fiber that is ready to run it. Returns a task, or NULL. */
+UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
 {
+    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]);
+    uint64_t start = umbra_cycles();
+    struct umbra_task *task = NULL;
+
+    do {
+        um_hand_open(&core->hand);
+        for (uint32_t i = 0; i < polls.batch; i++) {
+            if (um_hand_take(&core->hand))
+                return &um_task_of_hand;
+            if (um_core_attention(core))
+                return NULL;
+            if (um_core_sees_tasks(core) && (task = um_core_find_task(core)) != NULL)
+                return task;
+            um_gap_pass(polls.gap, &core->hand);
+        }
+    } while (umbra_cycles() - start < core->look_cycles);
+    return NULL;
+}
+
+/* The next task for a fiber that has run this one, or NULL: the core has something else to do, or
+ * there is none. */
+UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, const struct umbra_task *last)
+{
+    struct umbra_task *task = NULL;
+
     if (!um_ready_empty(core))
         return NULL;
     if (um_core_own_words(core))
         return NULL;
-    return um_core_attention(core) ? um_outside_take(core->runtime, true) : um_core_find_task(core);
+    if (um_core_attention(core))
+        return um_outside_take(core->runtime, true);
+    if (last != &um_task_of_hand) /* else the next gift is most likely, and may come at once */
+        task = um_core_find_task(core);
+    return task ? task : um_task_stay(core);
 }
 
 /* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
@@ -189,7 +241,8 @@ UM_LINKONCE void *um_task_fiber(void *arg)
 
     for (;;) {
         um_task_run(core, task);
-        task = um_fiber_flags(self) & UM_FIBER_KEPT ? NULL : um_task_next(core);
+        task = um_fiber_flags(self) & UM_FIBER_KEPT ? NULL : um_task_next(core, task);
+        um_hand_close(&core->hand);
         if (!task)
             return NULL;
         um_pool_reset(self);
@@ -222,7 +275,7 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
 UM_INLINE bool um_core_could_take(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
-    bool any = um_tasks_some(&core->tasks);
+    bool any = um_tasks_some(&core->tasks) || um_hand_holds(&core->hand);
 
     for (unsigned i = 0; i < runtime->cores && !any; i++)
         any = um_tasks_shared(&runtime->core[i]->tasks);

@@ -3,6 +3,10 @@
  * Ranges as tasks: a range is halved when a core has asked for work, and only then. Private;
  * included by task.h.
  *
+ * The right half is given to a core that has just run a task or a part and looks for more, by its
+ * hand (protocol/hand.h): two ways of one line. If there is none it is shared, and stolen, as other
+ * tasks are. Either way the half is divided again where it is run, so uneven ranges are balanced.
+ *
  * A short loop may take longer on several cores than on one. For loops without a grain each core
  * learns that by the function and the number of indices, up to a factor of two: such a loop is run
  * in parts or whole, whichever is faster (impl/site.h).
@@ -13,9 +17,11 @@
 #include <umbra/base/base.h>
 #include <umbra/base/parts.h>
 #include <umbra/core.h>
+#include <umbra/core/hand.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/site.h>
 #include <umbra/impl/task.h>
+#include <umbra/protocol/hand.h>
 #include <umbra/protocol/task.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -47,13 +53,19 @@ struct um_range {
     void *value; /* of the reduction, or NULL */
 };
 
+/* Time of a part of a loop with this grain; 0: it has a grain. */
+UM_INLINE uint64_t um_part_cycles(size_t grain)
+{
+    return grain ? 0 : umbra_ns_to_cycles(UM_PART_NS);
+}
+
 /* Processes the next part; without a grain, sets the size of the part after it. */
 UM_INLINE void um_range_step(struct um_range *range)
 {
     const struct um_range_work *work = range->work;
     size_t count =
         range->end - range->begin < range->part ? range->end - range->begin : range->part;
-    uint64_t begun = umbra_cycles();
+    uint64_t begun = work->grain == 0 ? umbra_cycles() : 0;
 
     if (work->fn)
         work->fn(range->begin, range->begin + count, work->arg);
@@ -79,27 +91,76 @@ UM_INLINE const void *um_range_at(const struct um_range_work *work)
 
 UM_LINKONCE void um_range_run(void *arg);
 
-/* Processes the left half, and the right half if no thief takes it. */
-UM_LINKONCE void um_range_halve(struct um_range *range)
+/* Runs a range that was given by a core's hand. */
+UM_LINKONCE void um_range_given(const struct um_given *given)
+{
+    struct um_range_work work = {.fn = given->fn,
+                                 .arg = given->arg,
+                                 .grain = given->grain,
+                                 .part_cycles = um_part_cycles(given->grain)};
+    struct um_range range = {.work = &work,
+                             .begin = given->begin,
+                             .end = given->end,
+                             .part = given->grain ? given->grain : 1};
+
+    um_range_run(work.fn ? &range : given->arg);
+}
+
+/* Gives the range to the core whose hand was claimed: a loop in the hand's line, a reduction where it
+ * is, since the value is there, too. */
+UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
+{
+    struct um_given *given = &gift->hand->given;
+
+    given->run = um_range_given;
+    given->fn = range->work->fn;
+    given->arg = range->work->fn ? range->work->arg : range;
+    given->begin = range->begin;
+    given->end = range->end;
+    given->grain = range->work->grain;
+    um_hand_give(gift->hand, gift->number);
+}
+
+/* Processes the right half, unless another core has begun it; then waits for that. */
+UM_INLINE void um_range_join(struct um_range *right, const struct um_gift *gift)
+{
+    if (gift->hand) {
+        if (um_hand_take_back(gift->hand, gift->number))
+            um_range_run(right);
+        else
+            um_gift_wait(gift, &right->task, um_range_at(right->work));
+    } else if (um_tasks_pop(um_tasks_self, &right->task)) {
+        um_range_run(right);
+    } else {
+        um_task_join_at(&right->task, um_range_at(right->work));
+    }
+}
+
+/* Processes the left half, and the right half if no other core takes it: one that has nothing to do
+ * gets it at once, else it is shared as a task. */
+UM_LINKONCE void um_range_halve(struct umbra_core *core, struct um_range *range)
 {
     UM_ALIGNED(16) unsigned char value[UMBRA_REDUCTION_BYTES];
     const struct um_range_work *work = range->work;
-    struct um_range right = {.work = work,
+    struct um_range right = {.task.fn = um_range_run,
+                             .work = work,
                              .begin = range->begin + (range->end - range->begin) / 2,
                              .end = range->end,
                              .part = range->part};
+    struct um_gift gift;
 
     range->end = right.begin;
     if (work->reduction) {
         right.value = value;
         work->reduction->begin(value, work->arg);
     }
-    umbra_task_fork(&right.task, um_range_run, &right);
-    um_range_run(range);
-    if (um_tasks_pop(um_tasks_self, &right.task))
-        um_range_run(&right);
+    gift = um_core_claim_hand(core);
+    if (gift.hand)
+        um_range_give(&gift, &right);
     else
-        um_task_join_at(&right.task, um_range_at(work));
+        umbra_task_fork(&right.task, um_range_run, &right);
+    um_range_run(range);
+    um_range_join(&right, &gift);
     if (work->reduction)
         work->reduction->join(range->value, value, work->arg);
 }
@@ -112,7 +173,7 @@ UM_LINKONCE void um_range_run(void *arg)
     while (range->begin < range->end) {
         if (range->end - range->begin > range->work->grain && range->end - range->begin > 1 &&
             UM_UNLIKELY(um_range_wanted(core))) {
-            um_range_halve(range);
+            um_range_halve(core, range);
             return;
         }
         um_range_step(range);
@@ -168,7 +229,7 @@ UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbr
                                     void *arg)
 {
     struct um_range_work work = {
-        .fn = fn, .arg = arg, .grain = grain, .part_cycles = umbra_ns_to_cycles(UM_PART_NS)};
+        .fn = fn, .arg = arg, .grain = grain, .part_cycles = um_part_cycles(grain)};
     struct um_range range = {.work = &work, .begin = begin, .end = end, .part = grain ? grain : 1};
 
     um_range_begin(&range);
@@ -178,10 +239,8 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
                                       void *value)
 {
-    struct um_range_work work = {.reduction = reduction,
-                                 .arg = arg,
-                                 .grain = grain,
-                                 .part_cycles = umbra_ns_to_cycles(UM_PART_NS)};
+    struct um_range_work work = {
+        .reduction = reduction, .arg = arg, .grain = grain, .part_cycles = um_part_cycles(grain)};
     struct um_range range = {
         .work = &work, .begin = begin, .end = end, .part = grain ? grain : 1, .value = value};
 

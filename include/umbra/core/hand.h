@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Giving work to an idle core by its hand (protocol/hand.h), and waiting for its end. Private;
+ * included by core.h. Fibers give; a giver may switch while it waits. The owner's side is in
+ * core/tasks.h: a hand is open while a fiber that has run a task stays for more.
+ *
+ * A gift moves one line there and back. A task that is shared and stolen (protocol/task.h) moves
+ * four: the request, the word, the task and its state.
+ */
+#ifndef UMBRA_CORE_HAND_H
+#define UMBRA_CORE_HAND_H
+
+#include <sched.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/fiber.h>
+#include <umbra/core/runtime.h>
+#include <umbra/core/share.h>
+#include <umbra/core/switch.h>
+#include <umbra/core/tasks.h>
+#include <umbra/cpu.h>
+#include <umbra/protocol/hand.h>
+#include <umbra/protocol/task.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifndef UMBRA_DECLARE
+
+#define UM_HANDS_TRIED 8 /* hands that a giver looks at, before it shares the work instead */
+
+/* A gift that the giver must take back or wait for. hand NULL: no hand was open. */
+struct um_gift {
+    struct um_hand *hand;
+    uint64_t number;
+};
+
+/*
+ * Claims the hand of a core, first of that which took the last gift. The caller, a fiber, then
+ * writes what it gives, and gives it. None is claimed while tasks have limits, which count forks.
+ */
+UM_INLINE struct um_gift um_core_claim_hand(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    unsigned tries = runtime->cores < UM_HANDS_TRIED ? runtime->cores : UM_HANDS_TRIED;
+    unsigned other = core->generous;
+    struct um_gift gift = {NULL, 0};
+
+    if (um_limits_look(&runtime->grain) || !um_core_current(core))
+        return gift;
+    while (tries-- > 0) {
+        struct um_hand *hand = &runtime->core[other]->hand;
+
+        gift.number = other == core->index ? 0 : um_hand_claim(hand);
+        if (gift.number != 0) {
+            gift.hand = hand;
+            hand->waiter = &um_core_current(core)->node;
+            break;
+        }
+        other = other + 1 < runtime->cores ? other + 1 : 0;
+    }
+    if (other != core->generous)
+        core->generous = other;
+    return gift;
+}
+
+/* Waits in place while the core has nothing else to do. True if the gift's work has ended. */
+UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
+{
+    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]);
+    uint64_t start = umbra_cycles();
+
+    do {
+        for (uint32_t i = 0; i < polls.batch; i++) {
+            if (um_hand_ended(gift->hand, gift->number))
+                return true;
+            if (um_core_attention(core) || um_core_sees_tasks(core))
+                return false;
+            um_gap_pass(polls.gap, gift->hand);
+        }
+    } while (umbra_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/*
+ * Waits for the end of a gift that its owner has taken. The giver's fiber; in the child of a
+ * fork(2), where no thread runs the work, for ever. on, at: for reports.
+ */
+UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const void *at)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self;
+
+    while (!core && !um_hand_ended(gift->hand, gift->number))
+        sched_yield();
+    if (um_hand_ended(gift->hand, gift->number))
+        return;
+    if (um_ready_empty(core) && um_gift_look(core, gift))
+        return;
+    self = um_core_current(core);
+    self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
+    self->waits_in = NULL; /* the work uses the giver's memory: it waits even if canceled */
+    if (um_hand_await(gift->hand, gift->number)) {
+        um_fiber_block(self, &um_kind_task, on, at);
+        um_fiber_leave(core, self);
+    }
+}
+
+#endif /* UMBRA_DECLARE */
+
+#endif
