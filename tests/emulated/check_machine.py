@@ -25,10 +25,21 @@ OF_NODE = "/sys/devices/system/node/node{}/cpulist"
 TINY = ["--quick", "--tiny", "--rounds", "1"]
 ARGUMENTS = {
     "stream": ["--quick", "--tiny", "--rounds", "3", "--cpus", "0,4"],  # one on each node
-    # Benchmarks of the papers' programs, on all processors.
-    **{name: TINY for name in ("apsp", "cilksort", "dispatch", "fib", "gauss", "gauss-threads",
-                               "heat-adaptive", "pair-matrix")},
+    # Those that docs/papers.md names, on all processors or on two.
+    **{name: TINY for name in ("apsp", "channel", "cilksort", "dispatch", "event", "fib", "gauss",
+                               "gauss-threads", "heat-adaptive", "null-fork", "pair-matrix",
+                               "prefetch", "spread", "switch", "threshold")},
+    "memcpy": [*TINY, "--only", "shadow-memcpy,prefetch-window,split"],
     "heat": [*TINY, "--only", "umbra-dispatch-pure,umbra-dispatch-buffer"],
+    # The programs, on all processors or on those that --cpus names.
+    "gauss/gauss": ["--size", "60", "--rounds", "1",
+                    "--only", "umbra-mu1k,umbra-mu1k-pure,umbra-mu2k-pure"],
+    "apsp/apsp": ["--random", "60", "--block", "12", "--rounds", "1",
+                  "--only", "plain,umbra-ctbpa,umbra-ctbpa-pure", "--cpus", "0,2,4-6"],
+    "heat/heat": ["--nodes", "12", "--block", "4", "--steps", "4", "--rounds", "1", "--taken", "0",
+                  "--only", "umbra-dispatch,umbra-dispatch-ahead,umbra-dispatch-pure"],
+    "heat/heat-adaptive": ["--nodes", "16", "--block", "4", "--steps", "2", "--cpus", "1-7"],
+    "examples/device": ["2000"],
 }
 
 # Tests that are left out, with the reason that is given. Everything else in tests/unit runs.
@@ -190,6 +201,12 @@ def table_problems(shape, result):
 # ---- the programs ----
 
 
+def given_to(program):
+    """What ARGUMENTS has for FOLDER/NAME, else for NAME, else None."""
+    folder, name = program.split("/")[-2:]
+    return ARGUMENTS.get(f"{folder}/{name}", ARGUMENTS.get(name))
+
+
 def arguments_for(program):
     """For a program with tests to be left out: the names of the others, and of those."""
     source = os.path.basename(program)
@@ -225,8 +242,7 @@ def main():
     runs = [["cat", *kernel_questions(shape)], [options.topology, "--json"], [options.topology]]
     for program in programs:
         chosen, left_out = arguments_for(program)
-        chosen = ARGUMENTS.get(os.path.basename(program), chosen)
-        runs.append([program, *chosen])
+        runs.append([program, *(given_to(program) or chosen)])
         for name in left_out:
             report.line(True, name, f" # SKIP {LEFT_OUT[name]}")
     with tempfile.TemporaryDirectory() as directory:
