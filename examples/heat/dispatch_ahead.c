@@ -20,11 +20,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define TILES 8 /* for each processor, or somewhat fewer: so that some may be ahead of others */
+#define TILES 32     /* for each processor, or fewer: so that some may be ahead of others */
 #define TILE_PARTS 4 /* what is left of a tile when others have nothing, they can share */
 
 struct tile {
-    alignas(UMBRA_CACHE_LINE) atomic_size_t undone; /* blocks, in the step that it does, or does next */
+    alignas(UMBRA_CACHE_LINE)
+        atomic_size_t undone; /* blocks, in the step that it does, or does next */
     atomic_size_t missing[2]; /* tiles that have to end a step first; of even and odd ones */
     atomic_uint worker;       /* that did the last of it in the step before; set at a step's end */
 
