@@ -23,6 +23,26 @@
  * A newcomer may take a free resource before the waiters ("barging"). But an unlock that releases a
  * waiter has given it the resource, so no waiter starves while other callers come and go.
  *
+ * A mutex goes further (protocol/mutex.h). Its waiter first spins in place: a thread for the spin
+ * phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core has nothing else
+ * to do. If the holder is a fiber of the same core, either it is ready, and the waiter does not
+ * spin at all, or it waits itself, and what wakes it ends the waiter's spin. A spinning waiter is
+ * no waiter in the table above: other callers may overtake it, its holder too. After that it
+ * announces itself and queues. From then on an unlock keeps the mutex for the queue: the signal
+ * gives it to the oldest waiter, and a newcomer does not get it, unless it queues in the few
+ * instructions between the two steps of one unlock. So a wait lasts at most the spin phase, one
+ * turn for each waiter in front, and one for each such newcomer.
+ *
+ * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
+ *
+ *   lock and unlock, no other caller       none
+ *   a turn while another caller spins      none, between two of its looks; a look takes M, and the
+ *                                          holder takes it back to unlock: looks become rarer
+ *   a spinning caller takes it             M once for the look that finds it free, and the step
+ *                                          that takes it
+ *   a waiter queues and is given it        M for W1, the event's line for the join; both go back to
+ *                                          the holder for G1 and G3, and one line wakes the waiter
+ *
  * What can go wrong: an error of a wait (below); a lock that its holder never gives up, which the
  * runtime reports as a deadlock (umbra/core.h).
  *
@@ -58,8 +78,9 @@
 
 struct umbra_mutex {
     struct umbra_event event;
-    um_atomic_uptr owner;  /* its holder, a fiber or thread: um_fiber_self(); 0: none */
-    um_atomic_u32 waiters; /* fibers and threads that wait, or will */
+    um_atomic_uptr
+        owner; /* its holder, a fiber or thread (um_fiber_self()), or UM_MUTEX_FREE, _KEPT */
+    um_atomic_u32 waiters; /* fibers and threads that queue, or will */
     unsigned char apart[UM_LINE_REST(12)];
 };
 
@@ -72,8 +93,9 @@ struct umbra_mutex {
  * switches nor blocks. The same is true of the other types. */
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
-/* Locks, for the calling fiber or thread; waits. -EDEADLK: the caller holds it already. A fiber
- * that ends as the holder leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
+/* Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
+ * do not overtake (above). -EDEADLK: the caller holds it already. A fiber that ends as the holder
+ * leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 

@@ -14,6 +14,7 @@
 #include <umbra/event.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/lock.h>
+#include <umbra/protocol/mutex.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -38,11 +39,6 @@ UM_INLINE uintptr_t um_sync_self(void)
 
 /* ---- mutex ---- */
 
-struct um_mutex_request {
-    struct umbra_mutex *mutex;
-    uintptr_t self;
-};
-
 /* The calling fiber holds one mutex more, or one less. */
 UM_INLINE void um_mutex_count(uint32_t change)
 {
@@ -52,13 +48,10 @@ UM_INLINE void um_mutex_count(uint32_t change)
         fiber->mutexes += change;
 }
 
-UM_LINKONCE bool um_mutex_take(void *arg);
-
 /* True if the mutex was free and is now the caller's. */
 UM_INLINE bool um_mutex_try(struct umbra_mutex *mutex)
 {
-    struct um_mutex_request request = {mutex, um_sync_self()};
-    bool taken = um_mutex_take(&request);
+    bool taken = um_mutex_take_from(&mutex->owner, UM_MUTEX_FREE, um_sync_self());
 
     if (taken)
         um_mutex_count(1);
@@ -71,8 +64,8 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
     if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self()))
         return -EPERM;
     um_mutex_count(UINT32_MAX);
-    um_atomic_store(&mutex->owner, 0, seq_cst); /* G1; releases what the holder wrote */
-    um_sync_given(&mutex->waiters, &mutex->event);
+    if (UM_UNLIKELY(um_mutex_give(&mutex->owner, &mutex->waiters)))
+        umbra_event_signal(&mutex->event); /* G3 */
     return 0;
 }
 
@@ -146,38 +139,83 @@ UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
     um_atomic_fetch_add(waiters, change, seq_cst);
 }
 
-UM_LINKONCE bool um_mutex_take(void *arg)
+struct um_mutex_request {
+    struct umbra_mutex *mutex;
+    uintptr_t self;
+    uint32_t pauses; /* before the next look in place */
+    bool announced;  /* written by the waiter before it joins; read by the event's holders */
+};
+
+#define UM_MUTEX_PAUSES 64 /* at most, between two looks: about 1 to 3 us */
+
+/*
+ * A look in place. The longer the mutex is held, the rarer the looks: each takes the line from the
+ * holder, which then takes it back to unlock. A holder that comes again at once so has many turns
+ * for each time that the line moves.
+ */
+UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
+{
+    struct umbra_mutex *mutex = request->mutex;
+
+    if (um_mutex_look(&mutex->owner, &mutex->waiters, request->self))
+        return true;
+    for (uint32_t i = 0; i < request->pauses; i++)
+        um_arch_pause();
+    request->pauses = request->pauses < UM_MUTEX_PAUSES ? 2 * request->pauses : UM_MUTEX_PAUSES;
+    return false;
+}
+
+/* Takes the mutex for a waiter: in place, or in its event's holder. */
+UM_LINKONCE bool um_mutex_accept(void *arg)
 {
     struct um_mutex_request *request = arg;
-    uintptr_t nobody = 0;
 
-    /* seq_cst: W2; also acquires what the last holder wrote */
-    return um_atomic_cas(&request->mutex->owner, &nobody, request->self, seq_cst, relaxed);
+    if (!request->announced)
+        return um_mutex_spin(request);
+    return um_mutex_take_announced(&request->mutex->owner, request->self);
+}
+
+UM_LINKONCE void um_mutex_announce(void *arg)
+{
+    struct um_mutex_request *request = arg;
+
+    request->announced = true;
+    um_mutex_announce_change(&request->mutex->waiters, 1);
 }
 
 UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
 {
     const struct umbra_mutex *mutex = on;
+    uintptr_t owner = um_atomic_load(&mutex->owner, relaxed); /* for display only */
 
-    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* for display only */
+    um_report_holder(text, owner == UM_MUTEX_KEPT ? UM_MUTEX_FREE : owner);
 }
 
 UM_SHARED const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
 
 UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
-    struct um_mutex_request request = {mutex, um_sync_self()};
-    int error;
+    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self(), .pauses = 1};
+    struct um_await await = {.event = &mutex->event.event,
+                             .accept = um_mutex_accept,
+                             .announce = um_mutex_announce,
+                             .arg = &request,
+                             .kind = &um_kind_mutex,
+                             .on = mutex,
+                             .at = at};
+    int error = 0;
 
     /* relaxed: only the caller can have written its own identity */
     if (um_atomic_load(&mutex->owner, relaxed) == request.self)
         return -EDEADLK;
-    if (deadline == 0)
-        return -ETIMEDOUT;
-    um_sync_announce(&mutex->waiters, 1);
-    error =
-        um_sync_wait(&mutex->event, um_mutex_take, &request, deadline, &um_kind_mutex, mutex, at);
-    um_sync_announce(&mutex->waiters, UINT32_MAX);
+    if (!um_mutex_look(&mutex->owner, &mutex->waiters, request.self)) {
+        if (deadline == 0)
+            return -ETIMEDOUT;
+        await.deadline = um_deadline_cycles(deadline);
+        error = um_await_run(&await);
+    }
+    if (request.announced)
+        um_mutex_announce_change(&mutex->waiters, UINT32_MAX);
     if (error == 0)
         um_mutex_count(1);
     return error;

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The mutex's words (umbra/protocol/mutex.h) under the model checker. See checker.hpp.
+ *
+ * The event stands in as a queue under a lock that calls the waiters' conditions as protocol/event.h
+ * does: at a join that of the new waiter, at a signal those of all, oldest first, until one takes.
+ * Each scenario: threads that lock and unlock, some after a look in place, some without; some give
+ * up. Checked: one holder at a time, which sees what the last one wrote; no thread sleeps on; a
+ * mutex that is kept for a waiter lets no newcomer in, and one that all waiters left, the next.
+ */
+#include "checker.hpp"
+#include "mutex_variants.hpp"
+
+#define UM_WAITERS_MOST 3
+
+template <class P> struct locked : world {
+    um_atomic_uptr owner;
+    um_atomic_u32 waiters;
+    rl::var<int> written; /* by the holders: turns */
+
+    /* the event */
+    rl::mutex lock;
+    int queue[UM_WAITERS_MOST]; /* under the lock, as all that follow but bell */
+    int queued;
+    um_atomic_u32 bell[UM_WAITERS_MOST]; /* 1: the waiter has the mutex */
+
+    locked()
+    {
+        um_atomic_store(&owner, UM_MUTEX_FREE, relaxed);
+        um_atomic_store(&waiters, 0, relaxed);
+        um_plain_write(written, 0);
+        queued = 0;
+        for (int i = 0; i < UM_WAITERS_MOST; i++)
+            um_atomic_store(&bell[i], 0, relaxed);
+    }
+
+    static uintptr_t self(int index)
+    {
+        return (uintptr_t)(64 * (index + 1));
+    }
+
+    /* Offers the mutex to the queued waiters. */
+    void signal()
+    {
+        lock.lock($);
+        for (int i = 0; i < queued; i++) {
+            int waiter = queue[i];
+
+            if (!P::um_mutex_take_announced(&owner, self(waiter)))
+                continue;
+            leave(i);
+            um_atomic_store(&bell[waiter], 1, release);
+            um_os_futex_wake(&bell[waiter]);
+            break;
+        }
+        lock.unlock($);
+    }
+
+    void leave(int place)
+    {
+        queued--;
+        for (int i = place; i < queued; i++)
+            queue[i] = queue[i + 1];
+    }
+
+    /* True if the waiter has the mutex at once. */
+    bool join(int index)
+    {
+        bool taken;
+
+        lock.lock($);
+        taken = P::um_mutex_take_announced(&owner, self(index));
+        if (!taken)
+            queue[queued++] = index;
+        lock.unlock($);
+        return taken;
+    }
+
+    /* True if the waiter was in the queue, and is not now. */
+    bool give_up(int index)
+    {
+        bool found = false;
+
+        lock.lock($);
+        for (int i = 0; i < queued && !found; i++) {
+            found = queue[i] == index;
+            if (found)
+                leave(i);
+        }
+        lock.unlock($);
+        return found;
+    }
+
+    void sleep(int index)
+    {
+        /* looks by a read-modify-write: a search of all old values would have no end */
+        while (um_atomic_fetch_or(&bell[index], 0, acquire) == 0)
+            um_os_futex_wait(&bell[index], 0, UMBRA_NEVER);
+    }
+
+    /* As umbra_mutex_lock_deadline(); patient: without a deadline. */
+    bool take(int index, bool patient)
+    {
+        bool taken = true;
+
+        if (P::um_mutex_take_from(&owner, UM_MUTEX_FREE, self(index)) ||
+            P::um_mutex_look(&owner, &waiters, self(index)))
+            return true;
+        P::um_mutex_announce_change(&waiters, 1);
+        if (!join(index)) {
+            if (!patient && rl::rand(2) == 0)
+                taken = !give_up(index);
+            if (taken)
+                sleep(index);
+        }
+        P::um_mutex_announce_change(&waiters, UINT32_MAX);
+        return taken;
+    }
+
+    void turn()
+    {
+        um_plain_write(written, um_plain_read(written) + 1);
+    }
+
+    void give()
+    {
+        if (P::um_mutex_give(&owner, &waiters))
+            signal();
+    }
+
+    void after()
+    {
+        uintptr_t now = um_atomic_load(&owner, relaxed);
+
+        RL_ASSERT(now == UM_MUTEX_FREE || now == UM_MUTEX_KEPT);
+        RL_ASSERT(um_atomic_load(&waiters, relaxed) == 0 && queued == 0);
+    }
+};
+
+/* Each thread locks and unlocks; the last `hasty` threads may give up. */
+template <class P, int Threads, int Hasty> struct turns : locked<P> {
+    int taken = 0;
+
+    void thread(int index)
+    {
+        if (!this->take(index, index < Threads - Hasty))
+            return;
+        this->turn();
+        taken++;
+        this->give();
+    }
+
+    void after()
+    {
+        locked<P>::after();
+        RL_ASSERT(um_plain_read(this->written) == taken && taken >= Threads - Hasty);
+    }
+};
+
+/* The holder has seen a waiter that has not joined yet: a newcomer is kept out, the waiter is not. */
+template <class P> struct kept : locked<P> {
+    kept()
+    {
+        um_atomic_store(&this->owner, this->self(0), relaxed);
+        um_atomic_store(&this->waiters, 1, relaxed);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            this->turn();
+            this->give();
+            return;
+        }
+        RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(2)) &&
+                  !P::um_mutex_look(&this->owner, &this->waiters, this->self(2)));
+        if (!this->join(index))
+            this->sleep(index);
+        P::um_mutex_announce_change(&this->waiters, UINT32_MAX);
+        this->turn();
+        this->give();
+    }
+};
+
+/* All waiters have given up: the next caller takes it without waiting. */
+template <class P> struct left : locked<P> {
+    left()
+    {
+        um_atomic_store(&this->owner, UM_MUTEX_KEPT, relaxed);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0)
+            RL_ASSERT(P::um_mutex_look(&this->owner, &this->waiters, this->self(0)));
+        else
+            RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(1)));
+    }
+
+    void after()
+    {
+        RL_ASSERT(um_atomic_load(&this->owner, relaxed) == this->self(0));
+    }
+};
+
+template <class P>
+static variant make_variant(const char *name, const char *what, const char *expected)
+{
+    static const scenario scenarios[] = {
+        {"two", make_world<turns<P, 2, 0>>, 2, 0, false, 4, 50000},
+        {"two, one gives up", make_world<turns<P, 2, 1>>, 2, 0, false, 3, 50000},
+        {"kept for a waiter", make_world<kept<P>>, 2, 0, false, 4, 20000},
+        {"left by all", make_world<left<P>>, 2, 0, true, 0, 1000},
+        {"three", make_world<turns<P, 3, 0>>, 3, 0, false, 0, 60000},
+        {"three, two give up", make_world<turns<P, 3, 2>>, 3, 0, false, 0, 60000},
+    };
+
+    return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
+}
+
+#define UM_VARIANT(name, what, expected) make_variant<name>(#name, what, expected),
+
+int main(int argc, char **argv)
+{
+    const variant variants[] = {UM_VARIANTS(UM_VARIANT)};
+
+    return run(variants, sizeof(variants) / sizeof(variants[0]), argc, argv);
+}
