@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Sections about short parallel loops, and about barriers."""
+"""Sections about short parallel loops, barriers and locks."""
 from . import charts
 from .data import amount, break_even
 from .parts import numbers, section, simple
@@ -59,4 +59,12 @@ sync = simple(
     "Two threads, or two fibers on two cores, that meet again and again; time from one barrier to the "
     "next. The limit is a barrier of one line on which both only spin.",
     "sync",
+)
+
+lock = simple(
+    "A mutex that two want",
+    "Two threads, or two fibers on two cores, that lock the same mutex again and again; time of a turn, "
+    "without and with 130 ns of work between two turns of a side. The limit is pthread's mutex with the "
+    "same work.",
+    "lock",
 )

@@ -30,6 +30,7 @@ SECTIONS = (
     fine.fine_grained,
     loop.loop,
     loop.sync,
+    loop.lock,
     prefetch.prefetch,
     tasks.fib,
     tasks.skynet,

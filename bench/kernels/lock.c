@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A mutex that two threads, or two fibers, want again and again, one on each of two processors. A
+ * sample is the time of a turn: lock, add one to a counter, unlock, and then some work outside.
+ * The limit is pthread's mutex with the same work.
+ */
+#include "harness.h"
+#include "in_fiber.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <umbra/cpu.h>
+#include <umbra/sync.h>
+#include <umbra/team.h>
+
+#define ROUNDS 301
+#define ROUNDS_QUICK 31
+#define SIDES 2
+#define LINE 128
+
+struct turns;
+
+struct contender {
+    const char *name;
+    void (*lock)(struct turns *turns);
+    void (*unlock)(struct turns *turns);
+    unsigned work_ns; /* between two turns of a side */
+};
+
+struct turns {
+    pthread_mutex_t pthread __attribute__((aligned(LINE)));
+    struct umbra_mutex umbra __attribute__((aligned(LINE)));
+    uint64_t done __attribute__((aligned(LINE))); /* turns of both sides; under the mutex */
+    um_atomic_u32 ready __attribute__((aligned(LINE)));
+    struct {
+        uint64_t turns __attribute__((aligned(LINE)));
+        uint64_t begin_ns, end_ns;
+    } side[SIDES];
+    const struct contender *contender;
+    uint64_t wanted;
+    struct umbra_team *team;       /* of rows of threads */
+    struct umbra_runtime *runtime; /* of rows of fibers */
+};
+
+static void lock_pthread(struct turns *turns)
+{
+    pthread_mutex_lock(&turns->pthread);
+}
+
+static void unlock_pthread(struct turns *turns)
+{
+    pthread_mutex_unlock(&turns->pthread);
+}
+
+static void lock_umbra(struct turns *turns)
+{
+    umbra_mutex_lock(&turns->umbra);
+}
+
+static void unlock_umbra(struct turns *turns)
+{
+    umbra_mutex_unlock(&turns->umbra);
+}
+
+/* ---- what a side does ---- */
+
+static bool take_turn(struct turns *turns)
+{
+    const struct contender *by = turns->contender;
+    bool more;
+
+    by->lock(turns);
+    more = turns->done < turns->wanted;
+    turns->done += more;
+    by->unlock(turns);
+    return more;
+}
+
+static void take_turns(struct turns *turns, unsigned side)
+{
+    uint64_t work = umbra_ns_to_cycles(turns->contender->work_ns);
+    uint64_t mine = 0;
+
+    um_atomic_fetch_add(&turns->ready, 1, relaxed); /* both begin at about the same time */
+    while (um_atomic_load(&turns->ready, relaxed) < SIDES)
+        um_arch_relax();
+    turns->side[side].begin_ns = bench_now_ns();
+    while (take_turn(turns)) {
+        uint64_t now = umbra_cycles();
+
+        mine++;
+        while (work != 0 && umbra_cycles() - now < work)
+            ;
+    }
+    turns->side[side].turns = mine;
+    turns->side[side].end_ns = bench_now_ns();
+}
+
+static void begin_batch(struct turns *turns, uint64_t iterations)
+{
+    turns->done = 0;
+    turns->wanted = iterations;
+    um_atomic_store(&turns->ready, 0, relaxed); /* no side runs */
+}
+
+static void end_batch(const struct turns *turns, struct bench_batch *batch)
+{
+    uint64_t begin = turns->side[0].begin_ns, end = turns->side[0].end_ns;
+
+    for (unsigned side = 1; side < SIDES; side++) {
+        begin = turns->side[side].begin_ns < begin ? turns->side[side].begin_ns : begin;
+        end = turns->side[side].end_ns > end ? turns->side[side].end_ns : end;
+    }
+    batch->ns = end - begin;
+    batch->verified = turns->side[0].turns + turns->side[1].turns;
+}
+
+static struct turns *begin_row(struct bench_row *row)
+{
+    struct turns *turns = aligned_alloc(LINE, sizeof(*turns));
+
+    if (turns == NULL)
+        return NULL;
+    *turns = (struct turns){.contender = row->arg, .umbra = UMBRA_MUTEX_INIT};
+    pthread_mutex_init(&turns->pthread, NULL);
+    row->state = turns;
+    return turns;
+}
+
+static void end_row(struct turns *turns)
+{
+    pthread_mutex_destroy(&turns->pthread);
+    free(turns);
+}
+
+/* ---- two threads ---- */
+
+static void thread_side(unsigned member, unsigned members, void *turns)
+{
+    (void)members;
+    take_turns(turns, member);
+}
+
+static int start_threads(struct bench_row *row)
+{
+    char cpus[32];
+    struct umbra_team_options options = {.cpus = cpus, .topology = bench_topology(row->bench)};
+    struct turns *turns = begin_row(row);
+    int error;
+
+    if (turns == NULL)
+        return -ENOMEM;
+    snprintf(cpus, sizeof cpus, "%d,%d", row->cpus[0], row->cpus[1]);
+    error = umbra_team_create(&options, &turns->team);
+    if (error != 0)
+        end_row(turns);
+    return error;
+}
+
+static int run_threads(struct bench_row *row, struct bench_batch *batch)
+{
+    struct turns *turns = row->state;
+    int error;
+
+    begin_batch(turns, batch->iterations);
+    error = umbra_team_run(turns->team, thread_side, turns);
+    end_batch(turns, batch);
+    return error;
+}
+
+static void stop_threads(struct bench_row *row)
+{
+    struct turns *turns = row->state;
+
+    umbra_team_destroy(turns->team);
+    end_row(turns);
+}
+
+static const struct bench_ops threads = {
+    .start = start_threads, .run = run_threads, .stop = stop_threads};
+
+/* ---- two fibers, each on a core ---- */
+
+static void *second_side(void *turns)
+{
+    take_turns(turns, 1);
+    return NULL;
+}
+
+static void *first_side(void *turns)
+{
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
+    struct umbra_fiber second;
+
+    if (umbra_spawn_with(NULL, &there, second_side, turns, &second) == 0) {
+        take_turns(turns, 0);
+        umbra_join(second, NULL);
+    }
+    return NULL;
+}
+
+static int start_fibers(struct bench_row *row)
+{
+    struct turns *turns = begin_row(row);
+    int error;
+
+    if (turns == NULL)
+        return -ENOMEM;
+    error = in_fiber_cores(row->bench, SIDES, &turns->runtime);
+    if (error != 0)
+        end_row(turns);
+    return error;
+}
+
+static int run_fibers(struct bench_row *row, struct bench_batch *batch)
+{
+    struct turns *turns = row->state;
+    int error;
+
+    begin_batch(turns, batch->iterations);
+    error = in_fiber(turns->runtime, first_side, turns);
+    end_batch(turns, batch);
+    return error;
+}
+
+static void stop_fibers(struct bench_row *row)
+{
+    struct turns *turns = row->state;
+
+    umbra_runtime_destroy(turns->runtime);
+    end_row(turns);
+}
+
+static const struct bench_ops fibers = {
+    .start = start_fibers, .run = run_fibers, .stop = stop_fibers};
+
+/* ---- rows ---- */
+
+#define WORK_NS 130
+
+static const struct contender by_pthread[] = {
+    {"pthread-mutex", lock_pthread, unlock_pthread, 0},
+    {"pthread-mutex-work", lock_pthread, unlock_pthread, WORK_NS}};
+static const struct contender by_fiber[] = {
+    {"umbra-mutex", lock_umbra, unlock_umbra, 0},
+    {"umbra-mutex-work", lock_umbra, unlock_umbra, WORK_NS}};
+static const struct contender by_thread[] = {
+    {"umbra-mutex-threads", lock_umbra, unlock_umbra, 0},
+    {"umbra-mutex-threads-work", lock_umbra, unlock_umbra, WORK_NS}};
+
+static struct bench_row *add(struct bench *bench, const struct bench_ops *ops,
+                             const struct contender *contender, struct bench_row *limit)
+{
+    struct bench_row *row = bench_add(bench, contender->name, ops, contender);
+
+    row->limit = limit;
+    json_object_set_new(row->params, "parties", json_integer(SIDES));
+    json_object_set_new(row->params, "work_ns", json_integer(contender->work_ns));
+    return row;
+}
+
+static int declare(struct bench *bench)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct bench_row *limit = add(bench, &threads, &by_pthread[i], NULL);
+
+        add(bench, &fibers, &by_fiber[i], limit);
+        add(bench, &threads, &by_thread[i], limit);
+    }
+    return 0;
+}
+
+static const struct bench_kernel kernel = {
+    .name = "lock",
+    .about = "a mutex that two want, one on each of two processors",
+    .cpus = SIDES,
+    .rounds = ROUNDS,
+    .rounds_quick = ROUNDS_QUICK,
+    .declare = declare,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}
