@@ -256,7 +256,7 @@ UM_ALWAYS_INLINE void umbra_yield(void)
     }
     from = um_core_current(core);
     first = um_link_next(&core->ready);
-    if (first == &core->ready || UM_UNLIKELY(!um_fiber_on_stack(from)))
+    if (first == &core->ready || UM_UNLIKELY(!from || !um_fiber_on_stack(from)))
         return;
     um_fiber_switch(core, from, um_ready_turn(core, from, first));
 }

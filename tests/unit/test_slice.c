@@ -439,6 +439,74 @@ Test(slice, the_environment_sets_the_watchdog)
     umbra_runtime_destroy(runtime);
 }
 
+static uint32_t marked_in_handler;
+
+static uint32_t share_mark(void)
+{
+    return um_atomic_load(&um_core_current(um_core_self)->state, relaxed) & UM_STATE_SLICE;
+}
+
+static void polls_in_handler(int number)
+{
+    (void)number;
+    umbra_poll();
+    marked_in_handler = share_mark();
+}
+
+static void *polls_on_alternate_stack(void *arg)
+{
+    struct sigaction action = {.sa_handler = polls_in_handler, .sa_flags = SA_ONSTACK};
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, before;
+    struct umbra_fiber fiber;
+
+    umbra_spawn(lets_itself_in, NULL, &fiber);
+    sigaltstack(&stack, &before);
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_kill(pthread_self(), SIGUSR1);
+    cr_expect_eq(marked_in_handler, 0);
+    umbra_poll();
+    cr_expect_neq(share_mark(), 0, "it would have been marked");
+    umbra_join(fiber, NULL);
+    sigaltstack(&before, NULL);
+    free(stack.ss_sp);
+    return arg;
+}
+
+/* The fiber may be about to leave: its state says how. */
+Test(slice, a_safe_point_on_an_alternate_signal_stack_writes_nothing)
+{
+    cr_assert_eq(with_share(polls_on_alternate_stack), 0);
+}
+
+static void *continues(void *arg)
+{
+    umbra_continue(*(struct umbra_fiber *)arg);
+    return NULL;
+}
+
+static void *polls_after_a_permit(void *arg)
+{
+    struct umbra_fiber self = umbra_self();
+    uint64_t late = umbra_deadline(PATIENCE_NS);
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, continues, &self), 0);
+    while (share_mark() == 0 && umbra_now_ns() < late)
+        umbra_poll();
+    cr_expect_neq(share_mark(), 0);
+    umbra_yield(); /* what waited was a permit, and no fiber is ready now */
+    cr_expect_eq(share_mark(), 0);
+    pthread_join(thread, NULL);
+    return arg;
+}
+
+Test(slice, a_share_ends_when_nothing_waits_any_more)
+{
+    struct umbra_options options = {.cores = 1, .share_ns = PATIENCE_NS};
+
+    cr_assert_eq(umbra_run(&options, polls_after_a_permit, NULL), 0);
+}
+
 /* ---- the watchdog's thread ---- */
 
 static atomic_int handled;

@@ -133,8 +133,10 @@ UM_LINKONCE void um_yield_next(struct umbra_core *core, struct um_fiber *from)
     struct um_fiber *to;
 
     um_core_attend(core);
-    if (um_ready_empty(core))
+    if (um_ready_empty(core)) {
+        um_fiber_set_state(from, UMBRA_FIBER_READY); /* nothing waits any more: without SLICE */
         return;
+    }
     to = um_ready_turn(core, from, um_link_next(&core->ready));
     if (UM_UNLIKELY(core->trace != NULL))
         um_trace_switch(core, UM_TRACE_YIELD, from, to);
@@ -194,7 +196,9 @@ UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
     uint64_t now = umbra_cycles();
     uint32_t state;
 
-    if (!fiber || (um_ready_empty(core) && !um_core_attention_at(core, now)))
+    /* on an alternate signal stack the fiber may be about to leave: its state is not this call's */
+    if (!fiber || !um_fiber_on_stack(fiber) ||
+        (um_ready_empty(core) && !um_core_attention_at(core, now)))
         return;
     state = um_atomic_load(&fiber->state, relaxed);
     if (!(state & UM_STATE_SLICE)) {

@@ -246,6 +246,7 @@ UM_LINKONCE void *um_task_fiber(void *arg)
         if (!task)
             return NULL;
         um_pool_reset(self);
+        um_fiber_set_state(self, UMBRA_FIBER_READY); /* a share of its own: without SLICE */
     }
 }
 
