@@ -169,7 +169,7 @@ int main(int argc, char **argv)
         {"--share", "NS", "after which a safe point yields", .number = {&share_ns, 1, 1000000000}},
         {"--get", "NS", "that a short request takes", .number = {&get_ns, 10, 20000}},
         {"--seed", "N", "of the times of arrival", .number = {&seed, 0, 1000000000}},
-        {NULL}};
+        {0}};
     const struct options_table table = {
         .usage = "usage: kv [OPTION...]\n", .column = 20, .rows = rows};
     struct server server;
