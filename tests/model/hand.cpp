@@ -3,7 +3,8 @@
  * The hand of a core (umbra/protocol/hand.h) under the model checker. See checker.hpp.
  *
  * Each scenario: an owner that opens its hand, runs what it is given and closes it, again and again,
- * and givers that give, take back or wait, as impl/ranges.h and core/hand.h do. Checked: every gift
+ * and givers that give, take back or wait, as impl/ranges.h and core/hand.h do; a giver's core may
+ * itself take what is in the hand. Checked: every gift
  * runs once; what runs it sees what the giver wrote, and the giver sees what it did; every wait of a
  * giver ends, by its own node.
  */
@@ -48,21 +49,26 @@ template <class P, int Rounds, int Turns> struct giving : world, receiver {
         runs[giver]++;
     }
 
+    /* As um_hand_run(). */
+    void run_given(bool open)
+    {
+        typename P::um_node *waiting;
+
+        run((int)um_plain_read(hand.given.begin));
+        waiting = P::um_hand_end(&hand, open);
+        if (waiting)
+            core[um_plain_read(waiting->kind)].post(waiting);
+    }
+
     /* As um_task_stay(), um_hand_run() and the close after them. */
     void own()
     {
         for (int turn = 0; turn < Turns; turn++) {
             P::um_hand_open(&hand);
-            if (P::um_hand_take(&hand)) {
-                typename P::um_node *waiting;
-
-                run((int)um_plain_read(hand.given.begin));
-                waiting = P::um_hand_end(&hand, rl::rand(2) == 0);
-                if (waiting)
-                    core[um_plain_read(waiting->kind)].post(waiting);
-            } else {
+            if (P::um_hand_take(&hand))
+                run_given(rl::rand(2) == 0);
+            else
                 rl::yield(1, $);
-            }
             if (rl::rand(2) == 0)
                 P::um_hand_close(&hand);
         }
@@ -93,7 +99,9 @@ template <class P, int Rounds, int Turns> struct giving : world, receiver {
             um_plain_write(hand.waiter, node[giver]);
             um_plain_write(hand.given.begin, (size_t)giver);
             P::um_hand_give(&hand, number);
-            rl::yield(1, $); /* the left half */
+            rl::yield(1, $); /* the left half; if it blocks, the giver's core looks for work */
+            if (rl::rand(2) == 0 && P::um_hand_take(&hand))
+                run_given(false);
         }
         if (number == 0 || P::um_hand_take_back(&hand, number))
             run(giver);

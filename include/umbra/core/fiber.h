@@ -117,6 +117,7 @@ struct umbra_core {
     um_atomic_u32 state;              /* enum umbra_core_state; any thread reads */
     unsigned victim;                  /* index of the core where it last looked for tasks */
     um_atomic_u32 no_source;          /* always 0: `asks` of a core without a source */
+    unsigned gifts;                   /* that its fibers have given and not joined */
     bool starved;                     /* there are tasks, but no memory for a fiber to run them */
     uint32_t turns_between;           /* how many turns there may be: um_core_pace() */
     uint64_t rang;                    /* when the timers were looked at last, a time stamp */

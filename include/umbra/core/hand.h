@@ -4,19 +4,23 @@
  * included by core.h. Fibers give; a giver may switch while it waits. The owner's side is in
  * core/tasks.h: a hand is open while a fiber that has run a task stays for more.
  *
+ * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so a
+ * gift, like a task that is left behind, waits for no core that has found something else. A core
+ * counts the gifts of its fibers, and looks at other cores' hands only while there are any. It sees
+ * what it gave itself, without any order between cores.
+ *
  * A gift moves one line there and back. A task that is shared and stolen (protocol/task.h) moves
  * four: the request, the word, the task and its state.
  */
 #ifndef UMBRA_CORE_HAND_H
 #define UMBRA_CORE_HAND_H
 
-#include <sched.h>
-
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/runtime.h>
 #include <umbra/core/share.h>
+#include <umbra/core/sleep.h>
 #include <umbra/core/switch.h>
 #include <umbra/core/tasks.h>
 #include <umbra/cpu.h>
@@ -56,6 +60,7 @@ UM_INLINE struct um_gift um_core_claim_hand(struct umbra_core *core)
         gift.number = other == core->index ? 0 : um_hand_claim(hand);
         if (gift.number != 0) {
             gift.hand = hand;
+            core->gifts++;
             hand->waiter = &um_core_current(core)->node;
             break;
         }
@@ -94,7 +99,7 @@ UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const 
     struct um_fiber *self;
 
     while (!core && !um_hand_ended(gift->hand, gift->number))
-        sched_yield();
+        um_thread_sleep(UINT64_MAX); /* for ever */
     if (um_hand_ended(gift->hand, gift->number))
         return;
     if (um_ready_empty(core) && um_gift_look(core, gift))

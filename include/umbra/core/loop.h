@@ -179,7 +179,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
-    if (um_core_tasking(core) && um_ready_empty(core) && !um_core_has_mail(core))
+    if ((um_core_tasking(core) || core->gifts > 0 || um_hand_holds(&core->hand)) &&
+        um_ready_empty(core) && !um_core_has_mail(core))
         busy = um_core_take_task(core) || busy;
     /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */
     if (!busy && !core->starved && !um_atomic_load(&core->runtime->stopping, acquire))

@@ -60,8 +60,16 @@ UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
 #ifndef UMBRA_DECLARE
 
-/* Stands for what is in a core's hand: protocol/hand.h. */
-UM_SHARED struct umbra_task um_task_of_hand = {0};
+/* Stands for what was taken from a core's hand (protocol/hand.h): its address and a mark. */
+UM_INLINE struct umbra_task *um_task_of_hand(struct um_hand *hand)
+{
+    return (struct umbra_task *)((uintptr_t)hand | 1);
+}
+
+UM_INLINE struct um_hand *um_hand_of_task(struct umbra_task *task)
+{
+    return (uintptr_t)task & 1 ? (struct um_hand *)((uintptr_t)task - 1) : NULL;
+}
 
 /* ---- taking ---- */
 
@@ -98,7 +106,8 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
 UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
-    struct umbra_task *task = um_hand_take(&core->hand) ? &um_task_of_hand : um_core_take_own(core);
+    struct umbra_task *task =
+        um_hand_take(&core->hand) ? um_task_of_hand(&core->hand) : um_core_take_own(core);
     unsigned first = core->victim;
 
     for (unsigned i = 0; i < runtime->cores && !task; i++) {
@@ -108,6 +117,10 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
         if (other != core->index)
             task = um_core_take_from(core, runtime->core[other]);
     }
+    /* what fibers of this core gave to cores that found other work, while the givers are blocked */
+    for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && !task; i++)
+        if (um_hand_take(&runtime->core[i]->hand))
+            task = um_task_of_hand(&runtime->core[i]->hand);
     return task;
 }
 
@@ -115,14 +128,16 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 
 /* Runs what was given to the core, and wakes the giver. The hand is open again if the core has
  * nothing else to do. */
-UM_INLINE void um_hand_run(struct umbra_core *core)
+UM_INLINE void um_hand_run(struct umbra_core *core, struct um_hand *hand)
 {
-    const struct um_given *given = &core->hand.given;
+    const struct um_given *given = &hand->given;
     struct um_node *waiting;
 
-    um_trace(core, UM_TRACE_TASK, (uintptr_t)given->fn, (uintptr_t)given);
+    um_trace(core, UM_TRACE_TASK, given->fn ? (uintptr_t)given->fn : (uintptr_t)given->run,
+             (uintptr_t)given);
     given->run(given);
-    waiting = um_hand_end(&core->hand, um_ready_empty(core) && !um_core_attention(core));
+    waiting =
+        um_hand_end(hand, hand == &core->hand && um_ready_empty(core) && !um_core_attention(core));
     if (waiting)
         um_node_wake(waiting, core);
 }
@@ -132,8 +147,8 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
     struct um_node *waiting;
 
-    if (task == &um_task_of_hand) {
-        um_hand_run(core);
+    if (um_hand_of_task(task)) {
+        um_hand_run(core, um_hand_of_task(task));
         return;
     }
     if (task->fn == um_grant_run)
@@ -201,7 +216,7 @@ UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
         um_hand_open(&core->hand);
         for (uint32_t i = 0; i < polls.batch; i++) {
             if (um_hand_take(&core->hand))
-                return &um_task_of_hand;
+                return um_task_of_hand(&core->hand);
             if (um_core_attention(core))
                 return NULL;
             if (um_core_sees_tasks(core) && (task = um_core_find_task(core)) != NULL)
@@ -214,7 +229,7 @@ UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
 
 /* The next task for a fiber that has run this one, or NULL: the core has something else to do, or
  * there is none. */
-UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, const struct umbra_task *last)
+UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, struct umbra_task *last)
 {
     struct umbra_task *task = NULL;
 
@@ -224,8 +239,10 @@ UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, const struct 
         return NULL;
     if (um_core_attention(core))
         return um_outside_take(core->runtime, true);
-    if (last != &um_task_of_hand) /* else the next gift is most likely, and may come at once */
+    if (!um_hand_of_task(last)) /* else the next gift is most likely, and may come at once */
         task = um_core_find_task(core);
+    else if (um_tasks_some(&core->tasks))
+        task = um_core_take_own(core);
     return task ? task : um_task_stay(core);
 }
 
@@ -279,7 +296,8 @@ UM_INLINE bool um_core_could_take(struct umbra_core *core)
     bool any = um_tasks_some(&core->tasks) || um_hand_holds(&core->hand);
 
     for (unsigned i = 0; i < runtime->cores && !any; i++)
-        any = um_tasks_shared(&runtime->core[i]->tasks);
+        any = um_tasks_shared(&runtime->core[i]->tasks) ||
+              (core->gifts > 0 && um_hand_holds(&runtime->core[i]->hand));
     return any && !core->starved;
 }
 

@@ -122,9 +122,11 @@ UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
 }
 
 /* Processes the right half, unless another core has begun it; then waits for that. */
-UM_INLINE void um_range_join(struct um_range *right, const struct um_gift *gift)
+UM_INLINE void um_range_join(struct umbra_core *core, struct um_range *right,
+                             const struct um_gift *gift)
 {
     if (gift->hand) {
+        core->gifts--;
         if (um_hand_take_back(gift->hand, gift->number))
             um_range_run(right);
         else
@@ -160,7 +162,7 @@ UM_LINKONCE void um_range_halve(struct umbra_core *core, struct um_range *range)
     else
         umbra_task_fork(&right.task, um_range_run, &right);
     um_range_run(range);
-    um_range_join(&right, &gift);
+    um_range_join(core, &right, &gift);
     if (work->reduction)
         work->reduction->join(range->value, value, work->arg);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The hand: one cache line of a core, through which another core gives it one piece of work while it
- * is idle, and learns that the work is done. The owner is the core; the giver is any other core. No
- * call waits. Private. Checked by tests/model/hand.
+ * is idle, and learns that the work is done. The owner is the core; the giver is any other core. The
+ * taker is the owner, or the giver's core when that is idle. No call waits. Private. Checked by
+ * tests/model/hand.
  *
  * The word has the number of the gift and a state:
  *
- *            owner            giver             giver            owner             owner
+ *            owner            giver             giver            taker             taker
  *   CLOSED ---------> OPEN ---------> CLAIMED ---------> GIVEN ---------> TAKEN ----------> number + 1,
  *      ^      open     |      claim              give     |      take       |      end       OPEN or
  *      |     close     |                                  |  take back      | await          CLOSED
@@ -17,14 +18,14 @@
  * answer, which also invites the next giver (design, invariant 6).
  *
  *   - Only one giver has a gift's number: its claim is a compare-and-swap. It writes what is given
- *     between claim and give. The owner reads that between take and end, and a later giver claims
+ *     between claim and give. The taker reads that between take and end, and a later giver claims
  *     what end, or the owner's next open, has stored. So neither reads what the other is writing.
- *   - A gift runs once: take and take back are compare-and-swaps of the same word.
- *   - A gift that the owner has not taken is the giver's again when it wants it. So an owner may
- *     leave at any moment, for a fiber of its own, say, and no giver waits for it. If it leaves
- *     between claim and give it finds the gift when it looks again.
+ *     Only the owner opens its hand: another taker ends with a closed one.
+ *   - A gift runs once: each take and take back is a compare-and-swap of the same word.
+ *   - A gift that has not been taken is the giver's again when it wants it, or its core's. So an owner
+ *     may leave at any moment, for a fiber of its own, say, and no giver waits for it.
  *   - No wake-up is lost: await and end change one word. If await comes first, end returns the
- *     giver's node, which stands with what is given; else await fails. The owner reads the node
+ *     giver's node, which stands with what is given; else await fails. The taker reads the node
  *     before end, since a later giver may write there after it.
  */
 #ifndef UMBRA_PROTOCOL_HAND_H
@@ -53,12 +54,12 @@
 
 struct um_given;
 
-/* Runs what was given, in a fiber of the owner. */
+/* Runs what was given, in a fiber of the taker. */
 typedef void um_given_fn(const struct um_given *given);
 
 typedef void um_given_part_fn(size_t begin, size_t end, void *arg); /* umbra_range_fn */
 
-/* What is given; the giver writes, the owner reads. */
+/* What is given; the giver writes, the taker reads. */
 struct um_given {
     um_plain(um_given_fn *) run;
     um_plain(um_given_part_fn *) fn; /* for the indices of a loop; or NULL */
@@ -88,7 +89,7 @@ UM_INLINE void um_hand_open(struct um_hand *hand)
     uint64_t word = um_atomic_load(&hand->word, acquire);
 
     if (um_hand_state(word) == UM_HAND_CLOSED)
-        /* release: the owner has read the last gift; pairs with um_hand_claim() */
+        /* release: the last taker has read its gift; pairs with um_hand_claim() */
         um_atomic_store(&hand->word, word | UM_HAND_OPEN, release);
 }
 
@@ -108,7 +109,9 @@ UM_INLINE bool um_hand_holds(const struct um_hand *hand)
     return um_hand_state(um_atomic_load(&hand->word, relaxed)) == UM_HAND_GIVEN;
 }
 
-/* Takes the gift. False: there is none, or the giver has taken it back. */
+/* ---- the taker ---- */
+
+/* Takes the gift. False: there is none, or it was taken, or taken back. */
 UM_INLINE bool um_hand_take(struct um_hand *hand)
 {
     uint64_t word = um_atomic_load(&hand->word, relaxed); /* only compared */
@@ -119,8 +122,8 @@ UM_INLINE bool um_hand_take(struct um_hand *hand)
                          relaxed);
 }
 
-/* The gift's work is done. open: the owner invites the next giver. Returns the node to wake, or
- * NULL. */
+/* The gift's work is done. open: the taker is the owner and invites the next giver. Returns the node
+ * to wake, or NULL. */
 UM_INLINE struct um_node *um_hand_end(struct um_hand *hand, bool open)
 {
     struct um_node *waiter = um_plain_read(hand->waiter);
@@ -144,7 +147,7 @@ UM_INLINE uint64_t um_hand_claim(struct um_hand *hand)
 
     if (um_hand_state(word) != UM_HAND_OPEN)
         return 0;
-    /* acquire: the owner has read the gift before; pairs with um_hand_end() and um_hand_open() */
+    /* acquire: the taker has read the gift before; pairs with um_hand_end() and um_hand_open() */
     return um_atomic_cas(&hand->word, &word, claimed, acquire, relaxed) ? claimed : 0;
 }
 
@@ -155,7 +158,7 @@ UM_INLINE void um_hand_give(struct um_hand *hand, uint64_t number)
     um_atomic_store(&hand->word, number + (UM_HAND_GIVEN - UM_HAND_CLAIMED), release);
 }
 
-/* Takes the gift back. False: the owner has taken it. */
+/* Takes the gift back. False: it was taken. */
 UM_INLINE bool um_hand_take_back(struct um_hand *hand, uint64_t number)
 {
     uint64_t given = number + (UM_HAND_GIVEN - UM_HAND_CLAIMED);
@@ -166,7 +169,7 @@ UM_INLINE bool um_hand_take_back(struct um_hand *hand, uint64_t number)
                          relaxed);
 }
 
-/* True if the owner, which had taken the gift, is done. */
+/* True if the taker of the gift is done. There is one. */
 UM_INLINE bool um_hand_ended(const struct um_hand *hand, uint64_t number)
 {
     /* acquire: what the work did; pairs with um_hand_end(), or with a later giver's um_hand_give(),
@@ -174,7 +177,7 @@ UM_INLINE bool um_hand_ended(const struct um_hand *hand, uint64_t number)
     return ((um_atomic_load(&hand->word, acquire) ^ number) & ~UM_HAND_STATE) != 0;
 }
 
-/* True: the giver's node will be woken. False: the owner is done. The owner had taken the gift. */
+/* True: the giver's node will be woken. False: the taker is done. There is one. */
 UM_INLINE bool um_hand_await(struct um_hand *hand, uint64_t number)
 {
     uint64_t taken = number + (UM_HAND_TAKEN - UM_HAND_CLAIMED);
