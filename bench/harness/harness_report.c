@@ -20,6 +20,12 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bench_state_median(struct bench_row *row, const char *name, double *samples, unsigned n)
+{
+    qsort(samples, n, sizeof *samples, compare);
+    json_object_set_new(row->params, name, json_real(samples[n / 2]));
+}
+
 /* The q-quantile of n sorted values, linear between neighbours. */
 static double quantile(const double *sorted, unsigned n, double q)
 {

@@ -131,20 +131,6 @@ static int run_wrk(const struct load *load, int cpu, struct said *said)
     return error == 0 && !found ? -ECHILD : error;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Adds a sample, and says the median of all. */
-static void state_median(struct bench_row *row, const char *name, double *samples, unsigned count)
-{
-    qsort(samples, count, sizeof *samples, compare);
-    json_object_set_new(row->params, name, json_real(samples[count / 2]));
-}
-
 static int run(struct bench_row *row, struct bench_batch *batch)
 {
     struct load *load = row->state;
@@ -163,8 +149,8 @@ static int run(struct bench_row *row, struct bench_batch *batch)
             load->p999[load->samples++] = (double)said.p999;
         }
     }
-    state_median(row, "p99_us", load->p99, load->samples);
-    state_median(row, "p999_us", load->p999, load->samples);
+    bench_state_median(row, "p99_us", load->p99, load->samples);
+    bench_state_median(row, "p999_us", load->p999, load->samples);
     json_object_set_new(row->params, "lost", json_integer((json_int_t)load->lost));
     return 0;
 }

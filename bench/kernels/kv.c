@@ -72,20 +72,6 @@ static int run_program(const struct bench_row *row, struct said *said)
     return pclose(from) == 0 && found ? 0 : -ECHILD;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Says the median of all samples. */
-static void state_median(struct bench_row *row, const char *name, double *samples, unsigned count)
-{
-    qsort(samples, count, sizeof *samples, compare);
-    json_object_set_new(row->params, name, json_real(samples[count / 2]));
-}
-
 static int run(struct bench_row *row, struct bench_batch *batch)
 {
     struct run *run = row->state;
@@ -104,9 +90,9 @@ static int run(struct bench_row *row, struct bench_batch *batch)
             run->long_p50[run->samples++] = said.long_p50;
         }
     }
-    state_median(row, "p50_us", run->p50, run->samples);
-    state_median(row, "p99_us", run->p99, run->samples);
-    state_median(row, "long_us", run->long_p50, run->samples);
+    bench_state_median(row, "p50_us", run->p50, run->samples);
+    bench_state_median(row, "p99_us", run->p99, run->samples);
+    bench_state_median(row, "long_us", run->long_p50, run->samples);
     return 0;
 }
 

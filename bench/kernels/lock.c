@@ -5,18 +5,17 @@
  * The limit is pthread's mutex with the same work.
  */
 #include "harness.h"
-#include "in_fiber.h"
+#include "two_sides.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include <umbra/cpu.h>
 #include <umbra/sync.h>
-#include <umbra/team.h>
 
 #define ROUNDS 301
 #define ROUNDS_QUICK 31
-#define SIDES 2
+#define SIDES 2 /* two_sides.h */
 #define LINE 128
 
 struct turns;
@@ -25,6 +24,7 @@ struct contender {
     const char *name;
     void (*lock)(struct turns *turns);
     void (*unlock)(struct turns *turns);
+    bool fibers;      /* or threads */
     unsigned work_ns; /* between two turns of a side */
 };
 
@@ -39,8 +39,7 @@ struct turns {
     } side[SIDES];
     const struct contender *contender;
     uint64_t wanted;
-    struct umbra_team *team;       /* of rows of threads */
-    struct umbra_runtime *runtime; /* of rows of fibers */
+    struct two_sides sides;
 };
 
 static void lock_pthread(struct turns *turns)
@@ -77,8 +76,9 @@ static bool take_turn(struct turns *turns)
     return more;
 }
 
-static void take_turns(struct turns *turns, unsigned side)
+static void take_turns(void *arg, unsigned side)
 {
+    struct turns *turns = arg;
     uint64_t work = umbra_ns_to_cycles(turns->contender->work_ns);
     uint64_t mine = 0;
 
@@ -116,143 +116,53 @@ static void end_batch(const struct turns *turns, struct bench_batch *batch)
     batch->verified = turns->side[0].turns + turns->side[1].turns;
 }
 
-static struct turns *begin_row(struct bench_row *row)
+static int start(struct bench_row *row)
 {
+    const struct contender *contender = row->arg;
     struct turns *turns = aligned_alloc(LINE, sizeof(*turns));
+    int error;
 
     if (turns == NULL)
-        return NULL;
-    *turns = (struct turns){.contender = row->arg, .umbra = UMBRA_MUTEX_INIT};
+        return -ENOMEM;
+    *turns = (struct turns){.contender = contender, .umbra = UMBRA_MUTEX_INIT};
     pthread_mutex_init(&turns->pthread, NULL);
     row->state = turns;
-    return turns;
+    error = two_sides_start(&turns->sides, row, contender->fibers);
+    if (error != 0)
+        free(turns);
+    return error;
 }
 
-static void end_row(struct turns *turns)
+static int run(struct bench_row *row, struct bench_batch *batch)
 {
+    struct turns *turns = row->state;
+    int error;
+
+    begin_batch(turns, batch->iterations);
+    error = two_sides_run(&turns->sides, take_turns, turns);
+    end_batch(turns, batch);
+    return error;
+}
+
+static void stop(struct bench_row *row)
+{
+    struct turns *turns = row->state;
+
+    two_sides_stop(&turns->sides);
     pthread_mutex_destroy(&turns->pthread);
     free(turns);
 }
 
-/* ---- two threads ---- */
-
-static void thread_side(unsigned member, unsigned members, void *turns)
-{
-    (void)members;
-    take_turns(turns, member);
-}
-
-static int start_threads(struct bench_row *row)
-{
-    char cpus[32];
-    struct umbra_team_options options = {.cpus = cpus, .topology = bench_topology(row->bench)};
-    struct turns *turns = begin_row(row);
-    int error;
-
-    if (turns == NULL)
-        return -ENOMEM;
-    snprintf(cpus, sizeof cpus, "%d,%d", row->cpus[0], row->cpus[1]);
-    error = umbra_team_create(&options, &turns->team);
-    if (error != 0)
-        end_row(turns);
-    return error;
-}
-
-static int run_threads(struct bench_row *row, struct bench_batch *batch)
-{
-    struct turns *turns = row->state;
-    int error;
-
-    begin_batch(turns, batch->iterations);
-    error = umbra_team_run(turns->team, thread_side, turns);
-    end_batch(turns, batch);
-    return error;
-}
-
-static void stop_threads(struct bench_row *row)
-{
-    struct turns *turns = row->state;
-
-    umbra_team_destroy(turns->team);
-    end_row(turns);
-}
-
-static const struct bench_ops threads = {
-    .start = start_threads, .run = run_threads, .stop = stop_threads};
-
-/* ---- two fibers, each on a core ---- */
-
-static void *second_side(void *turns)
-{
-    take_turns(turns, 1);
-    return NULL;
-}
-
-static void *first_side(void *turns)
-{
-    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
-    struct umbra_fiber second;
-
-    if (umbra_spawn_with(NULL, &there, second_side, turns, &second) == 0) {
-        take_turns(turns, 0);
-        umbra_join(second, NULL);
-    }
-    return NULL;
-}
-
-static int start_fibers(struct bench_row *row)
-{
-    struct turns *turns = begin_row(row);
-    int error;
-
-    if (turns == NULL)
-        return -ENOMEM;
-    error = in_fiber_cores(row->bench, SIDES, &turns->runtime);
-    if (error != 0)
-        end_row(turns);
-    return error;
-}
-
-static int run_fibers(struct bench_row *row, struct bench_batch *batch)
-{
-    struct turns *turns = row->state;
-    int error;
-
-    begin_batch(turns, batch->iterations);
-    error = in_fiber(turns->runtime, first_side, turns);
-    end_batch(turns, batch);
-    return error;
-}
-
-static void stop_fibers(struct bench_row *row)
-{
-    struct turns *turns = row->state;
-
-    umbra_runtime_destroy(turns->runtime);
-    end_row(turns);
-}
-
-static const struct bench_ops fibers = {
-    .start = start_fibers, .run = run_fibers, .stop = stop_fibers};
+static const struct bench_ops ops = {.start = start, .run = run, .stop = stop};
 
 /* ---- rows ---- */
 
 #define WORK_NS 130
 
-static const struct contender by_pthread[] = {
-    {"pthread-mutex", lock_pthread, unlock_pthread, 0},
-    {"pthread-mutex-work", lock_pthread, unlock_pthread, WORK_NS}};
-static const struct contender by_fiber[] = {
-    {"umbra-mutex", lock_umbra, unlock_umbra, 0},
-    {"umbra-mutex-work", lock_umbra, unlock_umbra, WORK_NS}};
-static const struct contender by_thread[] = {
-    {"umbra-mutex-threads", lock_umbra, unlock_umbra, 0},
-    {"umbra-mutex-threads-work", lock_umbra, unlock_umbra, WORK_NS}};
-
-static struct bench_row *add(struct bench *bench, const struct bench_ops *ops,
-                             const struct contender *contender, struct bench_row *limit)
+static struct bench_row *add(struct bench *bench, const struct contender *contender,
+                             struct bench_row *limit)
 {
-    struct bench_row *row = bench_add(bench, contender->name, ops, contender);
+    struct bench_row *row = bench_add(bench, contender->name, &ops, contender);
 
     row->limit = limit;
     json_object_set_new(row->params, "parties", json_integer(SIDES));
@@ -262,11 +172,24 @@ static struct bench_row *add(struct bench *bench, const struct bench_ops *ops,
 
 static int declare(struct bench *bench)
 {
-    for (unsigned i = 0; i < 2; i++) {
-        struct bench_row *limit = add(bench, &threads, &by_pthread[i], NULL);
+    static const struct contender contenders[][3] = {
+        {
+            {"pthread-mutex", lock_pthread, unlock_pthread, false, 0},
+            {"umbra-mutex", lock_umbra, unlock_umbra, true, 0},
+            {"umbra-mutex-threads", lock_umbra, unlock_umbra, false, 0},
+        },
+        {
+            {"pthread-mutex-work", lock_pthread, unlock_pthread, false, WORK_NS},
+            {"umbra-mutex-work", lock_umbra, unlock_umbra, true, WORK_NS},
+            {"umbra-mutex-threads-work", lock_umbra, unlock_umbra, false, WORK_NS},
+        },
+    };
 
-        add(bench, &fibers, &by_fiber[i], limit);
-        add(bench, &threads, &by_thread[i], limit);
+    for (unsigned i = 0; i < 2; i++) {
+        struct bench_row *limit = add(bench, &contenders[i][0], NULL);
+
+        add(bench, &contenders[i][1], limit);
+        add(bench, &contenders[i][2], limit);
     }
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "in_fiber.h"
 #include "loop_case.h"
 #include "shadow_fork.h"
+#include "two_sides.h"
 
 #include <stdlib.h>
 
@@ -154,11 +155,7 @@ static const struct bench_ops shadow_ops = {
 
 static int start_team(struct bench_row *row)
 {
-    char cpus[32];
-    struct umbra_team_options options = {.cpus = cpus, .topology = bench_topology(row->bench)};
-
-    snprintf(cpus, sizeof cpus, "%d,%d", row->cpus[0], row->cpus[1]);
-    return umbra_team_create(&options, (struct umbra_team **)&row->state);
+    return two_sides_team(row, (struct umbra_team **)&row->state);
 }
 
 static void stop_team(struct bench_row *row)

@@ -6,8 +6,8 @@
  */
 #include "child.h"
 #include "harness.h"
-#include "in_fiber.h"
 #include "sync_case.h"
+#include "two_sides.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,9 +21,10 @@
 struct contender {
     const char *name;
     sync_barrier *barrier;
+    bool fibers; /* or threads */
 };
 
-/* ---- barriers of the parts of a team's run ---- */
+/* ---- barriers ---- */
 
 /* A line on which both spin. */
 struct spin_barrier {
@@ -36,7 +37,7 @@ struct turn {
     struct spin_barrier spin __attribute__((aligned(SYNC_LINE)));
     pthread_barrier_t pthread;
     struct umbra_barrier umbra;
-    struct umbra_team *team;
+    struct two_sides sides;
     const struct contender *contender;
     uint64_t iterations;
     uint64_t ns;
@@ -60,7 +61,7 @@ static void meet_spinning(struct sync_case *of, unsigned side)
 
 static void meet_in_team(struct sync_case *of, unsigned side)
 {
-    umbra_team_barrier(((struct turn *)of->arg)->team, side);
+    umbra_team_barrier(((struct turn *)of->arg)->sides.team, side);
 }
 
 static void meet_in_pthread(struct sync_case *of, unsigned side)
@@ -75,8 +76,11 @@ static void meet_in_fiber(struct sync_case *of, unsigned side)
     umbra_barrier_wait(&((struct turn *)of->arg)->umbra);
 }
 
-static void meet(struct turn *turn, unsigned side)
+/* ---- turns ---- */
+
+static void meet(void *arg, unsigned side)
 {
+    struct turn *turn = arg;
     uint64_t begin;
 
     turn->contender->barrier(&turn->barriers, side); /* both are there */
@@ -86,137 +90,47 @@ static void meet(struct turn *turn, unsigned side)
         turn->ns = bench_now_ns() - begin;
 }
 
-static void team_part(unsigned member, unsigned members, void *arg)
+static int start(struct bench_row *row)
 {
-    (void)members;
-    meet(arg, member);
-}
-
-static struct turn *begin_turn(struct bench_row *row)
-{
+    const struct contender *contender = row->arg;
     struct turn *turn = aligned_alloc(SYNC_LINE, sizeof(*turn));
-
-    if (turn == NULL)
-        return NULL;
-    *turn = (struct turn){.contender = row->arg, .umbra = UMBRA_BARRIER_INIT(SYNC_SIDES)};
-    turn->barriers.arg = turn;
-    pthread_barrier_init(&turn->pthread, NULL, SYNC_SIDES);
-    row->state = turn;
-    return turn;
-}
-
-static void end_turn(struct turn *turn)
-{
-    pthread_barrier_destroy(&turn->pthread);
-    free(turn);
-}
-
-static int start_team(struct bench_row *row)
-{
-    char cpus[32];
-    struct umbra_team_options options = {.cpus = cpus, .topology = bench_topology(row->bench)};
-    struct turn *turn = begin_turn(row);
     int error;
 
     if (turn == NULL)
         return -ENOMEM;
-    snprintf(cpus, sizeof cpus, "%d,%d", row->cpus[0], row->cpus[1]);
-    error = umbra_team_create(&options, &turn->team);
+    *turn = (struct turn){.contender = contender, .umbra = UMBRA_BARRIER_INIT(SYNC_SIDES)};
+    turn->barriers.arg = turn;
+    pthread_barrier_init(&turn->pthread, NULL, SYNC_SIDES);
+    row->state = turn;
+    error = two_sides_start(&turn->sides, row, contender->fibers);
     if (error != 0)
-        end_turn(turn);
+        free(turn);
     return error;
 }
 
-static int run_in_team(struct bench_row *row, struct bench_batch *batch)
+static int run(struct bench_row *row, struct bench_batch *batch)
 {
     struct turn *turn = row->state;
     int error;
 
     sync_begin(&turn->barriers);
     turn->iterations = batch->iterations;
-    error = umbra_team_run(turn->team, team_part, turn);
+    error = two_sides_run(&turn->sides, meet, turn);
     batch->ns = turn->ns;
     batch->verified = sync_verified(&turn->barriers, batch->iterations);
     return error;
 }
 
-static void stop_team(struct bench_row *row)
+static void stop(struct bench_row *row)
 {
     struct turn *turn = row->state;
 
-    umbra_team_destroy(turn->team);
-    end_turn(turn);
+    two_sides_stop(&turn->sides);
+    pthread_barrier_destroy(&turn->pthread);
+    free(turn);
 }
 
-static const struct bench_ops team_ops = {
-    .start = start_team, .run = run_in_team, .stop = stop_team};
-
-/* ---- barriers of two fibers, each on a core ---- */
-
-struct fibers {
-    struct umbra_runtime *runtime;
-    struct turn *turn;
-};
-
-static void *second_fiber(void *turn)
-{
-    meet(turn, 1);
-    return NULL;
-}
-
-static void *first_fiber(void *turn)
-{
-    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
-    struct umbra_fiber second;
-
-    if (umbra_spawn_with(NULL, &there, second_fiber, turn, &second) == 0) {
-        meet(turn, 0);
-        umbra_join(second, NULL);
-    }
-    return NULL;
-}
-
-static int start_fibers(struct bench_row *row)
-{
-    struct fibers *fibers = calloc(1, sizeof(*fibers));
-    int error;
-
-    if (fibers == NULL)
-        return -ENOMEM;
-    error = in_fiber_cores(row->bench, SYNC_SIDES, &fibers->runtime);
-    fibers->turn = error == 0 ? begin_turn(row) : NULL;
-    if (fibers->turn == NULL) {
-        free(fibers);
-        return error != 0 ? error : -ENOMEM;
-    }
-    row->state = fibers;
-    return 0;
-}
-
-static int run_in_fibers(struct bench_row *row, struct bench_batch *batch)
-{
-    struct fibers *fibers = row->state;
-    int error;
-
-    sync_begin(&fibers->turn->barriers);
-    fibers->turn->iterations = batch->iterations;
-    error = in_fiber(fibers->runtime, first_fiber, fibers->turn);
-    batch->ns = fibers->turn->ns;
-    batch->verified = sync_verified(&fibers->turn->barriers, batch->iterations);
-    return error;
-}
-
-static void stop_fibers(struct bench_row *row)
-{
-    struct fibers *fibers = row->state;
-
-    umbra_runtime_destroy(fibers->runtime);
-    end_turn(fibers->turn);
-    free(fibers);
-}
-
-static const struct bench_ops fiber_ops = {
-    .start = start_fibers, .run = run_in_fibers, .stop = stop_fibers};
+static const struct bench_ops ops = {.start = start, .run = run, .stop = stop};
 
 /* ---- rows ---- */
 
@@ -229,10 +143,10 @@ static const struct child_program gomp = {.file = "sync-child-gomp",
 static const struct child_program llvm = {.file = "sync-child-llvm",
                                           .settings = {OMP_SETTINGS, "KMP_BLOCKTIME=infinite"}};
 
-static const struct contender spin = {"spin-barrier", meet_spinning};
-static const struct contender team = {"umbra-team-barrier", meet_in_team};
-static const struct contender pthread = {"pthread-barrier", meet_in_pthread};
-static const struct contender fiber = {"umbra-barrier", meet_in_fiber};
+static const struct contender spin = {"spin-barrier", meet_spinning, false};
+static const struct contender team = {"umbra-team-barrier", meet_in_team, false};
+static const struct contender pthread = {"pthread-barrier", meet_in_pthread, false};
+static const struct contender fiber = {"umbra-barrier", meet_in_fiber, true};
 
 static struct bench_row *add(struct bench *bench, const char *name, const struct bench_ops *ops,
                              const void *arg, struct bench_row *limit)
@@ -246,11 +160,11 @@ static struct bench_row *add(struct bench *bench, const char *name, const struct
 
 static int declare(struct bench *bench)
 {
-    struct bench_row *limit = add(bench, spin.name, &team_ops, &spin, NULL);
+    struct bench_row *limit = add(bench, spin.name, &ops, &spin, NULL);
 
-    add(bench, team.name, &team_ops, &team, limit);
-    add(bench, fiber.name, &fiber_ops, &fiber, limit);
-    add(bench, pthread.name, &team_ops, &pthread, limit);
+    add(bench, team.name, &ops, &team, limit);
+    add(bench, fiber.name, &ops, &fiber, limit);
+    add(bench, pthread.name, &ops, &pthread, limit);
     add(bench, "openmp-gomp-barrier", &child_ops, &gomp, limit);
     add(bench, "openmp-llvm-barrier", &child_ops, &llvm, limit);
     return 0;

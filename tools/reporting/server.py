@@ -17,21 +17,23 @@ def blocking(measured):
     )
 
 
+def charts_by(rows, parameter, title, mark, reverse=False):
+    """A ranking of the rows for each value of the parameter."""
+    for value in sorted({row.params[parameter] for row in rows}, reverse=reverse):
+        drawn = [row for row in rows if row.params[parameter] == value]
+        yield enlarged(ranking(drawn, title(value)), title(value), f"{mark}-{value}")
+
+
 def http(measured):
     rows = measured.of("http")
     if not rows:
         return ""
-    charts = []
-    for connections in sorted({row.params["connections"] for row in rows}):
-        title = f"{connections:,} connections"
-        drawn = [row for row in rows if row.params["connections"] == connections]
-        charts.append(enlarged(ranking(drawn, title), title, f"http-{connections}"))
     return section(
         "A server of HTTP/1.1",
         "The same requests and answers with a fiber a connection, with a state machine on epoll, and with a "
         "thread a connection: the server on one processor, wrk on another, over the loopback interface. A "
         "bar is the time of a run over the requests answered.",
-        *charts,
+        *charts_by(rows, "connections", "{:,} connections".format, "http"),
         numbers(rows),
         table(
             ("contender", "connections", "p99", "p99.9", "without an answer"),
@@ -50,18 +52,13 @@ def store(measured):
     rows = measured.of("kv")
     if not rows:
         return ""
-    charts = []
-    for load in sorted({row.params["load_percent"] for row in rows}, reverse=True):
-        title = f"A load of {load} %"
-        drawn = [row for row in rows if row.params["load_percent"] == load]
-        charts.append(enlarged(ranking(drawn, title), title, f"kv-{load}"))
     return section(
         "Short requests beside long ones",
         "A store on two processors, where one request in a hundred takes a hundred times as long as the others. "
         "A bar is the time that 99.9 % of the answers to short requests do not exceed, counted from their "
         "arrival: by fibers with safe points (umbra-kv) and without (umbra-held), by a loop on epoll, and by "
         "threads. At a load of 100 % the requests alone would keep both processors busy.",
-        *charts,
+        *charts_by(rows, "load_percent", "A load of {} %".format, "kv", reverse=True),
         numbers(rows),
         table(
             ("contender", "load", "median", "99 %", "99.9 %", "long ones, median"),
