@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define INSERTED 16 /* so many numbers or fewer are sorted by insertion */
-#define FIRST 32    /* numbers whose order says what may be the order of all */
+#define FIRST 32    /* if these numbers are in an order, all may be in the same */
 #define BLOCK 256   /* numbers of which all are compared, whatever the first ones show */
 
 /* ---- sorting ---- */

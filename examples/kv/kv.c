@@ -9,7 +9,7 @@
  *
  * A load of 100 % would keep all cores busy with nothing but the requests. They arrive at times that do
  * not depend on the answers (load.h), in the same process and on the same cores, so that what is seen
- * is the scheduling and not a network. `taskset` decides which processors are used.
+ * is the scheduling and not a network. --cpus LIST names the processors that are used.
  * Exit status: 0; 1 something failed, or an answer was wrong; 2 bad argument.
  */
 #define _GNU_SOURCE

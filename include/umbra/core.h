@@ -111,8 +111,8 @@ struct umbra_options {
                                         waited for so long; 0: never */
     unsigned watchdog_ms;            /* print a fiber that has held its core for so long while
                                         others were ready; 0: as UMBRA_WATCHDOG says, else never.
-                                        Until the runtime's end no shared object whose functions
-                                        fibers call may be unloaded (dlclose) then */
+                                        With a limit the program must not unload (dlclose) shared
+                                        objects with functions of fibers before the runtime ends */
 };
 
 /* Where a fiber begins. */

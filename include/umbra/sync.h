@@ -78,8 +78,8 @@
 
 struct umbra_mutex {
     struct umbra_event event;
-    um_atomic_uptr
-        owner; /* its holder, a fiber or thread (um_fiber_self()), or UM_MUTEX_FREE, _KEPT */
+    um_atomic_uptr owner;  /* its holder, a fiber or thread (um_fiber_self()); or FREE or KEPT:
+                              protocol/mutex.h */
     um_atomic_u32 waiters; /* fibers and threads that queue, or will */
     unsigned char apart[UM_LINE_REST(12)];
 };

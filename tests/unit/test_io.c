@@ -470,7 +470,7 @@ IO_TEST(accept_connect_and_read_can_be_canceled)
     cr_assert_eq(run_cores(1, cancels_others, NULL), 0);
 }
 
-/* A socket whose error queue is not empty, so that poll(2) says it is ready, for ever. */
+/* A socket with an entry in its error queue: poll(2) says for ever that the socket is ready. */
 static int with_error_queued(int flags)
 {
     struct sockaddr_in nowhere;

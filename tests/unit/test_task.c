@@ -823,8 +823,8 @@ Test(task, a_reduction_joins_its_parts_in_order)
 /* ---- loops that are given to an idle core: protocol/hand.h ---- */
 
 #define GIFTS 200           /* that other cores got, or the giver took back */
-#define GIFTS_NS 2000000000 /* for so many on a machine whose processors are busy */
-#define GIFT_NS 20000000000 /* for one, on an emulated machine */
+#define GIFTS_NS 2000000000 /* time for these; on busy processors there may be fewer */
+#define GIFT_NS 20000000000 /* time for the first; it takes some seconds on an emulated machine */
 
 /* Gifts of other cores. */
 static uint64_t gifts_elsewhere(void)

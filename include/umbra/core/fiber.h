@@ -140,8 +140,8 @@ struct umbra_core {
     uint64_t share_cycles;       /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;    /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;        /* how long an idle core looks around before it dozes */
-    unsigned generous;           /* index of the core that took its last gift; the core writes it
-                                    only when that changes */
+    unsigned generous;           /* index of the core whose hand it looks at first: of the last one
+                                    found open; the core writes it only when that changes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: core/runtime.h */
 };
@@ -415,6 +415,14 @@ UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 {
     return um_core_attention_words(core) != 0;
+}
+
+/* True if there is a message, something of the source, or work without a place. relaxed: taking it
+ * acquires */
+UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
+{
+    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed) |
+            um_atomic_load(core->asks, relaxed)) != 0;
 }
 
 /* True if a hungry core has asked, and there are tasks for it. The core. */

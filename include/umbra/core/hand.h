@@ -90,7 +90,7 @@ UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
 }
 
 /*
- * Waits for the end of a gift that its owner has taken. The giver's fiber; in the child of a
+ * Waits for the end of a gift that was taken. The giver's fiber; in the child of a
  * fork(2), where no thread runs the work, for ever. on, at: for reports.
  */
 UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const void *at)

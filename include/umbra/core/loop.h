@@ -55,14 +55,6 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
-/* True if there is a message, something of the source, or work without a place. relaxed: taking it
- * acquires */
-UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
-{
-    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed) |
-            um_atomic_load(core->asks, relaxed)) != 0;
-}
-
 /* Stage 1. True if there is something to do. */
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {

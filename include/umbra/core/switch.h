@@ -159,10 +159,8 @@ UM_LINKONCE UM_NOINLINE void um_yield_apart(struct umbra_core *core, struct um_f
 /* True if there is something to attend to at this time: a timer counts when its time has come. */
 UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
 {
-    /* relaxed, all: hints, as in um_core_own_words() */
-    return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->asks, relaxed) |
-            um_atomic_load(core->unplaced, relaxed)) != 0 ||
-           (core->timers.top && core->timers.top->deadline <= now) || um_core_must_share(core);
+    return um_core_has_mail(core) || (core->timers.top && core->timers.top->deadline <= now) ||
+           um_core_must_share(core);
 }
 
 /* The slow paths of yield and transfer. core: NULL on a thread that is no core. A yield of a thread

@@ -101,8 +101,8 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
     return task;
 }
 
-/* Takes what was given to the core, or a task of this core or of another, or NULL. The core, in a
- * fiber or in the scheduler. */
+/* Takes what was given to the core, a task of this core or of another, or what the core's fibers gave
+ * and no core has begun; or NULL. The core, in a fiber or in the scheduler. */
 UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -117,7 +117,7 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
         if (other != core->index)
             task = um_core_take_from(core, runtime->core[other]);
     }
-    /* what fibers of this core gave to cores that found other work, while the givers are blocked */
+    /* gifts to cores that found other work: core/hand.h */
     for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && !task; i++)
         if (um_hand_take(&runtime->core[i]->hand))
             task = um_task_of_hand(&runtime->core[i]->hand);
@@ -126,8 +126,8 @@ UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
 
 /* ---- running ---- */
 
-/* Runs what was given to the core, and wakes the giver. The hand is open again if the core has
- * nothing else to do. */
+/* Runs what was taken from a hand, and wakes the giver. The core's own hand is open again if the core
+ * has nothing else to do. */
 UM_INLINE void um_hand_run(struct umbra_core *core, struct um_hand *hand)
 {
     const struct um_given *given = &hand->given;

@@ -106,8 +106,8 @@ UM_LINKONCE void um_range_given(const struct um_given *given)
     um_range_run(work.fn ? &range : given->arg);
 }
 
-/* Gives the range to the core whose hand was claimed: a loop in the hand's line, a reduction where it
- * is, since the value is there, too. */
+/* Gives the range to the core whose hand was claimed. A loop is copied into the hand's line; of a
+ * reduction, whose value the taker writes, the line has only the address. */
 UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
 {
     struct um_given *given = &gift->hand->given;

@@ -85,7 +85,8 @@ UM_INLINE uint64_t um_hand_state(uint64_t word)
 /* Opens the hand, if it is closed. Only the owner changes a closed hand. */
 UM_INLINE void um_hand_open(struct um_hand *hand)
 {
-    /* acquire: what a giver wrote that took its gift back; pairs with um_hand_take_back() */
+    /* acquire: what a giver wrote that took its gift back, and what another taker has read; pairs
+     * with um_hand_take_back() and um_hand_end() */
     uint64_t word = um_atomic_load(&hand->word, acquire);
 
     if (um_hand_state(word) == UM_HAND_CLOSED)
