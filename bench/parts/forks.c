@@ -35,16 +35,16 @@ uint32_t forks_free_columns(const struct forks_board *board, unsigned row, unsig
 
 void forks_multiply(const struct forks_product *leaf)
 {
-    size_t width = leaf->width;
+    size_t n = leaf->n, width = leaf->width;
 
-    for (size_t i = 0; i < leaf->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t *restrict c = leaf->c + i * width;
 
-        for (size_t k = 0; k < leaf->n; k++) {
+        for (size_t k = 0; k < n; k++) {
             const uint32_t *b = leaf->b + k * width;
             uint32_t a = leaf->a[i * width + k];
 
-            for (size_t j = 0; j < leaf->n; j++)
+            for (size_t j = 0; j < n; j++)
                 c[j] += a * b[j];
         }
     }
