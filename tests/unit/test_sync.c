@@ -151,6 +151,46 @@ Test(sync, owners_of_a_mutex_differ)
     cr_assert_eq(um_sync_self() & UM_SELF_THREAD, UM_SELF_THREAD);
 }
 
+/* The shortest of some waits, ns, whose deadline has passed at the call: for an event if NULL. */
+static uint64_t shortest_wait(struct umbra_mutex *held)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < 100; i++) {
+        uint64_t begin = umbra_now_ns(), took;
+        int error =
+            held ? umbra_mutex_lock_deadline(held, 1) : umbra_event_wait_deadline(&event, 1);
+
+        took = umbra_now_ns() - begin;
+        cr_expect_eq(error, -ETIMEDOUT);
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+/* Looks that become rarer do not make the wait in place longer. */
+static void *gives_up_in_time(void *arg)
+{
+    uint64_t event_ns = shortest_wait(NULL), mutex_ns = shortest_wait(arg);
+
+    cr_expect_lt(mutex_ns, 16 * event_ns, "%llu ns, an event %llu ns", (unsigned long long)mutex_ns,
+                 (unsigned long long)event_ns);
+    return NULL;
+}
+
+Test(sync, a_mutex_is_given_up_as_soon_as_an_event)
+{
+    struct umbra_mutex held = UMBRA_MUTEX_INIT;
+    pthread_t thread;
+
+    umbra_mutex_lock(&held);
+    cr_assert_eq(pthread_create(&thread, NULL, gives_up_in_time, &held), 0);
+    pthread_join(thread, NULL);
+    cr_assert_eq(run_cores(1, gives_up_in_time, &held), 0);
+    umbra_mutex_unlock(&held);
+}
+
 /* ---- condition ---- */
 
 static struct umbra_condition filled = UMBRA_CONDITION_INIT, emptied = UMBRA_CONDITION_INIT;

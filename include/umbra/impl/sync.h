@@ -142,26 +142,31 @@ UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
 struct um_mutex_request {
     struct umbra_mutex *mutex;
     uintptr_t self;
-    uint32_t pauses; /* before the next look in place */
-    bool announced;  /* written by the waiter before it joins; read by the event's holders */
+    uint32_t gap;   /* polls in place between two looks */
+    uint32_t left;  /* of them, before the next look */
+    bool announced; /* written by the waiter before it joins; read by the event's holders */
 };
 
-#define UM_MUTEX_PAUSES 64 /* at most, between two looks: about 1 to 3 us */
+#define UM_MUTEX_GAP 64 /* at most; about 1 us */
 
 /*
- * A look in place. The longer the mutex is held, the rarer the looks: each takes the line from the
- * holder, which then takes it back to unlock. A holder that comes again at once so has many turns
- * for each time that the line moves.
+ * A poll in place: a look, or nothing but the time of a poll. The longer the mutex is held, the rarer
+ * the looks: each takes the line from the holder, which then takes it back to unlock. A holder that
+ * comes again at once so has many turns for each time that the line moves. Polls without a look, not
+ * pauses, make the looks rare, since the spin phase is measured after so many polls, and ends then.
  */
 UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
 {
     struct umbra_mutex *mutex = request->mutex;
 
+    if (request->left > 0) {
+        request->left--;
+        return false;
+    }
     if (um_mutex_look(&mutex->owner, &mutex->waiters, request->self))
         return true;
-    for (uint32_t i = 0; i < request->pauses; i++)
-        um_arch_pause();
-    request->pauses = request->pauses < UM_MUTEX_PAUSES ? 2 * request->pauses : UM_MUTEX_PAUSES;
+    request->gap = request->gap < UM_MUTEX_GAP ? 2 * request->gap : UM_MUTEX_GAP;
+    request->left = request->gap;
     return false;
 }
 
@@ -195,7 +200,7 @@ UM_SHARED const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
 
 UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
-    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self(), .pauses = 1};
+    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self(), .gap = 1};
     struct um_await await = {.event = &mutex->event.event,
                              .accept = um_mutex_accept,
                              .announce = um_mutex_announce,
