@@ -8,13 +8,17 @@
  *   umbra-channel      a channel of values for any number on each side
  *   umbra-channel-one  the same, with one on each side said
  *   boost-fiber        buffered_channel, a fiber on each side
+ *   tmc-channel        TooManyCooks: channel, a coroutine on each side, in a process of its own
+ *   tmc-channel-one    the same with qu_spsc_bounded, its queue for one on each side
  *
- * All queues but the port have as many places. Then messages there and back: ports.c.
+ * All queues have as many places, but for the port and tmc-channel, which have no bound. Then messages
+ * there and back: ports.c.
  *
  * The receiving side enters what it gets in a ledger, which proves that nothing was lost, doubled or
  * out of order.
  */
 #define _GNU_SOURCE
+#include "child.h"
 #include "in_fiber.h"
 #include "peers.h"
 #include "ports.h"
@@ -338,6 +342,23 @@ static void place(struct bench_row *row, unsigned cores, const char *timed, stru
     bench_state_timed(row, timed);
 }
 
+static void declare_tmc(struct bench *bench, unsigned cores, struct bench_row *limit)
+{
+    static struct child_process *process;
+    static struct child_program programs[2][2];
+
+    for (unsigned one = 0; one < 2; one++) {
+        struct child_program *program = &programs[cores - 1][one];
+
+        *program = (struct child_program){.file = "channel-child-tmc",
+                                          .problem = (one ? CHANNEL_ONE : 0) +
+                                                     (cores == 2 ? CHANNEL_TWO : 0),
+                                          .shared = &process};
+        place(bench_add(bench, one ? "tmc-channel-one" : "tmc-channel", &child_ops, program), cores,
+              one ? "qu_spsc_bounded" : "channel", limit);
+    }
+}
+
 static void declare_streams(struct bench *bench, unsigned cores, const struct stream_way *boost)
 {
     static const struct means *const all[] = {&by_port, &by_channel, &by_channel_one};
@@ -353,6 +374,7 @@ static void declare_streams(struct bench *bench, unsigned cores, const struct st
         place(bench_add(bench, all[i]->name, &fiber_ops, what), cores, all[i]->timed, ring);
     }
     place(bench_add_peer(bench, "boost-fiber", &peer_ops, boost), cores, "buffered_channel", ring);
+    declare_tmc(bench, cores, ring);
 }
 
 static int declare(struct bench *bench)

@@ -7,9 +7,9 @@
 #ifndef UMBRA_BENCH_PEERS_H
 #define UMBRA_BENCH_PEERS_H
 
+#include "channel_case.h"
 #include "event_pair.h"
 #include "harness.h"
-#include "ledger.h"
 #include "population.h"
 #include "turns.h"
 
@@ -41,16 +41,7 @@ struct spawn_way {
     void (*close)(void); /* or NULL */
 };
 
-/* `channel`: one side sends 0, 1, ... to the other through a bounded queue. */
-#define STREAM_PLACES 1024
-
-struct stream {
-    uint64_t items;
-    struct ledger ledger; /* of the receiving side */
-    uint64_t end_ns;      /* when that had all */
-    uint64_t ns;          /* from the first until then */
-};
-
+/* `channel`: through a bounded queue. */
 struct stream_way {
     unsigned cores; /* the receiving side is on the same processor, or on another */
     int (*run)(struct stream *stream, int cpu); /* cpu: of the receiving side */

@@ -12,6 +12,7 @@ SPOKEN = {
     "openmp-gomp": "libgomp",
     "openmp-llvm": "LLVM OpenMP",
     "tbb": "oneTBB",
+    "tmc": "TooManyCooks",
     "pthread-cond": "pthread condition variable",
     "pthread-create": "pthread_create",
     "ucontext": "swapcontext",
