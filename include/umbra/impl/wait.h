@@ -165,10 +165,11 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
 /*
  * The part that is inlined: a look, and the first batch of polls. The model checker has a stand-in
  * for it and for um_wait_long in tests/model/users.hpp. A short wait never reads the clock: that
- * costs a good part of the time in which a cache line moves between two cores.
+ * costs a good part of the time in which a cache line moves between two cores. As a call it would
+ * pass its condition in memory, written in parts and read as a whole, which waits for the parts.
  */
-UM_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond cond,
-                          uint64_t deadline)
+UM_ALWAYS_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wait_cond cond,
+                                 uint64_t deadline)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
 
