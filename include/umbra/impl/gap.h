@@ -40,7 +40,8 @@ enum umbra_gap {
 
 /* A kind of place that polls. */
 enum umbra_poll_place {
-    UMBRA_POLL_SHADOW, /* a shadow waits for a function, a team's member for a run */
+    UMBRA_POLL_SHADOW, /* a shadow waits for a function, a team's member for a run; forced, at
+                          barriers, too */
     UMBRA_POLL_OWNER,  /* the owner of either waits for the end */
     UMBRA_POLL_EVENT,  /* a fiber or a thread looks at an event in place */
     UMBRA_POLL_INBOX,  /* an idle core looks at its inbox */
