@@ -43,6 +43,13 @@
  *   a waiter queues and is given it        M for W1, the event's line for the join; both go back to
  *                                          the holder for G1 and G3, and one line wakes the waiter
  *
+ * A barrier has its word in one line, B, and its event in another. A party comes by one step on B,
+ * and looks at B in place as a mutex's waiter does; the step of the last party lets all go that look.
+ *
+ *   a meeting of parties that look      B once for each that comes, and once for each that looks
+ *   a party queues and is released      besides, B for its announcement; the event's line for the
+ *                                       join and for the signal, and one line wakes it
+ *
  * What can go wrong: an error of a wait (below); a lock that its holder never gives up, which the
  * runtime reports as a deadlock (umbra/core.h).
  *
@@ -225,17 +232,17 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
 UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more);
 UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
 
-/* A barrier opens when `parties` callers have come, again and again. */
+/* A barrier opens when `parties` callers, at least 1, have come, again and again. */
 struct umbra_barrier {
-    struct umbra_event event[2]; /* manual-reset, taking turns */
-    um_atomic_u64 state;         /* times it has opened, times 2^32, and callers since then */
-    uint32_t parties;            /* fixed */
+    struct umbra_event event; /* manual-reset, and never reset: of waiters that queue */
+    um_atomic_u64 state;      /* callers that have come: protocol/barrier.h */
+    uint32_t parties;         /* fixed */
     unsigned char apart[UM_LINE_REST(12)];
 };
 
 #define UMBRA_BARRIER_INIT(number)                                                                 \
     {                                                                                              \
-        .event = {UMBRA_EVENT_INIT_MANUAL, UMBRA_EVENT_INIT_MANUAL}, .parties = (number)           \
+        .event = UMBRA_EVENT_INIT_MANUAL, .parties = (number)                                      \
     }
 
 UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A barrier with parties that may give up (the wait and leave functions of umbra/sync.h) under the
- * model checker. See checker.hpp.
+ * A barrier with parties that may give up (umbra/protocol/barrier.h, and the wait of umbra/sync.h)
+ * under the model checker. See checker.hpp.
  *
  * Each scenario: as many threads as parties, which meet again and again; some give up now and then,
  * and come again. Checked: no thread goes on before all have come, each sees what the others wrote
@@ -18,8 +18,7 @@ template <class P, int Parties, int Rounds, int GiveUp> struct meeting : world {
 
     meeting()
     {
-        for (int i = 0; i < 2; i++)
-            um_atomic_store(&barrier.event[i].set, 0, relaxed);
+        um_atomic_store(&barrier.event.event.signals, 0, relaxed);
         um_atomic_store(&barrier.state, 0, relaxed);
         barrier.parties = Parties;
         memset(opened, 0, sizeof(opened));
@@ -51,7 +50,8 @@ template <class P, int Parties, int Rounds, int GiveUp> struct meeting : world {
     {
         for (int round = 0; round < Rounds; round++)
             RL_ASSERT(opened[round] == 1);
-        RL_ASSERT((uint32_t)um_atomic_load(&barrier.state, relaxed) == 0);
+        /* the arrivals of all meetings; no bit, since each that was set had its signal */
+        RL_ASSERT(um_atomic_load(&barrier.state, relaxed) == 2 * Rounds * Parties * UM_BARRIER_ONE);
     }
 };
 

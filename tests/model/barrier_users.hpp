@@ -1,52 +1,69 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for what a barrier is built on: a manual-reset event. Included inside the struct of
- * each variant, so it has no guard and includes nothing.
+ * Stands in for what a barrier is built on: a manual-reset event that is never reset, and a wait for
+ * it with a condition. Included inside the struct of each variant, so it has no guard and includes
+ * nothing.
  */
 
-struct umbra_event {
-    um_atomic_u32 set;
+struct um_event {
+    um_atomic_u32 signals;
 };
 
-static void umbra_event_reset(struct umbra_event *event)
-{
-    um_atomic_store(&event->set, 0, relaxed);
-}
+struct umbra_event {
+    struct um_event event;
+};
+
+struct um_await {
+    struct um_event *event;
+    bool (*accept)(void *arg);
+    void (*announce)(void *arg);
+    void *arg;
+    uint64_t deadline;
+    const void *kind;
+    const void *on;
+    const void *at;
+};
 
 static void umbra_event_signal(struct umbra_event *event)
 {
-    um_atomic_store(&event->set, 1, release);
+    um_atomic_fetch_add(&event->event.signals, 1, acq_rel);
     for (int i = 0; i < UM_THREADS_MOST; i++)
-        um_os_futex_wake(&event->set);
+        um_os_futex_wake(&event->event.signals);
 }
 
-/* Looks by a read-modify-write: a search of all old values would have no end. */
-static int um_sync_wait(struct umbra_event *event, void *, void *, uint64_t deadline, const void *,
-                        const void *, const void *)
+/*
+ * The waiter queues. The condition is asked at the join and at each signal. A read-modify-write is
+ * the join: what came before a signal that it finds is seen.
+ */
+static int um_await_run(const struct um_await *await)
 {
-    while (um_atomic_fetch_or(&event->set, 0, acquire) == 0) {
-        if (deadline != UMBRA_NEVER && rl::rand(2) == 0)
+    await->announce(await->arg);
+    for (;;) {
+        uint32_t signals = um_atomic_fetch_or(&await->event->signals, 0, acq_rel);
+
+        if (await->accept(await->arg))
+            return 0;
+        if (await->deadline != UMBRA_NEVER && rl::rand(2) == 0)
             return -ETIMEDOUT;
-        um_os_futex_wait(&event->set, 0, UMBRA_NEVER);
+        um_os_futex_wait(&await->event->signals, signals, UMBRA_NEVER);
     }
-    return 0;
 }
 
-static void um_event_wait_firm(struct umbra_event *event, void *, void *, const void *,
-                               const void *, const void *)
+/* Looks in place: one, early or late, or none. */
+static bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 {
-    um_sync_wait(event, NULL, NULL, UMBRA_NEVER, NULL, NULL, NULL);
+    return rl::rand(2) == 0 && um_barrier_is_open(arrival);
+}
+
+static uint64_t um_deadline_cycles(uint64_t deadline)
+{
+    return deadline;
 }
 
 static const int um_kind_barrier = 0; /* for reports */
 
-static int um_may_wait(void)
-{
-    return 0;
-}
-
 struct umbra_barrier {
-    struct umbra_event event[2];
+    struct umbra_event event;
     um_atomic_u64 state;
     uint32_t parties;
 };

@@ -544,7 +544,7 @@ static void *leaves_and_comes_again(void *arg)
     cr_expect_eq(umbra_barrier_wait_deadline(&alone, 0), 1, "the last to come does not wait");
     for (int i = 0; i < 3; i++)
         cr_expect_eq(umbra_barrier_wait_deadline(&two, in_ms(1)), -ETIMEDOUT);
-    cr_expect_eq((uint32_t)two.state, 0, "nor has it come");
+    cr_expect_eq(um_barrier_come(&two), 0, "nor has it come");
     return arg;
 }
 
@@ -567,10 +567,10 @@ static void *cancels_one_at_a_barrier(void *arg)
 
     umbra_spawn(waits_canceled, &two, &fiber);
     umbra_yield();
-    cr_expect_eq((uint32_t)two.state, 1);
+    cr_expect_eq(um_barrier_come(&two), 1);
     cr_expect_eq(umbra_cancel(fiber), 0);
     cr_expect_eq(umbra_join(fiber, NULL), 0);
-    cr_expect_eq((uint32_t)two.state, 0);
+    cr_expect_eq(um_barrier_come(&two), 0);
     return arg;
 }
 
@@ -612,6 +612,32 @@ Test(sync, a_barrier_opens_once_for_all_however_many_give_up)
     for (int i = 0; i < MEETINGS; i++)
         cr_assert_eq(opened_by[i], 1);
     cr_log_info("%u gave up", gave_up);
+}
+
+/* Party b is last of the first meeting, and slow: a has come to the second one before b has done what
+ * is left to do. */
+Test(sync, a_barrier_keeps_who_queues_for_the_next_meeting)
+{
+    um_atomic_u64 state = 0;
+    struct um_barrier_arrival a, b;
+
+    a = um_barrier_arrive(&state, 2);
+    cr_assert(!a.last && !um_barrier_is_open(&a));
+    um_barrier_announce(&a);
+    b = um_barrier_arrive(&state, 2);
+    cr_assert(b.last && b.signal, "a queues");
+    cr_assert(um_barrier_is_open(&a));
+    cr_assert(!um_barrier_leave(&a), "it is too late");
+    um_barrier_announce(&a); /* late: leaves no bit */
+    a = um_barrier_arrive(&state, 2);
+    cr_assert(!a.last && !um_barrier_is_open(&a));
+    um_barrier_announce(&a);
+    um_barrier_clear(&b);
+    b = um_barrier_arrive(&state, 2);
+    cr_assert(b.last && b.signal, "a queues still");
+    um_barrier_clear(&b);
+    cr_assert(um_barrier_is_open(&a));
+    cr_assert_eq(state, 4 * UM_BARRIER_ONE, "no bit is left");
 }
 
 /* ---- latches that are added to ---- */

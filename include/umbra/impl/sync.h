@@ -12,6 +12,7 @@
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
+#include <umbra/protocol/barrier.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/lock.h>
 #include <umbra/protocol/mutex.h>
@@ -98,6 +99,14 @@ UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t
 
 #define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* the number of readers; all bits: a writer */
 #define UM_RWLOCK_WRITER UINT64_C(0xffffffff)
+
+/* Of the parties of the present meeting, how many have come. */
+UM_INLINE uint32_t um_barrier_come(const struct umbra_barrier *barrier)
+{
+    uint64_t state = um_atomic_load(&barrier->state, relaxed); /* for display only */
+
+    return (uint32_t)(state / UM_BARRIER_ONE % barrier->parties);
+}
 
 #define UM_ONCE_DONE 2u
 
@@ -478,7 +487,7 @@ UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
     const struct umbra_barrier *barrier = on;
 
     um_text_add(text, " where ");
-    um_text_add_number(text, (uint32_t)um_atomic_load(&barrier->state, relaxed), 10);
+    um_text_add_number(text, um_barrier_come(barrier), 10);
     um_text_add(text, " of ");
     um_text_add_number(text, barrier->parties, 10);
     um_text_add(text, " have come,");
@@ -486,51 +495,68 @@ UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
 
 UM_SHARED const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
 
-/*
- * Takes an arrival back: true if not all have come yet; then the barrier cannot open before another
- * caller comes. False: the barrier has opened, or the last to come is about to open it.
- */
-UM_LINKONCE bool um_barrier_leave(struct umbra_barrier *barrier, uint64_t opened)
+UM_LINKONCE bool um_barrier_accept(void *arg)
 {
-    uint64_t state = um_atomic_load(&barrier->state, relaxed); /* only compared */
+    struct um_barrier_arrival *arrival = arg;
 
-    do {
-        if (state >> 32 != opened || (uint32_t)state == barrier->parties)
-            return false;
-        /* relaxed: only a number; the release sequence of the arrivals goes on across it */
-    } while (!um_atomic_cas(&barrier->state, &state, state - 1, relaxed, relaxed));
-    return true;
+    return um_barrier_is_open(arrival);
 }
 
-/*
- * A caller that gives up and comes again finds the same event: the barrier cannot open, and so the
- * other event is not reset, before all waiters of that one have returned, since they are parties.
- */
-UM_LINKONCE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
+UM_LINKONCE void um_barrier_queue(void *arg)
 {
-    struct umbra_event *mine;
-    uint64_t state, opened;
-    int error = um_may_wait(); /* after 0 the firm wait below does not fail */
+    struct um_barrier_arrival *arrival = arg;
 
-    if (error != 0)
-        return error;
-    /* acq_rel: what each party wrote before is visible to all after */
-    state = um_atomic_fetch_add(&barrier->state, 1, acq_rel);
-    opened = state >> 32;
-    mine = &barrier->event[opened & 1];
-    if ((uint32_t)state + 1 < barrier->parties) {
-        error = um_sync_wait(mine, NULL, NULL, deadline, &um_kind_barrier, barrier, at);
-        if (error != 0 && um_barrier_leave(barrier, opened))
-            return error;
-        if (error != 0)
-            um_event_wait_firm(mine, NULL, NULL, &um_kind_barrier, barrier, at);
-        return 0;
+    um_barrier_announce(arrival);
+}
+
+/* True if the barrier opens while the caller looks at it in place, if it may: for one batch of looks,
+ * which reads no clock. A look asks for nothing to write: it would take the line from the others. */
+UM_INLINE bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_polls polls =
+        core ? um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]) : um_sleepers.polls;
+
+    if (!um_await_may_look())
+        return false;
+    for (uint32_t i = 0; i < polls.batch; i++) {
+        if (um_barrier_is_open(arrival))
+            return true;
+        um_gap_pass(polls.gap & ~UMBRA_GAP_WRITE, arrival->state);
     }
-    /* all waiters of the other event have come here since; none comes before the signal */
-    umbra_event_reset(&barrier->event[~opened & 1]);
-    um_atomic_store(&barrier->state, (opened + 1) << 32, release); /* pairs with the next arrival */
-    umbra_event_signal(mine);
-    return 1;
+    return false;
+}
+
+/* A party that was not the last waits. */
+UM_LINKONCE UM_NOINLINE int um_barrier_await(struct umbra_barrier *barrier,
+                                             struct um_barrier_arrival *arrival, uint64_t deadline,
+                                             const void *at)
+{
+    struct um_await await = {.event = &barrier->event.event,
+                             .accept = um_barrier_accept,
+                             .announce = um_barrier_queue,
+                             .arg = arrival,
+                             .deadline = um_deadline_cycles(deadline),
+                             .kind = &um_kind_barrier,
+                             .on = barrier,
+                             .at = at};
+    int error = um_await_run(&await);
+
+    return error != 0 && um_barrier_leave(arrival) ? error : 0;
+}
+
+UM_INLINE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
+{
+    struct um_barrier_arrival arrival = um_barrier_arrive(&barrier->state, barrier->parties);
+
+    if (arrival.last) {
+        if (arrival.signal) {
+            um_barrier_clear(&arrival);
+            umbra_event_signal(&barrier->event);
+        }
+        return 1;
+    }
+    return um_barrier_opens_soon(&arrival) ? 0 : um_barrier_await(barrier, &arrival, deadline, at);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
