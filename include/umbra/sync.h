@@ -23,6 +23,9 @@
  * A newcomer may take a free resource before the waiters ("barging"). But an unlock that releases a
  * waiter has given it the resource, so no waiter starves while other callers come and go.
  *
+ * A semaphore's waiter looks in place before W1: it is a newcomer still. So a post for a waiter that
+ * looks touches the semaphore's own line only, not its event.
+ *
  * A mutex goes further (protocol/mutex.h). Its waiter first spins in place: a thread for the spin
  * phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core has nothing else
  * to do. If the holder is a fiber of the same core, either it is ready, and the waiter does not

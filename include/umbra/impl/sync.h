@@ -373,16 +373,45 @@ UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
 
 UM_SHARED const struct um_kind um_kind_semaphore = {"semaphore", um_semaphore_describe};
 
+struct um_semaphore_request {
+    struct umbra_semaphore *semaphore;
+    bool announced; /* waiter; the event's holders do not read it */
+};
+
+UM_LINKONCE bool um_semaphore_accept(void *arg)
+{
+    struct um_semaphore_request *request = arg;
+
+    return um_semaphore_take(request->semaphore);
+}
+
+/* W1. Only a waiter that queues does it: a post then signals, and takes the event's line. */
+UM_LINKONCE void um_semaphore_announce(void *arg)
+{
+    struct um_semaphore_request *request = arg;
+
+    request->announced = true;
+    um_sync_announce(&request->semaphore->waiters, 1);
+}
+
 UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
+    struct um_semaphore_request request = {.semaphore = semaphore};
+    struct um_await await = {.event = &semaphore->event.event,
+                             .accept = um_semaphore_accept,
+                             .announce = um_semaphore_announce,
+                             .arg = &request,
+                             .kind = &um_kind_semaphore,
+                             .on = semaphore,
+                             .at = __builtin_return_address(0)};
     int error;
 
     if (deadline == 0)
         return -ETIMEDOUT;
-    um_sync_announce(&semaphore->waiters, 1);
-    error = um_sync_wait(&semaphore->event, um_semaphore_take, semaphore, deadline,
-                         &um_kind_semaphore, semaphore, __builtin_return_address(0));
-    um_sync_announce(&semaphore->waiters, UINT32_MAX);
+    await.deadline = um_deadline_cycles(deadline);
+    error = um_await_run(&await);
+    if (request.announced)
+        um_sync_announce(&semaphore->waiters, UINT32_MAX);
     return error;
 }
 
