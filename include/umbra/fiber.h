@@ -247,18 +247,22 @@ UM_INLINE void *umbra_local_get(unsigned key);
 UM_ALWAYS_INLINE void umbra_yield(void)
 {
     struct umbra_core *core = um_core_self;
-    struct um_fiber *from;
+    struct um_fiber *from, *to;
     struct um_link *first;
 
-    if (UM_UNLIKELY(!core || um_core_leave_slowly(core))) {
-        um_yield_attending(core);
-        return;
+    if (UM_LIKELY(core && !um_core_leave_slowly(core))) {
+        from = um_core_current(core);
+        first = um_link_next(&core->ready);
+        if (first == &core->ready || UM_UNLIKELY(!from || !um_fiber_on_stack(from)))
+            return;
+        to = um_ready_turn(core, from, first);
+    } else {
+        to = um_yield_slow(core);
+        if (!to)
+            return;
+        from = um_core_current(core);
     }
-    from = um_core_current(core);
-    first = um_link_next(&core->ready);
-    if (first == &core->ready || UM_UNLIKELY(!from || !um_fiber_on_stack(from)))
-        return;
-    um_fiber_switch(core, from, um_ready_turn(core, from, first));
+    um_fiber_switch(core, from, to);
 }
 
 UM_ALWAYS_INLINE void umbra_poll(void)

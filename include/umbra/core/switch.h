@@ -54,6 +54,7 @@ UM_ALWAYS_INLINE void um_fiber_leave(struct umbra_core *core, struct um_fiber *f
 }
 
 UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core);
+UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core);
 UM_LINKONCE void um_yield_attending(struct umbra_core *core);
 UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to);
 
@@ -127,32 +128,30 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
         um_fiber_switch(core, from, to);
 }
 
-/* As um_yield_attending(), for a fiber that has nothing apart. */
-UM_LINKONCE void um_yield_next(struct umbra_core *core, struct um_fiber *from)
+/* As um_yield_slow(), for a fiber that has nothing apart. */
+UM_INLINE struct um_fiber *um_yield_next(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_fiber *to;
 
     um_core_attend(core);
     if (um_ready_empty(core)) {
         um_fiber_set_state(from, UMBRA_FIBER_READY); /* nothing waits any more: without SLICE */
-        return;
+        return NULL;
     }
     to = um_ready_turn(core, from, um_link_next(&core->ready));
     if (UM_UNLIKELY(core->trace != NULL))
         um_trace_switch(core, UM_TRACE_YIELD, from, to);
-    um_fiber_switch(core, from, to);
+    return to;
 }
 
+/* The same, for one that has; switches by itself. */
 UM_LINKONCE UM_NOINLINE void um_yield_apart(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_apart taken;
+    struct um_apart taken = um_apart_take(core, from);
+    struct um_fiber *to = um_yield_next(core, from);
 
-    if (!um_apart_some(core)) {
-        um_yield_next(core, from);
-        return;
-    }
-    taken = um_apart_take(core, from);
-    um_yield_next(core, from);
+    if (to)
+        um_fiber_switch(core, from, to);
     um_apart_put(core, from, taken);
 }
 
@@ -163,23 +162,37 @@ UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
            um_core_must_share(core);
 }
 
-/* The slow paths of yield and transfer. core: NULL on a thread that is no core. A yield of a thread
- * or of the scheduler gives up the processor; on an alternate signal stack it does nothing. */
-UM_LINKONCE void um_yield_attending(struct umbra_core *core)
+/*
+ * The slow path of yield. core: NULL on a thread that is no core. Returns the fiber that the calling
+ * one, which is already in the ready queue, must switch to; or NULL: the yield is over. So the call
+ * returns before the switch, and the processor, which pairs calls with returns, foresees where to. A
+ * yield of a thread or of the scheduler gives up the processor; on an alternate signal stack it does
+ * nothing.
+ */
+UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core)
 {
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
     if (!from) {
         sched_yield();
-        return;
+        return NULL;
     }
     if (!um_fiber_on_stack(from))
-        return;
-    if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
+        return NULL;
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)) && um_apart_some(core)) {
         um_yield_apart(core, from);
-        return;
+        return NULL;
     }
-    um_yield_next(core, from);
+    return um_yield_next(core, from);
+}
+
+/* Yields by the slow path. core: as above. */
+UM_LINKONCE void um_yield_attending(struct umbra_core *core)
+{
+    struct um_fiber *to = um_yield_slow(core);
+
+    if (to)
+        um_fiber_switch(core, um_core_current(core), to);
 }
 
 /*
