@@ -125,6 +125,7 @@ struct spawn {
     int total;
     unsigned depth;  /* of the children */
     const char *why; /* it becomes processes */
+    char text[160];  /* or empty: the reason, if only the start has it */
 };
 
 static struct um_launch *launch_make(const char *command, char *const *argv, int refs)
@@ -263,28 +264,35 @@ static void outcome_put(struct outcome *outcome, int *codes)
         free(outcome);
 }
 
-/* The children that cannot be started have ended. */
-static int all_start(const struct spawn *spawn, struct umbra_image *const *image,
-                     const struct family *family, int *codes)
+/* False: the first child cannot be started, and no other has been. Others that cannot have ended:
+ * those before them run. */
+static bool all_start(struct spawn *spawn, struct umbra_image *const *image,
+                      const struct family *family, struct told *told)
 {
-    int rank = 0, result = MPI_SUCCESS;
+    int rank = 0;
 
     for (int i = 0; i < spawn->commands; i++) {
         size_t stack_bytes = um_policy_stack_bytes(spawn->info[i]);
 
         for (int k = 0; k < spawn->count[i]; k++, rank++) {
             struct um_mpi_task *task = family->children->task[rank];
-            bool good = child_comms(task, rank, family) && start(task, image[i], stack_bytes) == 0;
+            bool room = child_comms(task, rank, family);
+            bool good = room && start(task, image[i], stack_bytes) == 0;
 
+            if (!good && rank == 0) {
+                snprintf(spawn->text, sizeof(spawn->text), "%.159s",
+                         room ? umbra_last_error_text() : "no memory");
+                return false;
+            }
             if (!good) {
                 um_mpi_task_end(task);
                 um_policy_not_started(1);
-                result = MPI_ERR_SPAWN;
+                told->error = MPI_ERR_SPAWN;
             }
-            codes[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
+            told->outcome->code[rank] = good ? MPI_SUCCESS : MPI_ERR_SPAWN;
         }
     }
-    return result;
+    return true;
 }
 
 /* Reasons for processes; NULL: none. */
@@ -318,14 +326,13 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents)
     if (children)
         children->size = 0; /* until it has tasks */
     spawn->why = image && children && told.outcome ? find_images(spawn, image) : "no memory";
-    if (!spawn->why && !tasks_make(spawn, children)) {
-        spawn->why = "no memory";
+    if (!spawn->why && tasks_make(spawn, children) && all_start(spawn, image, &family, &told)) {
+        told.children = children;
+    } else if (!spawn->why) {
+        spawn->why = spawn->text[0] ? spawn->text : "no memory";
         for (int i = 0; i < children->size; i++)
             um_mpi_task_end(children->task[i]);
         um_policy_not_started((uint32_t)spawn->total);
-    } else if (!spawn->why) {
-        told.children = children;
-        told.error = all_start(spawn, image, &family, told.outcome->code);
     }
     if (!told.children)
         um_mpi_group_put(children);

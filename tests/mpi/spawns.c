@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int calls; /* private to each task */
@@ -460,6 +461,17 @@ static void child_names(MPI_Comm parent)
     MPI_Barrier(parent);
 }
 
+/* Says in which process it is, and stays until it gets a number, which it sends back. */
+static void child_room(MPI_Comm parent)
+{
+    int pid = (int)getpid(), value;
+
+    MPI_Send(&pid, 1, MPI_INT, 0, 1, parent);
+    MPI_Recv(&value, 1, MPI_INT, 0, 1, parent, MPI_STATUS_IGNORE);
+    MPI_Send(&value, 1, MPI_INT, 0, 2, parent);
+    MPI_Comm_disconnect(&parent);
+}
+
 static int child(const char *role)
 {
     MPI_Comm parent;
@@ -486,6 +498,8 @@ static int child(const char *role)
         child_names(parent);
     else if (strcmp(role, "spawns") == 0)
         child_spawns(parent);
+    else if (strcmp(role, "room") == 0)
+        child_room(parent);
     else if (strcmp(role, "quiet") == 0)
         MPI_Comm_disconnect(&parent);
     else
@@ -671,6 +685,48 @@ static void test_limit(int limit)
     }
 }
 
+/* So many bytes of address space more than now. */
+static void leave_room(size_t bytes)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    struct rlimit limit;
+    unsigned long pages;
+
+    MUST(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE) + bytes;
+    MUST(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+#define ROOM_MOST 16
+
+/* When the address space is used up, further children become processes; with 0 of them: are refused
+ * by an MPI that cannot spawn. Those that run go on. */
+static void test_room(int processes)
+{
+    char *argv[] = {(char *)"child", (char *)"room", NULL};
+    int count = 0, outside = 0, pid;
+    MPI_Comm children[ROOM_MOST];
+
+    leave_room((size_t)1 << 30);
+    setenv("UMBRA_MPI_STACK_BYTES", "268435456", 1);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    while (count < ROOM_MOST && (processes == 0 || outside < processes) &&
+           MPI_Comm_spawn(self, argv, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children[count],
+                          MPI_ERRCODES_IGNORE) == MPI_SUCCESS) {
+        MPI_Recv(&pid, 1, MPI_INT, 0, 1, children[count++], MPI_STATUS_IGNORE);
+        outside += pid != (int)getpid();
+    }
+    MUST(outside == processes && count > outside && count < ROOM_MOST);
+    for (int i = 0; i < count; i++) {
+        MPI_Send(&i, 1, MPI_INT, 0, 1, children[i]);
+        MPI_Recv(&pid, 1, MPI_INT, 0, 2, children[i], MPI_STATUS_IGNORE);
+        MUST(pid == i);
+        MPI_Comm_disconnect(&children[i]);
+    }
+}
+
 static void test_names(int children)
 {
     MPI_Comm comm = spawned("names", children);
@@ -771,6 +827,7 @@ static const struct {
     {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
     {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
     {"collect", test_collect, 7}, {"waits", test_waits, 3},      {"codes", test_codes, 3},
+    {"room", test_room, 0},
 };
 
 int main(int argc, char **argv)
