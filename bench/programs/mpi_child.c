@@ -7,7 +7,9 @@
  *   mpi-process        the same as a process
  *   umbra-message      a message one way between tasks of one process, on one processor or two
  *   mpi-message        the same between two processes
- *   memcpy             the limit of messages: as many bytes copied once, on one processor
+ *   memcpy             the limit of messages: as many bytes copied once, on one processor, or by two
+ *                      threads in turn, each of which copies what the other has just written to
+ *                      where the other has just read
  */
 #include "child.h"
 #include "harness.h"
@@ -77,15 +79,16 @@ static void add_messages(struct bench *bench, uint32_t bytes)
 {
     static const char *const names[RUNTIMES] = {"umbra-message", "umbra-message", "mpi-message"};
     struct mpi_child_case what = {.way = WAY_COPY, .bytes = bytes};
-    struct bench_row *limit = add(bench, "memcpy", ONE_CORE, &what);
+    struct bench_row *limit[] = {add(bench, "memcpy", ONE_CORE, &what),
+                                 add(bench, "memcpy", TWO_CORES, &what)};
 
-    limit->parts = 2;
+    limit[0]->parts = limit[1]->parts = 2;
     what.way = WAY_MESSAGE;
     for (int runtime = ONE_CORE; runtime < RUNTIMES; runtime++) {
         struct bench_row *row = add(bench, names[runtime], (enum runtime)runtime, &what);
 
         row->parts = 2;
-        row->limit = limit;
+        row->limit = limit[runtime != ONE_CORE];
         if (runtime == PROCESSES) {
             row->batch = bench_tiny(bench) ? 10 : MESSAGES;
             row->every = PROCESS_EVERY;

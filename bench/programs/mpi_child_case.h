@@ -8,7 +8,8 @@
 enum mpi_child_way {
     WAY_CHILD,   /* spawn, a number to each child and back, disconnect; an iteration is one child */
     WAY_MESSAGE, /* a round trip with one child: two messages */
-    WAY_COPY     /* as many bytes from one buffer to another and back, by memcpy */
+    WAY_COPY     /* as many bytes from one buffer to another, by memcpy, and back, by another thread
+                    if there are several processors */
 };
 
 struct mpi_child_case {

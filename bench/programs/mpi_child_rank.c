@@ -14,6 +14,7 @@
 #include "mpi_child_case.h"
 #include "mpi_spawning.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -126,13 +127,18 @@ static MPI_Comm spawn_elsewhere(void)
     return children;
 }
 
+static bool several_cores(const struct child_channel *channel)
+{
+    return channel->n_cpus > 1 && getenv("UMBRA_MPI_CORES") == NULL;
+}
+
 static void batch_of_messages(struct child_channel *channel, struct mpi_child_case what)
 {
     struct order order = {.bytes = (int)what.bytes, .trips = (int)channel->iterations};
     MPI_Comm children = MPI_COMM_NULL;
     uint64_t begin;
 
-    if (channel->n_cpus > 1 && getenv("UMBRA_MPI_CORES") == NULL) {
+    if (several_cores(channel)) {
         children = spawn_elsewhere();
     } else {
         children = spawn(1);
@@ -159,6 +165,69 @@ static void batch_of_copies(struct child_channel *channel, struct mpi_child_case
     channel->verified = 2 * right;
 }
 
+/* Two threads that copy in turn, by the number of copies so far; 1: the second thread has begun. */
+struct pair {
+    uint64_t copies __attribute__((aligned(CHILD_CHANNEL_LINE)));
+    uint64_t trips __attribute__((aligned(CHILD_CHANNEL_LINE)));
+    size_t bytes;
+};
+
+static void wait_for_copy(const struct pair *pair, uint64_t copies)
+{
+    while (__atomic_load_n(&pair->copies, __ATOMIC_ACQUIRE) != copies)
+        __builtin_ia32_pause();
+}
+
+static void *copy_back(void *arg)
+{
+    struct pair *pair = arg;
+
+    __atomic_store_n(&pair->copies, 1, __ATOMIC_RELEASE);
+    for (uint64_t i = 0; i < pair->trips; i++) {
+        wait_for_copy(pair, 2 * i + 2);
+        there[pair->bytes - 1]++;
+        memcpy(here, there, pair->bytes);
+        __atomic_store_n(&pair->copies, 2 * i + 3, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* On the first of the processors that is not the caller's. */
+static pthread_t start_elsewhere(const struct child_channel *channel, struct pair *pair)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)channel->cpus[channel->cpus[0] == sched_getcpu()], &set);
+    pthread_attr_init(&attr);
+    pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+    if (pthread_create(&thread, &attr, copy_back, pair) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    pthread_attr_destroy(&attr);
+    wait_for_copy(pair, 1);
+    return thread;
+}
+
+static void batch_of_copies_between(struct child_channel *channel, struct mpi_child_case what)
+{
+    struct pair pair = {.trips = channel->iterations, .bytes = what.bytes};
+    pthread_t thread = start_elsewhere(channel, &pair);
+    uint64_t begin = child_channel_now_ns(), right = 0;
+
+    for (uint64_t i = 0; i < pair.trips; i++) {
+        here[what.bytes - 1] = (char)i;
+        memcpy(there, here, what.bytes);
+        __atomic_store_n(&pair.copies, 2 * i + 2, __ATOMIC_RELEASE);
+        wait_for_copy(&pair, 2 * i + 3);
+        right += here[what.bytes - 1] == (char)(i + 1);
+    }
+    channel->own_ns = child_channel_now_ns() - begin;
+    channel->verified = 2 * right;
+    pthread_join(thread, NULL);
+}
+
 static void batch(struct child_channel *channel)
 {
     struct mpi_child_case what = mpi_child_case_unpack(channel->problem);
@@ -168,6 +237,8 @@ static void batch(struct child_channel *channel)
         batch_of_children(channel, what);
     else if (what.way == WAY_MESSAGE)
         batch_of_messages(channel, what);
+    else if (several_cores(channel))
+        batch_of_copies_between(channel, what);
     else
         batch_of_copies(channel, what);
 }

@@ -70,7 +70,8 @@ def child(measured):
         "Children of an MPI program, and messages to them",
         "A child that is spawned, gets a number, sends it back and ends, as a fiber of the process and as "
         "a process; and messages one way between two tasks. The limit of a message is memcpy of as many "
-        "bytes.",
+        "bytes: on one core, or by two threads in turn, each of which copies what the other has just "
+        "written.",
         ranking(children, "Children of an MPI program"),
         ranking([row for row in rows if row not in children], "Messages between tasks"),
         numbers(rows),
