@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
 # attribute_words.sh COMPILER INCLUDE_DIR HEADER ...
-# Projects define macros named after attributes (`#define unused __attribute__((unused))`). Each HEADER
-# compiles where every such word is a macro, with and without arguments; those that are functions or
-# common names of the C library excepted (access, malloc).
+# Projects define macros named after attributes (`#define unused __attribute__((unused))`). The HEADERs
+# compile where every such word is a macro, with and without arguments; those that are functions or
+# common names of the C library excepted (access, malloc). All in one file: the words mean the same in
+# each text as if it were there alone.
 set -eu
 compiler=$1 include=$2
 shift 2
@@ -23,23 +24,22 @@ functions='alias alloc_align alloc_size assume_aligned cleanup copy error fd_arg
     simd symver target target_clones tls_model vector_size warn_if_not_aligned warning
     zero_call_used_regs'
 
+{
+    printf '#define %s\n' $words
+    printf '#define %s(...)\n' $functions
+    printf '#include <%s>\n' "$@"
+} >"$work/without.c"
+{
+    printf '#define %s(...)\n' $words $functions
+    printf '#include <%s>\n' "$@"
+} >"$work/with.c"
+
 failed=0
-for header; do
-    {
-        printf '#define %s\n' $words
-        printf '#define %s(...)\n' $functions
-        echo "#include <$header>"
-    } >"$work/without.c"
-    {
-        printf '#define %s(...)\n' $words $functions
-        echo "#include <$header>"
-    } >"$work/with.c"
-    for form in without with; do
-        for option in '' -DUMBRA_ARCH_GENERIC -DUMBRA_POSIX_ONLY; do
-            "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" && continue
-            echo "FAIL $header $form arguments $option"
-            failed=1
-        done
+for form in without with; do
+    for option in '' -DUMBRA_ARCH_GENERIC -DUMBRA_POSIX_ONLY; do
+        "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" && continue
+        echo "FAIL $form arguments $option"
+        failed=1
     done
 done
 exit $failed
