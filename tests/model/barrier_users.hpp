@@ -60,7 +60,7 @@ static uint64_t um_deadline_cycles(uint64_t deadline)
     return deadline;
 }
 
-static const int um_kind_barrier = 0; /* for reports */
+static constexpr int um_kind_barrier = 0; /* for reports */
 
 struct umbra_barrier {
     struct umbra_event event;
