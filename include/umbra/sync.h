@@ -20,8 +20,8 @@
  * belongs to that waiter before it runs. A signal that no waiter takes stays; the next waiter to
  * join then tries once more, which does no harm.
  *
- * A newcomer may take a free resource before the waiters ("barging"). But an unlock that releases a
- * waiter has given it the resource, so no waiter starves while other callers come and go.
+ * A newcomer may take a free resource before the waiters ("barging"). But a signal that releases a
+ * waiter has given it the resource.
  *
  * A semaphore's waiter looks in place before W1: it is a newcomer still. So a post for a waiter that
  * looks touches the semaphore's own line only, not its event.
@@ -254,7 +254,9 @@ UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t partie
  * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties.
  * After an error, -ETIMEDOUT too, the caller counts as not having come: the others wait for as many
  * as if it had never called. If the last party comes just as the deadline passes, the barrier
- * opens, and the call returns 0. More callers at a time than parties: undefined.
+ * opens, and the call returns 0. More callers at a time than parties: undefined; callers for which
+ * the barrier has opened do not count. Before a barrier is freed, all calls must have returned: the
+ * last party still touches it when the others go on.
  */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
 UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier, uint64_t deadline);

@@ -3,7 +3,7 @@
  * A barrier with parties that may give up (umbra/protocol/barrier.h, and the wait of umbra/sync.h)
  * under the model checker. See checker.hpp.
  *
- * Each scenario: as many threads as parties, which meet again and again; some give up now and then,
+ * Most scenarios: as many threads as parties, which meet again and again; some give up now and then,
  * and come again. Checked: no thread goes on before all have come, each sees what the others wrote
  * before, one is told that it was the last, and none sleeps on.
  */
@@ -55,6 +55,54 @@ template <class P, int Parties, int Rounds, int GiveUp> struct meeting : world {
     }
 };
 
+/*
+ * One thread, the owner, meets one new thread after the other at a barrier of two. A thread that was
+ * the last may do its last steps during later meetings. Checked: one of the two is told that it was
+ * the last, and none sleeps on.
+ */
+template <class P, int Meetings> struct handshake : world {
+    typename P::umbra_barrier barrier;
+    um_atomic_u32 begun[Meetings];
+    int opened[Meetings];
+
+    handshake()
+    {
+        um_atomic_store(&barrier.event.event.signals, 0, relaxed);
+        um_atomic_store(&barrier.state, 0, relaxed);
+        barrier.parties = 2;
+        for (int i = 0; i < Meetings; i++) {
+            um_atomic_store(&begun[i], 0, relaxed);
+            opened[i] = 0;
+        }
+    }
+
+    void owner()
+    {
+        for (int i = 0; i < Meetings; i++) {
+            um_atomic_store(&begun[i], 1, release);
+            um_os_futex_wake(&begun[i]);
+            opened[i] += P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+        }
+    }
+
+    void thread(int index)
+    {
+        if (index == Meetings) {
+            this->owner();
+            return;
+        }
+        while (um_atomic_load(&begun[index], acquire) == 0)
+            um_os_futex_wait(&begun[index], 0, UMBRA_NEVER);
+        opened[index] += P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+    }
+
+    void after()
+    {
+        for (int i = 0; i < Meetings; i++)
+            RL_ASSERT(opened[i] == 1);
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -62,6 +110,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two, once", make_world<meeting<P, 2, 1, 1>>, 2, 0, false, 3, 50000},
         {"two, again", make_world<meeting<P, 2, 2, 2>>, 2, 0, false, 0, 100000},
         {"three, again", make_world<meeting<P, 3, 2, 2>>, 3, 0, false, 0, 100000},
+        {"new ones in turn", make_world<handshake<P, 3>>, 4, 0, false, 0, 100000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

@@ -632,12 +632,35 @@ Test(sync, a_barrier_keeps_who_queues_for_the_next_meeting)
     a = um_barrier_arrive(&state, 2);
     cr_assert(!a.last && !um_barrier_is_open(&a));
     um_barrier_announce(&a);
-    um_barrier_clear(&b);
+    um_barrier_clear(&b, 2);
     b = um_barrier_arrive(&state, 2);
     cr_assert(b.last && b.signal, "a queues still");
-    um_barrier_clear(&b);
+    um_barrier_clear(&b, 2);
     cr_assert(um_barrier_is_open(&a));
     cr_assert_eq(state, 4 * UM_BARRIER_ONE, "no bit is left");
+}
+
+/* The last party of the first meeting is so slow that others have had the second one, and one of them
+ * queues for the third. */
+Test(sync, a_late_step_of_a_meeting_keeps_a_waiter_of_a_later_one)
+{
+    um_atomic_u64 state = 0;
+    struct um_barrier_arrival owner, slow, last;
+
+    owner = um_barrier_arrive(&state, 2);
+    um_barrier_announce(&owner);
+    slow = um_barrier_arrive(&state, 2);
+    cr_assert(slow.last && slow.signal);
+    owner = um_barrier_arrive(&state, 2);
+    last = um_barrier_arrive(&state, 2);
+    cr_assert(last.last && !last.signal);
+    owner = um_barrier_arrive(&state, 2);
+    um_barrier_announce(&owner);
+    um_barrier_clear(&slow, 2);
+    last = um_barrier_arrive(&state, 2);
+    cr_assert(last.last && last.signal, "the owner queues still");
+    um_barrier_clear(&last, 2);
+    cr_assert_eq(state, 6 * UM_BARRIER_ONE, "no bit is left");
 }
 
 /* ---- latches that are added to ---- */

@@ -538,16 +538,20 @@ UM_LINKONCE void um_barrier_queue(void *arg)
     um_barrier_announce(arrival);
 }
 
-/* True if the barrier opens while the caller looks at it in place, if it may: for one batch of looks,
- * which reads no clock. A look asks for nothing to write: it would take the line from the others. */
+/*
+ * True if the barrier opens while the caller looks at it in place: for one batch of looks, which reads
+ * no clock. A fiber looks if its core has nothing else to do, a thread from its second wait on: its
+ * first one orders what is known of polls. A look asks for nothing to write: it would take the line
+ * from the others.
+ */
 UM_INLINE bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 {
     struct umbra_core *core = um_core_self;
-    struct um_polls polls =
-        core ? um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]) : um_sleepers.polls;
+    struct um_polls polls;
 
-    if (!um_await_may_look())
+    if (!um_await_may_look() || (core ? um_core_attention(core) : !um_sleeper_self))
         return false;
+    polls = core ? um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]) : um_sleepers.polls;
     for (uint32_t i = 0; i < polls.batch; i++) {
         if (um_barrier_is_open(arrival))
             return true;
@@ -580,7 +584,7 @@ UM_INLINE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, 
 
     if (arrival.last) {
         if (arrival.signal) {
-            um_barrier_clear(&arrival);
+            um_barrier_clear(&arrival, barrier->parties);
             umbra_event_signal(&barrier->event);
         }
         return 1;

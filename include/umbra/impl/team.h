@@ -425,6 +425,7 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
 {
     enum umbra_poll_pair pair;
 
+    um_wait_set_gap(&team->barrier_policy, um_team_barrier_gap());
     if (!um_team_can_measure(team))
         return;
     pair = um_poll_pair(umbra_topology_shared(team->topology, team->cpus[0], team->cpus[1]));
@@ -432,7 +433,6 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
         um_team_measure(team);
     um_wait_set_gap(&team->policy, um_team_gap(pair, UMBRA_POLL_SHADOW));
     um_wait_set_gap(&team->owner_policy, um_team_gap(pair, UMBRA_POLL_OWNER));
-    um_wait_set_gap(&team->barrier_policy, um_team_barrier_gap());
 }
 
 /* Memory for members and flags; all that must be zero is. */

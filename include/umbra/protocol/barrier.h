@@ -14,19 +14,21 @@
  *
  *   a waiter of meeting m                        the last party of meeting m
  *   W1  QUEUED of m = 1, unless it is open       G1  come + 1; looks at QUEUED of m in that step
- *   W2  join the event; its holder looks if      G2  if it was 1: QUEUED of m = 0
- *       the barrier is open for m                G3  and signal the event
+ *   W2  join the event; its holder looks if      G2  if it was 1: QUEUED of m = 0, unless the
+ *       the barrier is open for m                    barrier is open for m + 1, too
+ *                                                G3  and signal the event
  *
  * No wake-up is lost: W1 and G1 change one word. If W1 comes first, G1 finds it, and the signal
  * offers the waiter its end, however late it joins, since the event stays signaled. If G1 comes
  * first, W1 finds the barrier open, and so does W2, which comes after it.
  *
  * Two bits, since a party may come to meeting m + 1 and queue before the last party of meeting m has
- * done G2, which must not take that bit away. No third, since a meeting m + 2 begins only after the
- * last party of m has come to m + 1.
+ * done G2, which must not take that bit away. No third: a meeting m + 2 begins only when the barrier
+ * is open for m + 1, and then a late G2 leaves the bit, which may be that of a waiter of m + 2. (The
+ * last party of m is late so if another thread comes to m + 1 in its place.) A bit that stays costs a
+ * signal for no waiter.
  *
- * A waiter that gives up takes its arrival back, unless the barrier is open for it; its bit stays,
- * and costs a signal for no waiter.
+ * A waiter that gives up takes its arrival back, unless the barrier is open for it; its bit stays.
  *
  * Order. Each arrival is acq_rel, and looks are acquire: what each party wrote before it came is
  * visible to all that go on. The other steps only change numbers, and an arrival that follows them
@@ -93,10 +95,15 @@ UM_INLINE void um_barrier_announce(const struct um_barrier_arrival *arrival)
 }
 
 /* G2. A signal must follow. */
-UM_INLINE void um_barrier_clear(const struct um_barrier_arrival *arrival)
+UM_INLINE void um_barrier_clear(const struct um_barrier_arrival *arrival, uint32_t parties)
 {
-    /* relaxed: the next W1 with this bit is of a meeting that begins after the caller came again */
-    um_atomic_fetch_and(arrival->state, ~arrival->queued, relaxed);
+    uint64_t next = arrival->open + parties * UM_BARRIER_ONE;
+    uint64_t state = um_atomic_load(arrival->state, relaxed); /* only compared */
+
+    /* relaxed: while the next meeting is not over, no W1 sets this bit again */
+    while (state < next &&
+           !um_atomic_cas(arrival->state, &state, state & ~arrival->queued, relaxed, relaxed))
+        continue;
 }
 
 /* Takes an arrival back. False: it is too late, the barrier is open for the party. */
