@@ -151,7 +151,8 @@ Test(sync, owners_of_a_mutex_differ)
     cr_assert_eq(um_sync_self() & UM_SELF_THREAD, UM_SELF_THREAD);
 }
 
-/* The shortest of some waits, ns, whose deadline has passed at the call: for an event if NULL. */
+/* How long the shortest of 100 waits takes, ns, if its deadline has passed at the call. The caller
+ * waits for the mutex `held`, or for an event if that is NULL. */
 static uint64_t shortest_wait(struct umbra_mutex *held)
 {
     struct umbra_event event = UMBRA_EVENT_INIT;
@@ -616,7 +617,7 @@ Test(sync, a_barrier_opens_once_for_all_however_many_give_up)
 
 /* Party b is last of the first meeting, and slow: a has come to the second one before b has done what
  * is left to do. */
-Test(sync, a_barrier_keeps_who_queues_for_the_next_meeting)
+Test(sync, a_barrier_keeps_a_waiter_of_the_next_meeting)
 {
     um_atomic_u64 state = 0;
     struct um_barrier_arrival a, b;
