@@ -6,6 +6,7 @@ check_report.py TOOLS/REPORT KERNEL...
 """
 import html.parser
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -17,6 +18,21 @@ import unittest
 REPORT = sys.argv[1]
 KERNELS = sys.argv[2:]
 VOID = {"meta", "br", "img", "input", "link", "path", "use", "rect", "stop"}
+
+
+def measured(kernel, out):
+    """True if this machine can run the kernel, whose figures are then written to the file.
+    check_interface.sh leaves those of the same command, which takes a minute for all kernels."""
+    left = pathlib.Path(f"{kernel}-tiny.json")
+    if left.exists() and left.stat().st_mtime > os.stat(kernel).st_mtime:
+        out.write(left.read_text(encoding="utf-8"))
+        out.flush()
+        return True
+    command = [kernel, "--quick", "--tiny", "--rounds", "3", "--json"]
+    ran = subprocess.run(command, stdout=out, check=False)
+    if ran.returncode != 77:
+        ran.check_returncode()
+    return ran.returncode == 0
 
 
 def report(*arguments):
@@ -62,15 +78,8 @@ class Page(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.path = pathlib.Path(cls.folder.name)
         cls.json = cls.path / "umbra.json"
-        cls.kernels = []
         with open(cls.json, "w", encoding="utf-8") as out:
-            for kernel in KERNELS:
-                command = [kernel, "--quick", "--tiny", "--rounds", "3", "--json"]
-                ran = subprocess.run(command, stdout=out, check=False)
-                if ran.returncode == 77:  # this machine cannot
-                    continue
-                ran.check_returncode()
-                cls.kernels.append(kernel)
+            cls.kernels = [kernel for kernel in KERNELS if measured(kernel, out)]
 
     @classmethod
     def tearDownClass(cls):
