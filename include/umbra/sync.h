@@ -33,8 +33,8 @@
  * no waiter in the table above: other callers may overtake it, its holder too. After that it
  * announces itself and queues. From then on an unlock keeps the mutex for the queue: the signal
  * gives it to the oldest waiter, and a newcomer does not get it, unless it queues in the few
- * instructions between the two steps of one unlock. So a wait lasts at most the spin phase, one
- * turn for each waiter in front, and one for each such newcomer.
+ * instructions between the two steps of one unlock, or has looked before the waiter came. So a wait
+ * lasts at most the spin phase, one turn for each waiter in front, and one for each such newcomer.
  *
  * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
  *
@@ -76,9 +76,11 @@
 /*
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
  *
- * Calls that wait may switch fibers, or block a thread; all other calls do neither. deadline: a
- * time of umbra_now_ns(), as umbra_deadline(ns) makes it, or UMBRA_NEVER. With deadline 0 the calls
- * for a mutex, semaphore or read-write lock only take what is free: they neither switch nor block.
+ * Calls that wait may switch fibers, or block a thread; all other calls do neither. A call that finds
+ * at once what it waits for does not switch: fibers that only meet or hand over in that way let no
+ * other fiber of their core run, unless they yield, too. deadline: a time of umbra_now_ns(), as
+ * umbra_deadline(ns) makes it, or UMBRA_NEVER. With deadline 0 the calls for a mutex, semaphore or
+ * read-write lock only take what is free: they neither switch nor block.
  * Errors of the calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling fiber is
  * canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one with a
  * deadline), and the other errors of a thread's first wait (umbra_event_wait).
@@ -251,7 +253,8 @@ struct umbra_barrier {
 UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);
 
 /*
- * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties.
+ * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties;
+ * -EINVAL if the barrier is for 0 parties.
  * After an error, -ETIMEDOUT too, the caller counts as not having come: the others wait for as many
  * as if it had never called. If the last party comes just as the deadline passes, the barrier
  * opens, and the call returns 0. More callers at a time than parties: undefined; callers for which

@@ -549,6 +549,16 @@ static void *leaves_and_comes_again(void *arg)
     return arg;
 }
 
+Test(sync, a_barrier_for_no_parties_is_refused)
+{
+    struct umbra_barrier none = UMBRA_BARRIER_INIT(0);
+
+    cr_expect_eq(umbra_barrier_wait(&none), -EINVAL);
+    cr_expect_eq(umbra_barrier_wait_deadline(&none, 0), -EINVAL);
+    umbra_barrier_init(&none, 1);
+    cr_expect_eq(umbra_barrier_wait(&none), 1);
+}
+
 Test(sync, a_barrier_forgets_one_whose_time_is_up)
 {
     leaves_and_comes_again(NULL);

@@ -580,8 +580,11 @@ UM_LINKONCE UM_NOINLINE int um_barrier_await(struct umbra_barrier *barrier,
 
 UM_INLINE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
 {
-    struct um_barrier_arrival arrival = um_barrier_arrive(&barrier->state, barrier->parties);
+    struct um_barrier_arrival arrival;
 
+    if (barrier->parties == 0)
+        return -EINVAL;
+    arrival = um_barrier_arrive(&barrier->state, barrier->parties);
     if (arrival.last) {
         if (arrival.signal) {
             um_barrier_clear(&arrival, barrier->parties);

@@ -18,7 +18,9 @@
  * the choice in G1 needs no order: it decides only which callers may take the mutex before the
  * signal has offered it to the queue. From the first unlock that sees a waiter on, all unlocks see
  * it until its wait ends, since each happens after the one before. So a waiter that has queued is no
- * longer overtaken by callers that come and take; only by one that queues between G1 and G3.
+ * longer overtaken by callers that come and take. Two may still be first: one that queues between G1
+ * and G3, and one that stands still between its look, when no waiter was there, and its step, until
+ * KEPT is there again for this waiter (each such caller once).
  *
  * KEPT without a waiter: all have given up. The next caller takes it, since it looks at waiters.
  */
@@ -47,7 +49,8 @@ UM_INLINE bool um_mutex_take_from(um_atomic_uptr *owner, uintptr_t from, uintptr
 /* A caller that has not announced itself looks at a mutex that it did not get at once. */
 UM_INLINE bool um_mutex_look(um_atomic_uptr *owner, um_atomic_u32 *waiters, uintptr_t self)
 {
-    uintptr_t now = um_atomic_load(owner, relaxed); /* only compared: the step that takes orders */
+    /* acquire: where KEPT is seen, so is the waiter that G1 saw; pairs with G1 */
+    uintptr_t now = um_atomic_load(owner, acquire);
 
     if (now == UM_MUTEX_FREE)
         return um_mutex_take_from(owner, now, self);
