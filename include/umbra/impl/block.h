@@ -51,11 +51,13 @@ UM_INLINE uint64_t um_block_ns(void)
 
 #define UM_BLOCK_TRIALS 9
 #define UM_BLOCK_LEAST_NS 5000
+#define UM_BLOCK_PAUSE_NS 10000 /* in which the partner falls asleep: 1 to 2 us are seen */
 
 /* Two words that carry the trial's number there and back, and the result. */
 struct um_block_probe {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 there; /* written by the measuring thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 back;  /* written by its partner */
+    uint64_t woken_ns;                                /* by the partner, before back: when it ran */
     bool apart;                                       /* by the partner: two processors exist */
     uint64_t ns;                                      /* measuring thread: the cost, 0: unknown */
 };
@@ -95,14 +97,26 @@ UM_LINKONCE UM_COLD void *um_block_partner(void *arg)
     probe->apart = um_os_bind_nth(1) != -ENODEV;
     for (uint32_t trial = 1; trial <= UM_BLOCK_TRIALS; trial++) {
         um_block_await(&probe->there, trial);
+        probe->woken_ns = um_os_now_ns();
         um_block_send(&probe->back, trial);
     }
     return NULL;
 }
 
+/* Until the partner, which has just answered, has fallen asleep. */
+UM_LINKONCE UM_COLD void um_block_pause(void)
+{
+    uint64_t begin = um_os_now_ns();
+
+    while (um_os_now_ns() - begin < UM_BLOCK_PAUSE_NS) {
+    }
+}
+
 /*
- * Median of half a round trip in which both sides sleep, between two threads bound to two
- * processors: unbound, the system may put both on one processor, where a wake-up costs a tenth.
+ * Median time from the wake-up call until the partner runs, between two threads bound to two
+ * processors: unbound, the system may put both on one processor, where a wake-up costs a tenth. The
+ * partner sleeps before each call: two threads that answer each other at once may both stay awake,
+ * and a round trip then costs less than one wake-up.
  */
 UM_LINKONCE UM_COLD void *um_block_measure(void *arg)
 {
@@ -114,11 +128,13 @@ UM_LINKONCE UM_COLD void *um_block_measure(void *arg)
         return NULL;
     um_os_bind_nth(0);
     for (uint32_t trial = 1; trial <= UM_BLOCK_TRIALS; trial++) {
-        uint64_t start = um_os_now_ns();
+        uint64_t start;
 
+        um_block_pause();
+        start = um_os_now_ns();
         um_block_send(&probe->there, trial);
         um_block_await(&probe->back, trial);
-        took[trial - 1] = (um_os_now_ns() - start) / 2;
+        took[trial - 1] = probe->woken_ns - start;
     }
     pthread_join(partner, NULL);
     probe->ns = probe->apart ? um_block_median(took) : 0;
