@@ -47,21 +47,22 @@ static size_t sort(struct part part)
 static bool was_in_order(struct part part)
 {
     enum order order = part_begins(&part);
+    size_t half = part_half(&part);
     int differs = 0;
 
     if (order == NO_ORDER)
         return false;
 #pragma omp taskloop grainsize(1) shared(differs)
-    for (size_t at = 0; at < part.count; at += PIECE)
-        if (!part_goes_on(&part, order, at, at + PIECE)) {
+    for (size_t at = 0; at < half; at += PIECE)
+        if (!part_goes_on(&part, order, at, at + PIECE < half ? at + PIECE : half)) {
 #pragma omp atomic write
             differs = 1;
         }
     if (differs || order == IN_ORDER)
         return !differs;
 #pragma omp taskloop grainsize(1)
-    for (size_t at = 0; at < part.count / 2; at += PIECE)
-        part_turn(&part, at, at + PIECE < part.count / 2 ? at + PIECE : part.count / 2);
+    for (size_t at = 0; at < half; at += PIECE)
+        part_turn(&part, at, at + PIECE < half ? at + PIECE : half);
     return true;
 }
 

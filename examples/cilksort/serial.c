@@ -53,10 +53,10 @@ static bool was_in_order(const struct part *part)
 {
     enum order order = part_begins(part);
 
-    if (order == NO_ORDER || !part_goes_on(part, order, 0, part->count))
+    if (order == NO_ORDER || !part_goes_on(part, order, 0, part_half(part)))
         return false;
     if (order == OPPOSITE)
-        part_turn(part, 0, part->count / 2);
+        part_turn(part, 0, part_half(part));
     return true;
 }
 

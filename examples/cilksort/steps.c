@@ -120,7 +120,8 @@ enum order part_begins(const struct part *part)
     return pairs_are(part->numbers, pairs, OPPOSITE) ? OPPOSITE : NO_ORDER;
 }
 
-bool part_goes_on(const struct part *part, enum order order, size_t first, size_t last)
+/* True if numbers first to last - 1 go on so, up to the next one behind them. */
+static bool numbers_go_on(const struct part *part, enum order order, size_t first, size_t last)
 {
     size_t end = last < part->count ? last : part->count - 1;
 
@@ -128,6 +129,12 @@ bool part_goes_on(const struct part *part, enum order order, size_t first, size_
         if (!pairs_are(part->numbers + first, end - first < BLOCK ? end - first : BLOCK, order))
             return false;
     return true;
+}
+
+bool part_goes_on(const struct part *part, enum order order, size_t first, size_t last)
+{
+    return numbers_go_on(part, order, first, last) &&
+           numbers_go_on(part, order, part->count - last, part->count - first);
 }
 
 void part_turn(const struct part *part, size_t first, size_t last)

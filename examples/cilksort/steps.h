@@ -74,16 +74,25 @@ struct merge merge_divide(struct merge *merge);
 
 /* A look at the whole before it is sorted, as libraries do: numbers in order stay, and those in the
  * opposite order are turned round. The first numbers say which of both can be so: random ones cost
- * no more than these. Then pieces are looked at, and turned, at the same time. */
+ * no more than these. Then pieces are looked at, and turned, at the same time. A piece of the first
+ * half and the numbers at the same distance from the end belong together: a processor that has looked
+ * at them finds them in its cache when it exchanges them. */
 enum order { NO_ORDER, IN_ORDER, OPPOSITE };
 
-#define PIECE 65536 /* numbers */
+#define PIECE 32768 /* numbers of the first half, and as many of the second */
+
+/* Numbers of the first half, the one in the middle included. */
+static inline size_t part_half(const struct part *part)
+{
+    return part->count - part->count / 2;
+}
 
 enum order part_begins(const struct part *part);
-/* True if numbers first to last - 1 go on so, up to the next one behind them. */
+/* True if numbers first to last - 1 of the first half go on so, up to the next one behind them, and
+ * so do those at the same distance from the end. */
 bool part_goes_on(const struct part *part, enum order order, size_t first, size_t last);
 /* Exchanges numbers first to last - 1 of the first half with those at the same distance from the
- * end. */
+ * end; one in the middle stays. */
 void part_turn(const struct part *part, size_t first, size_t last);
 
 /* Without dividing. */

@@ -90,11 +90,11 @@ static bool was_in_order(struct part *part)
 
     if (look.order == NO_ORDER)
         return false;
-    umbra_parallel_for(0, part->count, PIECE, look_at, &look);
+    umbra_parallel_for(0, part_half(part), PIECE, look_at, &look);
     if (__atomic_load_n(&look.differs, __ATOMIC_RELAXED))
         return false;
     if (look.order == OPPOSITE)
-        umbra_parallel_for(0, part->count / 2, PIECE, turn, part);
+        umbra_parallel_for(0, part_half(part), PIECE, turn, part);
     return true;
 }
 
