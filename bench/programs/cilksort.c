@@ -6,8 +6,9 @@
  *
  *   qsort          the limit: the C library's, on one processor
  *   serial         the same steps as calls, on one processor
- *   umbra-task     tasks, unless a first look finds all in order, or in the opposite order
- *   openmp-gomp    the same tasks
+ *   umbra-task     tasks, unless a first look finds all in order, or in the opposite order; cores that
+ *                  wait for work do not sleep
+ *   openmp-gomp    the same tasks; threads that wait do not sleep
  *   openmp-llvm
  *   tbb            parallel_sort, which is another algorithm: it looks first whether there is anything
  *                  to sort
@@ -31,7 +32,7 @@
 #define PROCESS_NUMBERS_TINY 2000
 #define CUTOFF 2048
 
-enum runtime { HERE, GOMP, LLVM, TBB, RUNTIMES };
+enum runtime { HERE, UMBRA, GOMP, LLVM, TBB, RUNTIMES };
 
 #define OPENMP_SETTINGS                                                                            \
     "OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false", "OMP_PROC_BIND=close", "OMP_PLACES=%d",             \
@@ -41,6 +42,7 @@ static struct child_process *processes[RUNTIMES];
 
 static const struct child_program runtimes[RUNTIMES] = {
     [HERE] = {.file = "cilksort-child", .shared = &processes[HERE]},
+    [UMBRA] = {.file = "cilksort-child", .shared = &processes[UMBRA]},
     [GOMP] = {.file = "cilksort-child-gomp",
               .settings = {OPENMP_SETTINGS, "GOMP_SPINCOUNT=infinite"},
               .shared = &processes[GOMP]},
@@ -57,7 +59,7 @@ static const struct contender {
     enum cilksort_way way;
 } contenders[] = {
     {"qsort", HERE, WAY_QSORT},        {"serial", HERE, WAY_SERIAL},
-    {"umbra-task", HERE, WAY_UMBRA},   {"openmp-gomp", GOMP, WAY_OPENMP},
+    {"umbra-task", UMBRA, WAY_UMBRA},  {"openmp-gomp", GOMP, WAY_OPENMP},
     {"openmp-llvm", LLVM, WAY_OPENMP}, {"tbb", TBB, WAY_TBB},
 };
 

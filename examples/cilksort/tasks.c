@@ -118,6 +118,8 @@ int sort_umbra(struct setting *setting)
 {
     struct umbra_options options = {.cores = (unsigned)setting->processors, .oversubscribe = true};
 
-    return setting->runtime ? umbra_runtime_run(setting->runtime, sorts, setting)
-                            : umbra_run(&options, sorts, setting);
+    if (!umbra_runtime_self())
+        return umbra_run(&options, sorts, setting);
+    sorts(setting);
+    return 0;
 }

@@ -7,12 +7,9 @@
 
 #include "steps.h"
 
-struct umbra_runtime;
-
 struct setting {
     struct part part;
     size_t processors;              /* to use */
-    struct umbra_runtime *runtime;  /* with so many cores, or NULL: Umbra makes one each time */
     size_t tasks;                   /* becomes how many there were; 0: not known */
     size_t inlined, called, fibers; /* with UMBRA_TASK_LIMITS: what became of Umbra's */
 };
@@ -22,7 +19,7 @@ typedef int sort_fn(struct setting *setting);
 
 sort_fn sort_qsort;  /* the C library's, on one processor */
 sort_fn sort_serial; /* the steps, on one processor, as calls */
-sort_fn sort_umbra;
+sort_fn sort_umbra;  /* in the calling fiber, or with a runtime that it makes */
 sort_fn sort_openmp;
 sort_fn sort_tbb; /* tbb::parallel_sort, which is another algorithm */
 
