@@ -6,6 +6,11 @@
  * "p50", "p99" and "p999" are those of all wake-ups of the row, and "others_percent" is how much of
  * the processor the others had.
  *
+ * The limit is one thread without a scheduler, which works for a slice, looks at a word, works on: a
+ * wake-up waits for the rest of a slice there, too, and for interrupts and for a host that takes the
+ * processor away. "late_percent" is how many wake-ups took longer than a slice and a half, which only
+ * these can make them: what the limit has of them is the machine's part.
+ *
  * In a storm 32 waiters are signaled in turn, one each 200 ns. There a sample is the time between
  * two slices of the fiber that had the fewest, and "least_percent" what it had of its equal share.
  */
@@ -24,6 +29,7 @@
 #define WAKE_UPS 200 /* of a batch */
 #define OTHERS_MOST 100
 #define SLICE_NS 5000
+#define LATE_NS 7500
 #define PAUSE_LEAST_NS 20000
 #define PAUSE_SPREAD_NS 50000
 #define STORM_WAITERS 32
@@ -31,8 +37,14 @@
 #define STORM_SIGNALS 250 /* of an iteration */
 #define TUNE_TURNS 1000000
 
+enum wake_way {
+    FIBERS,  /* and events */
+    THREADS, /* and POSIX semaphores */
+    LOOP     /* one thread that looks at a word between two slices */
+};
+
 struct wake_case {
-    bool threads; /* POSIX threads and semaphores; else fibers and events */
+    enum wake_way way;
     bool storm;
     unsigned others;
 };
@@ -43,6 +55,7 @@ struct waiter {
     sem_t semaphore;
     struct wake *wake;
     pthread_t thread;
+    UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic bool signaled;    /* of LOOP */
     UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic uint64_t answers; /* wake-ups until now; the waiter */
     _Atomic uint64_t ran_ns;                               /* when the last one ran; the waiter */
 };
@@ -98,22 +111,42 @@ static uint64_t turns_of_slice(void)
 
 /* ---- those on the processor ---- */
 
+static void answer(struct waiter *waiter)
+{
+    if (!waiter->wake->what->storm)
+        atomic_store(&waiter->ran_ns, bench_now_ns());
+    atomic_fetch_add(&waiter->answers, 1);
+}
+
 static void *waits(void *arg)
 {
     struct waiter *waiter = arg;
     struct wake *wake = waiter->wake;
 
     for (;;) {
-        if (!wake->what->threads)
+        if (wake->what->way == FIBERS)
             umbra_event_wait(&waiter->event);
         else
             while (sem_wait(&waiter->semaphore) != 0)
                 continue;
         if (atomic_load(&wake->quit))
             return NULL;
-        if (!wake->what->storm)
-            atomic_store(&waiter->ran_ns, bench_now_ns());
-        atomic_fetch_add(&waiter->answers, 1);
+        answer(waiter);
+    }
+}
+
+/* What comes between two slices. */
+static void between(struct wake *wake)
+{
+    struct waiter *waiter = &wake->waiter[0];
+
+    if (wake->what->way == FIBERS) {
+        umbra_yield();
+    } else if (wake->what->way == THREADS) {
+        sched_yield();
+    } else if (atomic_load(&waiter->signaled)) {
+        atomic_store(&waiter->signaled, false);
+        answer(waiter);
     }
 }
 
@@ -126,20 +159,19 @@ static void *works(void *arg)
         atomic_store_explicit(&other->slices, other->slices + 1,
                               memory_order_relaxed); /* a count */
         work(wake->slice_turns);
-        if (wake->what->threads)
-            sched_yield();
-        else
-            umbra_yield();
+        between(wake);
     }
     return NULL;
 }
 
 static void signal_one(struct waiter *waiter)
 {
-    if (waiter->wake->what->threads)
+    if (waiter->wake->what->way == FIBERS)
+        umbra_event_signal(&waiter->event);
+    else if (waiter->wake->what->way == THREADS)
         sem_post(&waiter->semaphore);
     else
-        umbra_event_signal(&waiter->event);
+        atomic_store(&waiter->signaled, true);
 }
 
 /* ---- a turn ---- */
@@ -185,7 +217,7 @@ static int start(struct bench_row *row)
         umbra_event_init(&wake->waiter[i].event, false);
         sem_init(&wake->waiter[i].semaphore, 0, 0);
     }
-    return wake->what->threads ? start_threads(row) : start_fibers(row);
+    return wake->what->way == FIBERS ? start_fibers(row) : start_threads(row);
 }
 
 static void stop(struct bench_row *row)
@@ -195,7 +227,7 @@ static void stop(struct bench_row *row)
     atomic_store(&wake->quit, true);
     for (unsigned i = 0; i < wake->waiters; i++)
         signal_one(&wake->waiter[i]);
-    if (!wake->what->threads) {
+    if (wake->what->way == FIBERS) {
         umbra_runtime_wait(wake->runtime);
         umbra_runtime_destroy(wake->runtime);
         return;
@@ -332,7 +364,7 @@ static int open_row(struct bench_row *row)
         return -ENOMEM;
     memset(wake, 0, sizeof *wake);
     wake->what = row->arg;
-    wake->waiters = wake->what->storm ? STORM_WAITERS : 1;
+    wake->waiters = wake->what->storm ? STORM_WAITERS : wake->what->way == LOOP ? 0 : 1;
     wake->random = 88172645463325252u;
     wake->slice_turns = turns_of_slice();
     wake->room = (size_t)WAKE_UPS * ROUNDS;
@@ -341,9 +373,9 @@ static int open_row(struct bench_row *row)
         free(wake);
         return -ENOMEM;
     }
-    for (unsigned i = 0; i < wake->waiters; i++)
+    for (unsigned i = 0; i < STORM_WAITERS; i++)
         wake->waiter[i].wake = wake;
-    for (unsigned i = 0; i < wake->what->others; i++)
+    for (unsigned i = 0; i < OTHERS_MOST; i++)
         wake->other[i].wake = wake;
     row->state = wake;
     return 0;
@@ -357,6 +389,17 @@ static void say_quantile(struct bench_row *row, const char *name, double q)
     json_object_set_new(row->params, name, json_integer((json_int_t)wake->took[at]));
 }
 
+static void say_late(struct bench_row *row)
+{
+    struct wake *wake = row->state;
+    size_t late = 0;
+
+    while (late < wake->taken && wake->took[wake->taken - 1 - late] > LATE_NS)
+        late++;
+    json_object_set_new(row->params, "late_percent",
+                        json_real(100.0 * (double)late / (double)wake->taken));
+}
+
 static void close_row(struct bench_row *row)
 {
     struct wake *wake = row->state;
@@ -366,6 +409,7 @@ static void close_row(struct bench_row *row)
         say_quantile(row, "p50", 0.5);
         say_quantile(row, "p99", 0.99);
         say_quantile(row, "p999", 0.999);
+        say_late(row);
     }
     free(wake->took);
     free(wake);
@@ -374,7 +418,7 @@ static void close_row(struct bench_row *row)
 static const struct bench_ops wake_ops = {
     .open = open_row, .start = start, .run = run, .stop = stop, .close = close_row};
 
-static void add(struct bench *bench, const char *name, const struct wake_case *what)
+static struct bench_row *add(struct bench *bench, const char *name, const struct wake_case *what)
 {
     struct bench_row *row = bench_add(bench, name, &wake_ops, what);
 
@@ -382,20 +426,23 @@ static void add(struct bench *bench, const char *name, const struct wake_case *w
     json_object_set_new(row->params, "slice_ns", json_integer(SLICE_NS));
     bench_state_timed(row, what->storm ? "between two slices of the fiber that had the fewest"
                                        : "from the signal until the waiter runs");
+    return row;
 }
 
 static int declare(struct bench *bench)
 {
-    static const struct wake_case few = {.others = 10}, many = {.others = 100},
-                                  few_threads = {.threads = true, .others = 10},
-                                  many_threads = {.threads = true, .others = 100},
+    static const struct wake_case alone = {.way = LOOP, .others = 1}, few = {.others = 10},
+                                  many = {.others = 100},
+                                  few_threads = {.way = THREADS, .others = 10},
+                                  many_threads = {.way = THREADS, .others = 100},
                                   few_in_storm = {.storm = true, .others = 10},
                                   many_in_storm = {.storm = true, .others = 100};
+    struct bench_row *limit = add(bench, "loop", &alone);
 
-    add(bench, "umbra-event", &few);
-    add(bench, "umbra-event", &many);
-    add(bench, "pthread-semaphore", &few_threads);
-    add(bench, "pthread-semaphore", &many_threads);
+    add(bench, "umbra-event", &few)->limit = limit;
+    add(bench, "umbra-event", &many)->limit = limit;
+    add(bench, "pthread-semaphore", &few_threads)->limit = limit;
+    add(bench, "pthread-semaphore", &many_threads)->limit = limit;
     add(bench, "umbra-event-storm", &few_in_storm);
     add(bench, "umbra-event-storm", &many_in_storm);
     return 0;
