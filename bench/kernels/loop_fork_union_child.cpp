@@ -14,7 +14,16 @@
 
 namespace {
 
-ashvardanian::fork_union::basic_pool_t *pool;
+namespace fu = ashvardanian::fork_union;
+
+/* its pool yields to the system between two polls unless told to pause */
+#if defined(__x86_64__)
+typedef fu::basic_pool<std::allocator<std::thread>, fu::x86_pause_t> two_threads;
+#else
+typedef fu::basic_pool_t two_threads;
+#endif
+
+two_threads *pool;
 
 void batch(child_channel *channel)
 {
@@ -38,7 +47,7 @@ int main(int argc, char **argv)
     CPU_ZERO(&own);
     CPU_SET((size_t)channel->cpus[1], &own);
     sched_setaffinity(0, sizeof own, &own);
-    ashvardanian::fork_union::basic_pool_t two;
+    two_threads two;
 
     if (!two.try_spawn(LOOP_PARTS))
         return 2;
