@@ -213,12 +213,12 @@ UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
     struct umbra_task *task = NULL;
 
     do {
-        um_hand_open(&core->hand);
         for (uint32_t i = 0; i < polls.batch; i++) {
             if (um_hand_take(&core->hand))
                 return um_task_of_hand(&core->hand);
             if (um_core_attention(core))
                 return NULL;
+            um_hand_open(&core->hand); /* a giver that took its gift back has closed it */
             if (um_core_sees_tasks(core) && (task = um_core_find_task(core)) != NULL)
                 return task;
             um_gap_pass(polls.gap, &core->hand);
