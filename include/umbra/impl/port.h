@@ -30,22 +30,27 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void
 
 #ifndef UMBRA_DECLARE
 
-UM_LINKONCE void um_port_ring(const struct um_port_woken *out)
+UM_LINKONCE UM_NOINLINE void um_port_ring_all(struct um_port_waiter *waiter)
 {
-    struct um_port_waiter *waiter = out->first;
-
-    while (waiter) {
+    do {
         struct um_port_waiter *next = waiter->next; /* it may end at the signal */
 
         umbra_event_signal(waiter->bell);
         waiter = next;
-    }
+    } while (waiter);
+}
+
+/* Rings the waiters that a call woke, if any. */
+UM_INLINE void um_port_ring(const struct um_port_woken *out)
+{
+    if (UM_UNLIKELY(out->first))
+        um_port_ring_all(out->first);
 }
 
 UM_SHARED const struct um_kind um_kind_port = {"port", NULL};
 
-/* Waits for a bell, the event of one waiter. on: the port, for reports. Inlined, like its callers,
- * for the reason given at umbra_join(). */
+/* Waits for a bell, the event of one waiter. on: the port, for reports. Inlined into the call that
+ * waits, for the reason given at umbra_join(). */
 UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
                                    const void *at)
 {
@@ -59,7 +64,7 @@ UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, 
 }
 
 /* 0, -EPIPE, or -EAGAIN: full. */
-UM_LINKONCE int um_port_try_post(struct umbra_port *port, struct umbra_message *message)
+UM_ALWAYS_INLINE int um_port_try_post(struct umbra_port *port, struct umbra_message *message)
 {
     struct um_port_woken out = {NULL, NULL};
     int result = um_port_post(port, message, NULL, &out);
@@ -209,8 +214,8 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
 }
 
 /* 0, -EPIPE, or -EAGAIN: empty. */
-UM_LINKONCE int um_port_try_receive(struct umbra_port *port, uint64_t most, bool polls,
-                                    struct umbra_message **messages, uint64_t *left)
+UM_ALWAYS_INLINE int um_port_try_receive(struct umbra_port *port, uint64_t most, bool polls,
+                                         struct umbra_message **messages, uint64_t *left)
 {
     struct um_port_woken out = {NULL, NULL};
     int result = um_port_try_take(port, most, polls, messages, left, &out);
@@ -274,19 +279,16 @@ UM_LINKONCE int um_port_poll(struct umbra_port *port, uint64_t most, uint64_t de
     return um_port_rest(port, most, messages);
 }
 
-/* Receives up to `most` messages, linked by next. at: for reports */
-UM_LINKONCE int um_port_receive(struct umbra_port *port, uint64_t most,
-                                struct umbra_message **messages, uint64_t deadline, const void *at)
+/* The port was empty: waits for a message. polls: in place first. */
+UM_LINKONCE UM_NOINLINE int um_port_receive_waiting(struct umbra_port *port, uint64_t most,
+                                                    bool polls, struct umbra_message **messages,
+                                                    uint64_t deadline, const void *at)
 {
     struct umbra_branch branch = {UMBRA_RECEIVE(port)};
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
-    bool polls = deadline != 0 && um_await_may_look();
-    uint64_t left;
-    int result = um_port_try_receive(port, most, polls, messages, &left);
+    int result = polls ? um_port_poll(port, most, deadline, messages) : -EAGAIN;
 
-    if (result == -EAGAIN && polls)
-        result = um_port_poll(port, most, deadline, messages);
     if (result != -EAGAIN)
         return result;
     if (deadline == 0)
@@ -296,6 +298,20 @@ UM_LINKONCE int um_port_receive(struct umbra_port *port, uint64_t most,
     if (result == 0)
         *messages = choice.messages;
     return result;
+}
+
+/* Receives up to `most` messages, linked by next. at: for reports */
+UM_ALWAYS_INLINE int um_port_receive(struct umbra_port *port, uint64_t most,
+                                     struct umbra_message **messages, uint64_t deadline,
+                                     const void *at)
+{
+    bool polls = deadline != 0 && um_await_may_look();
+    uint64_t left;
+    int result = um_port_try_receive(port, most, polls, messages, &left);
+
+    if (UM_LIKELY(result != -EAGAIN))
+        return result;
+    return um_port_receive_waiting(port, most, polls, messages, deadline, at);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_port_receive(struct umbra_port *port,
