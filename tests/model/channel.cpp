@@ -161,19 +161,19 @@ template <class P> struct channels : world {
     bool turn(int which, int *item)
     {
         typename P::um_channel_side *mine = &side[which];
+        uint64_t at = P::um_channel_enter(&both, mine);
         bool may, due = false;
 
-        P::um_channel_enter(&both, mine);
         may = (which == P::UM_CHANNEL_POP || !P::um_channel_closed(&both)) &&
-              P::um_channel_may(mine, &side[1 - which]);
+              P::um_channel_may(mine, &side[1 - which], at);
         if (may) {
-            rl::var<int> &at = place[um_atomic_load(&mine->at, relaxed) % PLACES];
+            rl::var<int> &here = place[at % PLACES];
 
             if (which == P::UM_CHANNEL_PUSH)
-                um_plain_write(at, *item);
+                um_plain_write(here, *item);
             else
-                *item = um_plain_read(at);
-            due = P::um_channel_done(&both, (typename P::um_channel_which)which, mine);
+                *item = um_plain_read(here);
+            due = P::um_channel_done(&both, (typename P::um_channel_which)which, mine, at);
         }
         P::um_channel_leave(&both, mine);
         if (due)

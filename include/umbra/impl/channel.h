@@ -28,11 +28,11 @@ UM_LINKONCE UM_NOINLINE int um_channel_push_wait(struct umbra_channel *channel, 
 UM_LINKONCE UM_NOINLINE int um_channel_pop_wait(struct umbra_channel *channel, void *item,
                                                 uint64_t deadline);
 
-/* The place of the next item of a side. */
-UM_INLINE unsigned char *um_channel_place(const struct umbra_channel *channel,
-                                          const struct um_channel_side *mine, size_t bytes)
+/* The place of item number `at`. */
+UM_INLINE unsigned char *um_channel_place(const struct umbra_channel *channel, uint64_t at,
+                                          size_t bytes)
 {
-    return channel->ring + (um_atomic_load(&mine->at, relaxed) & channel->mask) * bytes;
+    return channel->ring + (at & channel->mask) * bytes;
 }
 
 #define UM_CHANNEL_LINES_PUSH 4 /* how far ahead of a push its lines are fetched, and of a pop */
@@ -40,14 +40,11 @@ UM_INLINE unsigned char *um_channel_place(const struct umbra_channel *channel,
 
 /* The place to be fetched: so many lines ahead, or, in a short ring, the next. */
 UM_ALWAYS_INLINE const unsigned char *um_channel_ahead(const struct umbra_channel *channel,
-                                                       const struct um_channel_side *mine,
-                                                       size_t bytes, size_t lines)
+                                                       uint64_t at, size_t bytes, size_t lines)
 {
     size_t items = lines * UMBRA_CACHE_LINE / bytes;
-    uint64_t at = um_atomic_load(&mine->at, relaxed); /* only this side writes it */
 
-    at += channel->mask < 4 * items ? 0 : items;
-    return channel->ring + (at & channel->mask) * bytes;
+    return um_channel_place(channel, channel->mask < 4 * items ? at : at + items, bytes);
 }
 
 /* 0; -EPIPE: closed; -EAGAIN: full. */
@@ -56,15 +53,15 @@ UM_ALWAYS_INLINE int um_channel_put(struct umbra_channel *channel, const void *i
     struct um_channel_side *mine = &channel->half[UM_CHANNEL_PUSH].side;
     int result = -EAGAIN;
     bool due = false;
+    uint64_t at = um_channel_enter(&channel->both, mine);
 
-    um_channel_enter(&channel->both, mine);
     if (UM_UNLIKELY(um_channel_closed(&channel->both))) {
         result = -EPIPE;
-    } else if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_POP].side))) {
+    } else if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_POP].side, at))) {
         /* the other side's core has the lines of free places, since it has read them */
-        um_arch_prefetch_write(um_channel_ahead(channel, mine, bytes, UM_CHANNEL_LINES_PUSH));
-        memcpy(um_channel_place(channel, mine, bytes), item, bytes);
-        due = um_channel_done(&channel->both, UM_CHANNEL_PUSH, mine);
+        um_arch_prefetch_write(um_channel_ahead(channel, at, bytes, UM_CHANNEL_LINES_PUSH));
+        memcpy(um_channel_place(channel, at, bytes), item, bytes);
+        due = um_channel_done(&channel->both, UM_CHANNEL_PUSH, mine, at);
         result = 0;
     }
     um_channel_leave(&channel->both, mine);
@@ -79,14 +76,14 @@ UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item,
     struct um_channel_side *mine = &channel->half[UM_CHANNEL_POP].side;
     bool taken = false;
     bool due = false;
+    uint64_t at = um_channel_enter(&channel->both, mine);
 
-    um_channel_enter(&channel->both, mine);
-    if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_PUSH].side))) {
+    if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_PUSH].side, at))) {
         /* but not a line that the other side may be writing to */
-        if (um_channel_left(mine) > (UM_CHANNEL_LINES_POP + 1) * UMBRA_CACHE_LINE / bytes)
-            um_arch_prefetch_read(um_channel_ahead(channel, mine, bytes, UM_CHANNEL_LINES_POP));
-        memcpy(item, um_channel_place(channel, mine, bytes), bytes);
-        due = um_channel_done(&channel->both, UM_CHANNEL_POP, mine);
+        if (um_channel_left(mine, at) > (UM_CHANNEL_LINES_POP + 1) * UMBRA_CACHE_LINE / bytes)
+            um_arch_prefetch_read(um_channel_ahead(channel, at, bytes, UM_CHANNEL_LINES_POP));
+        memcpy(item, um_channel_place(channel, at, bytes), bytes);
+        due = um_channel_done(&channel->both, UM_CHANNEL_POP, mine, at);
         taken = true;
     }
     um_channel_leave(&channel->both, mine);

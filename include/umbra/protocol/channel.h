@@ -91,10 +91,13 @@ struct um_channel {
 
 /* ---- one item ---- */
 
-UM_INLINE void um_channel_enter(const struct um_channel *channel, struct um_channel_side *mine)
+/* The caller has its turn. Returns `at`, which stays so to the end of the turn, unless the caller
+ * changes it. */
+UM_INLINE uint64_t um_channel_enter(const struct um_channel *channel, struct um_channel_side *mine)
 {
     if (!channel->one)
         um_lock_take(&mine->lock);
+    return um_atomic_load(&mine->at, relaxed); /* only this side writes it */
 }
 
 UM_INLINE void um_channel_leave(const struct um_channel *channel, struct um_channel_side *mine)
@@ -124,17 +127,16 @@ UM_INLINE bool um_channel_look(struct um_channel_side *mine, const struct um_cha
 }
 
 /* True if there is a place to push to, or an item to pop: at number `at` of the ring. */
-UM_INLINE bool um_channel_may(struct um_channel_side *mine, const struct um_channel_side *other)
+UM_INLINE bool um_channel_may(struct um_channel_side *mine, const struct um_channel_side *other,
+                              uint64_t at)
 {
-    uint64_t at = um_atomic_load(&mine->at, relaxed); /* only this side writes it */
-
     return UM_LIKELY(at != um_plain_read(mine->limit)) || um_channel_look(mine, other, at);
 }
 
 /* Items or places that the last look has left. */
-UM_INLINE uint64_t um_channel_left(const struct um_channel_side *mine)
+UM_INLINE uint64_t um_channel_left(const struct um_channel_side *mine, uint64_t at)
 {
-    return um_plain_read(mine->limit) - um_atomic_load(&mine->at, relaxed); /* as above */
+    return um_plain_read(mine->limit) - at;
 }
 
 /* Changes the pace of a side: a waiter was seen, or one item more without. */
@@ -153,19 +155,19 @@ UM_INLINE void um_channel_pace(const struct um_channel *channel, struct um_chann
     }
 }
 
-/* G1, G2: the item was copied. True if the caller must signal the event of the other side. */
+/* G1, G2: item number `at` was copied. True if the caller must signal the event of the other
+ * side. */
 UM_INLINE bool um_channel_done(struct um_channel *channel, enum um_channel_which which,
-                               struct um_channel_side *mine)
+                               struct um_channel_side *mine, uint64_t at)
 {
-    uint64_t at = um_atomic_load(&mine->at, relaxed) + 1;    /* as in um_channel_may() */
-    bool quick = um_atomic_load(&mine->quick, relaxed) != 0; /* likewise */
+    bool quick = um_atomic_load(&mine->quick, relaxed) != 0; /* only this side writes it */
     bool waited;
 
     if (quick) {
-        um_atomic_store(&mine->at, at, release); /* the copy; pairs with um_channel_may() */
+        um_atomic_store(&mine->at, at + 1, release); /* the copy; pairs with um_channel_may() */
         um_channel_keep_order();
     } else {
-        um_atomic_exchange(&mine->at, at, seq_cst); /* G1, and as above */
+        um_atomic_exchange(&mine->at, at + 1, seq_cst); /* G1, and as above */
     }
     waited = um_atomic_load(&channel->waiting[1 - which], seq_cst) > 0;
     if (UM_UNLIKELY(waited || !quick))
