@@ -32,11 +32,16 @@ static void umbra_event_signal(struct umbra_event *event)
 }
 
 /*
- * The waiter queues. The condition is asked at the join and at each signal. A read-modify-write is
- * the join: what came before a signal that it finds is seen.
+ * The waiter looks; it may fail then, as in a fiber that is cancelled; it announces itself, and
+ * queues. The condition is asked at the join and at each signal. A read-modify-write is the join:
+ * what came before a signal that it finds is seen.
  */
 static int um_await_run(const struct um_await *await)
 {
+    if (await->accept(await->arg))
+        return 0;
+    if (await->deadline != UMBRA_NEVER && rl::rand(2) == 0)
+        return -ECANCELED;
     await->announce(await->arg);
     for (;;) {
         uint32_t signals = um_atomic_fetch_or(&await->event->signals, 0, acq_rel);
@@ -49,10 +54,10 @@ static int um_await_run(const struct um_await *await)
     }
 }
 
-/* Looks in place: one, early or late, or none. */
+/* No look in place: to the caller it would be the first look of um_await_run(), which follows. */
 static bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 {
-    return rl::rand(2) == 0 && um_barrier_is_open(arrival);
+    return false;
 }
 
 static uint64_t um_deadline_cycles(uint64_t deadline)
