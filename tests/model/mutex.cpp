@@ -203,6 +203,37 @@ template <class P> struct left : locked<P> {
     }
 };
 
+/*
+ * The holder unlocks if it sees the waiter, which announces itself and queues; a newcomer looks. It
+ * must not take what is kept: if it sees KEPT, it sees the waiter, too.
+ */
+template <class P> struct overtaken : locked<P> {
+    overtaken()
+    {
+        um_atomic_store(&this->owner, this->self(0), relaxed);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            if (um_atomic_load(&this->waiters, relaxed) > 0)
+                this->give();
+        } else if (index == 1) {
+            P::um_mutex_announce_change(&this->waiters, 1);
+            this->join(index);
+        } else {
+            RL_ASSERT(!P::um_mutex_look(&this->owner, &this->waiters, this->self(2)));
+        }
+    }
+
+    void after() /* the waiter has it, or is in the queue of a holder that did not see it */
+    {
+        uintptr_t now = um_atomic_load(&this->owner, relaxed);
+
+        RL_ASSERT(now == this->self(this->queued == 0 ? 1 : 0));
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -210,6 +241,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two", make_world<turns<P, 2, 0>>, 2, 0, false, 4, 50000},
         {"two, one gives up", make_world<turns<P, 2, 1>>, 2, 0, false, 3, 50000},
         {"kept for a waiter", make_world<kept<P>>, 2, 0, false, 4, 20000},
+        {"not overtaken", make_world<overtaken<P>>, 3, 0, false, 3, 20000},
         {"left by all", make_world<left<P>>, 2, 0, true, 0, 1000},
         {"three", make_world<turns<P, 3, 0>>, 3, 0, false, 0, 60000},
         {"three, two give up", make_world<turns<P, 3, 2>>, 3, 0, false, 0, 60000},
