@@ -386,7 +386,7 @@ UM_LINKONCE UM_COLD void um_team_measure(const struct umbra_team *team)
                                            .place_shadow = true,
                                            .owner_cpu = team->cpus[0],
                                            .shadow_cpu = team->cpus[1]};
-    struct umbra_shadow shadow;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow; /* as the team's words are */
 
     if (shadow_create(&shadow, &options) == 0)
         shadow_destroy(&shadow);
