@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Stands in for what a barrier is built on: a manual-reset event that is never reset, and a wait for
- * it with a condition. Included inside the struct of each variant, so it has no guard and includes
- * nothing.
+ * it with a condition. Included inside the struct of each variant, so it has no guard.
  */
+#include "await_users.hpp"
 
 struct um_event {
     um_atomic_u32 signals;
@@ -11,17 +11,6 @@ struct um_event {
 
 struct umbra_event {
     struct um_event event;
-};
-
-struct um_await {
-    struct um_event *event;
-    bool (*accept)(void *arg);
-    void (*announce)(void *arg);
-    void *arg;
-    uint64_t deadline;
-    const void *kind;
-    const void *on;
-    const void *at;
 };
 
 static void umbra_event_signal(struct umbra_event *event)
@@ -58,11 +47,6 @@ static int um_await_run(const struct um_await *await)
 static bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 {
     return false;
-}
-
-static uint64_t um_deadline_cycles(uint64_t deadline)
-{
-    return deadline;
 }
 
 static constexpr int um_kind_barrier = 0; /* for reports */

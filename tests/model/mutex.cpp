@@ -2,36 +2,25 @@
 /*
  * The mutex's words (umbra/protocol/mutex.h) under the model checker. See checker.hpp.
  *
- * The event stands in as a queue under a lock that calls the waiters' conditions as protocol/event.h
- * does: at a join that of the new waiter, at a signal those of all, oldest first, until one takes.
  * Each scenario: threads that lock and unlock, some after a look in place, some without; some give
  * up. Checked: one holder at a time, which sees what the last one wrote; no thread sleeps on; a
  * mutex that is kept for a waiter lets no newcomer in, and one that all waiters left, the next.
  */
 #include "checker.hpp"
+#include "event_queue.hpp"
 #include "mutex_variants.hpp"
-
-#define UM_WAITERS_MOST 3
 
 template <class P> struct locked : world {
     um_atomic_uptr owner;
     um_atomic_u32 waiters;
     rl::var<int> written; /* by the holders: turns */
-
-    /* the event */
-    rl::mutex lock;
-    int queue[UM_WAITERS_MOST]; /* under the lock, as all that follow but bell */
-    int queued;
-    um_atomic_u32 bell[UM_WAITERS_MOST]; /* 1: the waiter has the mutex */
+    event_queue event;
 
     locked()
     {
         um_atomic_store(&owner, UM_MUTEX_FREE, relaxed);
         um_atomic_store(&waiters, 0, relaxed);
         um_plain_write(written, 0);
-        queued = 0;
-        for (int i = 0; i < UM_WAITERS_MOST; i++)
-            um_atomic_store(&bell[i], 0, relaxed);
     }
 
     static uintptr_t self(int index)
@@ -39,63 +28,16 @@ template <class P> struct locked : world {
         return (uintptr_t)(64 * (index + 1));
     }
 
-    /* Offers the mutex to the queued waiters. */
-    void signal()
+    /* A waiter's condition. */
+    bool takes(int index)
     {
-        lock.lock($);
-        for (int i = 0; i < queued; i++) {
-            int waiter = queue[i];
-
-            if (!P::um_mutex_take_announced(&owner, self(waiter)))
-                continue;
-            leave(i);
-            um_atomic_store(&bell[waiter], 1, release);
-            um_os_futex_wake(&bell[waiter]);
-            break;
-        }
-        lock.unlock($);
-    }
-
-    void leave(int place)
-    {
-        queued--;
-        for (int i = place; i < queued; i++)
-            queue[i] = queue[i + 1];
+        return P::um_mutex_take_announced(&owner, self(index));
     }
 
     /* True if the waiter has the mutex at once. */
     bool join(int index)
     {
-        bool taken;
-
-        lock.lock($);
-        taken = P::um_mutex_take_announced(&owner, self(index));
-        if (!taken)
-            queue[queued++] = index;
-        lock.unlock($);
-        return taken;
-    }
-
-    /* True if the waiter was in the queue, and is not now. */
-    bool give_up(int index)
-    {
-        bool found = false;
-
-        lock.lock($);
-        for (int i = 0; i < queued && !found; i++) {
-            found = queue[i] == index;
-            if (found)
-                leave(i);
-        }
-        lock.unlock($);
-        return found;
-    }
-
-    void sleep(int index)
-    {
-        /* looks by a read-modify-write: a search of all old values would have no end */
-        while (um_atomic_fetch_or(&bell[index], 0, acquire) == 0)
-            um_os_futex_wait(&bell[index], 0, UMBRA_NEVER);
+        return event.join(index, [this](int waiter) { return takes(waiter); });
     }
 
     /* As umbra_mutex_lock_deadline(); patient: without a deadline. */
@@ -109,9 +51,9 @@ template <class P> struct locked : world {
         P::um_mutex_announce_change(&waiters, 1);
         if (!join(index)) {
             if (!patient && rl::rand(2) == 0)
-                taken = !give_up(index);
+                taken = !event.withdraw(index);
             if (taken)
-                sleep(index);
+                event.sleep(index);
         }
         P::um_mutex_announce_change(&waiters, UINT32_MAX);
         return taken;
@@ -125,7 +67,7 @@ template <class P> struct locked : world {
     void give()
     {
         if (P::um_mutex_give(&owner, &waiters))
-            signal();
+            event.signal([this](int waiter) { return takes(waiter); });
     }
 
     void after()
@@ -133,7 +75,7 @@ template <class P> struct locked : world {
         uintptr_t now = um_atomic_load(&owner, relaxed);
 
         RL_ASSERT(now == UM_MUTEX_FREE || now == UM_MUTEX_KEPT);
-        RL_ASSERT(um_atomic_load(&waiters, relaxed) == 0 && queued == 0);
+        RL_ASSERT(um_atomic_load(&waiters, relaxed) == 0 && event.queued == 0);
     }
 };
 
@@ -175,7 +117,7 @@ template <class P> struct kept : locked<P> {
         RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(2)) &&
                   !P::um_mutex_look(&this->owner, &this->waiters, this->self(2)));
         if (!this->join(index))
-            this->sleep(index);
+            this->event.sleep(index);
         P::um_mutex_announce_change(&this->waiters, UINT32_MAX);
         this->turn();
         this->give();
@@ -230,7 +172,7 @@ template <class P> struct overtaken : locked<P> {
     {
         uintptr_t now = um_atomic_load(&this->owner, relaxed);
 
-        RL_ASSERT(now == this->self(this->queued == 0 ? 1 : 0));
+        RL_ASSERT(now == this->self(this->event.queued == 0 ? 1 : 0));
     }
 };
 

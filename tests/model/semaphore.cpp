@@ -7,6 +7,7 @@
  * its poster wrote; none stays announced, and none sleeps on.
  */
 #include "checker.hpp"
+#include "event_queue.hpp"
 #include "semaphore_variants.hpp"
 
 /* Each poster adds More at once; each waiter takes Takes times; the last Hasty waiters may give up. */
@@ -19,7 +20,6 @@ struct exchange : world {
     exchange()
     {
         static_assert(Posters * More >= Waiters * Takes, "or a waiter rightly sleeps on");
-        P::um_event_start(&semaphore.event.event);
         um_atomic_store(&semaphore.count, 0, relaxed);
         um_atomic_store(&semaphore.waiters, 0, relaxed);
         for (int i = 0; i < Posters; i++)
@@ -64,7 +64,7 @@ struct exchange : world {
     {
         RL_ASSERT(um_atomic_load(&semaphore.count, relaxed) == (uint64_t)(Posters * More - taken));
         RL_ASSERT(um_atomic_load(&semaphore.waiters, relaxed) == 0);
-        RL_ASSERT(semaphore.event.event.queued == 0 && taken >= (Waiters - Hasty) * Takes);
+        RL_ASSERT(semaphore.event.event.queue.queued == 0 && taken >= (Waiters - Hasty) * Takes);
     }
 };
 
