@@ -29,7 +29,7 @@
 #define WAKE_UPS 200 /* of a batch */
 #define OTHERS_MOST 100
 #define SLICE_NS 5000
-#define LATE_NS 7500
+#define LATE_NS (SLICE_NS * 3 / 2)
 #define PAUSE_LEAST_NS 20000
 #define PAUSE_SPREAD_NS 50000
 #define STORM_WAITERS 32
