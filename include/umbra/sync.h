@@ -254,12 +254,11 @@ UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t partie
 
 /*
  * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties;
- * -EINVAL if the barrier is for 0 parties.
- * After an error, -ETIMEDOUT too, the caller counts as not having come: the others wait for as many
- * as if it had never called. If the last party comes just as the deadline passes, the barrier
- * opens, and the call returns 0. More callers at a time than parties: undefined; callers for which
- * the barrier has opened do not count. Before a barrier is freed, all calls must have returned: the
- * last party still touches it when the others go on.
+ * -EINVAL if the barrier is for 0 parties. After an error, -ETIMEDOUT too, the caller counts as not
+ * having come: the others wait for as many as if it had never called. If the last party comes just
+ * as the deadline passes, the barrier opens, and the call returns 0. More callers at a time than
+ * parties: undefined; callers for which the barrier has opened do not count. Before a barrier is
+ * freed, all calls must have returned: the last party still touches it when the others go on.
  */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
 UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier, uint64_t deadline);
