@@ -13,7 +13,8 @@ from .tables import Picked
 
 FIGURES = "docs/measurements.json"
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-MACHINE = ("processor", "kernel", "compiler", "flags", "cycles_hz", "wait_backend", "commit", "quick")
+MACHINE = ("processor", "kernel", "compiler", "flags", "cycles_hz", "wait_backend", "commit", "quick",
+           "seconds")
 ROW = ("bench", "contender", "params", "unit", "rounds", "median")
 RATIO = ("limit", "ratio", "ratio_low", "ratio_high")
 SPREAD = ("p5", "p95")  # where the distribution is the result
