@@ -4,9 +4,11 @@
  * in state "system call" while its core executes others; any number of fibers may wait, and none of
  * them needs a thread. Optional: no other header includes this one. Linux only.
  *
- *     while (umbra_io_recv(socket, line, sizeof(line), umbra_deadline(10 * SECOND), &got) == 0 &&
+ *     while (umbra_io_recv(socket, text, sizeof(text), umbra_deadline(10000000000), &got) == 0 &&
  *            got > 0)
- *         umbra_io_send(socket, line, got, UMBRA_NEVER, &sent);
+ *         for (size_t at = 0; at < got; at += sent)
+ *             if (umbra_io_send(socket, text + at, got - at, UMBRA_NEVER, &sent) != 0)
+ *                 return;
  *
  * Two ways, with the same results:
  *
@@ -25,11 +27,14 @@
  * Deadlines and cancellation (umbra_cancel). A call that returns -ETIMEDOUT or -ECANCELED has ended
  * the operation before: the kernel never touches the buffer afterwards, and no byte was taken or
  * sent. If the operation was done by then, the call returns what it did instead; so nothing is
- * lost. With the way "pool" an operation on a file that a helper has begun is waited for.
+ * lost. With deadline 0 a call does what can be done at once, or returns -ETIMEDOUT. With the way
+ * "pool" an operation on a file that a helper has begun is waited for.
  *
  * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
- * descriptor must not be closed while a call uses it; shutdown(2) ends calls on a socket. Several
- * fibers may use one descriptor at the same time, in which order is up to the kernel.
+ * descriptor must not be closed while a call uses it. shutdown(2) of both directions ends the calls on
+ * a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept -EINVAL. Several
+ * fibers may use one descriptor at the same time, in which order is up to the kernel. While a fiber
+ * waits in a call, the runtime reports no deadlock.
  *
  * Errors. Each call returns 0, or with its result untouched
  *   -ETIMEDOUT   the deadline, of umbra_now_ns() or UMBRA_NEVER, passed first
@@ -85,10 +90,11 @@ UM_LINKONCE int umbra_io_send(int socket, const void *at, size_t bytes, uint64_t
 UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
 
 /*
- * Connects a socket. If the queue of a listening local socket (AF_UNIX) is full, waits for a place,
- * whether or not the socket has O_NONBLOCK, for which connect(2) says EAGAIN. Nothing reports such a
- * place, unless the ring waits in the kernel; else the call tries again, at most 10 ms after there is
- * one. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and errors as above.
+ * Connects a socket. If the queue of a listening local socket (AF_UNIX) is full, for which connect(2)
+ * with O_NONBLOCK says EAGAIN, the call waits for a place, with O_NONBLOCK or without. Nothing reports
+ * such a place, unless the ring waits in the kernel; else the call tries again, at most 10 ms after
+ * there is one. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and errors as
+ * above.
  */
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);
