@@ -13,7 +13,9 @@
  *                        UMBRA_NEVER);               while (UMBRA_CHANNEL_POP(&samples, &sample,
  *     ...                                                                     UMBRA_NEVER) == 0)
  *     UMBRA_CHANNEL_CLOSE(&samples);                     ...
- *                                                    UMBRA_CHANNEL_FINI(&samples);
+ *
+ *     when all their calls have returned, say after both were joined
+ *     UMBRA_CHANNEL_FINI(&samples);
  *
  * Items are copied in and out; a port (umbra/port.h) links messages instead, and has choices, joins
  * and handlers. A push to a full channel waits for a place, and a pop from an empty one for an
@@ -38,7 +40,8 @@
  *
  * How it works: protocol/channel.h. The channel is in the caller's memory, which may be any, and
  * is faster if it begins a cache line (see umbra/event.h); its ring is allocated. It must outlive
- * the calls on it, not only the call that they wake.
+ * all calls on it: a push, pop or close may still use the channel after the call that it has woken
+ * has returned. So a pop that returns -EPIPE does not say that the close has returned.
  */
 #ifndef UMBRA_CHANNEL_H
 #define UMBRA_CHANNEL_H
@@ -110,8 +113,9 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
 
 /*
  * A channel of T, any type that can be copied as bytes. The calls below take a pointer c to such a
- * channel and do what the calls above do; an item of another type is an error of the compiler. The
- * channel without its type is the member `channel`.
+ * channel and do what the calls above do (UMBRA_CHANNEL_OPEN: umbra_channel_init). item: a T *; a
+ * pointer to another type is an error of the compiler. The channel without its type is the member
+ * `channel`.
  */
 #define UMBRA_CHANNEL(T)                                                                           \
     union {                                                                                        \
