@@ -25,26 +25,29 @@
  * end, and has the number of its member: which thread executed it only shows in thread-local
  * variables.
  *
- * Barriers. Inside a run the parts may meet at a barrier. Then no part is taken by another thread,
- * since all have begun when the first of them ends.
+ * Barriers. Inside a run the parts may meet at a barrier, which each part must come to: a part that
+ * waits there keeps its thread, so the run then needs each member's own thread, also one that the
+ * system does not run yet.
  *
  * Callers
  *
  *     call                  by                        blocks                 wrong use
  *     umbra_team_create     any thread or fiber       until all are bound    -EINVAL, -ENODEV, ...
  *     umbra_team_run        the owner                 until all parts ended  -EPERM, -EBUSY, -ESRCH
- *     umbra_team_barrier    a part of the run         until all parts come   -
+ *     umbra_team_barrier    a part of the run         until all parts come   not found
  *     umbra_team_stats      any thread or fiber       never                  -
  *     umbra_team_destroy    the owner, outside a run  until all have ended   -EPERM, -EBUSY
  *
  * The owner is the thread that called umbra_team_create: it is bound to its hardware thread until
- * umbra_team_destroy. A fiber may own a team, with all fibers of its core: a run or a barrier then
- * blocks the core, and no call switches fibers.
+ * umbra_team_destroy. If a fiber creates a team, the thread of its core is the owner, so that all
+ * fibers of the core may run it; a run or a barrier then blocks the core, and no call switches
+ * fibers. A member runs no fibers: a part that is not on the caller's thread is a call of a thread
+ * that is no core.
  *
- * Members wait for the next run in two phases, as a shadow waits, and then sleep (umbra/wait.h); the
- * next run wakes them. A team with more members than hardware threads is right, but its members
- * sleep sooner. Signals are blocked in members as in a shadow's helper. After fork(2) the child has
- * no members: a run returns -ESRCH, and umbra_team_destroy frees the memory.
+ * Members wait for the next run in two phases, as a shadow does: polling, then asleep in the kernel
+ * (umbra/wait.h); the next run wakes them. A team with more members than hardware threads is right,
+ * but its members sleep sooner. Signals are blocked in members as in a shadow's helper. After fork(2)
+ * the child has no members: a run returns -ESRCH, and umbra_team_destroy frees the memory.
  *
  * Invariants
  *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team
