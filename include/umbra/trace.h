@@ -34,7 +34,8 @@
  * Writes what was recorded up to now and is not in the file yet. For a program that finds out itself
  * that something took too long, before the ring overwrites why. Any thread or fiber, but no signal
  * handler; blocks as write(2) does, and while another thread writes. Returns 0; -ENOENT: no file was
- * asked for.
+ * asked for, or no runtime has started yet; or the error of a write(2), now or earlier (-ENOSPC):
+ * the file ends there.
  */
 UM_LINKONCE int umbra_trace_write(void);
 
@@ -57,7 +58,7 @@ UM_INLINE void umbra_trace_mark(const char *text, uint64_t value)
 #ifndef UMBRA_DECLARE
 UM_LINKONCE int umbra_trace_write(void)
 {
-    return um_trace_write_all(false) ? 0 : -ENOENT;
+    return um_trace_write_all(false);
 }
 #endif /* UMBRA_DECLARE */
 

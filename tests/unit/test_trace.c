@@ -454,6 +454,34 @@ Test(trace, is_complete_when_the_program_exits)
     drop_file();
 }
 
+static void *writes_in_vain(void *arg)
+{
+    umbra_trace_mark("too much", 1);
+    *(int *)arg = umbra_trace_write();
+    return arg;
+}
+
+static int fills_a_disk(void)
+{
+    int first = 0;
+
+    if (run_cores(1, writes_in_vain, &first) != 0)
+        return 1;
+    exit(first == -ENOSPC && umbra_trace_write() == -ENOSPC ? 0 : 2);
+}
+
+Test(trace, a_file_that_cannot_be_written_is_reported)
+{
+    struct child child;
+
+    NEEDS_FILES;
+    setenv("UMBRA_TRACE", "/dev/full", 1);
+    child = in_child(fills_a_disk);
+    cr_assert(WIFEXITED(child.status));
+    cr_assert_eq(WEXITSTATUS(child.status), 0);
+    cr_assert(says(&child, "umbra: trace: the file is incomplete: No space left on device\n"));
+}
+
 static void *forks(void *arg)
 {
     pid_t pid = fork();

@@ -48,6 +48,7 @@ struct um_traces {
     um_atomic_u32 fd;  /* the file, 0: none; set when `ready` and at exit */
     um_atomic_u32 writing; /* 1: a thread or handler writes, which owns all that follows */
     bool any;              /* the file has an event */
+    int error;             /* of the first write(2) that failed: the file ends there; or 0 */
     size_t filled;
     char buffer[UM_TRACE_BUFFER];
 };
@@ -110,8 +111,9 @@ UM_LINKONCE const char *um_trace_idle_name(enum um_trace_idle how)
 
 UM_LINKONCE void um_trace_drain(void)
 {
-    /* relaxed: only the owner of the buffer writes to the file */
-    um_os_write((int)um_atomic_load(&um_traces.fd, relaxed), um_traces.buffer, um_traces.filled);
+    if (um_traces.error == 0) /* relaxed: only the owner of the buffer writes to the file */
+        um_traces.error = um_os_write((int)um_atomic_load(&um_traces.fd, relaxed), um_traces.buffer,
+                                      um_traces.filled);
     um_traces.filled = 0;
 }
 
@@ -481,10 +483,15 @@ UM_LINKONCE bool um_trace_lock(bool handler)
     }
 }
 
-UM_LINKONCE void um_trace_unlock(void)
+/* Returns 0, or the error that ended the file. */
+UM_LINKONCE int um_trace_unlock(void)
 {
+    int error;
+
     um_trace_drain();
+    error = um_traces.error;
     um_atomic_store(&um_traces.writing, 0, release); /* pairs with um_trace_lock() */
+    return error;
 }
 
 /* Appends what the cores of a runtime have recorded. The caller writes. */
@@ -499,22 +506,21 @@ UM_LINKONCE void um_trace_write_runtime(const struct umbra_runtime *runtime, boo
     }
 }
 
-/* The same of all runtimes. Any thread or fiber, or (handler) a signal handler. False: there is no
- * file, or another thread writes. */
-UM_LINKONCE bool um_trace_write_all(bool handler)
+/* The same of all runtimes. Any thread or fiber, or (handler) a signal handler. Returns 0; -ENOENT:
+ * there is no file, or (handler) another thread writes; or the error that ended the file. */
+UM_LINKONCE int um_trace_write_all(bool handler)
 {
     const struct umbra_runtime *runtime;
 
     if (!um_trace_lock(handler))
-        return false;
+        return -ENOENT;
     um_report_begin(); /* as um_report_for_signal() */
     /* acquire, both: pairs with um_runtime_watch() */
     for (runtime = um_atomic_load(&um_runtimes.first, acquire); runtime;
          runtime = um_atomic_load(&runtime->next, acquire))
         um_trace_write_runtime(runtime, handler);
     um_report_end();
-    um_trace_unlock();
-    return true;
+    return um_trace_unlock();
 }
 
 #endif /* UMBRA_DECLARE */

@@ -361,6 +361,19 @@ UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stoppe
         um_trace_end_top(runtime->core[0]->more->trace);
 }
 
+/* A line of why the file is not complete, if it is not. */
+UM_LINKONCE UM_COLD void um_trace_say_error(void)
+{
+    struct um_text text = {.length = 0};
+
+    if (um_traces.error == 0)
+        return;
+    text.length =
+        (size_t)snprintf(text.line, sizeof(text.line), "umbra: trace: the file is incomplete: %s\n",
+                         strerror(-um_traces.error));
+    um_text_write(&text, 2);
+}
+
 /* The program exits, or the shared object is unloaded: completes the file. Runs before
  * um_runtimes_end(). */
 UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void)
@@ -380,6 +393,7 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void
     if (um_traces.any)
         um_trace_append("\n]\n", 3);
     um_trace_drain();
+    um_trace_say_error();
     um_os_close((int)um_atomic_load(&um_traces.fd, relaxed)); /* the lock is kept, both: no other */
     um_atomic_store(&um_traces.fd, 0, relaxed);               /* thread writes any more */
 }

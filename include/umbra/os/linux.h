@@ -431,21 +431,25 @@ UM_LINKONCE UM_COLD size_t um_os_least_stack(void)
 #endif /* UMBRA_DECLARE */
 
 #ifndef UMBRA_DECLARE
-UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
 {
     int saved = errno;
+    int error = 0;
 
-    while (bytes > 0) {
+    while (bytes > 0 && error == 0) {
         long written = um_linux_syscall(SYS_write, fd, at, bytes);
 
         if (written < 0 && errno == EINTR)
             continue;
-        if (written <= 0)
-            break;
+        if (written <= 0) {
+            error = written < 0 ? -errno : -EIO;
+            continue;
+        }
         at = (const char *)at + written;
         bytes -= (size_t)written;
     }
     errno = saved;
+    return error;
 }
 
 UM_LINKONCE UM_COLD int um_os_create(const char *path)

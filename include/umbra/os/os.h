@@ -33,7 +33,7 @@
  *   uint64_t um_os_preempted(void)                       count of switches; see below
  *   bool um_os_may_fence_threads(void)                   true: the next call can be made from now on
  *   void um_os_fence_threads(void)                       a full fence in every thread of the process
- *   void um_os_write(int fd, const void *at, size_t n)   as write(2), all of it
+ *   int um_os_write(int fd, const void *at, size_t n)    write(2), all of it; 0 or a negative errno
  *   int um_os_create(const char *path)                   an empty file to write; see below
  *   void *um_os_share(const char *path, size_t bytes)    zeroed memory that is a file, or NULL
  *   void um_os_unlink(const char *path)                  that the file has no name any more

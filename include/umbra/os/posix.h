@@ -301,10 +301,11 @@ UM_INLINE size_t um_os_page_bytes(void)
 
 #ifndef UMBRA_DECLARE
 /* Standard error only: ISO C knows no file descriptors. */
-UM_LINKONCE UM_COLD void um_os_write(int fd, const void *at, size_t bytes)
+UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
 {
-    if (fd == 2)
-        fwrite(at, 1, bytes, stderr);
+    if (fd != 2)
+        return -ENOSYS;
+    return fwrite(at, 1, bytes, stderr) == bytes ? 0 : -EIO;
 }
 #endif /* UMBRA_DECLARE */
 
