@@ -5,6 +5,7 @@
 #include "fibers.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 
 static struct umbra_mutex mutex = UMBRA_MUTEX_INIT;
 static struct umbra_condition condition = UMBRA_CONDITION_INIT;
@@ -96,6 +97,79 @@ Test(assert, a_task_that_is_joined_twice_is_reported)
     cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
     cr_assert(says(&child, "umbra: misuse: task 0x"));
     cr_assert(says(&child, "has been joined, and is joined again"));
+}
+
+/* forks: how many tasks it has forked and not joined. */
+static void *forgets_tasks(void *forks)
+{
+    struct umbra_task task[2];
+
+    for (int i = 0; i < *(int *)forks; i++)
+        umbra_task_fork(&task[i], does_nothing, NULL);
+    if (*(int *)forks > 1)
+        umbra_task_join(&task[0]); /* not the newest: both go to the old list before */
+    return NULL;
+}
+
+static int forgets_the_newest_task(void)
+{
+    int forks = 1;
+
+    return run_cores(1, forgets_tasks, &forks);
+}
+
+static int forgets_an_older_task(void)
+{
+    int forks = 2;
+
+    return run_cores(1, forgets_tasks, &forks);
+}
+
+static atomic_int busy;
+
+static void *keeps_a_core_busy(void *arg)
+{
+    atomic_store(&busy, 1);
+    while (atomic_load(&busy))
+        ;
+    return arg;
+}
+
+/* The other core has asked for tasks when it was idle, so the task is shared; and takes none. */
+static void *forgets_a_shared_task(void *arg)
+{
+    struct umbra_spawn_options other = on_core(1);
+    int forks = 1;
+
+    umbra_spawn_with(NULL, &other, keeps_a_core_busy, NULL, NULL);
+    while (!atomic_load(&busy))
+        ;
+    return forgets_tasks(&forks) ? NULL : arg;
+}
+
+static int forgets_an_offered_task(void)
+{
+    return run_cores(2, forgets_a_shared_task, NULL);
+}
+
+Test(assert, a_fiber_that_ends_without_joining_a_shared_task_is_reported)
+{
+    struct child child = in_child(forgets_an_offered_task);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "has ended and has not joined the task in its frames at 0x"));
+}
+
+Test(assert, a_fiber_that_ends_without_joining_its_task_is_reported)
+{
+    struct child child = in_child(forgets_the_newest_task);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: fiber \"main\" 0x"));
+    cr_assert(says(&child, "has ended and has not joined the task in its frames at 0x"));
+    child = in_child(forgets_an_older_task);
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "has ended and has not joined the task in its frames at 0x"));
 }
 
 static void *joins_zeros(void *arg)

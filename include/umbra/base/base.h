@@ -68,8 +68,9 @@
 
 /*
  * UMBRA_ASSERT, defined as 1 in all files of a program, finds misuse that is too expensive to look
- * for otherwise, prints it, and aborts. It finds fibers that end while they hold a mutex, and tasks
- * that are joined twice, or joined though all zero. No struct depends on it.
+ * for otherwise, prints it, and aborts. It finds fibers that end while they hold a mutex, or with a
+ * task in their frames that was not joined and that no other core has begun; and tasks that are
+ * joined twice, or joined though all zero. No struct depends on it.
  */
 #ifndef UMBRA_ASSERT
 #define UMBRA_ASSERT 0

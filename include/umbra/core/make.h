@@ -222,6 +222,43 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
     um_fiber_leave(core, fiber);
 }
 
+/* True if the address is in the fiber's stack; as um_fiber_on_stack(). */
+UM_INLINE bool um_fiber_has(const struct um_fiber *fiber, uintptr_t address)
+{
+    return (uintptr_t)fiber - address <= fiber->context.stack_bytes;
+}
+
+/* The fiber's function has returned: the address of a task in its frames that is in a list of its
+ * core, and so was not joined; or 0. Reads no task, since the frames may be overwritten. */
+UM_INLINE uintptr_t um_fiber_unjoined(const struct um_fiber *fiber)
+{
+    const struct um_tasks *tasks = um_tasks_self;
+    uint64_t word =
+        um_atomic_load(&tasks->word, relaxed); /* a look; the slots are the core's own */
+    uintptr_t newest[] = {(uintptr_t)tasks->newest, (uintptr_t)tasks->old.prev};
+
+    for (int i = 0; i < 2; i++)
+        if (um_fiber_has(fiber, newest[i]))
+            return newest[i];
+    for (uint32_t i = um_tasks_tail_of(word); i < um_tasks_split_of(word); i++)
+        if (um_fiber_has(fiber, um_atomic_load(&tasks->slot[i], relaxed)))
+            return um_atomic_load(&tasks->slot[i], relaxed);
+    return 0;
+}
+
+/* With UMBRA_ASSERT, when the fiber's function has returned: aborts if the fiber holds a mutex, or
+ * has not joined a task. */
+UM_INLINE void um_fiber_check_end(const struct um_fiber *fiber)
+{
+    uintptr_t task = um_fiber_unjoined(fiber);
+
+    if (fiber->mutexes > 0)
+        um_fiber_misused(fiber, ", has ended and still holds mutexes: ", fiber->mutexes, 10);
+    if (task != 0)
+        um_fiber_misused(fiber, ", has ended and has not joined the task in its frames at ", task,
+                         16);
+}
+
 /* What the context of every fiber runs: the function of one life after the other. */
 UM_LINKONCE void um_fiber_main(struct um_context *self)
 {
@@ -238,8 +275,8 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
 
         if (UM_UNLIKELY(um_fiber_flags(fiber) & UM_FIBER_LOCAL))
             um_fiber_end(fiber);
-        if (UMBRA_ASSERT && fiber->mutexes > 0)
-            um_fiber_ends_holding(fiber);
+        if (UMBRA_ASSERT)
+            um_fiber_check_end(fiber);
         um_fiber_finish(fiber, result);
         /* opaque: else compilers compute addresses of its fields once, and, as a switch in line
          * leaves few registers, keep them on the stack */

@@ -265,8 +265,10 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
     return state != UMBRA_FIBER_TERMINATED;
 }
 
-/* Prints that a fiber has ended while it holds mutexes, and aborts. */
-UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
+/* Prints that a fiber has ended as it must not, how: with a number of mutexes, or at the address of
+ * a task; and aborts. */
+UM_LINKONCE UM_COLD void um_fiber_misused(const struct um_fiber *fiber, const char *how,
+                                          uint64_t what, unsigned base)
 {
     struct um_text text = {.length = 0};
 
@@ -274,8 +276,8 @@ UM_LINKONCE UM_COLD void um_fiber_ends_holding(const struct um_fiber *fiber)
     um_report_name(&text, fiber);
     um_text_add(&text, ", core ");
     um_text_add_number(&text, um_fiber_home(fiber)->index, 10);
-    um_text_add(&text, ", has ended and still holds mutexes: ");
-    um_text_add_number(&text, fiber->mutexes, 10);
+    um_text_add(&text, how);
+    um_text_add_number(&text, what, base);
     um_text_add(&text, "\n");
     um_text_write(&text, 2);
     abort();
