@@ -158,7 +158,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *   -EOPNOTSUPP  the forced wait back end cannot execute here; some file of the program is
  *                compiled with -fsplit-stack; the thread has a shadow stack (docs/limits.md)
  *   -EPERM       called by a core
- *   -ENOMEM, -EAGAIN and other negative errno from memory, threads, their keys and binding
+ *   -ENOMEM, -EAGAIN and other negative errno from memory, threads, their keys and binding, and
+ *                from the file of UMBRA_TRACE
  */
 UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
                                      struct umbra_runtime **runtime);
@@ -185,6 +186,9 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * fiber of the runtime (a signal, an unlock and so on, see umbra_hold) must have returned before.
  * Any thread that is no core; blocks, also while a dump that a signal asked for is written. NULL is
  * allowed. Returns 0; -EPERM: as umbra_runtime_wait.
+ *
+ * A program that exits without this call, or without umbra_runtime_wait, leaves undone what its
+ * fibers have not done yet; nothing reports that.
  *
  * A shared object may be unloaded (dlclose) when all its runtimes and shadows are destroyed. No
  * call into it may be under way then, and the calls that ended waits of its threads must have
