@@ -16,7 +16,8 @@ FIBER is a number of `umbra fibers`, a name, or the address of its control block
 A fiber that does not run has its registers in its control block if it switches in line, else on its
 stack, in the frame that Boost.Context made.
 `umbra fiber` does not touch the process: while a fiber is selected, an unwinder shows the thread's
-newest frame as called by the fiber's, so frame 0 stays the thread's, and the fiber's begin at 1.
+newest frame as called by the fiber's. So frame 0 stays the thread's, and the fiber's begin at 1, or
+further up where functions are inlined in the thread's: each of them is a frame for gdb.
 """
 import os
 import re
@@ -155,7 +156,9 @@ class Fiber:
         before = UNWINDER.saved, UNWINDER.newest
         UNWINDER.select(self)
         try:
-            frame = gdb.newest_frame().older()
+            frame = gdb.newest_frame()
+            for _ in range(UNWINDER.threads):
+                frame = frame.older()
             while frame is not None and of_library(frame):
                 frame = frame.older()
             if frame is not None:
@@ -357,6 +360,7 @@ class FiberUnwinder(Unwinder):
         super().__init__("umbra fiber")
         self.saved = None
         self.newest = None
+        self.threads = 1  # how many of the frames are the thread's
 
     def __call__(self, pending):
         if self.saved is None:
@@ -381,6 +385,10 @@ class FiberUnwinder(Unwinder):
         frame = gdb.newest_frame()
         stack_pointer = "rsp" if "rsp" in saved else "sp"
         self.newest = (int(frame.read_register(stack_pointer)), frame.pc())
+        self.threads = 1
+        while frame.type() == gdb.INLINE_FRAME:
+            self.threads += 1
+            frame = frame.older()
         self.saved = saved
         gdb.invalidate_cached_frames()
 
@@ -413,11 +421,12 @@ def backtrace(fiber):
     finally:
         UNWINDER.saved, UNWINDER.newest = before
         gdb.invalidate_cached_frames()
-    shown = [line for line in lines if not line.startswith("#0")]
-    for line in shown:
+    for line in lines:
         if line.startswith("#"):
             head, rest = line[1:].split(None, 1)
-            line = "#%-3d%s" % (int(head) - 1, rest)
+            if int(head) < UNWINDER.threads:
+                continue
+            line = "#%-3d%s" % (int(head) - UNWINDER.threads, rest)
         print(line)
         if "um_fiber_main" in line:
             break  # below it is only what made the stack
@@ -508,11 +517,13 @@ class Backtrace(gdb.Command):
             print("fiber %d %s %s" % (i, fiber.label(), STATES[fiber.state]))
             if fiber.state in (STOPPED, BLOCKED, SYSTEM_CALL, READY):
                 backtrace(fiber)
+            elif fiber.state == EXECUTING:
+                print("runs: see the thread of core %d" % fiber.core()["index"])
             print()
 
 
 class Select(gdb.Command):
-    """Look at a fiber, by number, name or address: bt, up, print then work on it, from frame 1.
+    """Look at a fiber, by number, name or address: bt, up, print then work on it.
     Without an argument: go back to the thread."""
 
     def __init__(self):
@@ -524,7 +535,7 @@ class Select(gdb.Command):
             read_symbols_of(fiber)
         UNWINDER.select(fiber)
         if argument:
-            gdb.execute("frame 1")
+            gdb.execute("frame %d" % UNWINDER.threads)
         else:
             gdb.execute("frame 0")
 

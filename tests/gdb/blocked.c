@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* For gdb: a fiber blocked three calls deep, one stopped by a transfer, one joining, one running.
- */
+/* For gdb: a fiber blocked three calls deep, one stopped by a transfer, one joining, one running. With
+ * an argument the last ends the program with a fault, in a function that is inlined twice over. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -50,6 +50,18 @@ __attribute__((noinline)) void all_are_there(void)
     __asm__ volatile("");
 }
 
+static int *volatile nowhere;
+
+__attribute__((always_inline)) static inline void faults(void)
+{
+    *nowhere = 1;
+}
+
+__attribute__((always_inline)) static inline void calls_what_faults(void)
+{
+    faults();
+}
+
 static bool is_idle(unsigned core)
 {
     struct umbra_core_info info;
@@ -74,7 +86,7 @@ static void *body(void *dies)
         umbra_yield();
     all_are_there();
     if (dies)
-        abort();
+        calls_what_faults();
     exit(0);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
 """
-drive.py live|core|holders SCRIPT PROGRAM: the commands of umbra-gdb.py under the real gdb, on a process
-that stands at a breakpoint, or on the core dump that the kernel wrote of one. Exit status 77: not
-possible here.
+drive.py live|fault|core|holders SCRIPT PROGRAM: the commands of umbra-gdb.py under the real gdb, on a
+process that stands at a breakpoint, on one that has a fault in an inlined function, or on the core dump
+that the kernel wrote of it. Exit status 77: not possible here.
 """
 import glob
 import os
@@ -71,6 +71,7 @@ def check(text):
     expect(text, row % (1, "blocked", '"deep one" +event <never> at innermost \(blocked.c:16\)'))
     expect(text, row % (0, "stopped", '"stopped one" +at stops \(blocked.c:37\)'))
     expect(text, row % (0, "blocked", '"joiner" +join .* at joins \(blocked.c:43\)'))
+    expect(text, r'^fiber \d+ "main" executing$', r"^runs: see the thread of core 0$")
     frames = (r"innermost \(depth=42", r" middle \(depth=", r" outermost \(depth=", "goes_deep")
     for _ in range(3):  # umbra bt, umbra bt all, and bt of the selected one
         expect(text, *frames)
@@ -112,7 +113,8 @@ def main():
         if kind == "core":
             arguments, start = [program, core_of(program, folder)], []
         else:
-            arguments, start = [program], ["break all_are_there", "run"]
+            arguments = [program]
+            start = ["run die"] if kind == "fault" else ["break all_are_there", "run"]
         text, errors = gdb(script, arguments, start + COMMANDS)
         if "ptrace" in errors and "not permitted" in errors:
             skip("processes may not be traced here")
