@@ -259,7 +259,11 @@ class Page(unittest.TestCase):
         ran = report(self.path / "missing.json")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("missing.json: No such file or directory", ran.stderr)
-        self.assertEqual(report("a", "b", "c").returncode, 2)
+        figures = pathlib.Path(REPORT).parent.parent / "docs/measurements.json"
+        for arguments, named in (((figures,), str(figures)), (("--nothing",), "--nothing"), (("a", "b", "c"), "3")):
+            ran = report(*arguments)
+            self.assertEqual((ran.returncode, ran.stdout, ran.stderr.count("\n")), (2, "", 1))
+            self.assertIn(named, ran.stderr)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,12 @@ class Measured:
             raise ValueError(f"{path}: no line of a benchmark")
         self.machine = next(iter(self.machines.values())) or {}
 
+    def check_whole(self):
+        """The figures of the documents are not: they lack what no table there needs."""
+        for rows in self.rows.values():
+            if any(row.min is None for row in rows):
+                raise ValueError(f"{self.path}: these are figures for documents (--docs), not a measurement")
+
     def of(self, kernel):
         return self.rows.get(kernel, [])
 
