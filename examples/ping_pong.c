@@ -81,9 +81,12 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         game.rallies = strtoul(argv[1], &end, 10);
-    if (argc > 2 || *end || game.rallies < 1 || game.rallies > 1000000000) {
-        fprintf(stderr, "ping_pong: not a number of rallies, 1 to 1000000000: '%s'\n",
-                argv[argc - 1]);
+    if (*end || game.rallies < 1 || game.rallies > 1000000000) {
+        fprintf(stderr, "ping_pong: not a number of rallies, 1 to 1000000000: '%s'\n", argv[1]);
+        return 2;
+    }
+    if (argc > 2) {
+        fprintf(stderr, "ping_pong: unknown argument: '%s'\n", argv[2]);
         return 2;
     }
     error = umbra_run(&one_core, ping, &game);
