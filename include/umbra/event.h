@@ -6,8 +6,9 @@
  *     struct umbra_event ready = UMBRA_EVENT_INIT;
  *
  *     the waiter                                the signaller
- *     umbra_event_wait(&ready);                 data = ...;
- *     ... data ...                              umbra_event_signal(&ready);
+ *     error = umbra_event_wait(&ready);         data = ...;
+ *     if (error == 0)                           umbra_event_signal(&ready);
+ *         ... data ...
  *
  * An event is reset or signaled. Auto-reset (UMBRA_EVENT_INIT): a signal releases the waiter that
  * has waited longest; without a waiter the event stays signaled until one comes, and further
@@ -34,15 +35,19 @@
  * looks at the event for a moment before it leaves its core (two-phase, as umbra/wait.h). A thread
  * that is no core spins, then sleeps.
  *
- * A released waiter may destroy the event at once if no other call uses it. Exception:
- * umbra_event_wait_until may return because its condition is true before the signaller has
- * signaled; the event must stay until that call has returned.
+ * A released waiter may destroy the event at once, even if the signal that released it has not
+ * returned yet; but no third call may use the event. Exception: umbra_event_wait_until may return
+ * because its condition is true before the signaller has signaled; the event must stay until that
+ * call of the signaller's has returned.
  *
  * An event may be in any memory, malloc's too. Where several cores use it, it is faster if it
  * begins a cache line, of which it then has all: in static storage, in a frame and in a struct with
  * _Alignas(UMBRA_CACHE_LINE), allocated (it, or a struct that has it so) with
  * aligned_alloc(UMBRA_CACHE_LINE, bytes). An event that lies across two lines costs a transfer of
  * both, and shares them with its neighbours.
+ *
+ * Callers: any thread or fiber; a signal handler may only use umbra_event_signal_async and
+ * umbra_event_reset. What can go wrong: a wait that ends with an error, without a signal (below).
  */
 #ifndef UMBRA_EVENT_H
 #define UMBRA_EVENT_H
@@ -87,8 +92,9 @@ UM_INLINE void umbra_event_reset(struct umbra_event *event);
 
 /*
  * Waits for a signal; the second until a time of umbra_now_ns() at the latest. With deadline 0 it
- * only takes a signal that is there: then it neither switches nor blocks, and returns 0 or -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may
- * switch) or any other thread (blocks); no signal handler. Returns 0, or
+ * only takes a signal that is there: then it neither switches nor blocks, and returns 0 or
+ * -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may switch)
+ * or any other thread (blocks); no signal handler. Returns 0, or
  *   -ETIMEDOUT            the deadline passed first
  *   -ECANCELED            the calling fiber is canceled (umbra_cancel)
  *   -EPERM                on an alternate signal stack

@@ -34,11 +34,13 @@
  * one list together, with a lock. Each core's list is on the core's node.
  *
  * Loops. Each node has a loop of its own: a range that is taken in parts by the node's cores first
- * (protocol/node_loop.h). When a node has no part left, its cores take from the next nodes.
+ * (protocol/node_loop.h). When a node has no part left, its cores take from the next nodes. Each
+ * node also has a barrier, for one fiber of each of its cores.
  *
- * Callers: each comment says it. A signal handler may call no function here. What can go wrong: no
- * memory, or a binding that is refused (above). Not checked: a loop that is set while a thread
- * takes from it, a core's number that the runtime does not have, a buffer that is given back twice.
+ * Callers: each function's comment says it. A signal handler may call no function here. What can go
+ * wrong: no memory, or a binding that is refused (above). Not checked: a loop that is set while a
+ * thread takes from it, a core's number that the runtime does not have, a buffer that is given back
+ * twice.
  */
 #ifndef UMBRA_MEMORY_H
 #define UMBRA_MEMORY_H

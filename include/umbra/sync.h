@@ -11,8 +11,8 @@
  *
  *   the waiter                                   the giver
  *   W1  waiters + 1                 seq_cst      G1  the resource is free       seq_cst
- *   W2  join the event; its holder tries to      G2  look at waiters            seq_cst
- *       take the resource for it                 G3  if any: signal the event
+ *   W2  join the event; the event's holder       G2  look at waiters            seq_cst
+ *       tries to take the resource for it        G3  if any: signal the event
  *
  * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
  * seq_cst operations, hence W1 before G2, and the giver signals. The signal offers the resource to
@@ -54,7 +54,7 @@
  *                                       join and for the signal, and one line wakes it
  *
  * What can go wrong: an error of a wait (below); a lock that its holder never gives up, which the
- * runtime reports as a deadlock (umbra/core.h).
+ * runtime reports as a deadlock once all its cores are idle (umbra/core.h).
  *
  * Objects are in the caller's memory, own nothing, and need not be destroyed; all zero is a good
  * initial state where the initializer says so. An object must outlive the call that gives up the
@@ -76,14 +76,15 @@
 /*
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
  *
- * Calls that wait may switch fibers, or block a thread; all other calls do neither. A call that finds
- * at once what it waits for does not switch: fibers that only meet or hand over in that way let no
- * other fiber of their core run, unless they yield, too. deadline: a time of umbra_now_ns(), as
- * umbra_deadline(ns) makes it, or UMBRA_NEVER. With deadline 0 the calls for a mutex, semaphore or
- * read-write lock only take what is free: they neither switch nor block.
- * Errors of the calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling fiber is
- * canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one with a
- * deadline), and the other errors of a thread's first wait (umbra_event_wait).
+ * Calls that wait may switch fibers, or block a thread; all other calls do neither. A call that
+ * finds at once what it waits for does not switch: fibers that only meet or hand over in that way
+ * let no other fiber of their core run, unless they yield, too. deadline: a time of umbra_now_ns(),
+ * as umbra_deadline(ns) makes it, or UMBRA_NEVER. With deadline 0 the calls for a mutex, semaphore
+ * or read-write lock only take what is free: they neither switch nor block.
+ *
+ * Errors of the calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling
+ * fiber is canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one
+ * with a deadline), and the other errors of a thread's first wait (umbra_event_wait).
  */
 
 /* ---- mutex ---- */

@@ -45,12 +45,13 @@
  * wait for something that its forker does only after the join has begun. It runs in the fiber that
  * joins it or in a fiber of its own: fiber-local values and umbra_self() are those of that fiber.
  *
- * Each task is joined once, before its memory is freed, by a fiber of the core that forked it; any
- * thread or fiber may join a task that was started from outside (umbra_task_start). A task that is
- * not joined stays in the list of its core when its memory has gone, and the program crashes later.
- * UMBRA_ASSERT (base/base.h) reports that, unless another core has begun the task, and a second
- * join. Tasks need not be joined in the reverse order of their forks, but that is fastest. Several
- * fibers of a core may fork and join in turns. Signal handlers may do neither.
+ * Each task is joined once, before its memory is freed, by a fiber of the core that forked it, or by
+ * the thread outside a runtime that forked it; any thread or fiber may join a task that was started
+ * from outside (umbra_task_start). A task that is not joined stays in the list of its core when its
+ * memory has gone, and the program crashes later. UMBRA_ASSERT (base/base.h) reports that, unless
+ * another core has begun the task, and a second join. Tasks need not be joined in the reverse order
+ * of their forks, but that is fastest. Several fibers of a core may fork and join in turns. Signal
+ * handlers may do neither.
  *
  * What was written before the fork is visible to the task; what it wrote, after the join.
  */
