@@ -45,9 +45,15 @@
  * that is no core.
  *
  * Members wait for the next run in two phases, as a shadow does: polling, then asleep in the kernel
- * (umbra/wait.h); the next run wakes them. A team with more members than hardware threads is right,
- * but its members sleep sooner. Signals are blocked in members as in a shadow's helper. After fork(2)
- * the child has no members: a run returns -ESRCH, and umbra_team_destroy frees the memory.
+ * (umbra/wait.h); the next run wakes them. Signals are blocked in members as in a shadow's helper.
+ * After fork(2) the child has no members: a run returns -ESRCH, and umbra_team_destroy frees the
+ * memory.
+ *
+ * Shared places. In a team with more members than places the waits of all threads, in mode
+ * UMBRA_WAIT_TWO_PHASE with an end, yield the processor (sched_yield) to the other threads there
+ * until the time comes to sleep: a run or a barrier that follows soon needs no wake-up. If a yield
+ * at a barrier or at the end of a run lasts 1 ms, another process wants the processor; then the
+ * team's threads sleep without yields for 100 ms.
  *
  * Invariants
  *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team

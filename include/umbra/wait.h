@@ -6,7 +6,8 @@
  *   spin      load, short gap, load ...                        spin_cycles
  *   monitor   arm the processor's monitor on the word's line,  block_cycles, counted from the
  *             look again, wait for a store; without such       start of the wait
- *             instructions: pauses with a growing gap
+ *             instructions: pauses with a growing gap; in a team whose
+ *             members share processors: sched_yield() between looks
  *   park      sleep in the kernel (futex)                      -
  *
  * This is the two-phase wait of Hori et al. ("Shadow Thread", section 2.2, Figure 7) with a third
@@ -88,11 +89,14 @@ struct umbra_wait_policy {
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
     uint64_t preempted_cycles; /* a batch of polls that took this long was interrupted */
-    uint32_t backend;          /* enum umbra_wait_backend */
-    uint32_t poll_cycles;      /* measured cost of one poll of phase 1 */
-    uint32_t batch;            /* polls between two looks at the clock in phase 1 */
-    uint32_t gap;              /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
-    bool polite;               /* phase 1 pauses instead of polling as fast as is useful */
+    uint64_t yield_cycles;     /* a yield that lasts so long lent the processor to a process */
+    um_atomic_u64 *robbed; /* if not NULL, phase 2 yields: when a yield last did so, a time stamp.
+                                  Set by teams, never without a phase 3 */
+    uint32_t backend;      /* enum umbra_wait_backend */
+    uint32_t poll_cycles;  /* measured cost of one poll of phase 1 */
+    uint32_t batch;        /* polls between two looks at the clock in phase 1 */
+    uint32_t gap;          /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
+    bool polite;           /* phase 1 pauses instead of polling as fast as is useful */
 };
 
 /* How a wait ended. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Teams. Linked with --wrap for pthread_create and hwloc_set_cpubind, so that each can be made to
- * fail.
+ * fail, and for sched_yield, so that its calls can be counted.
  */
 #define _GNU_SOURCE /* for sched_getaffinity() */
 #include <runner.h>
@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -42,6 +43,17 @@ int __wrap_hwloc_set_cpubind(hwloc_topology_t topology, hwloc_const_cpuset_t set
         return -1;
     }
     return __real_hwloc_set_cpubind(topology, set, flags);
+}
+
+/* ---- yields ---- */
+
+static atomic_ulong yields;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return __real_sched_yield();
 }
 
 /* ---- what the tests share ---- */
@@ -162,6 +174,30 @@ Test(team, takes_the_parts_of_members_that_are_not_there)
     cr_expect_gt(stats.taken, 0);
     cr_expect_eq(stats.runs, runs);
     cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* A team whose places are all the processor of the test, and one run of it. */
+static void run_crowded(enum umbra_wait_mode mode)
+{
+    char here[16];
+    struct umbra_team_options options = {.members = 3, .cpus = here, .wait.mode = mode};
+    struct umbra_team *team = NULL;
+    struct counts counts = {0};
+
+    snprintf(here, sizeof(here), "%d", sched_getcpu());
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    check_counts(&counts, 3, 1);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+Test(team, gives_a_shared_processor_to_the_other_members_before_it_sleeps)
+{
+    run_crowded(UMBRA_WAIT_PARK);
+    cr_expect_eq(yields, 0);
+    for (int team = 0; team < 1000 && yields == 0; team++)
+        run_crowded(UMBRA_WAIT_TWO_PHASE);
+    cr_expect_gt(yields, 0);
 }
 
 /* ---- barriers ---- */

@@ -14,6 +14,24 @@
 
 #define MS 1000000u
 #define SECOND 1000000000u
+/* A yield stores 1 here, as the thread that gets the processor might; NULL: not in this test. */
+static _Atomic uint32_t *set_by_yield;
+static uint64_t yield_ns; /* so long another thread keeps the processor; 0: as it comes */
+static atomic_uint yields;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    uint64_t begun = umbra_now_ns();
+
+    yields++;
+    if (set_by_yield)
+        atomic_store(set_by_yield, 1);
+    while (umbra_now_ns() - begun < yield_ns)
+        ;
+    return __real_sched_yield();
+}
+
 #define ROUNDS 50 /* until one is not disturbed: a thread may lose its processor anywhere */
 
 /* One waiter, a word on its own line, and what the partner thread shall do. */
@@ -23,6 +41,7 @@ struct scene {
     UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic uint32_t word;
     UM_ALIGNED(UMBRA_CACHE_LINE) _Atomic uint64_t wide;
     UM_ALIGNED(UMBRA_CACHE_LINE) uint64_t payload; /* written before the signal, read after */
+    _Atomic uint64_t robbed;                       /* of the policy, if it yields */
     _Atomic uint32_t wakes;                        /* signals that made a system call */
     pthread_t main_thread;
 };
@@ -525,6 +544,61 @@ Test(wait, stays_awake_no_longer_than_a_deadline)
     um_waiter_stay_awake(&s.waiter, begun, long_awake());
     cr_assert_eq(wait_for_one(&s, umbra_deadline(MS)), -ETIMEDOUT);
     cr_assert_lt(umbra_cycles() - begun, long_awake() / 2);
+}
+
+/* A policy as of a team's members that share a processor. */
+static void let_yield(struct scene *s)
+{
+    s->robbed = 0;
+    s->policy.robbed = &s->robbed;
+    s->policy.yield_cycles = umbra_ns_to_cycles(MS);
+}
+
+Test(wait, yields_before_it_sleeps_where_its_policy_says_so)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = long_awake()});
+    let_yield(&s);
+    set_by_yield = &s.word;
+    cr_expect_eq(wait_for_one(&s, umbra_deadline(10 * (uint64_t)SECOND)), UMBRA_ENDED_MONITOR);
+    set_by_yield = NULL;
+}
+
+Test(wait, yields_no_longer_than_until_it_sleeps)
+{
+    struct scene s;
+    pthread_t partner;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1000});
+    let_yield(&s);
+    partner = start(signal_when_parked, &s);
+    cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
+    pthread_join(partner, NULL);
+}
+
+/* Waits until the deadline, 20 ms from now. Returns how often it yielded. */
+static unsigned yields_in_20_ms(struct scene *s)
+{
+    unsigned before = yields;
+
+    cr_assert_eq(wait_for_one(s, umbra_deadline(20 * MS)), -ETIMEDOUT);
+    return yields - before;
+}
+
+Test(wait, parks_at_once_after_a_yield_that_lasted_a_turn)
+{
+    struct scene s;
+
+    scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = long_awake()});
+    let_yield(&s);
+    yield_ns = 2 * MS;
+    cr_expect_eq(yields_in_20_ms(&s), 1);
+    cr_expect_neq(s.robbed, 0);
+    s.robbed = umbra_cycles();
+    cr_expect_eq(yields_in_20_ms(&s), 0);
+    s.robbed = umbra_cycles() - umbra_ns_to_cycles(UM_ROBBED_NS);
+    cr_expect_eq(yields_in_20_ms(&s), 1);
 }
 
 Test(wait, park_mode_does_not_stay_awake)

@@ -63,7 +63,8 @@ struct umbra_team {
     struct umbra_affinity *saved;    /* the owner's binding before */
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
-    struct umbra_wait_policy barrier_policy;                 /* of all, at barriers */
+    struct umbra_wait_policy barrier_policy; /* of all, at barriers */
+    um_atomic_u64 robbed; /* of the policies, if places are shared: threads write it seldom */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* owner waits for ends of parts */
 };
 
@@ -354,19 +355,37 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
 
 /* ---- create and destroy ---- */
 
-#define UM_TEAM_CROWDED_NS 1000 /* members that share a processor spin so long before they sleep */
+#define UM_TEAM_CROWDED_NS 200 /* members that share a processor spin so long before they yield */
+
+#define UM_TEAM_ROBBED_NS 1000000 /* a longer yield lent the processor to another process */
+
+/*
+ * Has the threads of a team yield that share processors. While a member waits for a run, the owner
+ * may keep the processor for long: such a yield says nothing about another process.
+ */
+UM_LINKONCE UM_COLD void um_team_set_yields(struct umbra_team *team)
+{
+    team->policy.robbed = &team->robbed;
+    team->policy.yield_cycles = UMBRA_NEVER;
+    team->owner_policy = team->barrier_policy = team->policy;
+    team->owner_policy.yield_cycles = team->barrier_policy.yield_cycles =
+        umbra_ns_to_cycles(UM_TEAM_ROBBED_NS);
+}
 
 UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
                                             const struct umbra_team_options *options)
 {
     struct umbra_wait_options wait = options->wait;
+    bool crowded = wait.mode == UMBRA_WAIT_TWO_PHASE && um_team_shares(team, true);
     int error;
 
     wait.polite = wait.polite || um_team_shares(team, false);
-    if (wait.mode == UMBRA_WAIT_TWO_PHASE && wait.block_cycles == 0 && um_team_shares(team, true))
-        wait.block_cycles = wait.spin_cycles = umbra_ns_to_cycles(UM_TEAM_CROWDED_NS);
+    if (crowded && wait.spin_cycles == 0)
+        wait.spin_cycles = umbra_ns_to_cycles(UM_TEAM_CROWDED_NS);
     error = umbra_wait_policy_init(&team->policy, &wait);
     team->owner_policy = team->barrier_policy = team->policy;
+    if (crowded && team->policy.block_cycles != UMBRA_NEVER)
+        um_team_set_yields(team);
     return error;
 }
 

@@ -237,6 +237,37 @@ UM_INLINE bool um_wait_pauses(const struct um_wait_cond *cond, struct um_wait_cl
     return false;
 }
 
+/*
+ * Phase 2 where the waiter shares its processor with the threads that it waits for, up to a time
+ * stamp: yields to them, and looks after each yield. Another process may get the processor so, and
+ * keep it for a scheduler's turn. If a yield lasts that long, all waiters with the same `robbed` park
+ * without yields for 100 ms: a parked thread gets the processor back when it is woken. True if the
+ * wait is over.
+ */
+UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *policy,
+                                            const struct um_wait_cond *cond,
+                                            struct um_wait_clock *clock, uint64_t until)
+{
+    bool over = false;
+
+    /* relaxed, here and below: a time, which orders nothing */
+    if (um_arch_cycles() - um_atomic_load(policy->robbed, relaxed) <
+        umbra_ns_to_cycles(UM_ROBBED_NS))
+        return false;
+    while (!over && clock->now < until) {
+        uint64_t before = clock->now;
+
+        sched_yield();
+        over = um_wait_look(cond);
+        clock->now = um_arch_cycles();
+        if (clock->now - before >= policy->yield_cycles) {
+            um_atomic_store(policy->robbed, clock->now, relaxed);
+            until = clock->now;
+        }
+    }
+    return over;
+}
+
 /* Phase 2 up to the deadline or the start of phase 3. True if the wait is over. */
 UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                struct um_wait_clock *clock)
@@ -245,6 +276,8 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     uint64_t until =
         um_min_u64(clock->deadline, um_add_saturating(clock->start, policy->block_cycles));
 
+    if (policy->robbed != NULL)
+        return um_wait_yields(policy, cond, clock, until);
     if (policy->backend == UMBRA_BACKEND_PAUSE)
         return um_wait_pauses(cond, clock, until);
     return um_wait_monitors(waiter, cond, clock, until);
