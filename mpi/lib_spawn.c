@@ -2,7 +2,7 @@
 /*
  * Spawning. A group of children becomes fibers if its communicator is inside, or has only this
  * process; if all executables can be held (image.h); and if the limit allows all of them. Else the
- * whole group becomes processes: real spawns are made one at a time, each on a thread of its own.
+ * whole group becomes processes, spawned on a thread of its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -351,14 +351,31 @@ struct real {
     struct umbra_event ended;
 };
 
-static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER; /* one spawn at a time */
+/* True if only this process is in MPI's communicator. */
+static bool is_alone(MPI_Comm comm)
+{
+    int size = 0, inter = 1;
 
+    return um_mpi.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
+           um_mpi.Comm_size(comm, &size) == MPI_SUCCESS && size == 1;
+}
+
+/* Of spawns that only this process makes, one at a time. With others no turn can be kept: of two
+ * spawns each process might begin another, and wait for the other process in it. */
+static pthread_mutex_t real_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The error handler of the communicator is MPI's own, and may be that of other tasks' spawns, too. */
 static void *real_run(void *arg)
 {
     struct real *real = arg;
     struct spawn *spawn = real->spawn;
+    MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL;
+    bool alone = is_alone(real->comm);
 
-    pthread_mutex_lock(&real_lock);
+    if (alone)
+        pthread_mutex_lock(&real_lock);
+    um_mpi.Comm_get_errhandler(real->comm, &handler);
+    um_mpi.Comm_set_errhandler(real->comm, MPI_ERRORS_RETURN);
     if (!spawn->multiple)
         real->error = um_mpi.Comm_spawn(spawn->command[0], spawn->argv ? spawn->argv[0] : NULL,
                                         spawn->count[0], spawn->info[0], real->root, real->comm,
@@ -367,7 +384,9 @@ static void *real_run(void *arg)
         real->error = um_mpi.Comm_spawn_multiple(spawn->commands, spawn->command, spawn->argv,
                                                  spawn->count, spawn->info, real->root, real->comm,
                                                  real->result, real->codes);
-    pthread_mutex_unlock(&real_lock);
+    um_mpi.Comm_set_errhandler(real->comm, handler);
+    if (alone)
+        pthread_mutex_unlock(&real_lock);
     umbra_event_signal(&real->ended);
     return NULL;
 }
@@ -405,19 +424,14 @@ static int real_spawn(struct um_mpi_task *task, struct real *real)
     return real->error;
 }
 
-/* The error handler of the communicator is MPI's own; with MPI_ERRORS_RETURN it comes back here. */
 static int become_processes(struct um_mpi_task *task, struct real *real)
 {
-    MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL;
     int error;
 
     if (um_policy_verbose() && real->is_root)
         fprintf(stderr, "umbra_mpi: %s becomes a process: %s\n", real->spawn->command[0],
                 real->spawn->why);
-    um_mpi.Comm_get_errhandler(real->comm, &handler);
-    um_mpi.Comm_set_errhandler(real->comm, MPI_ERRORS_RETURN);
     error = real_spawn(task, real);
-    um_mpi.Comm_set_errhandler(real->comm, handler);
     if (!real->is_root)
         return error;
     if (error != MPI_SUCCESS)
@@ -499,15 +513,6 @@ static bool is_root(const struct um_comm *comm, MPI_Comm handle, int root)
     if (comm)
         return comm->rank == root;
     return um_mpi.Comm_rank(handle, &rank) == MPI_SUCCESS && rank == root;
-}
-
-/* True if only this process is in MPI's communicator. */
-static bool is_alone(MPI_Comm comm)
-{
-    int size = 0, inter = 1;
-
-    return um_mpi.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
-           um_mpi.Comm_size(comm, &size) == MPI_SUCCESS && size == 1;
 }
 
 static int spawn_run(struct spawn *spawn, int root, MPI_Comm handle, MPI_Comm *result, int *codes,

@@ -461,6 +461,18 @@ static void child_names(MPI_Comm parent)
     MPI_Barrier(parent);
 }
 
+/* Spawns what is not there, at the same time as others. */
+static void child_fails(MPI_Comm parent)
+{
+    MPI_Comm children;
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 10; i++)
+        MUST(MPI_Comm_spawn("no/such/program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+                            &children, MPI_ERRCODES_IGNORE) != MPI_SUCCESS);
+    MPI_Barrier(parent);
+}
+
 /* Says in which process it is, and stays until it gets a number, which it sends back. */
 static void child_room(MPI_Comm parent)
 {
@@ -498,6 +510,8 @@ static int child(const char *role)
         child_names(parent);
     else if (strcmp(role, "spawns") == 0)
         child_spawns(parent);
+    else if (strcmp(role, "fails") == 0)
+        child_fails(parent);
     else if (strcmp(role, "room") == 0)
         child_room(parent);
     else if (strcmp(role, "quiet") == 0)
@@ -779,6 +793,66 @@ static void test_threads(int unused)
     }
 }
 
+/* Spawns of children that MPI refuses, at the same time: each is an error of that child alone. */
+static void test_fails(int children)
+{
+    MPI_Comm comm = spawned("fails", children);
+    MPI_Errhandler handler;
+
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &handler);
+    MUST(handler == MPI_ERRORS_ARE_FATAL);
+}
+
+struct turn {
+    MPI_Comm comm, children;
+    pthread_t thread;
+};
+
+/* Spawns an echo together with the other processes. */
+static void *spawn_with_others(void *arg)
+{
+    char *argv[] = {(char *)"child", (char *)"echo", NULL};
+    struct turn *turn = arg;
+
+    MUST(MPI_Comm_spawn(self, argv, 1, MPI_INFO_NULL, 0, turn->comm, &turn->children,
+                        MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+    return NULL;
+}
+
+static void spawn_begin(struct turn *turn)
+{
+    MUST(pthread_create(&turn->thread, NULL, spawn_with_others, turn) == 0);
+}
+
+/* Two processes spawn twice together. The first makes one spawn after the other. In the second a
+ * thread begins the later one, and another the earlier one meanwhile. */
+static void test_together(int unused)
+{
+    struct turn turn[2];
+    int rank;
+
+    (void)unused;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < 2; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &turn[i].comm);
+    spawn_begin(&turn[rank]);
+    if (rank == 0)
+        pthread_join(turn[0].thread, NULL);
+    else
+        usleep(100000);
+    spawn_begin(&turn[1 - rank]);
+    for (int i = rank == 0 ? 1 : 0; i < 2; i++)
+        pthread_join(turn[i].thread, NULL);
+    for (int i = 0; i < 2; i++) {
+        if (rank == 0)
+            echo(turn[i].children, 0);
+        MPI_Comm_disconnect(&turn[i].children);
+        MPI_Comm_free(&turn[i].comm);
+    }
+}
+
 /* Spawns an echo with a key of MPI_Info. True if it ran: an MPI that cannot spawn refuses others. */
 static int runs_with(const char *command, const char *key, const char *value)
 {
@@ -827,12 +901,13 @@ static const struct {
     {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
     {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
     {"collect", test_collect, 7}, {"waits", test_waits, 3},      {"codes", test_codes, 3},
-    {"room", test_room, 0},
+    {"room", test_room, 0},       {"fails", test_fails, 4},      {"together", test_together, 0},
 };
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    int rank;
 
     self = argv[0];
     MPI_Init(&argc, &argv);
@@ -841,8 +916,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (strcmp(name, tests[i].name) == 0) {
             tests[i].run(argc > 2 ? atoi(argv[2]) : tests[i].number);
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             MPI_Finalize();
-            puts("ok");
+            if (rank == 0)
+                puts("ok");
             return 0;
         }
     fprintf(stderr, "spawns: no test '%s'\n", name);
