@@ -554,6 +554,24 @@ int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, 
     return error;
 }
 
+/* What is sent is packed first, so that it has left the buffer. */
+int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag, int from,
+                         int in_tag, MPI_Comm comm, MPI_Status *status)
+{
+    int bytes = 0, at = 0, error = um_mpi.Pack_size(count, type, MPI_COMM_SELF, &bytes);
+    void *packed = error == MPI_SUCCESS ? malloc((size_t)bytes + 1) : NULL;
+
+    if (error == MPI_SUCCESS && !packed)
+        error = MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS)
+        error = um_mpi.Pack(buffer, count, type, packed, bytes, &at, MPI_COMM_SELF);
+    if (error == MPI_SUCCESS)
+        error = MPI_Sendrecv(packed, at, MPI_PACKED, to, out_tag, buffer, count, type, from, in_tag,
+                             comm, status);
+    free(packed);
+    return error;
+}
+
 /* ---- probes ---- */
 
 struct arrival {

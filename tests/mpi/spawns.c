@@ -125,6 +125,21 @@ static void child_collective(void)
         MUST(in[i] == 100 * i + rank);
 }
 
+/* Each sends its numbers to the next, and has those of the one before. */
+static void child_ring(void)
+{
+    int rank, size, before, numbers[2];
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    before = (rank + size - 1) % size;
+    numbers[0] = rank;
+    numbers[1] = 10 * rank;
+    MPI_Sendrecv_replace(numbers, 1, MPI_2INT, (rank + 1) % size, 5, before, 5, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+    MUST(numbers[0] == before && numbers[1] == 10 * before);
+}
+
 /* Rank r has r + 1 numbers, 10 r and following, for each. */
 static void child_unequal(void)
 {
@@ -337,6 +352,7 @@ static void child_group(MPI_Comm parent)
     MPI_Comm half, twin, merged;
 
     child_collective();
+    child_ring();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
