@@ -311,6 +311,8 @@ static const char *find_images(struct spawn *spawn, struct umbra_image **image)
             return why;
         image[i] = program->image;
     }
+    if (!um_reserve_has())
+        return "no memory, address space or mappings are left";
     return um_policy_admit(spawn->depth, (uint32_t)spawn->total, spawn->info[0]);
 }
 
@@ -333,6 +335,7 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents)
         for (int i = 0; i < children->size; i++)
             um_mpi_task_end(children->task[i]);
         um_policy_not_started((uint32_t)spawn->total);
+        um_reserve_give_up();
     }
     if (!told.children)
         um_mpi_group_put(children);
@@ -431,7 +434,9 @@ static int become_processes(struct um_mpi_task *task, struct real *real)
     if (um_policy_verbose() && real->is_root)
         fprintf(stderr, "umbra_mpi: %s becomes a process: %s\n", real->spawn->command[0],
                 real->spawn->why);
+    um_reserve_spawning(1);
     error = real_spawn(task, real);
+    um_reserve_spawning(-1);
     if (!real->is_root)
         return error;
     if (error != MPI_SUCCESS)

@@ -6,6 +6,7 @@
  *   lib_task.c      tasks: the program's main and its children; handles; waits; errors
  *   lib_spawn.c     Comm_spawn: children in this process, or real processes
  *   lib_policy.c    which of the two: limits, and counts of what became what
+ *   lib_reserve.c   what a process needs that is spawned since there is no room for a child
  *   lib_message.c   sends, receives and probes
  *   lib_request.c   requests: Wait and Test
  *   lib_comm.c      communicators and groups
@@ -375,6 +376,14 @@ UM_HIDE void um_policy_not_started(uint32_t count);
 UM_HIDE void um_policy_count_processes(uint32_t count);
 UM_HIDE bool um_policy_verbose(void);
 UM_HIDE void um_policy_report(void); /* the counts, if verbose */
+
+/* ---- lib_reserve.c ---- */
+
+/* True if the reserve is there; makes it, unless a process is being spawned. */
+UM_HIDE bool um_reserve_has(void);
+UM_HIDE void um_reserve_give_up(void);
+/* more: 1 before a process is spawned, -1 afterwards. */
+UM_HIDE void um_reserve_spawning(int more);
 
 /* ---- lib_start.c ---- */
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -729,32 +730,58 @@ static void leave_room(size_t bytes)
     MUST(setrlimit(RLIMIT_AS, &limit) == 0);
 }
 
-#define ROOM_MOST 16
+#define ROOM_MOST 400
 
-/* When the address space is used up, further children become processes; with 0 of them: are refused
- * by an MPI that cannot spawn. Those that run go on. */
-static void test_room(int processes)
+/* Spawns children until so many are processes; with 0 of them: until MPI, which cannot spawn, refuses
+ * one. Those that run go on. most: fewer children than that find room here. */
+static void fill(int processes, int most)
 {
     char *argv[] = {(char *)"child", (char *)"room", NULL};
     int count = 0, outside = 0, pid;
     MPI_Comm children[ROOM_MOST];
 
-    leave_room((size_t)1 << 30);
-    setenv("UMBRA_MPI_STACK_BYTES", "268435456", 1);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    while (count < ROOM_MOST && (processes == 0 || outside < processes) &&
+    while (count < most && (processes == 0 || outside < processes) &&
            MPI_Comm_spawn(self, argv, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children[count],
                           MPI_ERRCODES_IGNORE) == MPI_SUCCESS) {
         MPI_Recv(&pid, 1, MPI_INT, 0, 1, children[count++], MPI_STATUS_IGNORE);
         outside += pid != (int)getpid();
     }
-    MUST(outside == processes && count > outside && count < ROOM_MOST);
+    MUST(outside == processes && count > outside && count < most);
     for (int i = 0; i < count; i++) {
         MPI_Send(&i, 1, MPI_INT, 0, 1, children[i]);
         MPI_Recv(&pid, 1, MPI_INT, 0, 2, children[i], MPI_STATUS_IGNORE);
         MUST(pid == i);
         MPI_Comm_disconnect(&children[i]);
     }
+}
+
+/* When the address space is used up, further children become processes. */
+static void test_room(int processes)
+{
+    leave_room((size_t)1 << 30);
+    setenv("UMBRA_MPI_STACK_BYTES", "268435456", 1);
+    fill(processes, 16);
+}
+
+/* When the mappings are used up, further children become processes. */
+static void test_mappings(int processes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0, left = 1000;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+    char *pages;
+
+    if (file == NULL || fscanf(file, "%zu", &count) != 1 || count > 200000) {
+        puts("skipped: so many mappings are allowed, or it is not known how many");
+        exit(77);
+    }
+    fclose(file);
+    pages = mmap(NULL, 2 * count * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(pages != MAP_FAILED);
+    for (size_t i = 0; mprotect(pages + i * page, page, PROT_READ) == 0; i += 2)
+        count = i;
+    MUST(munmap(pages + (count - left) * page, left * page) == 0);
+    fill(processes, ROOM_MOST);
 }
 
 static void test_names(int children)
@@ -912,12 +939,13 @@ static const struct {
     void (*run)(int number);
     int number;
 } tests[] = {
-    {"echo", test_echo, 200},     {"large", test_large, 200000}, {"small", test_large, 3},
-    {"stream", test_stream, 1},   {"group", test_group, 7},      {"nest", test_nest, 20},
-    {"ends", test_ends, 0},       {"types", test_types, 0},      {"limit", test_limit, 3},
-    {"keys", test_keys, 0},       {"names", test_names, 3},      {"threads", test_threads, 0},
-    {"collect", test_collect, 7}, {"waits", test_waits, 3},      {"codes", test_codes, 3},
-    {"room", test_room, 0},       {"fails", test_fails, 4},      {"together", test_together, 0},
+    {"echo", test_echo, 200},       {"large", test_large, 200000}, {"small", test_large, 3},
+    {"stream", test_stream, 1},     {"group", test_group, 7},      {"nest", test_nest, 20},
+    {"ends", test_ends, 0},         {"types", test_types, 0},      {"limit", test_limit, 3},
+    {"keys", test_keys, 0},         {"names", test_names, 3},      {"threads", test_threads, 0},
+    {"collect", test_collect, 7},   {"waits", test_waits, 3},      {"codes", test_codes, 3},
+    {"room", test_room, 0},         {"fails", test_fails, 4},      {"together", test_together, 0},
+    {"mappings", test_mappings, 3},
 };
 
 int main(int argc, char **argv)
