@@ -467,6 +467,87 @@ Test(report, a_dump_may_be_written_while_fibers_are_spawned_and_switch)
     cr_assert(named);
 }
 
+/* ---- what ThreadSanitizer says ---- */
+
+#ifdef UM_CONTEXT_TSAN
+static int raced_for;
+static um_atomic_u64 arrived, has_written;
+
+/* The fibers write one after the other, since ThreadSanitizer may miss accesses of the same moment.
+ * relaxed, and neither ends before both have written: nothing orders the writes for it. */
+static void *races(void *arg)
+{
+    uint64_t turn = um_atomic_fetch_add(&arrived, 1, relaxed);
+
+    while (um_atomic_load(&has_written, relaxed) < turn)
+        sched_yield();
+    raced_for++;
+    um_atomic_fetch_add(&has_written, 1, relaxed);
+    while (um_atomic_load(&has_written, relaxed) < 2)
+        sched_yield();
+    return arg;
+}
+
+/* Runs fn in a fiber of either core, and joins both. */
+static void run_on_both(umbra_fiber_fn *fn, const char *const names[2])
+{
+    struct umbra_spawn_options options[2] = {on_core(0), on_core(1)};
+    struct umbra_fiber fiber[2];
+
+    for (int i = 0; i < 2; i++) {
+        options[i].name = names[i];
+        umbra_spawn_with(NULL, &options[i], fn, NULL, &fiber[i]);
+    }
+    umbra_join(fiber[0], NULL);
+    umbra_join(fiber[1], NULL);
+}
+
+/* arg: the names. The fibers have the stacks of others, which had names, too. */
+static void *runs_racers(void *arg)
+{
+    static const char *const earlier[] = {"earlier", "earlier"};
+
+    run_on_both(nothing, earlier);
+    run_on_both(races, arg);
+    return NULL;
+}
+
+static int race_of_named(void)
+{
+    const char *names[] = {"deposits", "withdraws"};
+
+    return run_cores(2, runs_racers, names);
+}
+
+static int race_of_nameless(void)
+{
+    const char *names[] = {NULL, NULL};
+
+    return run_cores(2, runs_racers, names);
+}
+
+Test(report, a_race_is_one_of_fibers_with_names)
+{
+    struct child child = in_child(race_of_named);
+
+    cr_assert(WIFEXITED(child.status));
+    cr_assert(says(&child, "data race"));
+    cr_assert(says(&child, "'fiber \"deposits\" 0x"));
+    cr_assert(says(&child, "'fiber \"withdraws\" 0x"));
+    cr_assert(!strstr(child.said, "earlier"));
+}
+
+Test(report, a_race_is_one_of_fibers_with_addresses)
+{
+    struct child child = in_child(race_of_nameless);
+
+    cr_assert(WIFEXITED(child.status));
+    cr_assert(says(&child, "data race"));
+    cr_assert(says(&child, "'fiber 0x"));
+    cr_assert(!strstr(child.said, "earlier"));
+}
+#endif
+
 /* ---- stack overflow ---- */
 
 static int deeper(int depth)

@@ -561,6 +561,17 @@ UM_INLINE void um_fiber_read_name(const struct um_fiber *fiber, char bytes[UMBRA
     bytes[UMBRA_FIBER_NAME_BYTES - 1] = 0;
 }
 
+/* Tells ThreadSanitizer the fiber's name, or its address if it has none, as reports print it. Any
+ * thread; the fiber has a context. */
+#ifdef UM_CONTEXT_TSAN
+UM_LINKONCE void um_fiber_tell_name(const struct um_fiber *fiber); /* core/report.h */
+#else
+UM_INLINE void um_fiber_tell_name(const struct um_fiber *fiber)
+{
+    (void)fiber;
+}
+#endif
+
 UM_INLINE void um_fiber_set_flags(struct um_fiber *fiber, uint32_t flags)
 {
     um_atomic_store(&fiber->flags, flags, relaxed);

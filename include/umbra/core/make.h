@@ -96,6 +96,7 @@ UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
     um_atomic_store(&fiber->generation, 1, relaxed);
     um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
     um_context_make(&fiber->context, um_slab_low(slab, slot), fiber, um_fiber_main);
+    um_fiber_tell_name(fiber);
     /* release: the fiber is set up; pairs with um_report_slabs() */
     um_atomic_store(&depot->next_slot[size_class], slot + 1, release);
     *result = fiber;

@@ -132,8 +132,10 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
     uint32_t traits = fiber->traits;
     struct umbra_core *home;
 
-    if (traits & UM_FIBER_NAMED)
+    if (traits & UM_FIBER_NAMED) {
         um_fiber_write_name(fiber, no_name);
+        um_fiber_tell_name(fiber);
+    }
     um_pool_reset(fiber);
     if (traits & UM_FIBER_ANYWHERE) /* release: after the generation; pairs with um_fiber_is() */
         um_atomic_store(&fiber->node.home, (uintptr_t)fiber->slab->owner, release);

@@ -196,6 +196,17 @@ UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fib
     um_text_add_address(text, fiber);
 }
 
+#ifdef UM_CONTEXT_TSAN
+UM_LINKONCE void um_fiber_tell_name(const struct um_fiber *fiber)
+{
+    struct um_text text = {.length = 0}; /* zeroed: the line ends */
+
+    um_text_add(&text, "fiber ");
+    um_report_name(&text, fiber);
+    __tsan_set_fiber_name(fiber->context.sanitizer, text.line);
+}
+#endif
+
 /* Where in the program a blocked fiber called its wait, or a stopped fiber its transfer; NULL: not
  * known. relaxed, here and below: reports only look. */
 UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber)

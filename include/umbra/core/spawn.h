@@ -112,6 +112,7 @@ UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
         return;
     strncpy(bytes, name, UMBRA_FIBER_NAME_BYTES - 1);
     um_fiber_write_name(fiber, bytes);
+    um_fiber_tell_name(fiber);
     fiber->traits |= UM_FIBER_NAMED;
 }
 
