@@ -13,6 +13,7 @@
 #include "child_channel.h"
 
 #define ALIVE_CHECK_MS 1000
+#define END_MS 2000        /* at most, until a child has ended */
 #define SETTING_BYTES 2048 /* "{N}," for each processor, and a name */
 
 _Static_assert(BENCH_MAX_CPUS <= CHILD_CHANNEL_CPUS, "a child is told of all processors");
@@ -157,6 +158,24 @@ static int join_process(struct bench_row *row, struct child *child)
     return error;
 }
 
+/* The child ends by itself, or is killed if that takes too long. */
+static void end_process(struct child_process *process)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    pid_t ended = 0;
+
+    child_channel_post(&process->channel->turn, CHILD_CHANNEL_END);
+    kill(process->pid, SIGCONT);
+    for (int ms = 0; ms < END_MS && ended == 0; ms++) {
+        nanosleep(&pause, NULL);
+        ended = waitpid(process->pid, NULL, WNOHANG);
+    }
+    if (ended == 0) {
+        kill(process->pid, SIGKILL);
+        waitpid(process->pid, NULL, 0);
+    }
+}
+
 /* The last one to leave ends it. */
 static void leave_process(const struct bench_row *row, struct child_process *process)
 {
@@ -164,10 +183,8 @@ static void leave_process(const struct bench_row *row, struct child_process *pro
 
     if (--process->rows > 0)
         return;
-    if (process->pid > 0) {
-        kill(process->pid, SIGKILL);
-        waitpid(process->pid, NULL, 0);
-    }
+    if (process->pid > 0)
+        end_process(process);
     if (process->channel != NULL)
         munmap(process->channel, CHILD_CHANNEL_BYTES);
     if (program->shared != NULL)

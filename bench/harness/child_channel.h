@@ -26,6 +26,7 @@
 #define CHILD_CHANNEL_LINE 128
 #define CHILD_CHANNEL_CPUS 256
 #define CHILD_CHANNEL_LIST_BYTES 2048 /* of a list of all processors, as text */
+#define CHILD_CHANNEL_END UINT32_MAX  /* the turn in which the child ends */
 
 struct child_channel {
     uint32_t turn __attribute__((aligned(CHILD_CHANNEL_LINE))); /* kernel writes */
@@ -92,15 +93,18 @@ static inline uint64_t child_channel_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The child's main loop; never returns. batch runs channel->iterations forks and counts them. */
-static inline __attribute__((noreturn)) void
-child_channel_serve(struct child_channel *channel, void (*batch)(struct child_channel *channel))
+/*
+ * The child's main loop. batch runs channel->iterations forks and counts them. Returns when the
+ * child is to end: main returns, since runtimes remove at exit what they keep in shared memory.
+ */
+static inline void child_channel_serve(struct child_channel *channel,
+                                       void (*batch)(struct child_channel *channel))
 {
-    for (uint32_t turn = 0;;) {
-        uint64_t begin;
+    uint32_t turn = 0;
 
-        turn = child_channel_wait(&channel->turn, turn, -1);
-        begin = child_channel_now_ns();
+    while ((turn = child_channel_wait(&channel->turn, turn, -1)) != CHILD_CHANNEL_END) {
+        uint64_t begin = child_channel_now_ns();
+
         channel->own_ns = 0;
         batch(channel);
         channel->ns = channel->own_ns ? channel->own_ns : child_channel_now_ns() - begin;

@@ -71,9 +71,9 @@ static void batch_of_all(struct child_channel *channel)
 static void follow(struct ranks_channel *all)
 {
     struct child_channel own;
+    uint32_t turn = 0;
 
-    for (uint32_t turn = 0;;) {
-        turn = child_channel_wait(&all->turn, turn, -1);
+    while ((turn = child_channel_wait(&all->turn, turn, -1)) != CHILD_CHANNEL_END) {
         own = all->kernel;
         batch(&own);
     }
@@ -110,9 +110,14 @@ static int run_rank(const char *path, const char *argument)
     child.body = part.body;
     if (heat_child_begin(&child) != 0)
         return 2;
-    if (rank > 0)
+    if (rank > 0) {
         follow(all);
-    child_channel_serve(&all->kernel, batch_of_all);
+    } else {
+        child_channel_serve(&all->kernel, batch_of_all);
+        child_channel_post(&all->turn, CHILD_CHANNEL_END);
+    }
+    MPI_Finalize();
+    return 0;
 }
 
 /* Nothing that is typed is for a rank. */

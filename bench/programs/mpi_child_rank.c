@@ -253,6 +253,8 @@ static int measure(const char *path)
     if (channel == NULL)
         return 2;
     child_channel_serve(channel, batch);
+    MPI_Finalize();
+    return 0;
 }
 
 static int become_mpiexec(char **argv)
