@@ -63,7 +63,7 @@ static inline uint32_t child_channel_wait(uint32_t *word, uint32_t old, long tim
 static inline void child_channel_post(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE); /* pairs with child_channel_wait */
-    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static inline struct child_channel *child_channel_map(int fd)
