@@ -273,7 +273,7 @@ def event_list(on):
 def mutex_holder(on):
     """What um_fiber_self() in umbra/fiber.h makes: a thread is odd; of a fiber block and generation."""
     owner = number(thing(on, "umbra_mutex")["owner"])
-    if owner in (0, 2):  # UM_MUTEX_FREE, UM_MUTEX_KEPT
+    if owner in (0, 2, 4):  # UM_MUTEX_FREE, UM_MUTEX_KEPT, UM_MUTEX_PROMISED
         return " that is free"
     if owner & 1:
         return " held by thread %#x" % (owner - 1)

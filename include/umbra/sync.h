@@ -31,10 +31,22 @@
  * to do. If the holder is a fiber of the same core, either it is ready, and the waiter does not
  * spin at all, or it waits itself, and what wakes it ends the waiter's spin. A spinning waiter is
  * no waiter in the table above: other callers may overtake it, its holder too. After that it
- * announces itself and queues. From then on an unlock keeps the mutex for the queue: the signal
+ * announces itself and queues. From then on an unlock keeps the mutex for a fiber's queue: the signal
  * gives it to the oldest waiter, and a newcomer does not get it, unless it queues in the few
- * instructions between the two steps of one unlock, or has looked before the waiter came. So a wait
- * lasts at most the spin phase, one turn for each waiter in front, and one for each such newcomer.
+ * instructions between the two steps of one unlock, or has looked before the waiter came. So a
+ * fiber's wait lasts at most the spin phase, one turn for each waiter in front, one for each such
+ * newcomer, and one for a thread that was called.
+ *
+ * A thread that is given a mutex may first have to get a processor, and all others would wait for
+ * that: where more threads want a mutex than there are processors, at each turn. So a queued thread
+ * is patient at first: an unlock leaves the mutex free, and calls the oldest patient thread, one at a
+ * time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call, the
+ * next unlock promises it to the called thread, and no other caller gets it. A thread that spun in
+ * vain queues again, at the end; if it did so UMBRA_MUTEX_PATIENCE_NS after it queued first, it is
+ * overtaken no more than a fiber, and then each unlock gives the mutex to the oldest in the queue. So
+ * a thread's wait lasts at most the spin phase and UMBRA_MUTEX_PATIENCE_NS, and for each waiter in
+ * front, and for itself, twice: UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a
+ * thread.
  *
  * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
  *
@@ -89,12 +101,18 @@
 
 /* ---- mutex ---- */
 
+/* How long a thread that queued may be overtaken, ns: after it was woken, and in all. */
+#define UMBRA_MUTEX_CALL_NS 100000
+#define UMBRA_MUTEX_PATIENCE_NS 1000000
+
 struct umbra_mutex {
     struct umbra_event event;
-    um_atomic_uptr owner;  /* its holder, a fiber or thread (um_fiber_self()); or FREE or KEPT:
-                              protocol/mutex.h */
-    um_atomic_u32 waiters; /* fibers and threads that queue, or will */
-    unsigned char apart[UM_LINE_REST(12)];
+    um_atomic_uptr owner;  /* its holder, a fiber or thread (um_fiber_self()); or FREE, KEPT or
+                              PROMISED: protocol/mutex.h */
+    um_atomic_u64 waiters; /* fibers and threads that queue, or will: protocol/mutex.h */
+    um_atomic_u64 due;     /* until when the called waiter may be overtaken, a time stamp; the call
+                              that calls it, read by holders */
+    unsigned char apart[UM_LINE_REST(24)];
 };
 
 #define UMBRA_MUTEX_INIT                                                                           \
@@ -107,7 +125,7 @@ struct umbra_mutex {
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
 /* Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
- * do not overtake (above). -EDEADLK: the caller holds it already. A fiber that ends as the holder
+ * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber that ends as the holder
  * leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);

@@ -3,8 +3,10 @@
  * The mutex's words (umbra/protocol/mutex.h) under the model checker. See checker.hpp.
  *
  * Each scenario: threads that lock and unlock, some after a look in place, some without; some give
- * up. Checked: one holder at a time, which sees what the last one wrote; no thread sleeps on; a
- * mutex that is kept for a waiter lets no newcomer in, and one that all waiters left, the next.
+ * up. A waiter is firm, or patient for a random number of calls; a holder finds a called one overdue
+ * at random. Checked: one holder at a time, which sees what the last one wrote; no thread sleeps on;
+ * a mutex that is kept for a waiter, or promised to one, lets no newcomer in, and one that all
+ * waiters left, the next.
  */
 #include "checker.hpp"
 #include "event_queue.hpp"
@@ -12,15 +14,22 @@
 
 template <class P> struct locked : world {
     um_atomic_uptr owner;
-    um_atomic_u32 waiters;
+    um_atomic_u64 waiters;
     rl::var<int> written; /* by the holders: turns */
     event_queue event;
+    uint64_t announced[UM_THREADS_MOST];                           /* a waiter, before it joins */
+    rl::var<bool> called[UM_THREADS_MOST], taken[UM_THREADS_MOST]; /* the event's holders */
 
     locked()
     {
         um_atomic_store(&owner, UM_MUTEX_FREE, relaxed);
         um_atomic_store(&waiters, 0, relaxed);
         um_plain_write(written, 0);
+        for (int i = 0; i < UM_THREADS_MOST; i++) {
+            announced[i] = 0;
+            um_plain_write(called[i], false);
+            um_plain_write(taken[i], false);
+        }
     }
 
     static uintptr_t self(int index)
@@ -31,32 +40,86 @@ template <class P> struct locked : world {
     /* A waiter's condition. */
     bool takes(int index)
     {
-        return P::um_mutex_take_announced(&owner, self(index));
+        enum P::um_mutex_offer offer;
+
+        if (announced[index] == UM_MUTEX_FIRM) {
+            um_plain_write(taken[index], P::um_mutex_take_announced(&owner, self(index)));
+            return um_plain_read(taken[index]);
+        }
+        offer = P::um_mutex_offer_patient(&owner, &waiters, self(index));
+        um_plain_write(taken[index], offer == P::UM_MUTEX_TAKEN);
+        um_plain_write(called[index], offer == P::UM_MUTEX_CALLS);
+        return offer != P::UM_MUTEX_REFUSED;
     }
 
-    /* True if the waiter has the mutex at once. */
+    /* True if the waiter has the mutex, or is called, at once. */
     bool join(int index)
     {
         return event.join(index, [this](int waiter) { return takes(waiter); });
     }
 
-    /* As umbra_mutex_lock_deadline(); patient: without a deadline. */
-    bool take(int index, bool patient)
+    /* As um_mutex_announce_as(). */
+    void announce(int index, uint64_t as)
     {
-        bool taken = true;
+        bool was_called = um_plain_read(called[index]);
 
-        if (P::um_mutex_take_from(&owner, UM_MUTEX_FREE, self(index)) ||
-            P::um_mutex_look(&owner, &waiters, self(index)))
+        P::um_mutex_announce_change(&waiters,
+                                    as - announced[index] - (was_called ? UM_MUTEX_CALLED : 0));
+        if (was_called && !um_plain_read(taken[index]))
+            P::um_mutex_release_promise(&owner);
+        announced[index] = as;
+        um_plain_write(called[index], false);
+    }
+
+    /* True if the waiter has the mutex, or is called; false if it gave up. */
+    bool queue(int index, bool stays)
+    {
+        if (join(index))
             return true;
-        P::um_mutex_announce_change(&waiters, 1);
-        if (!join(index)) {
-            if (!patient && rl::rand(2) == 0)
-                taken = !event.withdraw(index);
-            if (taken)
-                event.sleep(index);
-        }
-        P::um_mutex_announce_change(&waiters, UINT32_MAX);
-        return taken;
+        if (!stays && rl::rand(2) == 0 && event.withdraw(index))
+            return false;
+        event.sleep(index);
+        return true;
+    }
+
+    /* A called waiter competes. True if it has the mutex. */
+    bool compete(int index)
+    {
+        um_plain_write(taken[index], P::um_mutex_look(&owner, &waiters, self(index), true));
+        return um_plain_read(taken[index]);
+    }
+
+    /* Competes if it is called, and queues, until it has the mutex; false if it gave up. */
+    bool wait_once(int index, bool stays)
+    {
+        bool firm = announced[index] == UM_MUTEX_FIRM || rl::rand(2) == 0;
+
+        if (um_plain_read(called[index]) && !compete(index) && !stays && rl::rand(2) == 0)
+            return false;
+        if (um_plain_read(taken[index]))
+            return true;
+        announce(index, firm ? UM_MUTEX_FIRM : UM_MUTEX_PATIENT);
+        return queue(index, stays);
+    }
+
+    /* As um_mutex_queue(). */
+    bool wait(int index, bool stays)
+    {
+        bool waits = true;
+
+        while (waits && !um_plain_read(taken[index]))
+            waits = wait_once(index, stays);
+        announce(index, 0);
+        if (!waits && um_atomic_load(&waiters, seq_cst) > 0)
+            signal();
+        return waits;
+    }
+
+    /* As umbra_mutex_lock_deadline(); stays: without a deadline. */
+    bool take(int index, bool stays)
+    {
+        return P::um_mutex_take_from(&owner, UM_MUTEX_FREE, self(index)) ||
+               P::um_mutex_look(&owner, &waiters, self(index), false) || wait(index, stays);
     }
 
     void turn()
@@ -64,10 +127,15 @@ template <class P> struct locked : world {
         um_plain_write(written, um_plain_read(written) + 1);
     }
 
+    void signal()
+    {
+        event.signal([this](int waiter) { return takes(waiter); });
+    }
+
     void give()
     {
-        if (P::um_mutex_give(&owner, &waiters))
-            event.signal([this](int waiter) { return takes(waiter); });
+        if (P::um_mutex_give(&owner, &waiters, rl::rand(2) == 0))
+            signal();
     }
 
     void after()
@@ -104,23 +172,96 @@ template <class P> struct kept : locked<P> {
     kept()
     {
         um_atomic_store(&this->owner, this->self(0), relaxed);
-        um_atomic_store(&this->waiters, 1, relaxed);
+        um_atomic_store(&this->waiters, UM_MUTEX_FIRM, relaxed);
+        this->announced[1] = UM_MUTEX_FIRM;
     }
 
     void thread(int index)
     {
         if (index == 0) {
             this->turn();
-            this->give();
+            if (P::um_mutex_give(&this->owner, &this->waiters, false))
+                this->signal();
             return;
         }
         RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(2)) &&
-                  !P::um_mutex_look(&this->owner, &this->waiters, this->self(2)));
-        if (!this->join(index))
-            this->event.sleep(index);
-        P::um_mutex_announce_change(&this->waiters, UINT32_MAX);
+                  !P::um_mutex_look(&this->owner, &this->waiters, this->self(2), false));
+        this->queue(index, true);
+        this->announce(index, 0);
         this->turn();
         this->give();
+    }
+};
+
+/* The same, while a called waiter stands still. */
+template <class P> struct kept_beside : kept<P> {
+    static constexpr uint64_t still = UM_MUTEX_PATIENT + UM_MUTEX_CALLED;
+
+    kept_beside()
+    {
+        um_atomic_store(&this->waiters, UM_MUTEX_FIRM + still, relaxed);
+    }
+
+    void after()
+    {
+        RL_ASSERT(um_atomic_load(&this->waiters, relaxed) == still && this->event.queued == 0);
+    }
+};
+
+/* The holder finds the called waiter overdue: a newcomer is kept out, that waiter is not. */
+template <class P> struct promised : locked<P> {
+    promised()
+    {
+        um_atomic_store(&this->owner, this->self(0), relaxed);
+        um_atomic_store(&this->waiters, UM_MUTEX_PATIENT + UM_MUTEX_CALLED, relaxed);
+        this->announced[1] = UM_MUTEX_PATIENT;
+        um_plain_write(this->called[1], true);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0) {
+            this->turn();
+            RL_ASSERT(!P::um_mutex_give(&this->owner, &this->waiters, true));
+            return;
+        }
+        RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(2)) &&
+                  !P::um_mutex_look(&this->owner, &this->waiters, this->self(2), false));
+        while (um_atomic_fetch_or(&this->owner, 0, relaxed) == this->self(0))
+            rl::yield(1, $);
+        RL_ASSERT(this->compete(index));
+        this->announce(index, 0);
+        this->turn();
+        this->give();
+    }
+};
+
+/* A waiter is called while the mutex is held; it takes it, queues again or gives up. Others come. */
+template <class P> struct competes : locked<P> {
+    competes()
+    {
+        um_atomic_store(&this->owner, this->self(0), relaxed);
+        um_atomic_store(&this->waiters, UM_MUTEX_PATIENT + UM_MUTEX_CALLED, relaxed);
+        this->announced[1] = UM_MUTEX_PATIENT;
+        um_plain_write(this->called[1], true);
+    }
+
+    void thread(int index)
+    {
+        if (index == 1 && !this->wait(index, false))
+            return;
+        if (index > 1 && !this->take(index, true))
+            return;
+        this->turn();
+        this->give();
+    }
+};
+
+/* All waiters have given up; some threads come. */
+template <class P> struct left_and_back : turns<P, 2, 0> {
+    left_and_back()
+    {
+        um_atomic_store(&this->owner, UM_MUTEX_KEPT, relaxed);
     }
 };
 
@@ -134,7 +275,7 @@ template <class P> struct left : locked<P> {
     void thread(int index)
     {
         if (index == 0)
-            RL_ASSERT(P::um_mutex_look(&this->owner, &this->waiters, this->self(0)));
+            RL_ASSERT(P::um_mutex_look(&this->owner, &this->waiters, this->self(0), false));
         else
             RL_ASSERT(!P::um_mutex_take_from(&this->owner, UM_MUTEX_FREE, this->self(1)));
     }
@@ -161,10 +302,10 @@ template <class P> struct overtaken : locked<P> {
             if (um_atomic_load(&this->waiters, relaxed) > 0)
                 this->give();
         } else if (index == 1) {
-            P::um_mutex_announce_change(&this->waiters, 1);
+            this->announce(index, UM_MUTEX_FIRM);
             this->join(index);
         } else {
-            RL_ASSERT(!P::um_mutex_look(&this->owner, &this->waiters, this->self(2)));
+            RL_ASSERT(!P::um_mutex_look(&this->owner, &this->waiters, this->self(2), false));
         }
     }
 
@@ -183,6 +324,10 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two", make_world<turns<P, 2, 0>>, 2, 0, false, 4, 50000},
         {"two, one gives up", make_world<turns<P, 2, 1>>, 2, 0, false, 3, 50000},
         {"kept for a waiter", make_world<kept<P>>, 2, 0, false, 4, 20000},
+        {"kept beside a called one", make_world<kept_beside<P>>, 2, 0, false, 4, 20000},
+        {"called, and one", make_world<competes<P>>, 3, 0, false, 2, 50000},
+        {"left by all, two", make_world<left_and_back<P>>, 2, 0, false, 4, 20000},
+        {"promised to a waiter", make_world<promised<P>>, 2, 0, false, 4, 20000},
         {"not overtaken", make_world<overtaken<P>>, 3, 0, false, 3, 20000},
         {"left by all", make_world<left<P>>, 2, 0, true, 0, 1000},
         {"three", make_world<turns<P, 3, 0>>, 3, 0, false, 0, 60000},

@@ -3,6 +3,7 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,39 @@ Test(sync, owners_of_a_mutex_differ)
     cr_assert_eq(um_fiber_self(block, UINT64_C(1) << 21), um_fiber_self(block, 0), "it goes round");
     cr_assert_eq(self & UM_SELF_THREAD, 0);
     cr_assert_eq(um_sync_self() & UM_SELF_THREAD, UM_SELF_THREAD);
+}
+
+static void *takes_a_turn(void *arg)
+{
+    cr_expect_eq(umbra_mutex_lock(arg), 0);
+    cr_expect_eq(umbra_mutex_unlock(arg), 0);
+    return NULL;
+}
+
+/* Callers need not wait until a thread that was woken has a processor. But it gets its turn. */
+Test(sync, a_thread_in_the_queue_of_a_mutex_is_overtaken_for_a_while)
+{
+    struct umbra_mutex held = UMBRA_MUTEX_INIT;
+    unsigned overtaken = 0;
+
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+
+        cr_assert_eq(umbra_mutex_lock(&held), 0);
+        cr_assert_eq(pthread_create(&thread, NULL, takes_a_turn, &held), 0);
+        while (atomic_load(&held.waiters) == 0)
+            sched_yield();
+        umbra_mutex_unlock(&held);
+        overtaken += umbra_mutex_lock_deadline(&held, 0) == 0 && atomic_load(&held.waiters) > 0;
+        while (atomic_load(&held.waiters) > 0) {
+            umbra_mutex_unlock(&held);
+            umbra_mutex_lock(&held);
+        }
+        umbra_mutex_unlock(&held);
+        pthread_join(thread, NULL);
+    }
+    cr_assert_gt(overtaken, 0u);
+    cr_assert_eq(atomic_load(&held.owner), UM_MUTEX_FREE);
 }
 
 /* How long the shortest of 100 waits takes, ns, if its deadline has passed at the call. The caller

@@ -28,6 +28,7 @@ struct um_await {
     um_accept_fn *accept;
     void (*announce)(void *arg); /* or NULL: called once, in the waiter, before it queues */
     void *arg;                   /* of both */
+    const bool *crowded; /* or NULL: true if a look in place would overtake a waiter; accept sets */
     uint64_t deadline;
     bool firm;                  /* without a deadline: goes on though the fiber is canceled */
     const struct um_kind *kind; /* for reports: the kind of object, its address, the place of the
@@ -63,14 +64,16 @@ UM_INLINE bool um_await_over(const struct um_await *await)
     return await->accept ? await->accept(await->arg) : um_event_try(await->event);
 }
 
-/* True if the event has no waiter, so that looking in place overtakes none. While the event is held
- * its queue is not in the word; CLOSED, in the same bit, then counts as a waiter: a wait that is
- * not admitted yet would be overtaken, too. */
+/* True if looking in place overtakes no waiter: by `crowded`, or since the event has no waiter. While
+ * the event is held its queue is not in the word; CLOSED, in the same bit, then counts as a waiter: a
+ * wait that is not admitted yet would be overtaken, too. */
 UM_INLINE bool um_await_first(const struct um_await *await)
 {
-    uint64_t word = um_atomic_load(&await->event->word, relaxed); /* relaxed: only fairness
-                                                                     depends on it */
+    uint64_t word;
 
+    if (await->crowded)
+        return !*await->crowded;
+    word = um_atomic_load(&await->event->word, relaxed); /* relaxed: only fairness depends on it */
     return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE | UM_EVENT_SWEEP)) == 0;
 }
 

@@ -59,13 +59,21 @@ UM_INLINE bool um_mutex_try(struct umbra_mutex *mutex)
     return taken;
 }
 
+/* True if a called waiter has not had the mutex for so long that it is promised it. */
+UM_INLINE bool um_mutex_overdue(const struct umbra_mutex *mutex)
+{
+    /* relaxed, both: only fairness depends on them */
+    return UM_UNLIKELY(um_mutex_has_called(um_atomic_load(&mutex->waiters, relaxed))) &&
+           umbra_cycles() > um_atomic_load(&mutex->due, relaxed);
+}
+
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 {
     /* relaxed: only the caller can have written its own identity */
     if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self()))
         return -EPERM;
     um_mutex_count(UINT32_MAX);
-    if (UM_UNLIKELY(um_mutex_give(&mutex->owner, &mutex->waiters)))
+    if (UM_UNLIKELY(um_mutex_give(&mutex->owner, &mutex->waiters, um_mutex_overdue(mutex))))
         umbra_event_signal(&mutex->event); /* G3 */
     return 0;
 }
@@ -151,9 +159,13 @@ UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
 struct um_mutex_request {
     struct umbra_mutex *mutex;
     uintptr_t self;
-    uint32_t gap;   /* polls in place between two looks */
-    uint32_t left;  /* of them, before the next look */
-    bool announced; /* written by the waiter before it joins; read by the event's holders */
+    uint64_t since;     /* when it queued first, a time stamp; waiter, before it queues */
+    uint64_t announced; /* 0, UM_MUTEX_FIRM or UM_MUTEX_PATIENT; written as `since` */
+    uint32_t gap;       /* polls in place between two looks */
+    uint32_t left;      /* of them, before the next look */
+    bool crowded;       /* the last look saw a firm waiter */
+    bool called;        /* waiter, or the event's holder before it wakes the waiter; so is taken */
+    bool taken;
 };
 
 #define UM_MUTEX_GAP 64 /* at most; about 1 us */
@@ -172,29 +184,64 @@ UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
         request->left--;
         return false;
     }
-    if (um_mutex_look(&mutex->owner, &mutex->waiters, request->self))
-        return true;
+    request->taken = um_mutex_look(&mutex->owner, &mutex->waiters, request->self, request->called);
+    /* relaxed: only fairness depends on it */
+    request->crowded = um_mutex_has_firm(um_atomic_load(&mutex->waiters, relaxed));
     request->gap = request->gap < UM_MUTEX_GAP ? 2 * request->gap : UM_MUTEX_GAP;
     request->left = request->gap;
-    return false;
+    return request->taken;
 }
 
-/* Takes the mutex for a waiter: in place, or in its event's holder. */
+/* Calls a patient waiter, or takes the mutex for it: in its event's holder. */
+UM_LINKONCE bool um_mutex_accept_patient(struct um_mutex_request *request)
+{
+    struct umbra_mutex *mutex = request->mutex;
+    enum um_mutex_offer offer =
+        um_mutex_offer_patient(&mutex->owner, &mutex->waiters, request->self);
+
+    request->taken = offer == UM_MUTEX_TAKEN;
+    request->called = offer == UM_MUTEX_CALLS;
+    if (request->called) /* relaxed: only fairness depends on it */
+        um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
+    return offer != UM_MUTEX_REFUSED;
+}
+
+/* Ends a wait in place, or in the event's holder. */
 UM_LINKONCE bool um_mutex_accept(void *arg)
 {
     struct um_mutex_request *request = arg;
 
-    if (!request->announced)
+    if (!request->announced || request->called)
         return um_mutex_spin(request);
-    return um_mutex_take_announced(&request->mutex->owner, request->self);
+    if (request->announced == UM_MUTEX_PATIENT)
+        return um_mutex_accept_patient(request);
+    request->taken = um_mutex_take_announced(&request->mutex->owner, request->self);
+    return request->taken;
+}
+
+/* Counts the waiter as `as`, or no longer if that is 0, and as one that is not called. */
+UM_LINKONCE void um_mutex_announce_as(struct um_mutex_request *request, uint64_t as)
+{
+    struct umbra_mutex *mutex = request->mutex;
+    uint64_t before = request->announced | (request->called ? UM_MUTEX_CALLED : 0);
+
+    um_mutex_announce_change(&mutex->waiters, as - before);
+    if (request->called && !request->taken)
+        um_mutex_release_promise(&mutex->owner);
+    request->announced = as;
+    request->called = false;
 }
 
 UM_LINKONCE void um_mutex_announce(void *arg)
 {
     struct um_mutex_request *request = arg;
+    uint64_t now = umbra_cycles();
+    bool firm = (request->self & UM_SELF_THREAD) == 0;
 
-    request->announced = true;
-    um_mutex_announce_change(&request->mutex->waiters, 1);
+    if (!request->announced)
+        request->since = now;
+    firm |= now - request->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+    um_mutex_announce_as(request, firm ? UM_MUTEX_FIRM : UM_MUTEX_PATIENT);
 }
 
 UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
@@ -202,18 +249,39 @@ UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
     const struct umbra_mutex *mutex = on;
     uintptr_t owner = um_atomic_load(&mutex->owner, relaxed); /* for display only */
 
-    um_report_holder(text, owner == UM_MUTEX_KEPT ? UM_MUTEX_FREE : owner);
+    um_report_holder(text, owner <= UM_MUTEX_PROMISED ? UM_MUTEX_FREE : owner);
 }
 
 UM_SHARED const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
 
+/* Waits until the mutex is the caller's, as often as it is called in vain. 0 or an error. */
+UM_LINKONCE int um_mutex_queue(const struct um_await *await, struct um_mutex_request *request)
+{
+    struct umbra_mutex *mutex = request->mutex;
+    int error;
+
+    do {
+        request->gap = 1;
+        request->left = 0;
+        error = um_await_run(await);
+    } while (error == 0 && !request->taken);
+    if (request->announced) {
+        um_mutex_announce_as(request, 0);
+        /* it may have been called last: then no other waiter was. seq_cst: against W1 */
+        if (error != 0 && um_atomic_load(&mutex->waiters, seq_cst) > 0)
+            umbra_event_signal(&mutex->event);
+    }
+    return error;
+}
+
 UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
-    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self(), .gap = 1};
+    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self()};
     struct um_await await = {.event = &mutex->event.event,
                              .accept = um_mutex_accept,
                              .announce = um_mutex_announce,
                              .arg = &request,
+                             .crowded = &request.crowded,
                              .kind = &um_kind_mutex,
                              .on = mutex,
                              .at = at};
@@ -222,14 +290,12 @@ UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, c
     /* relaxed: only the caller can have written its own identity */
     if (um_atomic_load(&mutex->owner, relaxed) == request.self)
         return -EDEADLK;
-    if (!um_mutex_look(&mutex->owner, &mutex->waiters, request.self)) {
+    if (!um_mutex_look(&mutex->owner, &mutex->waiters, request.self, false)) {
         if (deadline == 0)
             return -ETIMEDOUT;
         await.deadline = um_deadline_cycles(deadline);
-        error = um_await_run(&await);
+        error = um_mutex_queue(&await, &request);
     }
-    if (request.announced)
-        um_mutex_announce_change(&mutex->waiters, UINT32_MAX);
     if (error == 0)
         um_mutex_count(1);
     return error;
