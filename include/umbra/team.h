@@ -52,8 +52,10 @@
  * Shared places. In a team with more members than places the waits of all threads, in mode
  * UMBRA_WAIT_TWO_PHASE with an end, yield the processor (sched_yield) to the other threads there
  * until the time comes to sleep: a run or a barrier that follows soon needs no wake-up. If a yield
- * at a barrier or at the end of a run lasts 1 ms, another process wants the processor; then the
- * team's threads sleep without yields for 100 ms.
+ * at a barrier or at the end of a run lasts 1 ms, another process wants the processor, or parts of
+ * other members there take so long that a wake-up costs little; then the team's threads sleep
+ * without yields for 100 ms. A yield does not lend the processor to a thread of a lower real-time
+ * priority: such a member runs when the waiting thread sleeps.
  *
  * Invariants
  *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team
