@@ -77,8 +77,8 @@ int umbra_child_start(struct umbra_runtime *runtime, struct umbra_image *image,
 
 /*
  * Waits until the child has ended, and frees it. *status (NULL: not wanted) becomes what waitpid(2)
- * gives: exited with a code, or ended by a signal. Any thread or fiber; may switch, a thread blocks.
- * Returns 0, or an error of umbra_join: then the child must still be waited for.
+ * gives: exited with a code, or ended by a signal. Any thread or fiber; may switch, a thread
+ * blocks. Returns 0, or an error of umbra_join: then the child must still be waited for.
  */
 int umbra_child_wait(struct umbra_child *child, int *status);
 

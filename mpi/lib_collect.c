@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How collective calls are done inside: by messages in a context of their own, trees for a broadcast
- * and a reduction, one message for each member for the others. Their tag is the number of the
- * collective call on the communicator, so that those under way at the same time are not mixed up.
+ * How collective calls are done inside: by messages in a context of their own, trees for a
+ * broadcast and a reduction, one message for each member for the others. Their tag is the number of
+ * the collective call on the communicator, so that those under way at the same time are not mixed
+ * up.
  */
 #define _GNU_SOURCE
 #include "library.h"

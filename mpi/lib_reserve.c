@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A reserve of mappings and of address space. Where a child cannot be started for want of either,
- * those that run have taken the last; but a process that is spawned instead needs some, too: for the
- * thread that spawns it, and for MPI's own memory. So the library has some from the first spawn on,
- * and gives them up at the first child for which there is no room. Until it has them again no child
- * is started: a child would take what was given up.
+ * those that run have taken the last; but a process that is spawned instead needs some, too: for
+ * the thread that spawns it, and for MPI's own memory. So the library has some from the first spawn
+ * on, and gives them up at the first child for which there is no room. Until it has them again no
+ * child is started: a child would take what was given up.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

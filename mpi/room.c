@@ -6,8 +6,8 @@
  *
  *     ... | other modules | this program's own | room | thread pointer
  *
- * The room must come last: the assembler's .tls_common puts it behind all else. When a child goes on
- * and the room holds another's thread-locals, the two are exchanged.
+ * The room must come last: the assembler's .tls_common puts it behind all else. When a child goes
+ * on and the room holds another's thread-locals, the two are exchanged.
  *
  * Where a library that is preloaded has the room, the executable's own thread-locals are between it
  * and the thread pointer. Then the place of both is the room. One fiber of one core uses the

@@ -17,8 +17,8 @@
  * Helpers. A runtime has none until the first call. A call that finds no idle helper starts one, up
  * to a limit (umbra_options.blocking_threads); beyond the limit calls wait in the order in which
  * they came, each in its fiber's frame, so no queue overflows and nothing is allocated. A helper
- * that has had nothing to do for a second ends. Helpers are bound to the cores that the runtime does
- * not use; if there are none, to hardware threads that it does not use; else they share all.
+ * that has had nothing to do for a second ends. Helpers are bound to the cores that the runtime
+ * does not use; if there are none, to hardware threads that it does not use; else they share all.
  *
  * The function runs in another thread: thread-local variables there, errno among them, are not the
  * fiber's. So it leaves its results, errno too, where arg points. It must not make calls that only
@@ -27,8 +27,8 @@
  * Deadlock. None is reported while a call is under way, which holds the runtime (umbra_hold): its
  * function may yet signal an event, or spawn.
  *
- * Callers: any thread or fiber, but no signal handler; in a thread that is no core the call runs the
- * function itself. What can go wrong: the call returns an error, with the function not called.
+ * Callers: any thread or fiber, but no signal handler; in a thread that is no core the call runs
+ * the function itself. What can go wrong: the call returns an error, with the function not called.
  */
 #ifndef UMBRA_BLOCKING_H
 #define UMBRA_BLOCKING_H
@@ -45,8 +45,8 @@
 /*
  * Calls fn(arg) on a helper thread, and returns when fn has returned. A thread that is no core
  * calls fn itself. What the caller has written before is visible to fn, and what fn has written to
- * the caller afterwards. Any thread or fiber, but no signal handler; a fiber switches. Returns 0, or
- * with fn not called:
+ * the caller afterwards. Any thread or fiber, but no signal handler; a fiber switches. Returns 0,
+ * or with fn not called:
  *   -EAGAIN     no helper is left, and the system refuses to start one
  *   -ENOMEM     no memory for the first helper
  *   -ECANCELED  the fiber was canceled (umbra_cancel) before a helper took the call. A call that a

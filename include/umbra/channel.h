@@ -79,8 +79,8 @@ struct umbra_channel {
 /*
  * Makes an open, empty channel of at most `capacity` items of item_bytes each. While no other call
  * uses it; does not switch, and blocks only in the first call of a process with several threads
- * (membarrier(2), some milliseconds). Returns 0; -EINVAL: capacity or item_bytes is 0, their product
- * is no size, or `sides` is neither of the two; -ENOMEM.
+ * (membarrier(2), some milliseconds). Returns 0; -EINVAL: capacity or item_bytes is 0, their
+ * product is no size, or `sides` is neither of the two; -ENOMEM.
  */
 UM_LINKONCE int umbra_channel_init(struct umbra_channel *channel, size_t capacity,
                                    size_t item_bytes, enum umbra_channel_sides sides);

@@ -263,8 +263,8 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, void **result);
 
 /*
  * The same until a time of umbra_now_ns(): then -ETIMEDOUT, and the fiber must still be joined or
- * detached. A caller that is no fiber of the core that spawned the fiber waits for an answer of that
- * core; the deadline counts for that, too.
+ * detached. A caller that is no fiber of the core that spawned the fiber waits for an answer of
+ * that core; the deadline counts for that, too.
  */
 UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uint64_t deadline);
 

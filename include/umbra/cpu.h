@@ -12,8 +12,8 @@
  * blocks, fails or makes a system call, except that the first conversion may measure for 200 us.
  *
  * This header picks the header in arch/ for the processor that it is compiled for;
- * UMBRA_ARCH_GENERIC makes it pick the portable one. Besides, only umbra/context.h (where a frame of
- * Boost's goes on) and umbra/os/ (constants of the kernel) ask for the processor.
+ * UMBRA_ARCH_GENERIC makes it pick the portable one. Besides, only umbra/context.h (where a frame
+ * of Boost's goes on) and umbra/os/ (constants of the kernel) ask for the processor.
  */
 #ifndef UMBRA_CPU_H
 #define UMBRA_CPU_H

@@ -45,8 +45,8 @@
  * runs again after those that were ready when it yielded, once each, and after 16 more for each of
  * its own kind. It never waits behind its own kind for more than a turn of each.
  *
- * A transfer bypasses the queue: the fiber that gets the core loses its place there if it was ready,
- * and two fibers that only transfer to each other keep the core to themselves.
+ * A transfer bypasses the queue: the fiber that gets the core loses its place there if it was
+ * ready, and two fibers that only transfer to each other keep the core to themselves.
  *
  * Callers: each comment names them. "A fiber" means that the call must be made in a
  * fiber; "any thread or fiber" includes threads that are no core. A handle may be used from any
@@ -118,12 +118,12 @@ UM_ALWAYS_INLINE void umbra_yield(void);
 /*
  * A safe point, for loops that compute for long. Yields as umbra_yield if something has waited for
  * the core for the runtime's share (umbra_options.share_ns): a ready fiber, a message of another
- * core, the end of a sleep or of a wait, work without a place, a core that wants a task. The share is
- * counted from the first safe point that finds this, and anew when the fiber has given up its core.
- * So what comes has its turn after the share and two distances between safe points, at the latest.
- * Costs some loads and a branch while no other fiber of the core is ready, sleeps, or waits with a
- * deadline; else a reading of the time stamp, too. Without a share: does nothing, for two loads. Any
- * thread or fiber; a fiber may switch.
+ * core, the end of a sleep or of a wait, work without a place, a core that wants a task. The share
+ * is counted from the first safe point that finds this, and anew when the fiber has given up its
+ * core. So what comes has its turn after the share and two distances between safe points, at the
+ * latest. Costs some loads and a branch while no other fiber of the core is ready, sleeps, or waits
+ * with a deadline; else a reading of the time stamp, too. Without a share: does nothing, for two
+ * loads. Any thread or fiber; a fiber may switch.
  */
 UM_ALWAYS_INLINE void umbra_poll(void);
 

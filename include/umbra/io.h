@@ -31,8 +31,8 @@
  * "pool" an operation on a file that a helper has begun is waited for.
  *
  * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
- * descriptor must not be closed while a call uses it. shutdown(2) of both directions ends the calls on
- * a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept -EINVAL. Several
+ * descriptor must not be closed while a call uses it. shutdown(2) of both directions ends the calls
+ * on a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept -EINVAL. Several
  * fibers may use one descriptor at the same time, in which order is up to the kernel. While a fiber
  * waits in a call, the runtime reports no deadlock.
  *
@@ -90,11 +90,11 @@ UM_LINKONCE int umbra_io_send(int socket, const void *at, size_t bytes, uint64_t
 UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
 
 /*
- * Connects a socket. If the queue of a listening local socket (AF_UNIX) is full, for which connect(2)
- * with O_NONBLOCK says EAGAIN, the call waits for a place, with O_NONBLOCK or without. Nothing reports
- * such a place, unless the ring waits in the kernel; else the call tries again, at most 10 ms after
- * there is one. After -ETIMEDOUT or -ECANCELED the socket can only be closed. Callers and errors as
- * above.
+ * Connects a socket. If the queue of a listening local socket (AF_UNIX) is full, for which
+ * connect(2) with O_NONBLOCK says EAGAIN, the call waits for a place, with O_NONBLOCK or without.
+ * Nothing reports such a place, unless the ring waits in the kernel; else the call tries again, at
+ * most 10 ms after there is one. After -ETIMEDOUT or -ECANCELED the socket can only be closed.
+ * Callers and errors as above.
  */
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);

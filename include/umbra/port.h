@@ -88,11 +88,11 @@
  * deadlock if only such fibers are left (umbra/core.h).
  *
  * How it works: protocol/port.h. Between threads, a post to an open port of any number of messages
- * takes no lock while no receiver waits there. Else a port has a lock for a few instructions; a call that does
- * not block may wait for that lock only (protocol/lock.h). A port owns nothing, and is in the caller's
- * memory. It must outlive the calls on it. But when no more posts will come, it may go as soon as
- * the last message has been received by a waiting receiver: a port for an answer can be in the
- * frame that waits for it.
+ * takes no lock while no receiver waits there. Else a port has a lock for a few instructions; a
+ * call that does not block may wait for that lock only (protocol/lock.h). A port owns nothing, and
+ * is in the caller's memory. It must outlive the calls on it. But when no more posts will come, it
+ * may go as soon as the last message has been received by a waiting receiver: a port for an answer
+ * can be in the frame that waits for it.
  */
 #ifndef UMBRA_PORT_H
 #define UMBRA_PORT_H
@@ -186,12 +186,12 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 /* ---- branches ---- */
 
 /*
- * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg, .group and .once. The
- * branch and its sources are the caller's memory: at file scope, or in the function that uses them.
- * They are in use from the call until it returns, or until the arbiter was joined, and can be used
- * again. A branch must not name a port twice, nor want more items than a bounded port of it takes.
- * A source is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an error of
- * the compiler.
+ * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg, .group and .once.
+ * The branch and its sources are the caller's memory: at file scope, or in the function that uses
+ * them. They are in use from the call until it returns, or until the arbiter was joined, and can be
+ * used again. A branch must not name a port twice, nor want more items than a bounded port of it
+ * takes. A source is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an
+ * error of the compiler.
  *
  * Messages come linked by `next`: of a join one for each source, in the order of the sources; of
  * items first those of the first source, and so on. `port` of each is the port where it was.

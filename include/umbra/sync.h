@@ -23,30 +23,30 @@
  * A newcomer may take a free resource before the waiters ("barging"). But a signal that releases a
  * waiter has given it the resource.
  *
- * A semaphore's waiter looks in place before W1: it is a newcomer still. So a post for a waiter that
- * looks touches the semaphore's own line only, not its event.
+ * A semaphore's waiter looks in place before W1: it is a newcomer still. So a post for a waiter
+ * that looks touches the semaphore's own line only, not its event.
  *
  * A mutex goes further (protocol/mutex.h). Its waiter first spins in place: a thread for the spin
- * phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core has nothing else
- * to do. If the holder is a fiber of the same core, either it is ready, and the waiter does not
- * spin at all, or it waits itself, and what wakes it ends the waiter's spin. A spinning waiter is
- * no waiter in the table above: other callers may overtake it, its holder too. After that it
- * announces itself and queues. From then on an unlock keeps the mutex for a fiber's queue: the signal
- * gives it to the oldest waiter, and a newcomer does not get it, unless it queues in the few
- * instructions between the two steps of one unlock, or has looked before the waiter came. So a
- * fiber's wait lasts at most the spin phase, one turn for each waiter in front, one for each such
- * newcomer, and one for a thread that was called.
+ * phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core has nothing else to
+ * do. If the holder is a fiber of the same core, either it is ready, and the waiter does not spin
+ * at all, or it waits itself, and what wakes it ends the waiter's spin. A spinning waiter is no
+ * waiter in the table above: other callers may overtake it, its holder too. After that it announces
+ * itself and queues. From then on an unlock keeps the mutex for a fiber's queue: the signal gives
+ * it to the oldest waiter, and a newcomer does not get it, unless it queues in the few instructions
+ * between the two steps of one unlock, or has looked before the waiter came. So a fiber's wait
+ * lasts at most the spin phase, one turn for each waiter in front, one for each such newcomer, and
+ * one for a thread that was called.
  *
  * A thread that is given a mutex may first have to get a processor, and all others would wait for
  * that: where more threads want a mutex than there are processors, at each turn. So a queued thread
- * is patient at first: an unlock leaves the mutex free, and calls the oldest patient thread, one at a
- * time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call, the
- * next unlock promises it to the called thread, and no other caller gets it. A thread that spun in
- * vain queues again, at the end; if it did so UMBRA_MUTEX_PATIENCE_NS after it queued first, it is
- * overtaken no more than a fiber, and then each unlock gives the mutex to the oldest in the queue. So
- * a thread's wait lasts at most the spin phase and UMBRA_MUTEX_PATIENCE_NS, and for each waiter in
- * front, and for itself, twice: UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a
- * thread.
+ * is patient at first: an unlock leaves the mutex free, and calls the oldest patient thread, one at
+ * a time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call,
+ * the next unlock promises it to the called thread, and no other caller gets it. A thread that spun
+ * in vain queues again, at the end; if it did so UMBRA_MUTEX_PATIENCE_NS after it queued first, it
+ * is overtaken no more than a fiber, and then each unlock gives the mutex to the oldest in the
+ * queue. So a thread's wait lasts at most the spin phase and UMBRA_MUTEX_PATIENCE_NS, and for each
+ * waiter in front, and for itself, twice: UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to
+ * run a thread.
  *
  * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
  *
@@ -59,7 +59,8 @@
  *                                          the holder for G1 and G3, and one line wakes the waiter
  *
  * A barrier has its word in one line, B, and its event in another. A party comes by one step on B,
- * and looks at B in place as a mutex's waiter does; the step of the last party lets all go that look.
+ * and looks at B in place as a mutex's waiter does; the step of the last party lets all go that
+ * look.
  *
  *   a meeting of parties that look      B once for each that comes, and once for each that looks
  *   a party queues and is released      besides, B for its announcement; the event's line for the

@@ -37,21 +37,21 @@
  * keep the tasks of their core. While a task is shared other cores change its state: a program that
  * copies the memory around a task must leave the task out.
  *
- * So by default a task is a call while all cores are busy, and becomes a fiber when a core is hungry.
- * A program may want fewer: umbra_task_set_limits(), or UMBRA_TASK_LIMITS in the environment, make a
- * fork run what they do not allow.
+ * So by default a task is a call while all cores are busy, and becomes a fiber when a core is
+ * hungry. A program may want fewer: umbra_task_set_limits(), or UMBRA_TASK_LIMITS in the
+ * environment, make a fork run what they do not allow.
  *
  * A task may block, on an event, say, and fork and join tasks itself, to any depth. It must not
  * wait for something that its forker does only after the join has begun. It runs in the fiber that
  * joins it or in a fiber of its own: fiber-local values and umbra_self() are those of that fiber.
  *
- * Each task is joined once, before its memory is freed, by a fiber of the core that forked it, or by
- * the thread outside a runtime that forked it; any thread or fiber may join a task that was started
- * from outside (umbra_task_start). A task that is not joined stays in the list of its core when its
- * memory has gone, and the program crashes later. UMBRA_ASSERT (base/base.h) reports that, unless
- * another core has begun the task, and a second join. Tasks need not be joined in the reverse order
- * of their forks, but that is fastest. Several fibers of a core may fork and join in turns. Signal
- * handlers may do neither.
+ * Each task is joined once, before its memory is freed, by a fiber of the core that forked it, or
+ * by the thread outside a runtime that forked it; any thread or fiber may join a task that was
+ * started from outside (umbra_task_start). A task that is not joined stays in the list of its core
+ * when its memory has gone, and the program crashes later. UMBRA_ASSERT (base/base.h) reports that,
+ * unless another core has begun the task, and a second join. Tasks need not be joined in the
+ * reverse order of their forks, but that is fastest. Several fibers of a core may fork and join in
+ * turns. Signal handlers may do neither.
  *
  * What was written before the fork is visible to the task; what it wrote, after the join.
  */
@@ -78,8 +78,8 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
 UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task);
 
 /*
- * The same until a time of umbra_now_ns() at the latest. But a task that no core has begun is run in
- * the caller, to its end. Returns 0: it has ended; or, with the task still to be joined:
+ * The same until a time of umbra_now_ns() at the latest. But a task that no core has begun is run
+ * in the caller, to its end. Returns 0: it has ended; or, with the task still to be joined:
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  the calling fiber is canceled (umbra_cancel)
  *   -EPERM      on an alternate signal stack
@@ -95,10 +95,10 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
 /*
  * Gives the runtime a task from outside (NULL: the calling fiber's runtime): it runs in a fiber on
  * the core that is idle first, and umbra_task_join waits for it. The fiber is made by that core, or
- * is one that has just run another task: a row of starts allocates nothing, and wakes each core once.
- * While no core has memory for a fiber, the task waits. Any thread or fiber, but no signal handler;
- * never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM: no runtime, or
- * one of the parent process; then there is nothing to join.
+ * is one that has just run another task: a row of starts allocates nothing, and wakes each core
+ * once. While no core has memory for a fiber, the task waits. Any thread or fiber, but no signal
+ * handler; never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM: no
+ * runtime, or one of the parent process; then there is nothing to join.
  */
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg);

@@ -18,11 +18,11 @@
  *     umbra_team_run(team, add, &sums);        all have added their part
  *     umbra_team_destroy(team);
  *
- * Which thread executes a part. A run has a part for each member; member 0 is the caller. If a member
- * has not begun its part when the caller has ended its own, since the system does not run the
- * member's thread, then the caller takes the part, and so do other members that are there. A run so
- * waits only for parts that were begun. A part is executed by one thread from its beginning to its
- * end, and has the number of its member: which thread executed it only shows in thread-local
+ * Which thread executes a part. A run has a part for each member; member 0 is the caller. If a
+ * member has not begun its part when the caller has ended its own, since the system does not run
+ * the member's thread, then the caller takes the part, and so do other members that are there. A
+ * run so waits only for parts that were begun. A part is executed by one thread from its beginning
+ * to its end, and has the number of its member: which thread executed it only shows in thread-local
  * variables.
  *
  * Barriers. Inside a run the parts may meet at a barrier, which each part must come to: a part that
@@ -102,9 +102,9 @@ struct umbra_team_stats {
 
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
- * place. Any thread or fiber; blocks (some milliseconds: it reads the topology, and measures, the first
- * time with a short-lived shadow).
- * Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
+ * place. Any thread or fiber; blocks (some milliseconds: it reads the topology, and measures, the
+ * first time with a short-lived shadow). Returns 0 or an error; then nothing is kept, and
+ * umbra_last_error_text() says more:
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back end
  *   -ENODEV      a cpu that the process may not use
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
@@ -114,10 +114,10 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
                                   struct umbra_team **team);
 
 /*
- * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when all
- * have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to the
- * caller. The owner, outside a run; blocks the thread. Returns 0; -EPERM: not the owner; -EBUSY:
- * inside a run; -ESRCH: in a child of fork(2).
+ * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when
+ * all have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to
+ * the caller. The owner, outside a run; blocks the thread. Returns 0; -EPERM: not the owner;
+ * -EBUSY: inside a run; -ESRCH: in a child of fork(2).
  */
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg);
 

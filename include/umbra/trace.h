@@ -31,18 +31,18 @@
 #include <umbra/core.h>
 
 /*
- * Writes what was recorded up to now and is not in the file yet. For a program that finds out itself
- * that something took too long, before the ring overwrites why. Any thread or fiber, but no signal
- * handler; blocks as write(2) does, and while another thread writes. Returns 0; -ENOENT: no file was
- * asked for, or no runtime has started yet; or the error of a write(2), now or earlier (-ENOSPC):
- * the file ends there.
+ * Writes what was recorded up to now and is not in the file yet. For a program that finds out
+ * itself that something took too long, before the ring overwrites why. Any thread or fiber, but no
+ * signal handler; blocks as write(2) does, and while another thread writes. Returns 0; -ENOENT: no
+ * file was asked for, or no runtime has started yet; or the error of a write(2), now or earlier
+ * (-ENOSPC): the file ends there.
  */
 UM_LINKONCE int umbra_trace_write(void);
 
 /*
  * Puts a mark on the track of the caller's core. text, which must stay as it is until the program
- * ends, and value are shown with it. A fiber, but no signal handler; on a thread that is no core, and
- * without a trace, it does nothing. Neither switches nor blocks.
+ * ends, and value are shown with it. A fiber, but no signal handler; on a thread that is no core,
+ * and without a trace, it does nothing. Neither switches nor blocks.
  */
 UM_INLINE void umbra_trace_mark(const char *text, uint64_t value);
 

@@ -39,9 +39,9 @@
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
  * wake-up is lost is in protocol/park.h. Loads in phases 1 and 2 are acquire.
  *
- * Deadlines, here and everywhere, are times of umbra_now_ns(); umbra_deadline(ns) makes one. Inside,
- * a wait counts in cycles, converted once, so a long one may end too early by as much as the rate of
- * the time stamp is wrong (umbra/cpu.h): up to 0.05 % if it was measured.
+ * Deadlines, here and everywhere, are times of umbra_now_ns(); umbra_deadline(ns) makes one.
+ * Inside, a wait counts in cycles, converted once, so a long one may end too early by as much as
+ * the rate of the time stamp is wrong (umbra/cpu.h): up to 0.05 % if it was measured.
  *
  * UMBRA_WAIT in the environment forces a back end: auto, pause, waitpkg, monitorx, mwait, wfe,
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
@@ -163,8 +163,8 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
  * Waits while (*word & mask) == value; `until` waits while it differs. word points to an _Atomic
  * uint32_t or uint64_t; value and mask have that type. deadline: of umbra_now_ns(), or UMBRA_NEVER.
  * Only the thread that owns the waiter; blocks it, and never switches fibers. Returns how the wait
- * ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does not
- * matter.
+ * ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does
+ * not matter.
  */
 #define umbra_wait_while_equal(waiter, word, value, mask, deadline)                                \
     UM_BY_WIDTH(word, um_wait_while_equal)                                                         \

@@ -17,8 +17,8 @@
  * A fiber without control words of its own uses those that it finds, and what it sets stays for the
  * others of its core. (But a jump of Boost's exchanges them on x86-64.)
  *
- * While a core is traced (core/trace.h), core->exceptions points to two more words that are never 0,
- * so that all fibers leave by the slow paths, which record it.
+ * While a core is traced (core/trace.h), core->exceptions points to two more words that are never
+ * 0, so that all fibers leave by the slow paths, which record it.
  *
  * All functions here are called by the fiber, or by its core's thread when that has left the fiber.
  */

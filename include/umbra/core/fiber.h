@@ -364,10 +364,10 @@ UM_INLINE void um_fiber_make_ready(struct umbra_core *core, struct um_fiber *fib
  *     woken, oldest first | not woken (yielded, or spawned here), oldest first
  *
  * A woken fiber goes behind all that were woken. The search for that place begins at core->woken if
- * that is still in the queue, else at the front, and goes past woken fibers. Nothing is written when
- * a fiber leaves the queue; whether core->woken is still in it shows in its state. Once it runs it
- * is `current`; and before another fiber runs it is given a state without WOKEN: by a yield, a wait,
- * a transfer, or its end.
+ * that is still in the queue, else at the front, and goes past woken fibers. Nothing is written
+ * when a fiber leaves the queue; whether core->woken is still in it shows in its state. Once it
+ * runs it is `current`; and before another fiber runs it is given a state without WOKEN: by a
+ * yield, a wait, a transfer, or its end.
  *
  * A fiber that was not woken lets UM_WOKEN_IN_A_ROW woken ones go before it, counted in its state
  * while it is the first of its kind; the next woken fiber goes behind it. So it runs after those

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What fork(2) does to runtimes: the locks that it takes along, and what a child keeps of its parent's
- * runtimes and cores. Private; included by core.h. Called by pthread_atfork's handlers only.
+ * What fork(2) does to runtimes: the locks that it takes along, and what a child keeps of its
+ * parent's runtimes and cores. Private; included by core.h. Called by pthread_atfork's handlers
+ * only.
  */
 #ifndef UMBRA_CORE_FORK_H
 #define UMBRA_CORE_FORK_H

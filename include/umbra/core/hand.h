@@ -4,8 +4,8 @@
  * included by core.h. Fibers give; a giver may switch while it waits. The owner's side is in
  * core/tasks.h: a hand is open while a fiber that has run a task stays for more.
  *
- * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so a
- * gift, like a task that is left behind, waits for no core that has found something else. A core
+ * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so
+ * a gift, like a task that is left behind, waits for no core that has found something else. A core
  * counts the gifts of its fibers, and looks at other cores' hands only while there are any. It sees
  * what it gave itself, without any order between cores.
  *

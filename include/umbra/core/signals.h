@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The signals on which runtimes are dumped (umbra_options.dump_signal) and traces written
- * (UMBRA_TRACE_SIGNAL): their handlers, and the list of runtimes that want them. Private; included by
- * core.h. The handlers use write(2), and nothing that locks or allocates.
+ * (UMBRA_TRACE_SIGNAL): their handlers, and the list of runtimes that want them. Private; included
+ * by core.h. The handlers use write(2), and nothing that locks or allocates.
  */
 #ifndef UMBRA_CORE_SIGNALS_H
 #define UMBRA_CORE_SIGNALS_H

@@ -5,8 +5,8 @@
  *
  * A source has a word that is not 0 when it has something for the core. A core looks at this word
  * between two fibers, as at its inbox, and while it polls idly; it costs one load as long as there
- * is nothing. A core with a source never sleeps but in the source's way, which a message to the core
- * ends as well (protocol/uring.h).
+ * is nothing. A core with a source never sleeps but in the source's way, which a message to the
+ * core ends as well (protocol/uring.h).
  */
 #ifndef UMBRA_CORE_SOURCE_H
 #define UMBRA_CORE_SOURCE_H

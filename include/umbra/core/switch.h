@@ -2,7 +2,8 @@
 /*
  * How a fiber gives up its core. Private; included by fiber.h. The fast path is inlined where a
  * fiber waits or yields: it takes the next ready fiber and jumps. The slow path first attends to
- * messages, timers and work without a place, and takes along what the fiber has apart (core/apart.h).
+ * messages, timers and work without a place, and takes along what the fiber has apart
+ * (core/apart.h).
  *
  * um_fiber_leave() is called by a fiber on its own stack. The slow paths of yield and transfer may
  * be called by any thread, and find out what the caller is: -EPERM, or no effect, where it cannot
@@ -163,11 +164,11 @@ UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
 }
 
 /*
- * The slow path of yield. core: NULL on a thread that is no core. Returns the fiber that the calling
- * one, which is already in the ready queue, must switch to; or NULL: the yield is over. So the call
- * returns before the switch, and the processor, which pairs calls with returns, foresees where to. A
- * yield of a thread or of the scheduler gives up the processor; on an alternate signal stack it does
- * nothing.
+ * The slow path of yield. core: NULL on a thread that is no core. Returns the fiber that the
+ * calling one, which is already in the ready queue, must switch to; or NULL: the yield is over. So
+ * the call returns before the switch, and the processor, which pairs calls with returns, foresees
+ * where to. A yield of a thread or of the scheduler gives up the processor; on an alternate signal
+ * stack it does nothing.
  */
 UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core)
 {
@@ -196,10 +197,10 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
 }
 
 /*
- * umbra_poll() has found that something may wait for the core: begins the share of the running fiber,
- * or yields if that is over. The share belongs to this stay on the core only: every way to give up the
- * core changes the fiber's state, and so clears UM_STATE_SLICE. relaxed, both: the core alone writes
- * the state of a fiber that runs.
+ * umbra_poll() has found that something may wait for the core: begins the share of the running
+ * fiber, or yields if that is over. The share belongs to this stay on the core only: every way to
+ * give up the core changes the fiber's state, and so clears UM_STATE_SLICE. relaxed, both: the core
+ * alone writes the state of a fiber that runs.
  */
 UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
 {

@@ -5,8 +5,8 @@
  *
  * Off, a program pays nothing where fibers switch: the fast paths look at the two words behind
  * core->exceptions anyway (core/apart.h), and while a core is traced these are two that are never
- * 0. So each switch takes the slow path, and is recorded there. Spawns, signals and wake-ups look at
- * um_trace_hook, which is 0.
+ * 0. So each switch takes the slow path, and is recorded there. Spawns, signals and wake-ups look
+ * at um_trace_hook, which is 0.
  *
  * A core writes its own ring (protocol/ring.h), its counters and its table of fibers; any thread
  * and any handler may read them meanwhile. A thread that is no core, and a signal handler, record

@@ -4,11 +4,11 @@
  * ready. Private; included by core.h. A runtime without a limit has no such thread.
  *
  * At each tick it looks at each core that runs a fiber. If the fiber is another one than before, or
- * the core has attended since, a slice begins: the watchdog pokes the core's inbox, so that the core
- * attends at its next switch, and counts that (attended). If not, the slice goes on; when it has
- * lasted for the limit, and others are ready, the fiber is reported. So neither a switch nor a running
- * fiber pays for this, but for one message a slice. A transfer does not attend: fibers that only
- * transfer to each other hold their core together.
+ * the core has attended since, a slice begins: the watchdog pokes the core's inbox, so that the
+ * core attends at its next switch, and counts that (attended). If not, the slice goes on; when it
+ * has lasted for the limit, and others are ready, the fiber is reported. So neither a switch nor a
+ * running fiber pays for this, but for one message a slice. A transfer does not attend: fibers that
+ * only transfer to each other hold their core together.
  *
  * All words are hints: no data is passed, so relaxed is enough.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The bodies of umbra/io.h: which way an operation goes. Private; included by that header, after its
- * declarations.
+ * The bodies of umbra/io.h: which way an operation goes. Private; included by that header, after
+ * its declarations.
  */
 #ifndef UMBRA_IMPL_IO_H
 #define UMBRA_IMPL_IO_H

@@ -308,8 +308,8 @@ UM_LINKONCE UM_COLD void um_uring_end(struct um_source *source)
 }
 
 /*
- * True under Valgrind, which takes a wait in io_uring_enter for a call that returns at once, and lets no
- * other thread run meanwhile (its bug 463859).
+ * True under Valgrind, which takes a wait in io_uring_enter for a call that returns at once, and
+ * lets no other thread run meanwhile (its bug 463859).
  */
 UM_LINKONCE UM_COLD bool um_uring_blocks_all(void)
 {

@@ -29,9 +29,9 @@
  * Backs off before the owner's first look at the slot. A look that comes too early takes the line
  * from the helper, which is about to write it, and so delays the completion by about a one-way
  * trip. As long as joins come before completions, the owner leaves the line alone for that long: if
- * both sides have equal work, it is done at about the first look. After UM_SHADOW_BACK_OFFS back-offs
- * a join looks at once; if the function has returned by then, the joins that follow look at once,
- * too.
+ * both sides have equal work, it is done at about the first look. After UM_SHADOW_BACK_OFFS
+ * back-offs a join looks at once; if the function has returned by then, the joins that follow look
+ * at once, too.
  */
 UM_INLINE void um_shadow_back_off(struct umbra_shadow *shadow)
 {

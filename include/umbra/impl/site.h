@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Learns for one kind of short loop whether it is faster on several cores or whole on one, while the
- * program runs it. Private.
+ * Learns for one kind of short loop whether it is faster on several cores or whole on one, while
+ * the program runs it. Private.
  *
  *     way = um_site_next(site);                  the way for the next loop
  *     begun = um_site_timed(site) ? now : 0;
@@ -9,13 +9,13 @@
  *     if (begun)
  *         um_site_hear(site, now - begun, most); both scaled to a fixed number of indices
  *
- * From time to time there is a trial: UM_SITE_WARM loops on several cores, which are not timed, since
- * the other cores may have slept; UM_SITE_TIMES more, timed; and as many whole, timed. The way with
- * the lower median is taken until the next trial. A loop that is not short is not run whole: it would
- * keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too. If two in a row were long, the
- * next ones run on several cores; one alone may be an interruption. A trial that chooses the same way
- * as the trial before doubles the distance to the next one, so that a loop for which other cores are of
- * no use hardly pays for them.
+ * From time to time there is a trial: UM_SITE_WARM loops on several cores, which are not timed,
+ * since the other cores may have slept; UM_SITE_TIMES more, timed; and as many whole, timed. The
+ * way with the lower median is taken until the next trial. A loop that is not short is not run
+ * whole: it would keep idle cores waiting. One whole loop in UM_SITE_LOOK is timed, too. If two in
+ * a row were long, the next ones run on several cores; one alone may be an interruption. A trial
+ * that chooses the same way as the trial before doubles the distance to the next one, so that a
+ * loop for which other cores are of no use hardly pays for them.
  *
  * One thread uses a site. All zero knows nothing yet: the first trial begins with the next loop.
  */

@@ -171,10 +171,11 @@ struct um_mutex_request {
 #define UM_MUTEX_GAP 64 /* at most; about 1 us */
 
 /*
- * A poll in place: a look, or nothing but the time of a poll. The longer the mutex is held, the rarer
- * the looks: each takes the line from the holder, which then takes it back to unlock. A holder that
- * comes again at once so has many turns for each time that the line moves. Polls without a look, not
- * pauses, make the looks rare, since the spin phase is measured after so many polls, and ends then.
+ * A poll in place: a look, or nothing but the time of a poll. The longer the mutex is held, the
+ * rarer the looks: each takes the line from the holder, which then takes it back to unlock. A
+ * holder that comes again at once so has many turns for each time that the line moves. Polls
+ * without a look, not pauses, make the looks rare, since the spin phase is measured after so many
+ * polls, and ends then.
  */
 UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
 {
@@ -605,10 +606,10 @@ UM_LINKONCE void um_barrier_queue(void *arg)
 }
 
 /*
- * True if the barrier opens while the caller looks at it in place: for one batch of looks, which reads
- * no clock. A fiber looks if its core has nothing else to do, a thread from its second wait on: its
- * first one orders what is known of polls. A look asks for nothing to write: it would take the line
- * from the others.
+ * True if the barrier opens while the caller looks at it in place: for one batch of looks, which
+ * reads no clock. A fiber looks if its core has nothing else to do, a thread from its second wait
+ * on: its first one orders what is known of polls. A look asks for nothing to write: it would take
+ * the line from the others.
  */
 UM_INLINE bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Bodies of umbra/task.h: the fork, the join with a deadline, the start from outside, limits. The slow
- * paths of fork and join are in core/tasks.h, ranges in impl/ranges.h. Private; included by task.h,
- * after its declarations.
+ * Bodies of umbra/task.h: the fork, the join with a deadline, the start from outside, limits. The
+ * slow paths of fork and join are in core/tasks.h, ranges in impl/ranges.h. Private; included by
+ * task.h, after its declarations.
  */
 #ifndef UMBRA_IMPL_TASK_H
 #define UMBRA_IMPL_TASK_H

@@ -426,9 +426,9 @@ UM_LINKONCE UM_COLD uint32_t um_team_gap(enum umbra_poll_pair pair, uint32_t pla
 
 /*
  * The gap at barriers: what UMBRA_WAIT forces for members, or one pause. What is measured is a
- * hand-over, in which only one thread waits at a time. At a barrier all come at about the same time,
- * and a thread that polls without a pause takes the line from a thread that comes: a barrier of two
- * takes 33 ns with PAUSE, 40 to 65 ns with what a hand-over is fastest with (Zen 4).
+ * hand-over, in which only one thread waits at a time. At a barrier all come at about the same
+ * time, and a thread that polls without a pause takes the line from a thread that comes: a barrier
+ * of two takes 33 ns with PAUSE, 40 to 65 ns with what a hand-over is fastest with (Zen 4).
  */
 UM_LINKONCE UM_COLD uint32_t um_team_barrier_gap(void)
 {

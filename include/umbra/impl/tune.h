@@ -13,10 +13,10 @@
  *
  * What was chosen is kept by what the two processors share, since a line takes longer the farther
  * they are apart. Siblings are not measured: they pause, since the one's polls slow the other down.
- * The first measurement that succeeds is kept, and serves all later shadows and runtimes, in a child
- * of fork(2), too. Threads that measure at the same time use their own results.
- * A runtime that starts while another one measures may keep the usual gap of a place that the other
- * has just found.
+ * The first measurement that succeeds is kept, and serves all later shadows and runtimes, in a
+ * child of fork(2), too. Threads that measure at the same time use their own results. A runtime
+ * that starts while another one measures may keep the usual gap of a place that the other has just
+ * found.
  *
  * Callers. Any thread may call any function here, and none switches fibers. um_tune() blocks its
  * caller while it measures; the others never block. No call fails: where nothing can be measured,
@@ -71,9 +71,9 @@ struct umbra_gap_report {
 };
 
 /*
- * True if the place was measured for this kind of pair (below UMBRA_PAIRS and UMBRA_POLL_PLACES), and
- * fills the report. A shadow or a runtime that starts measures; nothing here does. Any thread; never
- * blocks.
+ * True if the place was measured for this kind of pair (below UMBRA_PAIRS and UMBRA_POLL_PLACES),
+ * and fills the report. A shadow or a runtime that starts measures; nothing here does. Any thread;
+ * never blocks.
  */
 UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
                                           struct umbra_gap_report *report);
@@ -82,8 +82,8 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
 #define UM_TUNE_READ UINT32_C(0x1f)  /* of those that do not ask for the line to write */
 
 /*
- * Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is faster
- * by a sixteenth, or if too few rounds were left alone. figures: their medians.
+ * Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is
+ * faster by a sixteenth, or if too few rounds were left alone. figures: their medians.
  */
 UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
                                      uint32_t usual, uint64_t deadline, struct um_figures *figures);

@@ -240,9 +240,9 @@ UM_INLINE bool um_wait_pauses(const struct um_wait_cond *cond, struct um_wait_cl
 /*
  * Phase 2 where the waiter shares its processor with the threads that it waits for, up to a time
  * stamp: yields to them, and looks after each yield. Another process may get the processor so, and
- * keep it for a scheduler's turn. If a yield lasts that long, all waiters with the same `robbed` park
- * without yields for 100 ms: a parked thread gets the processor back when it is woken. True if the
- * wait is over.
+ * keep it for a scheduler's turn. If a yield lasts that long, all waiters with the same `robbed`
+ * park without yields for 100 ms: a parked thread gets the processor back when it is woken. True if
+ * the wait is over.
  */
 UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *policy,
                                             const struct um_wait_cond *cond,

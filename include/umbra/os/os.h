@@ -67,8 +67,8 @@
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
  *
- * um_os_create: returns a descriptor that exec(2) closes, or a negative errno; -ENOSYS where there are
- * none.
+ * um_os_create: returns a descriptor that exec(2) closes, or a negative errno; -ENOSYS where there
+ * are none.
  *
  * um_os_exclusively: while fn runs, no other thread of the process runs a function through this
  * call, in whichever copy of the library, and no shared object is loaded or unloaded. fn must not

@@ -67,9 +67,10 @@ UM_INLINE void um_once_in_process(struct um_run_once *once, void (*fn)(void))
 }
 
 /*
- * Around what handlers of pthread_atfork() do. A child process begins anew what registers them, and so may
- * have them twice; then fork(2) calls each twice in a row. handlers: how many of them before fork(2), less
- * those after it, the calling thread has executed. True in the first before, and in the last after it.
+ * Around what handlers of pthread_atfork() do. A child process begins anew what registers them, and
+ * so may have them twice; then fork(2) calls each twice in a row. handlers: how many of them before
+ * fork(2), less those after it, the calling thread has executed. True in the first before, and in
+ * the last after it.
  */
 UM_INLINE bool um_fork_begins(unsigned *handlers)
 {

@@ -22,11 +22,11 @@
  * offers the waiter its end, however late it joins, since the event stays signaled. If G1 comes
  * first, W1 finds the barrier open, and so does W2, which comes after it.
  *
- * Two bits, since a party may come to meeting m + 1 and queue before the last party of meeting m has
- * done G2, which must not take that bit away. No third: a meeting m + 2 begins only when the barrier
- * is open for m + 1, and then a late G2 leaves the bit, which may be that of a waiter of m + 2. (The
- * last party of m is late so if another thread comes to m + 1 in its place.) A bit that stays costs a
- * signal for no waiter.
+ * Two bits, since a party may come to meeting m + 1 and queue before the last party of meeting m
+ * has done G2, which must not take that bit away. No third: a meeting m + 2 begins only when the
+ * barrier is open for m + 1, and then a late G2 leaves the bit, which may be that of a waiter of m
+ * + 2. (The last party of m is late so if another thread comes to m + 1 in its place.) A bit that
+ * stays costs a signal for no waiter.
  *
  * A waiter that gives up takes its arrival back, unless the barrier is open for it; its bit stays.
  *

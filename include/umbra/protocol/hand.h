@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The hand: one cache line of a core, through which another core gives it one piece of work while it
- * is idle, and learns that the work is done. The owner is the core; the giver is any other core. The
- * taker is the owner, or the giver's core when that is idle. No call waits. Private. Checked by
+ * The hand: one cache line of a core, through which another core gives it one piece of work while
+ * it is idle, and learns that the work is done. The owner is the core; the giver is any other core.
+ * The taker is the owner, or the giver's core when that is idle. No call waits. Private. Checked by
  * tests/model/hand.
  *
  * The word has the number of the gift and a state:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The mutex's two words: which caller holds it, and how many callers have announced that they queue.
- * Private. Checked by tests/model/mutex.
+ * The mutex's two words: which caller holds it, and how many callers have announced that they
+ * queue. Private. Checked by tests/model/mutex.
  *
  *   owner    FREE      any caller takes it
  *            KEPT      only an announced waiter takes it; any caller, if there is no firm one
@@ -20,24 +20,26 @@
  *
  * At W2, and at each later signal, a firm waiter takes a mutex that is FREE or KEPT, a patient one
  * only one that is KEPT. For a patient waiter that finds it FREE the event's holder sets CALLED, if
- * it is not set, and wakes it: it then competes with callers that come. So a mutex is not idle while
- * a thread is on its way to a processor. If the called waiter spins in vain, it clears CALLED and
- * goes back to W1, after some time as a firm waiter.
+ * it is not set, and wakes it: it then competes with callers that come. So a mutex is not idle
+ * while a thread is on its way to a processor. If the called waiter spins in vain, it clears CALLED
+ * and goes back to W1, after some time as a firm waiter.
  *
  * No wake-up is lost: if W2 finds the mutex held, then W2 comes before G1 in the order of all
  * seq_cst operations, hence W1 before G2, and the holder signals, or a waiter is called. A called
- * waiter that takes the mutex unlocks it, and signals; another one clears CALLED before its next W2,
- * and the same holds for all that queue. The choice in G1 needs no order for that, except PROMISED:
- * the called waiter may clear CALLED meanwhile. The holder looks at CALLED after G1, and that waiter
- * at owner after CALLED, all seq_cst: one of them sees the other, makes it KEPT, and signals or joins.
+ * waiter that takes the mutex unlocks it, and signals; another one clears CALLED before its next
+ * W2, and the same holds for all that queue. The choice in G1 needs no order for that, except
+ * PROMISED: the called waiter may clear CALLED meanwhile. The holder looks at CALLED after G1, and
+ * that waiter at owner after CALLED, all seq_cst: one of them sees the other, makes it KEPT, and
+ * signals or joins.
  *
- * From the first unlock that sees a firm waiter on, all unlocks see it until its wait ends, since each
- * happens after the one before. So a firm waiter that has queued is no longer overtaken by callers
- * that come and take. Three may still be first: the called waiter, one that queues between G1 and G3,
- * and one that stands still between its look, when no firm waiter was there, and its step, until KEPT
- * is there again for this waiter (each such caller once).
+ * From the first unlock that sees a firm waiter on, all unlocks see it until its wait ends, since
+ * each happens after the one before. So a firm waiter that has queued is no longer overtaken by
+ * callers that come and take. Three may still be first: the called waiter, one that queues between
+ * G1 and G3, and one that stands still between its look, when no firm waiter was there, and its
+ * step, until KEPT is there again for this waiter (each such caller once).
  *
- * KEPT without a firm waiter: all have given up. The next caller takes it, since it looks at waiters.
+ * KEPT without a firm waiter: all have given up. The next caller takes it, since it looks at
+ * waiters.
  */
 #ifndef UMBRA_PROTOCOL_MUTEX_H
 #define UMBRA_PROTOCOL_MUTEX_H

@@ -47,12 +47,12 @@
  *
  * A thread that has the lock takes all fresh messages in one go and appends them to the others
  * (um_port_gather()). So the messages of one poster stay in order: it finds the port slow only when
- * all that it has posted before is appended. A receiver that finds too few makes the port slow before it lists its branch, and looks again
- * (um_port_slow()). So (I) holds: while a source is listed, no message comes without a look at it.
- * The port becomes fast when a receiver has found messages, or is about to poll for some, while no
- * source is listed (um_port_fast()); but only after two threads have used it, since within one the
- * lock costs less. A poster without a lock touches nothing of the port
- * after its compare-and-swap.
+ * all that it has posted before is appended. A receiver that finds too few makes the port slow
+ * before it lists its branch, and looks again (um_port_slow()). So (I) holds: while a source is
+ * listed, no message comes without a look at it. The port becomes fast when a receiver has found
+ * messages, or is about to poll for some, while no source is listed (um_port_fast()); but only
+ * after two threads have used it, since within one the lock costs less. A poster without a lock
+ * touches nothing of the port after its compare-and-swap.
  *
  * A branch for once is over when it has had its messages. Only its receiver reads and writes that,
  * while the branch is listed nowhere; from then on the receiver touches no port of the branch.

@@ -4,8 +4,8 @@
  * signal handlers, read it at the same time. The oldest records are overwritten: a reader finds
  * out which records it has lost, and never takes a record that is half old and half new.
  *
- * Each record has a number, from 0 on, and UM_RECORD_WORDS words in place number % records. `head` is
- * how many there have been.
+ * Each record has a number, from 0 on, and UM_RECORD_WORDS words in place number % records. `head`
+ * is how many there have been.
  *
  *   writer   R1  writes the words of record h              release
  *            R2  sets head to h + 1                        release

@@ -18,9 +18,9 @@
  *   C4  wait until each part's           M4  ended = r                             seq_cst
  *       end is r             acquire
  *
- * One thread executes each part: M2 is a compare-and-swap, and only its winner goes on. It need not be
- * the part's own member: if the system does not run that member, another
- * thread wins, and the member finds `begun` at r or later when it comes.
+ * One thread executes each part: M2 is a compare-and-swap, and only its winner goes on. It need not
+ * be the part's own member: if the system does not run that member, another thread wins, and the
+ * member finds `begun` at r or later when it comes.
  *
  * A member may come so late that the run it saw in M1 is over. Then M2 fails: a run is over when
  * all its parts have ended, so all were begun. If M2 succeeds, run r is not over, and the caller

@@ -16,11 +16,11 @@
  *       the kernel does not watch any more
  *
  * U1, U2, S1, S2 are in one total order, as in the park protocol: if U2 misses the message, S2 sees
- * U1, or the thread that cleared parked since is between its S3 and its wake. A wake before U3 finds
- * parked 0 there: the watch completes at once. A wake after U3, or after a U3 of an earlier sleep
- * whose watch still stands, completes the watch. In each case the ring has a completion, which stays
- * until U5: U4 does not sleep, or wakes. A completion of any other operation stays as well. So
- * nothing is lost between U2 and U4, and a core that wakes looks again at everything.
+ * U1, or the thread that cleared parked since is between its S3 and its wake. A wake before U3
+ * finds parked 0 there: the watch completes at once. A wake after U3, or after a U3 of an earlier
+ * sleep whose watch still stands, completes the watch. In each case the ring has a completion,
+ * which stays until U5: U4 does not sleep, or wakes. A completion of any other operation stays as
+ * well. So nothing is lost between U2 and U4, and a core that wakes looks again at everything.
  *
  * The ring may have no place for the watch (U3), if the kernel has no memory for what is queued in
  * it. Then the core does not sleep; it looks again at everything, also because an attempt to make a
@@ -51,8 +51,8 @@ struct um_uring_bed {
 };
 
 /*
- * The core: sleeps once, unless ready(context) is true: at most until deadline_ns of um_os_now_ns().
- * It may return with nothing there. ready must read the inbox with seq_cst (U2).
+ * The core: sleeps once, unless ready(context) is true: at most until deadline_ns of
+ * um_os_now_ns(). It may return with nothing there. ready must read the inbox with seq_cst (U2).
  */
 UM_INLINE void um_uring_park(struct um_park *park, struct um_uring_bed *bed, um_park_ready *ready,
                              void *context, uint64_t deadline_ns)
