@@ -42,11 +42,11 @@
  * is patient at first: an unlock leaves the mutex free, and calls the oldest patient thread, one at
  * a time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call,
  * the next unlock promises it to the called thread, and no other caller gets it. A thread that spun
- * in vain queues again, at the end; if it did so UMBRA_MUTEX_PATIENCE_NS after it queued first, it
- * is overtaken no more than a fiber, and then each unlock gives the mutex to the oldest in the
- * queue. So a thread's wait lasts at most the spin phase and UMBRA_MUTEX_PATIENCE_NS, and for each
- * waiter in front, and for itself, twice: UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to
- * run a thread.
+ * in vain queues again, at the end. If UMBRA_MUTEX_PATIENCE_NS after it queued first it does so, or
+ * a signal finds the mutex taken already, it is overtaken no more than a fiber, and then each
+ * unlock gives the mutex to the oldest in the queue. So a thread's wait lasts at most the spin phase
+ * and UMBRA_MUTEX_PATIENCE_NS, and for each waiter in front, and for itself, twice:
+ * UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a thread.
  *
  * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
  *
@@ -126,8 +126,8 @@ struct umbra_mutex {
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
 /* Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
- * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber that ends as the holder
- * leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
+ * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber that ends
+ * as the holder leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 

@@ -3,10 +3,10 @@
  * The mutex's words (umbra/protocol/mutex.h) under the model checker. See checker.hpp.
  *
  * Each scenario: threads that lock and unlock, some after a look in place, some without; some give
- * up. A waiter is firm, or patient for a random number of calls; a holder finds a called one overdue
- * at random. Checked: one holder at a time, which sees what the last one wrote; no thread sleeps on;
- * a mutex that is kept for a waiter, or promised to one, lets no newcomer in, and one that all
- * waiters left, the next.
+ * up. A waiter is firm, or patient for a random number of calls and offers; a holder finds a called
+ * one overdue at random. Checked: one holder at a time, which sees what the last one wrote; no
+ * thread sleeps on; a mutex that is kept for a waiter, or promised to one, lets no newcomer in, and
+ * one that all waiters left, the next.
  */
 #include "checker.hpp"
 #include "event_queue.hpp"
@@ -49,6 +49,11 @@ template <class P> struct locked : world {
         offer = P::um_mutex_offer_patient(&owner, &waiters, self(index));
         um_plain_write(taken[index], offer == P::UM_MUTEX_TAKEN);
         um_plain_write(called[index], offer == P::UM_MUTEX_CALLS);
+        if (offer == P::UM_MUTEX_REFUSED && rl::rand(2) == 0) {
+            announced[index] = UM_MUTEX_FIRM;
+            um_plain_write(taken[index], P::um_mutex_take_as_firm(&owner, &waiters, self(index)));
+            return um_plain_read(taken[index]);
+        }
         return offer != P::UM_MUTEX_REFUSED;
     }
 

@@ -193,7 +193,14 @@ UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
     return request->taken;
 }
 
-/* Calls a patient waiter, or takes the mutex for it: in its event's holder. */
+/* True if the waiter has queued for so long that no newcomer may overtake it. */
+UM_INLINE bool um_mutex_impatient(const struct um_mutex_request *request, uint64_t now)
+{
+    return now - request->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+}
+
+/* Calls a patient waiter, takes the mutex for it, or refuses, if callers came first; then it becomes
+ * firm if it has queued for long: in its event's holder. */
 UM_LINKONCE bool um_mutex_accept_patient(struct um_mutex_request *request)
 {
     struct umbra_mutex *mutex = request->mutex;
@@ -204,6 +211,11 @@ UM_LINKONCE bool um_mutex_accept_patient(struct um_mutex_request *request)
     request->called = offer == UM_MUTEX_CALLS;
     if (request->called) /* relaxed: only fairness depends on it */
         um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
+    if (offer == UM_MUTEX_REFUSED && um_mutex_impatient(request, umbra_cycles())) {
+        request->announced = UM_MUTEX_FIRM;
+        request->taken = um_mutex_take_as_firm(&mutex->owner, &mutex->waiters, request->self);
+        return request->taken;
+    }
     return offer != UM_MUTEX_REFUSED;
 }
 
@@ -241,7 +253,7 @@ UM_LINKONCE void um_mutex_announce(void *arg)
 
     if (!request->announced)
         request->since = now;
-    firm |= now - request->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+    firm |= um_mutex_impatient(request, now);
     um_mutex_announce_as(request, firm ? UM_MUTEX_FIRM : UM_MUTEX_PATIENT);
 }
 

@@ -22,7 +22,9 @@
  * only one that is KEPT. For a patient waiter that finds it FREE the event's holder sets CALLED, if
  * it is not set, and wakes it: it then competes with callers that come. So a mutex is not idle
  * while a thread is on its way to a processor. If the called waiter spins in vain, it clears CALLED
- * and goes back to W1, after some time as a firm waiter.
+ * and goes back to W1, after some time as a firm waiter. After that time one that is refused
+ * becomes firm in the queue: else it could stay there as long as others take the mutex between G1
+ * and the offer.
  *
  * No wake-up is lost: if W2 finds the mutex held, then W2 comes before G1 in the order of all
  * seq_cst operations, hence W1 before G2, and the holder signals, or a waiter is called. A called
@@ -138,6 +140,13 @@ UM_INLINE enum um_mutex_offer um_mutex_offer_patient(um_atomic_uptr *owner, um_a
     if (um_mutex_has_called(um_atomic_fetch_or(waiters, UM_MUTEX_CALLED, relaxed)))
         return UM_MUTEX_REFUSED;
     return UM_MUTEX_CALLS;
+}
+
+/* A patient waiter that was refused becomes a firm one, in the queue: W1 and W2 of that. */
+UM_INLINE bool um_mutex_take_as_firm(um_atomic_uptr *owner, um_atomic_u64 *waiters, uintptr_t self)
+{
+    um_mutex_announce_change(waiters, UM_MUTEX_FIRM - UM_MUTEX_PATIENT);
+    return um_mutex_take_announced(owner, self);
 }
 
 /* G1 and G2, for the holder. overdue: the called waiter, if any, has waited too long. True if the
