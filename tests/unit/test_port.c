@@ -411,6 +411,7 @@ static void *posts_late(void *arg)
     struct gone *gone = arg;
 
     umbra_port_post(gone->port, &gone->message[0], UMBRA_NEVER);
+    gone->deadline = umbra_deadline(20000000);
     gone->posted = umbra_port_post(gone->port, &gone->message[1], gone->deadline);
     return NULL;
 }
@@ -435,8 +436,9 @@ static void *takes_all_and_frees(void *arg)
     (void)arg;
     cr_assert_not_null(gone.port);
     UMBRA_PORT_OPEN(gone.port, 1);
-    gone.deadline = umbra_deadline(20000000);
     cr_expect_eq(umbra_spawn(posts_late, &gone, &poster), 0);
+    while (gone.deadline == 0)
+        umbra_yield();
     cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, &busy), 0);
     umbra_event_wait_deadline(&quiet, gone.deadline - 100000);
     while (umbra_port_receive(gone.port, &message, 0) == 0)
