@@ -389,11 +389,17 @@ UM_INLINE void um_fiber_wake(struct umbra_core *core, struct um_fiber *fiber)
         um_woken_insert(core, fiber);
 }
 
+/* True if the address is in the stack of this fiber. */
+UM_INLINE bool um_fiber_stack_has(const struct um_fiber *fiber, uintptr_t address)
+{
+    /* the control block stands right above the stack */
+    return (uintptr_t)fiber - address <= fiber->context.stack_bytes;
+}
+
 /* True if the caller runs on the stack of this fiber, and not on an alternate signal stack. */
 UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
-    /* the control block stands right above the stack */
-    return (uintptr_t)fiber - um_arch_stack_pointer() <= fiber->context.stack_bytes;
+    return um_fiber_stack_has(fiber, um_arch_stack_pointer());
 }
 
 /* ---- switching ---- */

@@ -223,12 +223,6 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
     um_fiber_leave(core, fiber);
 }
 
-/* True if the address is in the fiber's stack; as um_fiber_on_stack(). */
-UM_INLINE bool um_fiber_has(const struct um_fiber *fiber, uintptr_t address)
-{
-    return (uintptr_t)fiber - address <= fiber->context.stack_bytes;
-}
-
 /* The fiber's function has returned: the address of a task in its frames that is in a list of its
  * core, and so was not joined; or 0. Reads no task, since the frames may be overwritten. */
 UM_INLINE uintptr_t um_fiber_unjoined(const struct um_fiber *fiber)
@@ -239,10 +233,10 @@ UM_INLINE uintptr_t um_fiber_unjoined(const struct um_fiber *fiber)
     uintptr_t newest[] = {(uintptr_t)tasks->newest, (uintptr_t)tasks->old.prev};
 
     for (int i = 0; i < 2; i++)
-        if (um_fiber_has(fiber, newest[i]))
+        if (um_fiber_stack_has(fiber, newest[i]))
             return newest[i];
     for (uint32_t i = um_tasks_tail_of(word); i < um_tasks_split_of(word); i++)
-        if (um_fiber_has(fiber, um_atomic_load(&tasks->slot[i], relaxed)))
+        if (um_fiber_stack_has(fiber, um_atomic_load(&tasks->slot[i], relaxed)))
             return um_atomic_load(&tasks->slot[i], relaxed);
     return 0;
 }
