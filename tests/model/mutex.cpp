@@ -32,6 +32,15 @@ template <class P> struct locked : world {
         }
     }
 
+    /* A scenario's begin: thread 0 holds the mutex, thread 1 has queued and was called. */
+    void begin_called()
+    {
+        um_atomic_store(&owner, self(0), relaxed);
+        um_atomic_store(&waiters, UM_MUTEX_PATIENT + UM_MUTEX_CALLED, relaxed);
+        announced[1] = UM_MUTEX_PATIENT;
+        um_plain_write(called[1], true);
+    }
+
     static uintptr_t self(int index)
     {
         return (uintptr_t)(64 * (index + 1));
@@ -217,10 +226,7 @@ template <class P> struct kept_beside : kept<P> {
 template <class P> struct promised : locked<P> {
     promised()
     {
-        um_atomic_store(&this->owner, this->self(0), relaxed);
-        um_atomic_store(&this->waiters, UM_MUTEX_PATIENT + UM_MUTEX_CALLED, relaxed);
-        this->announced[1] = UM_MUTEX_PATIENT;
-        um_plain_write(this->called[1], true);
+        this->begin_called();
     }
 
     void thread(int index)
@@ -245,10 +251,7 @@ template <class P> struct promised : locked<P> {
 template <class P> struct competes : locked<P> {
     competes()
     {
-        um_atomic_store(&this->owner, this->self(0), relaxed);
-        um_atomic_store(&this->waiters, UM_MUTEX_PATIENT + UM_MUTEX_CALLED, relaxed);
-        this->announced[1] = UM_MUTEX_PATIENT;
-        um_plain_write(this->called[1], true);
+        this->begin_called();
     }
 
     void thread(int index)
