@@ -6,8 +6,9 @@
  *   spin      load, short gap, load ...                        spin_cycles
  *   monitor   arm the processor's monitor on the word's line,  block_cycles, counted from the
  *             look again, wait for a store; without such       start of the wait
- *             instructions: pauses with a growing gap; in a team whose
- *             members share processors: sched_yield() between looks
+ *             instructions: pauses with a growing gap;
+ *             where members of a team share a processor:
+ *             sched_yield() between looks
  *   park      sleep in the kernel (futex)                      -
  *
  * This is the two-phase wait of Hori et al. ("Shadow Thread", section 2.2, Figure 7) with a third

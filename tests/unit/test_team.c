@@ -176,7 +176,7 @@ Test(team, takes_the_parts_of_members_that_are_not_there)
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
-/* A team whose places are all the processor of the test, and one run of it. */
+/* Makes a team whose places are all the processor of the test, and runs it once. */
 static void run_crowded(enum umbra_wait_mode mode)
 {
     char here[16];

@@ -9,6 +9,7 @@ from .tables import Picked, grid, interval, on_all_cores, or_nothing, stem, tabl
 
 
 def command(machine):
+    # The seconds are those that tools/run gives a kernel.
     if not machine.get("quick"):
         return "tools/run --full"
     return "tools/run --quick" if machine.get("seconds") == 5 else "tools/run"
