@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* The cold functions, once in a program that compiles its files with UMBRA_DECLARE. */
-#undef UMBRA_DECLARE
+/*
+ * The cold functions, for a program none of whose files defines UMBRA_IMPLEMENTATION. With
+ * -DUMBRA_URING, and -luring for the linker, umbra/io.h uses io_uring.
+ */
+#ifndef UMBRA_IMPLEMENTATION
+#define UMBRA_IMPLEMENTATION
+#endif
 #include <umbra.h>
+#ifdef __linux__
+#include <umbra/io.h>
+#endif

@@ -37,7 +37,7 @@
 
 #include "image.h"
 
-#ifdef UMBRA_DECLARE /* cold functions of the headers that no header declares */
+#ifndef UMBRA_IMPLEMENTATION /* cold functions of the headers that no header declares */
 UM_LINKONCE __attribute__((__format__(__printf__, 2, 3))) int um_why(int error, const char *format,
                                                                      ...);
 UM_LINKONCE int um_handler_put(struct um_handler *handler);

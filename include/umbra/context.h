@@ -100,25 +100,26 @@ struct um_arrival {
     void *data;
 };
 
-void *um_boost_make(void *stack_high, size_t stack_bytes, void (*entry)(struct um_arrival arrival))
+UM_EXTERN void *um_boost_make(void *stack_high, size_t stack_bytes,
+                              void (*entry)(struct um_arrival arrival))
     UM_BOOST_NAME("make_fcontext",
                   "_ZN5boost7context6detail13make_fcontextEPvmPFvNS1_10transfer_tEE");
-struct um_arrival um_boost_jump(void *to, void *data)
+UM_EXTERN struct um_arrival um_boost_jump(void *to, void *data)
     UM_BOOST_NAME("jump_fcontext", "_ZN5boost7context6detail13jump_fcontextEPvS2_");
 
 #endif
 
 #ifdef UM_CONTEXT_ASAN
-void __sanitizer_start_switch_fiber(void **fake_stack, const void *low, size_t bytes);
-void __sanitizer_finish_switch_fiber(void *fake_stack, const void **low, size_t *bytes);
-void __asan_unpoison_memory_region(const volatile void *low, size_t bytes);
+UM_EXTERN void __sanitizer_start_switch_fiber(void **fake_stack, const void *low, size_t bytes);
+UM_EXTERN void __sanitizer_finish_switch_fiber(void *fake_stack, const void **low, size_t *bytes);
+UM_EXTERN void __asan_unpoison_memory_region(const volatile void *low, size_t bytes);
 #endif
 #ifdef UM_CONTEXT_TSAN
-void *__tsan_get_current_fiber(void);
-void *__tsan_create_fiber(unsigned flags);
-void __tsan_destroy_fiber(void *fiber);
-void __tsan_switch_to_fiber(void *fiber, unsigned flags);
-void __tsan_set_fiber_name(void *fiber, const char *name);
+UM_EXTERN void *__tsan_get_current_fiber(void);
+UM_EXTERN void *__tsan_create_fiber(unsigned flags);
+UM_EXTERN void __tsan_destroy_fiber(void *fiber);
+UM_EXTERN void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+UM_EXTERN void __tsan_set_fiber_name(void *fiber, const char *name);
 #endif
 
 /* A context. Used by the side that runs on it, and by the side that switches to it. */
@@ -218,7 +219,7 @@ UM_LINKONCE void um_context_destroy(struct um_context *c, void *high);
  * stack, which a switch in line does not exchange. */
 UM_LINKONCE UM_COLD bool um_context_possible(void);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_CONTEXT_TOP                                                                             \
     16 /* bytes at the end of a stack: Valgrind's number of it; keeps alignment */
@@ -247,7 +248,7 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
                        (void (*)(struct um_arch_place *))(void (*)(void))entry);
 }
 
-_Static_assert(offsetof(struct um_context, place) == 0, "a place is its context");
+static_assert(offsetof(struct um_context, place) == 0, "a place is its context");
 
 UM_LINKONCE void um_context_adopt(struct um_context *c)
 {
@@ -341,7 +342,7 @@ UM_LINKONCE void um_context_destroy(struct um_context *c, void *high)
 #endif
     c->stack_bytes = 0;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* The stack of a thread's context has been cut back (longjmp) to the caller's frame: clears what
  * AddressSanitizer knows of the frames below. */
@@ -360,7 +361,7 @@ UM_INLINE UM_UNCHECKED void um_context_cut_back(const struct um_context *c)
 
 UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /*
  * Where a context that does not run will go on: an address in the code, or NULL if the layout of
  * Boost's frames is not known. For a context that runs meanwhile: some other address, or a word of
@@ -386,6 +387,6 @@ UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_c
 #endif
 #endif /* UM_CONTEXT_IN_LINE */
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -89,7 +89,7 @@ struct um_clock_pair {
     uint64_t ns;
 };
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* Reads both several times; returns the reading that took the shortest: it was not interrupted. */
 UM_LINKONCE UM_COLD struct um_clock_pair um_clock_pair_read(void)
 {
@@ -125,14 +125,14 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
     } while (ns > UM_CALIBRATE_MOST_NS || hz == 0);
     return hz;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* The frequency, or 0: not asked for yet. Written once, by the first thread that asks. */
-UM_SHARED um_atomic_u64 um_cycles_hz_known = 0;
+UM_SHARED(um_atomic_u64 um_cycles_hz_known, 0);
 
 UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
 {
     uint64_t hz = um_arch_cycles_hz();
@@ -146,7 +146,7 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
         hz = known;
     return hz;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE uint64_t umbra_cycles(void)
 {

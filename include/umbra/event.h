@@ -63,14 +63,7 @@ struct umbra_event {
     unsigned char apart[UM_LINE_REST(sizeof(struct um_event))];
 };
 
-#define UMBRA_EVENT_INIT                                                                           \
-    {                                                                                              \
-        .event = {.manual = false }                                                                \
-    }
-#define UMBRA_EVENT_INIT_MANUAL                                                                    \
-    {                                                                                              \
-        .event = {.manual = true }                                                                 \
-    }
+#define UMBRA_EVENT_INIT UM_EVENT_INIT
 
 /* Makes a reset event. Any caller, while no other call uses the event; neither switches nor
  * blocks. */
@@ -135,8 +128,19 @@ UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned
 #pragma GCC system_header
 #endif
 
-_Static_assert(_Alignof(struct umbra_event) <= UM_ANY_MEMORY, "malloc's memory will do");
-_Static_assert(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
+#define UM_EVENT_INIT                                                                              \
+    {                                                                                              \
+        .event = {.manual = false }                                                                \
+    }
+#define UMBRA_EVENT_INIT_MANUAL UM_EVENT_INIT_MANUAL
+
+#define UM_EVENT_INIT_MANUAL                                                                       \
+    {                                                                                              \
+        .event = {.manual = true }                                                                 \
+    }
+
+static_assert(__alignof__(struct umbra_event) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
 
 /* ---- signalling ---- */
 

@@ -14,8 +14,8 @@
  *
  *   uring  one io_uring for each core that uses this header: operations of all fibers that are ready
  *          go to the kernel together, and the core's sleep ends by a message and by a completion
- *          alike. Linux 6.7 or later, and liburing: define UMBRA_URING in all files of the program,
- *          and link with -luring (docs/blocking.md).
+ *          alike. Linux 6.7 or later, and liburing: define UMBRA_URING where the implementation is
+ *          compiled, and link with -luring (docs/blocking.md).
  *   pool   an epoll instance and a thread for the runtime; files, which never wait for anything that
  *          epoll could see, are read and written by the helpers of umbra/blocking.h. Taken if
  *          UMBRA_URING is not defined, or if the kernel has no such io_uring or forbids it

@@ -103,8 +103,8 @@ struct umbra_memcpy_limits {
  * or NULL, the call is memcpy: so it cannot fail. Below awake_bytes that decision is one
  * comparison. Never switches fibers. Returns true if the shadow was forked to.
  */
-UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
-                             const void *restrict from, size_t n,
+UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *__restrict to,
+                             const void *__restrict from, size_t n,
                              const struct umbra_memcpy_limits *limits);
 
 /*
@@ -148,6 +148,6 @@ struct um_copy {
 #pragma GCC system_header
 #endif
 
-_Static_assert(sizeof(struct um_copy) == UMBRA_CACHE_LINE, "a copy is one line");
+static_assert(sizeof(struct um_copy) == UMBRA_CACHE_LINE, "a copy is one line");
 
 #endif

@@ -236,7 +236,7 @@ UM_INLINE void umbra_buffer_give(void *buffer)
     if (!buffer)
         return;
     node = um_buffer_node(buffer);
-    list = node->arg;
+    list = (struct um_buffer_list *)node->arg;
     if (UM_LIKELY(list->core && list->core == um_core_self)) {
         node->next = list->first;
         list->first = node;

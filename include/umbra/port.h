@@ -112,10 +112,7 @@
  * call may use meanwhile. capacity: how many messages it takes; 0: any number. p: a pointer to a
  * struct umbra_port, or to a UMBRA_PORT(T). Neither switches nor blocks. */
 #define UMBRA_PORT_INIT UMBRA_PORT_INIT_BOUNDED(0)
-#define UMBRA_PORT_INIT_BOUNDED(most)                                                              \
-    {                                                                                              \
-        .capacity = (most), .fresh = UM_PORT_SLOW                                                  \
-    }
+#define UMBRA_PORT_INIT_BOUNDED(most) UM_PORT_INIT_BOUNDED(most)
 #define UMBRA_PORT_OPEN(p, capacity) um_port_init(UM_PORT_EITHER(p), (capacity))
 
 /*
@@ -287,8 +284,8 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \
     ((void)sizeof(struct {                                                                         \
-        _Static_assert(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),         \
-                       "a message of another type than the port's");                               \
+        static_assert(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),          \
+                      "a message of another type than the port's");                                \
         int member;                                                                                \
     }))
 #define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
@@ -304,11 +301,16 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
 #pragma GCC system_header
 #endif
 
-_Static_assert(offsetof(struct umbra_port, lock) == 0, "where a UMBRA_PORT(T) has it");
-_Static_assert(_Alignof(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
-_Static_assert(_Alignof(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
-_Static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
-               "what handlers write is apart");
+#define UM_PORT_INIT_BOUNDED(most)                                                                 \
+    {                                                                                              \
+        .capacity = (most), .fresh = UM_PORT_SLOW                                                  \
+    }
+
+static_assert(offsetof(struct umbra_port, lock) == 0, "where a UMBRA_PORT(T) has it");
+static_assert(__alignof__(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(__alignof__(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
+static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
+              "what handlers write is apart");
 
 /* ---- posting ---- */
 

@@ -148,11 +148,11 @@ UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *
 #pragma GCC system_header
 #endif
 
-_Static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
+static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
 
-_Static_assert(_Alignof(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
-_Static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
-_Static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+static_assert(__alignof__(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
+static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
                                   const struct umbra_prefetch_options *options)

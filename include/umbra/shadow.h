@@ -167,12 +167,11 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 #pragma GCC system_header
 #endif
 
-_Static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
-_Static_assert(offsetof(struct umbra_shadow, owner) == UMBRA_CACHE_LINE, "and has it to itself");
-_Static_assert(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
-_Static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0,
-               "nor does this");
-_Static_assert(_Alignof(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
+static_assert(offsetof(struct umbra_shadow, owner) == UMBRA_CACHE_LINE, "and has it to itself");
+static_assert(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
+static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0, "nor does this");
+static_assert(__alignof__(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* True if no function runs, so that a join would not wait. Any thread; never blocks. */
 UM_INLINE bool um_shadow_done(const struct umbra_shadow *shadow)

@@ -41,13 +41,14 @@ struct um_slab {
     struct um_slab *next; /* for the caller of um_slab_create */
     /* writes what is on a slot's stack, for the report of an overflow; NULL: not known */
     void (*describe)(const struct um_slab *slab, unsigned slot, char *text, size_t bytes);
-    _Atomic(struct um_slab *) listed; /* next in um_slabs; written under its lock, handlers read */
+    um_atomic_ptr(
+        struct um_slab) listed; /* next in um_slabs; written under its lock, handlers read */
 };
 
 /* All slabs, for the handler of a fault in a guard. */
 struct um_slabs {
     pthread_mutex_t lock;
-    _Atomic(struct um_slab *) first;
+    um_atomic_ptr(struct um_slab) first;
     um_atomic_u32 looking; /* handlers that walk the list: no slab may be freed meanwhile */
     um_atomic_u32 guard;   /* enum um_guard, found out once */
     unsigned runtimes;     /* how many there are; overflows are reported if any; under lock */

@@ -116,10 +116,7 @@ struct umbra_mutex {
     unsigned char apart[UM_LINE_REST(24)];
 };
 
-#define UMBRA_MUTEX_INIT                                                                           \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT                                                                  \
-    }
+#define UMBRA_MUTEX_INIT UM_MUTEX_INIT
 
 /* Does what the macro does in an initializer; no other call may use the object meanwhile. Neither
  * switches nor blocks. The same is true of the other types. */
@@ -142,10 +139,7 @@ struct umbra_condition {
     uint64_t round; /* how often all waiters have been notified */
 };
 
-#define UMBRA_CONDITION_INIT                                                                       \
-    {                                                                                              \
-        .first = NULL                                                                              \
-    }
+#define UMBRA_CONDITION_INIT UM_CONDITION_INIT
 
 UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
 
@@ -172,10 +166,7 @@ struct umbra_semaphore {
     unsigned char apart[UM_LINE_REST(12)];
 };
 
-#define UMBRA_SEMAPHORE_INIT(initial)                                                              \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
-    }
+#define UMBRA_SEMAPHORE_INIT(initial) UM_SEMAPHORE_INIT(initial)
 
 UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
 
@@ -198,10 +189,7 @@ struct umbra_rwlock {
     unsigned char apart[UM_LINE_REST(12)];
 };
 
-#define UMBRA_RWLOCK_INIT                                                                          \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT                                                                  \
-    }
+#define UMBRA_RWLOCK_INIT UM_RWLOCK_INIT
 
 UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
 
@@ -226,12 +214,7 @@ struct umbra_latch {
     unsigned char apart[UM_LINE_REST(8)];
 };
 
-#define UMBRA_LATCH_INIT(initial)                                                                  \
-    {                                                                                              \
-        .event = {.event = {.word = (initial) ? UMBRA_EVENT_RESET : UMBRA_EVENT_SIGNALED,          \
-                            .manual = true}},                                                      \
-        .count = (initial)                                                                         \
-    }
+#define UMBRA_LATCH_INIT(initial) UM_LATCH_INIT(initial)
 
 UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
 
@@ -265,10 +248,7 @@ struct umbra_barrier {
     unsigned char apart[UM_LINE_REST(12)];
 };
 
-#define UMBRA_BARRIER_INIT(number)                                                                 \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT_MANUAL, .parties = (number)                                      \
-    }
+#define UMBRA_BARRIER_INIT(number) UM_BARRIER_INIT(number)
 
 UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);
 
@@ -289,10 +269,7 @@ struct umbra_once {
     unsigned char apart[UM_LINE_REST(4)];
 };
 
-#define UMBRA_ONCE_INIT                                                                            \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT_MANUAL                                                           \
-    }
+#define UMBRA_ONCE_INIT UM_ONCE_INIT
 
 UM_INLINE void umbra_once_init(struct umbra_once *once);
 
@@ -303,8 +280,8 @@ UM_INLINE void umbra_once_init(struct umbra_once *once);
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 #define UM_SYNC_PLACE(type)                                                                        \
-    _Static_assert(_Alignof(type) <= UM_ANY_MEMORY, "malloc's memory will do");                    \
-    _Static_assert(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
+    static_assert(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");                  \
+    static_assert(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
 
 #include <umbra/impl/sync.h>
 
@@ -312,7 +289,44 @@ UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), 
 #pragma GCC system_header
 #endif
 
-_Static_assert(_Alignof(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
+#define UM_MUTEX_INIT                                                                              \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT                                                                  \
+    }
+
+#define UM_CONDITION_INIT                                                                          \
+    {                                                                                              \
+        .first = NULL                                                                              \
+    }
+
+#define UM_SEMAPHORE_INIT(initial)                                                                 \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
+    }
+
+#define UM_RWLOCK_INIT                                                                             \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT                                                                  \
+    }
+
+#define UM_LATCH_INIT(initial)                                                                     \
+    {                                                                                              \
+        .event = {.event = {.word = (initial) ? UMBRA_EVENT_RESET : UMBRA_EVENT_SIGNALED,          \
+                            .manual = true}},                                                      \
+        .count = (initial)                                                                         \
+    }
+
+#define UM_BARRIER_INIT(number)                                                                    \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT_MANUAL, .parties = (number)                                      \
+    }
+
+#define UM_ONCE_INIT                                                                               \
+    {                                                                                              \
+        .event = UMBRA_EVENT_INIT_MANUAL                                                           \
+    }
+
+static_assert(__alignof__(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* ---- initial values ---- */
 

@@ -52,14 +52,8 @@
 #ifndef UMBRA_TOPOLOGY_H
 #define UMBRA_TOPOLOGY_H
 
-#include <hwloc.h>
-
 #include <umbra/base/base.h>
 #include <umbra/impl/cpu_table.h>
-
-#if HWLOC_API_VERSION < 0x00020000
-#error "Umbra needs hwloc 2.0 or later"
-#endif
 
 struct umbra_affinity;
 
@@ -75,10 +69,11 @@ struct umbra_topology_info {
     const struct umbra_topology_cpu *cpu;
 };
 
-/* Private; written once, by umbra_topology_create. */
+/* Private; written once, by umbra_topology_create. The first two types are hwloc's, whose header
+ * only the implementation includes. */
 struct umbra_topology {
-    hwloc_topology_t hw;             /* hwloc's own, loaded and unchanged since */
-    hwloc_bitmap_t usable;           /* the cpus that the process may use */
+    struct hwloc_topology *hw;       /* hwloc's own, loaded and unchanged since */
+    struct hwloc_bitmap_s *usable;   /* the cpus that the process may use */
     struct um_cpu_table table;       /* these cpus, described */
     struct umbra_topology_info info; /* the same for umbra_topology_info() */
 };

@@ -55,11 +55,11 @@ UM_INLINE void umbra_trace_mark(const char *text, uint64_t value)
     um_trace_say(UM_TRACE_MARK, (uintptr_t)text, value);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE int umbra_trace_write(void)
 {
     return um_trace_write_all(false);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -155,17 +155,14 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
                                        const struct umbra_wait_options *options);
 
 /* Initializer of a waiter; the policy must outlive it. */
-#define UMBRA_WAITER_INIT(how)                                                                     \
-    {                                                                                              \
-        .policy = (how)                                                                            \
-    }
+#define UMBRA_WAITER_INIT(how) UM_WAITER_INIT(how)
 
 /*
  * Waits while (*word & mask) == value; `until` waits while it differs. word points to an _Atomic
- * uint32_t or uint64_t; value and mask have that type. deadline: of umbra_now_ns(), or UMBRA_NEVER.
- * Only the thread that owns the waiter; blocks it, and never switches fibers. Returns how the wait
- * ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is over at the call, the deadline does
- * not matter.
+ * uint32_t or uint64_t, in C++ to a std::atomic of one; value and mask have that type. deadline: of
+ * umbra_now_ns(), or UMBRA_NEVER. Only the thread that owns the waiter; blocks it, and never
+ * switches fibers. Returns how the wait ended (enum umbra_wait_end), or -ETIMEDOUT. If the wait is
+ * over at the call, the deadline does not matter.
  */
 #define umbra_wait_while_equal(waiter, word, value, mask, deadline)                                \
     UM_BY_WIDTH(word, um_wait_while_equal)                                                         \
@@ -183,12 +180,16 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
 UM_INLINE bool umbra_wake(struct umbra_waiter *waiter);
 
 /* Of two functions with names that end with 32 and 64, the one for the width of *word. */
+#ifdef __cplusplus
+#define UM_BY_WIDTH(word, function) function
+#else
 #define UM_BY_WIDTH(word, function)                                                                \
     _Generic((word),                                                                               \
         _Atomic uint32_t *: function##32,                                                          \
         const _Atomic uint32_t *: function##32,                                                    \
         _Atomic uint64_t *: function##64,                                                          \
         const _Atomic uint64_t *: function##64)
+#endif
 
 /* The time ns nanoseconds from now, umbra_now_ns() + ns, at most UMBRA_NEVER. Any thread; never
  * blocks. */
@@ -203,30 +204,35 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
 #pragma GCC system_header
 #endif
 
-_Static_assert(_Alignof(struct umbra_waiter) <= UM_ANY_MEMORY, "malloc's memory will do");
-_Static_assert(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
-               "counters off the line that signallers read");
-_Static_assert(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+#define UM_WAITER_INIT(how)                                                                        \
+    {                                                                                              \
+        .policy = (how)                                                                            \
+    }
 
-UM_INLINE int um_wait_while_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
+static_assert(__alignof__(struct umbra_waiter) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
+              "counters off the line that signallers read");
+static_assert(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+
+UM_INLINE int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, false}, deadline);
 }
 
-UM_INLINE int um_wait_until_equal32(struct umbra_waiter *waiter, const _Atomic uint32_t *word,
+UM_INLINE int um_wait_until_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, false, true}, deadline);
 }
 
-UM_INLINE int um_wait_while_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
+UM_INLINE int um_wait_while_equal64(struct umbra_waiter *waiter, const um_atomic_u64 *word,
                                     uint64_t value, uint64_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, false}, deadline);
 }
 
-UM_INLINE int um_wait_until_equal64(struct umbra_waiter *waiter, const _Atomic uint64_t *word,
+UM_INLINE int um_wait_until_equal64(struct umbra_waiter *waiter, const um_atomic_u64 *word,
                                     uint64_t value, uint64_t mask, uint64_t deadline)
 {
     return um_wait_run(waiter, (struct um_wait_cond){word, value, mask, true, true}, deadline);
@@ -239,13 +245,13 @@ UM_INLINE bool umbra_wake(struct umbra_waiter *waiter)
     return um_park_wake(&waiter->park);
 }
 
-UM_INLINE void um_signal32(_Atomic uint32_t *word, uint32_t value, struct umbra_waiter *waiter)
+UM_INLINE void um_signal32(um_atomic_u32 *word, uint32_t value, struct umbra_waiter *waiter)
 {
     um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);
 }
 
-UM_INLINE void um_signal64(_Atomic uint64_t *word, uint64_t value, struct umbra_waiter *waiter)
+UM_INLINE void um_signal64(um_atomic_u64 *word, uint64_t value, struct umbra_waiter *waiter)
 {
     um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);
@@ -276,5 +282,40 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
         stats.ended[end] = um_atomic_load(&count->ended[end], relaxed);
     return stats;
 }
+
+#ifdef __cplusplus
+/* What _Generic does in C, for words of std::atomic: it has the layout of the number in it. */
+#define UM_BY_WIDTH_IN_CXX(bits)                                                                   \
+    template <template <typename> class Atomic>                                                    \
+    UM_INLINE int um_wait_while_equal(struct umbra_waiter *waiter,                                 \
+                                      const Atomic<uint##bits##_t> *word, uint##bits##_t value,    \
+                                      uint##bits##_t mask, uint64_t deadline)                      \
+    {                                                                                              \
+        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        return um_wait_while_equal##bits(waiter, (const um_atomic_u##bits *)word, value, mask,     \
+                                         deadline);                                                \
+    }                                                                                              \
+    template <template <typename> class Atomic>                                                    \
+    UM_INLINE int um_wait_until_equal(struct umbra_waiter *waiter,                                 \
+                                      const Atomic<uint##bits##_t> *word, uint##bits##_t value,    \
+                                      uint##bits##_t mask, uint64_t deadline)                      \
+    {                                                                                              \
+        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        return um_wait_until_equal##bits(waiter, (const um_atomic_u##bits *)word, value, mask,     \
+                                         deadline);                                                \
+    }                                                                                              \
+    template <template <typename> class Atomic>                                                    \
+    UM_INLINE void um_signal(Atomic<uint##bits##_t> *word, uint##bits##_t value,                   \
+                             struct umbra_waiter *waiter)                                          \
+    {                                                                                              \
+        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        um_signal##bits((um_atomic_u##bits *)word, value, waiter);                                 \
+    }
+
+extern "C++" { /* also where a user includes this inside extern "C" */
+UM_BY_WIDTH_IN_CXX(32)
+UM_BY_WIDTH_IN_CXX(64)
+}
+#endif
 
 #endif

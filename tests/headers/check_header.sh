@@ -6,7 +6,8 @@
 # What a compiler warns of only when it optimizes it finds in the first file; the second, which holds
 # the same text and costs as much, is not optimized. Nor is the first when umbra.h includes HEADER:
 # the same functions are optimized where HEADER is umbra.h, and that is most of the time.
-# The light form (UMBRA_DECLARE) is compiled, and that of umbra.h linked with umbra.c and run.
+# The first has the implementation, at the lowest level the second, too; at the others it is left to the
+# first. The files of umbra.h are linked with umbra.c as well.
 set -eu
 compiler=$1 include=$2 header=$3
 shift 3
@@ -59,20 +60,21 @@ in_umbrella()
 level=
 if in_umbrella; then
     level=-O0
-    strictly -O2 -fsyntax-only "$work/alone.c"
+    strictly -O2 -DUMBRA_IMPLEMENTATION -fsyntax-only "$work/alone.c"
 fi
 for form in -O0 -O2 '-O2 -DUMBRA_POSIX_ONLY' '-O2 -DUMBRA_ARCH_GENERIC'; do
     [ "$form $level" != '-O2 -O0' ] || continue # the first, again
     # shellcheck disable=SC2086 # a form is a list of words
-    compile alone $form $level
+    compile alone $form $level -DUMBRA_IMPLEMENTATION
+    [ "$form" = -O0 ] && both=-DUMBRA_IMPLEMENTATION || both=
     # shellcheck disable=SC2086
-    [ "$form" = -O2 ] || compile twice $form -O0 # which is that of -O0, again
+    compile twice $form -O0 $both
     "$compiler" "$work/alone.o" "$work/twice.o" -pthread "$@" -o "$work/both"
     "$work/both"
 done
-compile alone -O2 -DUMBRA_DECLARE
+compile alone -O2
 [ "$header" = umbra.h ] || exit 0
-compile twice -O0 -DUMBRA_DECLARE
-strictly -O0 -DUMBRA_DECLARE -c "$include/umbra.c" -o "$work/cold.o"
-"$compiler" "$work/alone.o" "$work/twice.o" "$work/cold.o" -pthread -lboost_context -lhwloc -o "$work/light"
+compile twice -O0
+strictly -O0 -c "$include/umbra.c" -o "$work/cold.o"
+"$compiler" "$work/alone.o" "$work/twice.o" "$work/cold.o" -pthread "$@" -o "$work/light"
 "$work/light"

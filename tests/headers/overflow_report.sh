@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 for mode in -std=c11 '-std=c11 -D_GNU_SOURCE'; do
     # shellcheck disable=SC2086 # a list of words
-    "$compiler" -O2 $mode -I"$include" "$source" -o "$work/overflow" -lboost_context -lhwloc -pthread
+    "$compiler" -O2 $mode -I"$include" "$source" "$include/umbra.c" -o "$work/overflow" -lboost_context -lhwloc -pthread
     status=0
     said=$("$work/overflow" 2>&1) || status=$?
     echo "$mode: status $status: $said"

@@ -46,11 +46,11 @@ for level in -O0 -O2 -O3; do
     accepts "$source" -std=c11 $level "$@"
 done
 accepts "$source" -std=gnu17 -D_GNU_SOURCE -O2 "$@"
-accepts "$source" -std=c11 -O2 -DUMBRA_DECLARE "$@"
+accepts "$source" -std=c11 -O2 -DUMBRA_IMPLEMENTATION "$@"
 
 echo '#include <umbra.h>' >"$work/all.c"
 for option in -M -MM; do
-    "$compiler" $option -I"$include" "$work/all.c" | tr ' ' '\n' | grep "^$include" |
+    "$compiler" $option -DUMBRA_IMPLEMENTATION -I"$include" "$work/all.c" | tr ' ' '\n' | grep "^$include" |
         sort >"$work/all$option"
 done
 for header in $headers; do
@@ -58,7 +58,7 @@ for header in $headers; do
     [ "$header" = umbra.h ] || ! grep -qxF "$include/$header" "$work/all-M" || code=-fsyntax-only
     echo "#include <$header>" >"$work/alone.c"
     # shellcheck disable=SC2086 # an option, or none
-    accepts "$work/alone.c" -std=c11 -O0 "$@" $code
+    accepts "$work/alone.c" -std=c11 -O0 -DUMBRA_IMPLEMENTATION "$@" $code
 done
 if ! diff "$work/all-M" "$work/all-MM"; then
     echo "FAIL headers that -MM leaves out"

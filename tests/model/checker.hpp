@@ -66,6 +66,7 @@ struct random_generator {
 #include <relacy/relacy.hpp>
 
 #define UM_MODEL_CHECK
+#define UMBRA_IMPLEMENTATION
 #define UM_INLINE static inline
 #define UM_LINKONCE static
 #define UM_COLD

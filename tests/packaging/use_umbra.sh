@@ -1,130 +1,136 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
 # use_umbra.sh WAY SOURCE_DIR
-# Builds consumer.c against the library as a user would who got it by WAY, and runs it:
-#   pkg-config, cmake   installed with Meson under a prefix of its own
-#   wrap                a subproject that Meson unpacks
-#   copy                include/ copied into the user's tree
-# and with the cold functions compiled once (UMBRA_DECLARE):
-#   pkg-config-light    umbra-light, and the file it names compiled beside the consumer
-#   cmake-light         the target umbra::light, for a program, and for a shared library and its user
-#   wrap-light          the subproject's option light, and the consumer in a library of the user's
-#   copy-light          umbra.c compiled beside the consumer, or put into an archive
+# Builds consumer.c and consumer.cpp against the library as a user would who got it by WAY, and runs
+# them:
+#   file        include/ copied into the user's tree, the implementation in a file of the user's
+#   files       the same, with umbra.c beside, as an object or in an archive
+#   pkg-config  installed with Meson under a prefix of its own
+#   cmake       the same, also for a shared library of the user's
+#   wrap        a subproject that Meson unpacks, also for a static library of the user's
+#   forgotten   no implementation: what each linker says
 set -eu
 way=$1 source=$2
 here=$source/tests/packaging
 strict='-std=c11 -Wall -Wextra -Wpedantic -Werror'
-cc=${CC:-cc}
+strict_cxx='-std=c++17 -Wall -Wextra -Wpedantic -Werror'
+needs='-lhwloc -pthread'
+case $(uname -m) in
+    x86_64 | aarch64) ;;
+    *) needs="-lboost_context $needs" ;; # no switch in line there
+esac
+cc=${CC:-cc} cxx=${CXX:-c++}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$here/consumer.c" "$work"
+cp "$here/consumer.c" "$here/consumer.cpp" "$here/main.c" "$work"
 cd "$work"
 
-install_library() {
+install_library()
+{
     meson setup library "$source" --prefix "$work/prefix" -Dtests=disabled -Dbench=disabled \
         -Dexamples=disabled -Dmpi=disabled >log || { cat log; exit 1; }
     meson install -C library >log || { cat log; exit 1; }
 }
 
-# cold_elsewhere OBJECT: fails if it has a cold function of the library, or can do without.
-cold_elsewhere() {
+# light OBJECT: fails if it has a function of the implementation, or can do without.
+light()
+{
     nm "$1" >symbols
     if ! grep -q ' U shadow_create' symbols || grep ' [TWw] shadow_' symbols; then
-        echo "$1 defines what is to be compiled once"
+        echo "$1 has a part of the implementation"
         exit 1
     fi
 }
 
-needs='-lboost_context -lhwloc -pthread'
-
-# undefined SYMBOL FILE ...: fails unless the linker misses it.
-undefined() {
+# undefined SYMBOL COMMAND ...: fails unless the linker misses it.
+undefined()
+{
     symbol=$1
     shift
-    # shellcheck disable=SC2086
-    if $cc "$@" $needs -o missing 2>errors || ! grep -q "undefined.*$symbol" errors; then
+    if "$@" -o missing 2>errors || ! grep -q "undefined.*$symbol" errors; then
         echo "$* could be linked without $symbol, or not for another reason:"
         cat errors
         exit 1
     fi
 }
 
+# shellcheck disable=SC2086,SC2046 # lists of words, here and below
 case $way in
+    file)
+        cp -r "$source/include" vendored
+        $cc $strict -DUMBRA_IMPLEMENTATION -Ivendored consumer.c $needs -o consumer
+        printf '#define UMBRA_IMPLEMENTATION\n#include <umbra/shadow.h>\n' >implementation.c
+        $cc $strict -Ivendored -c implementation.c
+        $cxx $strict_cxx -Ivendored consumer.cpp implementation.o $needs -o consumer++
+        ;;
+    files)
+        cp -r "$source/include" vendored
+        $cc $strict -Ivendored -c vendored/umbra.c consumer.c
+        $cxx $strict_cxx -Ivendored -c consumer.cpp -o consumer++.o
+        light consumer.o
+        light consumer++.o
+        $cc $strict -DUMBRA_POSIX_ONLY -Ivendored -c consumer.c -o other.o
+        undefined um_chosen_posix $cc other.o umbra.o $needs
+        # twice is harmless
+        $cc $strict -DUMBRA_IMPLEMENTATION -Ivendored -c consumer.c -o whole.o
+        $cc whole.o umbra.o $needs -o consumer
+        ./consumer
+        ar rc libcold.a umbra.o
+        $cc consumer.o libcold.a $needs -o consumer
+        $cxx consumer++.o libcold.a $needs -o consumer++
+        ;;
     pkg-config)
         install_library
         PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
         export PKG_CONFIG_PATH
         pkg-config --exact-version=0.1.0 umbra
-        # shellcheck disable=SC2046,SC2086 # both are lists of words
-        $cc $strict $(pkg-config --cflags umbra) consumer.c $(pkg-config --libs umbra) -o consumer
+        $cc $strict $(pkg-config --cflags umbra) -c consumer.c
+        light consumer.o
+        $cc consumer.o $(pkg-config --libs umbra) -o consumer
+        $cxx $strict_cxx $(pkg-config --cflags umbra) consumer.cpp $(pkg-config --libs umbra) -o consumer++
         ;;
-    pkg-config-light)
-        install_library
-        PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
-        export PKG_CONFIG_PATH
-        # shellcheck disable=SC2046,SC2086 # both are lists of words
-        $cc $strict $(pkg-config --cflags umbra-light) -c consumer.c
-        cold_elsewhere consumer.o
-        # shellcheck disable=SC2046
-        $cc -std=c11 $(pkg-config --cflags umbra-light) consumer.o \
-            "$(pkg-config --variable=source umbra-light)" $(pkg-config --libs umbra-light) -o consumer
-        ;;
-    cmake | cmake-light)
+    cmake)
         command -v cmake >/dev/null || exit 77
         install_library
-        cp "$here/CMakeLists.txt" "$here/main.c" .
-        light=OFF
-        [ "$way" = cmake ] || light=ON
-        cmake -G Ninja -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" -DLIGHT=$light >log ||
-            { cat log; exit 1; }
+        cp "$here/CMakeLists.txt" .
+        cmake -G Ninja -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" >log || { cat log; exit 1; }
         cmake --build built
-        [ "$way" = cmake ] || {
-            cold_elsewhere built/CMakeFiles/consumer.dir/consumer.c.o
-            [ "$(built/shared)" = 42 ]
-        }
-        mv built/consumer .
+        light built/CMakeFiles/consumer.dir/consumer.c.o
+        [ "$(built/user)" = 42 ]
+        mv built/consumer built/consumer++ .
         ;;
-    wrap | wrap-light)
+    wrap)
         mkdir -p user/subprojects/packagefiles
-        [ "$way" = wrap ] && project=user || project=light
-        cp "$here/$project.meson.build" user/meson.build
+        cp "$here/user.meson.build" user/meson.build
         cp "$here/umbra.wrap" user/subprojects/umbra.wrap
-        cp consumer.c "$here/main.c" user
+        cp consumer.c consumer.cpp main.c user
         tar -C "$source" -cf user/subprojects/packagefiles/umbra.tar --transform 's,^\.,umbra,' \
             ./include ./meson.build ./meson_options.txt ./packaging
         meson setup built user --wrap-mode=forcefallback
         meson compile -C built
-        [ "$way" = wrap ] || cold_elsewhere built/liblibrary.a.p/consumer.c.o
-        mv built/consumer .
+        light built/consumer.p/consumer.c.o
+        [ "$(built/user)" = 42 ]
+        mv built/consumer built/consumer++ .
         ;;
-    copy)
-        cp -r "$source/include" vendored
-        # No Boost: umbra/shadow.h needs none.
-        # shellcheck disable=SC2086
-        $cc $strict -Ivendored consumer.c -lhwloc -pthread -o consumer
-        ;;
-    copy-light)
-        cp -r "$source/include" vendored
-        # shellcheck disable=SC2086
-        $cc $strict -DUMBRA_DECLARE -Ivendored -c vendored/umbra.c consumer.c
-        cold_elsewhere consumer.o
-        undefined shadow_create consumer.o
-        # shellcheck disable=SC2086
-        $cc $strict -DUMBRA_DECLARE -DUMBRA_POSIX_ONLY -Ivendored -c consumer.c -o other.o
-        undefined um_chosen_posix other.o umbra.o
-        # twice is harmless: a file that has the cold functions, too
-        # shellcheck disable=SC2086
-        $cc $strict -Ivendored -c consumer.c -o whole.o
-        # shellcheck disable=SC2086
-        $cc whole.o umbra.o $needs -o consumer
-        ./consumer
-        ar rc libcold.a umbra.o
-        # shellcheck disable=SC2086
-        $cc consumer.o libcold.a $needs -o consumer
+    forgotten)
+        echo 'int main(void) { return 0; }' >empty.c
+        for linker in bfd gold lld; do
+            $cc -fuse-ld=$linker empty.c -o empty 2>/dev/null || continue
+            for level in -O0 -O2; do
+                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file \
+                    $cc $level -I"$source/include" -fuse-ld=$linker consumer.c $needs
+                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file \
+                    $cxx $level -I"$source/include" -fuse-ld=$linker consumer.cpp $needs
+            done
+            echo "$linker says so"
+        done
+        exit 0
         ;;
 esac
 
-result=$(./consumer)
-echo "consumer printed: $result"
-[ "$result" = 42 ]
+for program in consumer consumer++; do
+    result=$(./$program)
+    echo "$program printed: $result"
+    [ "$result" = 42 ]
+done

@@ -7,6 +7,7 @@
 
 #include <umbra/topology.h>
 
+#include <hwloc.h>
 #include <hwloc/export.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "fibers.h"
 
 #include <errno.h>
+#include <hwloc.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <runner.h>
 
+#include <hwloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -9,6 +9,7 @@
 #include "siblings.h"
 
 #include <dirent.h>
+#include <hwloc.h>
 #include <hwloc/linux.h>
 #include <pthread.h>
 

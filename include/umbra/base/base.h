@@ -4,17 +4,22 @@
  * compiler words. Private.
  *
  * Linkage. Hot functions are `static inline` (UM_INLINE). Cold functions and the few process-wide
- * objects are UM_LINKONCE: weak and hidden, so an executable or shared object keeps one copy of
- * each, however many of its files include the header, and two shared objects never mix theirs.
+ * objects are UM_LINKONCE and UM_SHARED: a header declares them, and one file of the program, which
+ * defines UMBRA_IMPLEMENTATION before its first include, has their bodies. That file is a C file of
+ * the program's own, or umbra.c, or it has become the library libumbra.a. If no file has them, the
+ * link fails, and one of the symbols that the linker misses says what to do; if two have them, no
+ * harm is done: they are weak. They are hidden, so an executable or shared object has one copy of
+ * each, and two shared objects never mix theirs.
  *
- * UMBRA_DECLARE, defined before the first include, leaves out the cold functions: a file then
- * compiles in a fraction of the time. One file of the program (or umbra.c) includes umbra.h without
- * it. If no file does, the link fails with undefined references; if two files do, no harm is done.
+ * UMBRA_SHARED, defined in all files of a program or library, says that the bodies are in
+ * libumbra.so: one copy for all objects of the process. They are not hidden then.
  *
  * All files of a program must be compiled with the same choices (UMBRA_ASSERT and the like). Each
  * header that has a choice names an empty function after the choice made (UM_CHOICE). Each file
- * compiled with UMBRA_DECLARE refers to that function, so the linker refuses a program if its files
- * chose differently.
+ * refers to that function, so the linker refuses a program if its files chose differently.
+ *
+ * C++. What a header declares, and its hot functions, can be read by C++17 and later; the bodies of
+ * cold functions are C11 alone.
  *
  * Warnings. The warnings that a user switches on are for the user's own text, under -I, too: each
  * header that defines functions is a system header to the compiler from the end of its includes on.
@@ -24,13 +29,14 @@
 #ifndef UMBRA_BASE_BASE_H
 #define UMBRA_BASE_BASE_H
 
-#ifdef __cplusplus
-#error "Umbra is C11: include it from a C file and call that file from C++ (docs/building.md)"
+#if defined(__cplusplus) && defined(UMBRA_IMPLEMENTATION) && !defined(UM_MODEL_CHECK)
+#error "Umbra's implementation is C11: define UMBRA_IMPLEMENTATION in a C file (docs/building.md)"
 #endif
 #if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
 #error "Umbra needs 64-bit pointers: this is a 32-bit build (-m32, -mx32, or a 32-bit processor)"
 #endif
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,17 +51,37 @@
  * `unused` or `aligned`. UM_UNCHECKED is for a function that reads a stack as bytes, or that runs
  * on a stack before the sanitizer knows the stack.
  */
+#ifdef UM_INLINE_IS_CALLED /* libumbra.so: other languages call what is inline in C, too */
+#define UM_INLINE
+#define UM_ALWAYS_INLINE
+#else
 #define UM_INLINE static inline
 /* For functions that switch fibers: a return after a switch is mispredicted (core/join.h). */
 #define UM_ALWAYS_INLINE static inline __attribute__((__always_inline__))
-#define UM_HIDDEN __attribute__((__visibility__("hidden")))
-/* Objects: one for each program or shared object. */
-#define UM_SHARED __attribute__((__weak__)) UM_HIDDEN
-#ifdef UMBRA_DECLARE
-#define UM_LINKONCE UM_HIDDEN /* not weak: a missing cold function is a link error */
-#else
-#define UM_LINKONCE __attribute__((__weak__)) UM_HIDDEN
 #endif
+#ifdef UMBRA_SHARED
+#define UM_VISIBLE __attribute__((__visibility__("default")))
+#else
+#define UM_VISIBLE __attribute__((__visibility__("hidden")))
+#endif
+#ifdef __cplusplus
+#define UM_EXTERN extern "C"
+#else
+#define UM_EXTERN extern
+#endif
+#ifdef UMBRA_IMPLEMENTATION
+#define UM_LINKONCE __attribute__((__weak__)) UM_VISIBLE
+#else
+#define UM_LINKONCE UM_EXTERN UM_VISIBLE /* not weak: a missing cold function is a link error */
+#endif
+/* UM_SHARED(declaration, initializer): an object, one for each program or shared object. */
+#ifdef UMBRA_IMPLEMENTATION
+#define UM_SHARED(declaration, ...) __attribute__((__weak__)) UM_VISIBLE declaration = __VA_ARGS__
+#else
+#define UM_SHARED(declaration, ...) UM_EXTERN UM_VISIBLE declaration
+#endif
+/* Not C++'s thread_local, whose readers call a function first. */
+#define UM_THREAD_LOCAL __thread
 /* Also for functions that report their return address: link-time optimization would inline them. */
 #define UM_NOINLINE __attribute__((__noinline__))
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
@@ -83,19 +109,20 @@
 #endif
 
 /* Names the choice that a header made; see above. */
-#ifdef UMBRA_DECLARE
-#define UM_CHOICE(name) UM_CHOICE_REFERENCE(name)
-#define UM_CHOICE_REFERENCE(name)                                                                  \
-    UM_HIDDEN void name(void);                                                                     \
-    static void (*const name##_too)(void) __attribute__((__used__)) = name
-#else
+#ifdef UMBRA_IMPLEMENTATION
 #define UM_CHOICE(name)                                                                            \
     UM_LINKONCE void name(void)                                                                    \
     {                                                                                              \
     }                                                                                              \
-    _Static_assert(1, "for the semicolon")
+    static_assert(1, "for the semicolon")
+#else
+#define UM_CHOICE(name) UM_CHOICE_REFERENCE(name)
+#define UM_CHOICE_REFERENCE(name)                                                                  \
+    UM_LINKONCE void name(void);                                                                   \
+    static void (*const name##_too)(void) __attribute__((__used__)) = name
 #endif
 
+UM_CHOICE(um_define_UMBRA_IMPLEMENTATION_in_one_C_file);
 UM_CHOICE(UM_CHOSEN_ASSERT);
 
 /* A deadline or threshold that is never reached; in any unit. */

@@ -67,7 +67,7 @@ typedef void um_trace_fn(enum um_trace_kind kind, uint64_t a, uint64_t b);
 /* The address of an um_trace_fn, which records for the core that runs on the calling thread; 0:
  * nothing is traced in this program or shared object. The first runtime sets it, if the environment
  * asks for a trace. */
-UM_SHARED um_atomic_uptr um_trace_hook = 0;
+UM_SHARED(um_atomic_uptr um_trace_hook, 0);
 
 /* True if anything is traced. relaxed: what a record needs belongs to the recording core itself */
 UM_INLINE bool um_tracing(void)
@@ -84,7 +84,7 @@ UM_INLINE void um_trace_say(enum um_trace_kind kind, uint64_t a, uint64_t b)
         um_trace_tell(kind, a, b);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* The same, when something was traced a moment ago. */
 UM_LINKONCE UM_COLD void um_trace_tell(enum um_trace_kind kind, uint64_t a, uint64_t b)
 {
@@ -93,6 +93,6 @@ UM_LINKONCE UM_COLD void um_trace_tell(enum um_trace_kind kind, uint64_t a, uint
     if (hook)
         hook(kind, a, b);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

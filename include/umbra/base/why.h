@@ -34,14 +34,14 @@ UM_INLINE const char *umbra_last_error_text(void);
 
 #define UM_WHY_BYTES 256 /* with the final 0; a longer text is cut off */
 
-UM_SHARED _Thread_local char um_why_text[UM_WHY_BYTES] = "";
+UM_SHARED(UM_THREAD_LOCAL char um_why_text[UM_WHY_BYTES], "");
 
 UM_INLINE const char *umbra_last_error_text(void)
 {
     return um_why_text;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* Writes the reason of an error into the thread's text, and returns the error. */
 UM_LINKONCE UM_COLD __attribute__((__format__(__printf__, 2, 3))) int
 um_why(int error, const char *format, ...)
@@ -53,7 +53,7 @@ um_why(int error, const char *format, ...)
     va_end(args);
     return error;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* A start-up call begins: empties the text. */
 UM_INLINE void um_why_begin(void)
@@ -63,7 +63,7 @@ UM_INLINE void um_why_begin(void)
 
 UM_LINKONCE UM_COLD int um_why_returned(int error);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* A start-up call returns `error`, or a count. An error without a text gets the system's words. */
 UM_LINKONCE UM_COLD int um_why_returned(int error)
 {
@@ -71,6 +71,6 @@ UM_LINKONCE UM_COLD int um_why_returned(int error)
         um_why(error, "%s", strerror(-error));
     return error;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -47,7 +47,7 @@ struct um_join_thread {
     struct um_wait *wait;
 };
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* SAME if the owner is the home core, too. The owner. */
 UM_INLINE enum um_done_sides um_join_sides(const struct umbra_core *core,
@@ -195,6 +195,6 @@ UM_LINKONCE UM_COLD void um_joins_end(struct umbra_runtime *runtime, int error)
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

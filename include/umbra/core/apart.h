@@ -35,14 +35,14 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* What core->exceptions points to while a fiber with control words of its own runs. Only read. */
-UM_SHARED struct um_exceptions um_exceptions_look = {&um_exceptions_look, 1};
+UM_SHARED(struct um_exceptions um_exceptions_look, {&um_exceptions_look, 1});
 
 /* What core->exceptions points to while a core is traced, and no fiber with control words of its own
  * runs. Only read. */
-UM_SHARED struct um_exceptions um_exceptions_traced = {&um_exceptions_traced, 1};
+UM_SHARED(struct um_exceptions um_exceptions_traced, {&um_exceptions_traced, 1});
 
 /* What a fiber has taken off its thread. */
 struct um_apart {
@@ -120,6 +120,6 @@ UM_LINKONCE UM_COLD umbra_fiber_fn *um_apart_prepare(struct um_fiber *fiber, umb
     return um_apart_run;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -32,7 +32,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* While fibers are ready, one call in so many reads the clock, for the timers: so many that the looks
  * are about UM_LOOK_NS apart, and no more than UM_TURNS_MOST. */
@@ -244,6 +244,6 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -33,7 +33,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE void umbra_shield(bool begin)
 {
@@ -97,6 +97,6 @@ UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber)
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -46,10 +46,10 @@ UM_INLINE uint64_t um_exceptions_some(const struct um_exceptions *here)
     return (uintptr_t)here->caught | here->uncaught;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The two words of a thread where there is no C++ runtime: always 0. */
-UM_SHARED _Thread_local struct um_exceptions um_exceptions_none = {NULL, 0};
+UM_SHARED(UM_THREAD_LOCAL struct um_exceptions um_exceptions_none, {NULL, 0});
 
 /* The calling thread's two words, never NULL. */
 UM_LINKONCE UM_COLD struct um_exceptions *um_exceptions_here(void)
@@ -67,6 +67,6 @@ UM_INLINE struct um_exceptions um_exceptions_take(struct um_exceptions *here)
     return taken;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

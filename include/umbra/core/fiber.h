@@ -39,8 +39,8 @@
  * which takes longer to fill, and to read back, than two stores.
  */
 struct um_link {
-    _Atomic(struct um_link *) next;
-    _Atomic(struct um_link *) prev;
+    um_atomic_ptr(struct um_link) next;
+    um_atomic_ptr(struct um_link) prev;
 };
 
 /* What a message in an inbox asks for. */
@@ -99,8 +99,8 @@ struct umbra_core {
 
     /* the core's own */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    _Atomic(struct um_fiber *) current; /* runs now; NULL: the scheduler. Any thread reads */
-    struct um_link ready;               /* the ready queue, the next to run first */
+    um_atomic_ptr(struct um_fiber) current; /* runs now; NULL: the scheduler. Any thread reads */
+    struct um_link ready;                   /* the ready queue, the next to run first */
     struct um_timers timers;
     struct um_exceptions *exceptions; /* its thread's, or such as are not 0: core/apart.h */
     struct um_trace *trace;           /* see core/trace.h; NULL: it is not traced */
@@ -167,15 +167,15 @@ struct UM_ALIGNED(64) um_fiber {
 
     /* the spawner, and the core that collects the ended fiber (collector); the home core while the
        fiber is blocked */
-    um_atomic_u64 generation;                  /* one more for each life; the collector */
-    struct um_fiber *in_pool;                  /* next in a list of idle fibers; the list's owner */
-    uint32_t traits;                           /* how it was spawned; spawner, collector */
-    uint32_t size_class;                       /* of its stack; fixed */
-    _Atomic(const struct um_kind *) waits_for; /* blocked: for what kind of thing; home core;
+    um_atomic_u64 generation; /* one more for each life; the collector */
+    struct um_fiber *in_pool; /* next in a list of idle fibers; the list's owner */
+    uint32_t traits;          /* how it was spawned; spawner, collector */
+    uint32_t size_class;      /* of its stack; fixed */
+    um_atomic_ptr(const struct um_kind) waits_for; /* blocked: for what kind of thing; home core;
                                                   reports read, as the next two */
-    _Atomic(const void *) waits_on;            /* blocked: its address; see um_waits_on_fiber() */
-    _Atomic(const void *) waits_at; /* blocked: where in the program the wait was called */
-    struct um_event *waits_in;      /* blocked, with its own node: the event that has the node;
+    um_atomic_ptr(const void) waits_on; /* blocked: its address; see um_waits_on_fiber() */
+    um_atomic_ptr(const void) waits_at; /* blocked: where in the program the wait was called */
+    struct um_event *waits_in;          /* blocked, with its own node: the event that has the node;
                                        NULL: the wait cannot be interrupted; home core */
     struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL;
                                home core */
@@ -184,11 +184,11 @@ struct UM_ALIGNED(64) um_fiber {
     void **local;               /* UMBRA_LOCAL_KEYS fiber-local values, or NULL; home core */
     struct um_claimed *claimed; /* blocked: the claim of its wait, or NULL; home core */
     uint64_t ticket;            /* of `claimed`; home core */
-    _Atomic(struct umbra_core *) owner; /* its owner sets it before `done` is ASKED; any thread
+    um_atomic_ptr(struct umbra_core) owner; /* its owner sets it before `done` is ASKED; any thread
                                            reads */
-    uint32_t shields;                   /* shields begun and not ended, if SHIELDED; the fiber */
-    uint32_t task_depth;                /* tasks with limits that it runs in; the fiber */
-    struct um_node mail;                /* a message of kind UM_NODE_CONTINUE */
+    uint32_t shields;              /* shields begun and not ended, if SHIELDED; the fiber */
+    uint32_t task_depth;           /* tasks with limits that it runs in; the fiber */
+    struct um_node mail;           /* a message of kind UM_NODE_CONTINUE */
     um_atomic_u64 mail_for;        /* the generation that pending mail is for, 0: none is pending;
                                       senders, and the core that receives it */
     struct um_timer timer;         /* home core; deadline 0: none; the spawner sets a delay */
@@ -202,23 +202,23 @@ struct UM_ALIGNED(64) um_fiber {
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 
-_Static_assert(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
-_Static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
-_Static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
-_Static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
-_Static_assert(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
+static_assert(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
+static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
+static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
+static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
+static_assert(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
 
 #define UM_FRAMES_FETCHED 4 /* cache lines: frames of a call or two; Boost's: registers, too */
 #define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
 
 /* The core that runs on this thread; NULL: none. One variable an executable or shared object. */
-UM_SHARED _Thread_local struct umbra_core *um_core_self = NULL;
+UM_SHARED(UM_THREAD_LOCAL struct umbra_core *um_core_self, NULL);
 
 /* The tasks of a thread that is no core: none, and always asked, so that forks are slow. */
-UM_SHARED struct um_tasks um_tasks_of_none = {.asked = 1};
+UM_SHARED(struct um_tasks um_tasks_of_none, {.asked = 1});
 
 /* The tasks of the core that runs on this thread; of any other thread um_tasks_of_none. */
-UM_SHARED _Thread_local struct um_tasks *um_tasks_self = &um_tasks_of_none;
+UM_SHARED(UM_THREAD_LOCAL struct um_tasks *um_tasks_self, &um_tasks_of_none);
 
 /* ---- the ready queue: only its core ---- */
 
@@ -473,7 +473,7 @@ UM_INLINE void um_fiber_fetch(const struct um_fiber *fiber, int first, int last)
 
 UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The link from which on there is a place for a woken fiber. The core. */
 UM_INLINE struct um_link *um_woken_place(struct umbra_core *core)
@@ -612,6 +612,6 @@ UM_LINKONCE int um_fiber_take_interrupt(struct um_fiber *fiber)
     return -ECANCELED;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

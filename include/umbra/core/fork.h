@@ -22,9 +22,9 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
-UM_SHARED _Thread_local unsigned um_runtimes_forks = 0; /* um_fork_begins() */
+UM_SHARED(UM_THREAD_LOCAL unsigned um_runtimes_forks, 0); /* um_fork_begins() */
 
 /* Before fork(2). The child has none of the runtimes' threads, so the caller takes their locks. */
 UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
@@ -85,6 +85,6 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -65,7 +65,7 @@ struct um_grant {
 
 #define UM_TASK_UNDECLARED UINT64_MAX /* work of a fork */
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- limits ---- */
 
@@ -243,6 +243,6 @@ UM_INLINE void um_grain_joined(struct umbra_core *core, const struct umbra_task 
         um_grain_count(core, UM_BECAME_CALL);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -31,7 +31,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_HANDS_TRIED 8 /* hands that a giver looks at, before it shares the work instead */
 
@@ -114,6 +114,6 @@ UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const 
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -23,7 +23,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- a blocked fiber: its home core ---- */
 
@@ -114,6 +114,6 @@ UM_LINKONCE void um_cancel_receive(struct umbra_core *core, struct um_node *node
     um_claimed_free(&message->claimed);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -81,7 +81,7 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
     return 0;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
@@ -445,6 +445,6 @@ UM_LINKONCE UM_COLD void um_joins_cancel_fiber(struct um_fiber *fiber)
         um_join_cancel(fiber->runtime, um_done_node(done));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -18,16 +18,16 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_LOCAL_ROUNDS 4 /* rounds of destructors, if they set new values; as with POSIX threads */
 
 struct um_local_keys {
-    um_atomic_u32 count;                          /* of keys; none is given back */
-    _Atomic(uintptr_t) destroy[UMBRA_LOCAL_KEYS]; /* written by umbra_local_create(); 0: none */
+    um_atomic_u32 count;                      /* of keys; none is given back */
+    um_atomic_uptr destroy[UMBRA_LOCAL_KEYS]; /* written by umbra_local_create(); 0: none */
 };
 
-UM_SHARED struct um_local_keys um_local_keys = {0};
+UM_SHARED(struct um_local_keys um_local_keys, {0});
 
 UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key)
 {
@@ -93,6 +93,6 @@ UM_LINKONCE void um_fiber_end(struct um_fiber *fiber)
         exit(0);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

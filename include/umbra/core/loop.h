@@ -42,7 +42,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_SHADOW_LOOK_NS 10000000 /* how often a dozing core looks at its running shadow */
 #define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
@@ -212,6 +212,6 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -32,7 +32,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Adds a slab of free slots to the depot. Under the depot's lock. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_class)
@@ -279,6 +279,6 @@ UM_LINKONCE void um_fiber_main(struct um_context *self)
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

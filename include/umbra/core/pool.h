@@ -73,7 +73,7 @@ UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int
 
 UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fiber);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_SLAB_SLOTS_FIRST 16
 #define UM_SLAB_SLOTS_MOST 4096
@@ -207,6 +207,6 @@ UM_LINKONCE UM_COLD void um_pool_destroy(struct umbra_runtime *runtime)
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -20,7 +20,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* What um_runtime_empty() looks at, and the fibers that it counts. */
 struct um_census {
@@ -119,6 +119,6 @@ UM_LINKONCE UM_COLD void um_join_judge(struct umbra_runtime *runtime)
     pthread_mutex_unlock(&runtime->lock);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -54,7 +54,7 @@ UM_INLINE void um_report_end(void)
 UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber);
 UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- names ---- */
 
@@ -445,6 +445,6 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
     line[text.length] = 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

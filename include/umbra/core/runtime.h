@@ -40,7 +40,7 @@ struct um_depot {
     pthread_mutex_t lock;
     struct um_fiber *idle[UM_SIZE_CLASSES]; /* linked by in_pool; under lock */
     /* the slab of the next new fiber, and its slot there: under lock; reports read without */
-    _Atomic(struct um_slab *) slab[UM_SIZE_CLASSES];
+    um_atomic_ptr(struct um_slab) slab[UM_SIZE_CLASSES];
     um_atomic_u32 next_slot[UM_SIZE_CLASSES];
 };
 
@@ -111,7 +111,7 @@ struct umbra_runtime {
     struct um_join_thread *joins; /* threads that join fibers of the runtime */
     struct um_grain *grains;      /* limits of tasks that there have been */
 
-    _Atomic(struct um_attached *) attached; /* under lock; read without */
+    um_atomic_ptr(struct um_attached) attached; /* under lock; read without */
 
     um_atomic_u32 stopping;   /* 1: a core ends as soon as it has nothing to do */
     um_atomic_u32 tasking;    /* 1: some core has shared tasks at some time */
@@ -136,14 +136,14 @@ struct umbra_runtime {
     pthread_t creator;                      /* holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
-    int dump_signal;                      /* 0: none */
-    _Atomic(struct umbra_runtime *) next; /* in um_runtimes; changed under its lock */
+    int dump_signal;                          /* 0: none */
+    um_atomic_ptr(struct umbra_runtime) next; /* in um_runtimes; changed under its lock */
 };
 
 /* All runtimes of this executable or shared object. */
 struct um_runtimes {
     pthread_mutex_t lock;
-    _Atomic(struct umbra_runtime *) first;
+    um_atomic_ptr(struct umbra_runtime) first;
     struct um_run_once once; /* for key, has_key and error */
     pthread_key_t key;       /* a core's thread has its core there; see um_core_thread_exits() */
     bool has_key;            /* um_runtimes_end() deletes it */
@@ -151,8 +151,8 @@ struct um_runtimes {
     um_atomic_u32 reports;   /* under way in signal handlers; see um_report_begin() */
 };
 
-UM_SHARED struct um_runtimes um_runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                            .once = {UM_RUN_NEVER}};
+UM_SHARED(struct um_runtimes um_runtimes,
+          {.lock = PTHREAD_MUTEX_INITIALIZER, .once = {UM_RUN_NEVER}});
 
 /* The runtime of the calling thread's core; NULL: it is no core. */
 UM_INLINE struct umbra_runtime *um_runtime_self(void)
@@ -191,9 +191,13 @@ enum um_system_call {
     UM_SYSTEM_CALLS
 };
 
-UM_SHARED const struct um_kind um_kind_system[UM_SYSTEM_CALLS] = {
-    {"blocking call", NULL}, {"read", NULL},   {"write", NULL},  {"recv", NULL},
-    {"send", NULL},          {"accept", NULL}, {"connect", NULL}};
+UM_SHARED(const struct um_kind um_kind_system[UM_SYSTEM_CALLS], {{"blocking call", NULL},
+                                                                 {"read", NULL},
+                                                                 {"write", NULL},
+                                                                 {"recv", NULL},
+                                                                 {"send", NULL},
+                                                                 {"accept", NULL},
+                                                                 {"connect", NULL}});
 
 /* True if a blocked fiber that waits for this is in a system call. kind: NULL is allowed. */
 UM_INLINE bool um_kind_is_system(const struct um_kind *kind)
@@ -202,7 +206,7 @@ UM_INLINE bool um_kind_is_system(const struct um_kind *kind)
 }
 
 /* A join by the inlined path: waits_at is not set, but the saved context says the place. */
-UM_SHARED const struct um_kind um_kind_join_inline = {"join", NULL};
+UM_SHARED(const struct um_kind um_kind_join_inline, {"join", NULL});
 
 /* A fiber's address for waits_on, with a mark in bit 0. By this one word a report knows that it may
  * read the fiber's name, even if the waiting fiber writes its other fields meanwhile. */
@@ -238,7 +242,7 @@ UM_INLINE void um_runtime_attach(struct umbra_runtime *runtime, struct um_attach
     um_atomic_store(&runtime->attached, attached, release);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Runs as late as um_sleepers_end(). If an exiting program still has runtimes, their cores use the
  * key, which stays. */
@@ -250,10 +254,10 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_runtimes_end(vo
     }
 }
 
-UM_SHARED const struct um_kind um_kind_join = {"join", NULL};
+UM_SHARED(const struct um_kind um_kind_join, {"join", NULL});
 /* A transfer by the slow path, which sets waits_at. Of a fiber that stopped by the inlined path the
  * saved context says where. */
-UM_SHARED const struct um_kind um_kind_transfer = {"transfer", NULL};
+UM_SHARED(const struct um_kind um_kind_transfer, {"transfer", NULL});
 
 /* Makes a core look around. Any thread; never switches or blocks. */
 UM_INLINE void um_core_poke(struct umbra_core *core)
@@ -262,6 +266,6 @@ UM_INLINE void um_core_poke(struct umbra_core *core)
         umbra_wake(&core->waiter);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -20,7 +20,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* True if the core has tasks that have not started. The core. */
 UM_INLINE bool um_core_has_tasks(struct umbra_core *core)
@@ -107,6 +107,6 @@ UM_LINKONCE bool um_core_no_tasks(struct umbra_core *core)
     return !(any || um_tasks_some(&core->tasks));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

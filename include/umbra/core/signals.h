@@ -22,7 +22,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* A signal's handler, and what it was put over; under um_runtimes.lock. */
 struct um_report_signal {
@@ -38,7 +38,7 @@ struct um_report_signals {
     struct um_report_signal of[UM_SIGNALS_MOST];
 };
 
-UM_SHARED struct um_report_signals um_report_signals = {.of = {{.users = 0}}};
+UM_SHARED(struct um_report_signals um_report_signals, {.of = {{.users = 0}}});
 
 UM_LINKONCE void um_report_for_signal(int number)
 {
@@ -172,7 +172,7 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
 
 UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
 {
-    _Atomic(struct umbra_runtime *) *link = &um_runtimes.first;
+    um_atomic_ptr(struct umbra_runtime) *link = &um_runtimes.first;
 
     while (um_atomic_load(link, relaxed) != runtime) /* relaxed: under the lock */
         link = &um_atomic_load(link, relaxed)->next;
@@ -195,6 +195,6 @@ UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
         um_report_keep_handler();
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

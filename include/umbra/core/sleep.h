@@ -22,7 +22,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
 {
@@ -82,7 +82,7 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
                                                                                          : -EDEADLK;
 }
 
-UM_SHARED const struct um_kind um_kind_sleep = {"sleep", NULL};
+UM_SHARED(const struct um_kind um_kind_sleep, {"sleep", NULL});
 
 /* Sleeps until the deadline. kind, on, at: for reports: what the fiber waits for, and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
@@ -109,6 +109,6 @@ UM_LINKONCE UM_NOINLINE int umbra_sleep_ns(uint64_t ns)
     return um_sleep_at(um_cycles_after(ns), &um_kind_sleep, NULL, __builtin_return_address(0));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

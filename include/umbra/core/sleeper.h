@@ -84,7 +84,7 @@ struct um_waits {
 /* What atexit() calls in a shared object, and the mark of that object (Itanium C++ ABI). The
  * atexit() of ThreadSanitizer would keep the handler after the object is gone. */
 int um_at_exit_of(void (*handler)(void *arg), void *arg, void *object) __asm__("__cxa_atexit");
-extern char um_object __asm__("__dso_handle") UM_HIDDEN;
+extern char um_object __asm__("__dso_handle") __attribute__((__visibility__("hidden")));
 
 /* ---- waking ---- */
 
@@ -113,7 +113,7 @@ UM_INLINE void um_node_wake_thread(struct um_node *node)
     um_signal32(&sleeper->woken, 1, &sleeper->waiter);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 struct um_sleepers {
     pthread_mutex_t lock;
@@ -133,17 +133,17 @@ struct um_sleepers {
     struct um_waits *waits;          /* all, the newest first; under popping */
 };
 
-UM_SHARED struct um_sleepers um_sleepers = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                            .once = {UM_RUN_NEVER},
-                                            .watch_once = {UM_RUN_NEVER},
-                                            .popping = PTHREAD_MUTEX_INITIALIZER};
+UM_SHARED(struct um_sleepers um_sleepers, {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                           .once = {UM_RUN_NEVER},
+                                           .watch_once = {UM_RUN_NEVER},
+                                           .popping = PTHREAD_MUTEX_INITIALIZER});
 
 /* Counts the calls on events by threads that are no core. One count for all runtimes, since such a
  * thread does not know of which runtime the waiting fibers are. */
-UM_SHARED struct um_quiet_outside um_outside = {0, 0};
+UM_SHARED(struct um_quiet_outside um_outside, {0, 0});
 
-UM_SHARED _Thread_local struct um_sleeper *um_sleeper_self = NULL;
-UM_SHARED _Thread_local unsigned um_sleepers_forks = 0; /* um_fork_begins() */
+UM_SHARED(UM_THREAD_LOCAL struct um_sleeper *um_sleeper_self, NULL);
+UM_SHARED(UM_THREAD_LOCAL unsigned um_sleepers_forks, 0); /* um_fork_begins() */
 
 /* The thread that has this sleeper ends, or could not keep it: the sleeper is idle. */
 UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
@@ -368,7 +368,7 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
     return wait;
 }
 
-_Static_assert(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
+static_assert(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
 
 /* ---- the end of what is loaded ---- */
 
@@ -457,6 +457,6 @@ UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsi
     um_atomic_store(&wait->claimed.refs, 2, relaxed); /* one of the waiter, one of the queue */
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

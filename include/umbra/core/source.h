@@ -33,7 +33,7 @@ struct um_source {
     uint64_t under_way; /* what fibers wait for, and the source will bring */
 };
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The core has this source from now on. asks: its word. */
 UM_LINKONCE UM_COLD void um_source_add(struct umbra_core *core, struct um_source *source,
@@ -112,6 +112,6 @@ UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
     return !over;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

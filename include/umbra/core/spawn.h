@@ -46,7 +46,7 @@ UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner
         *handle = (struct umbra_fiber){fiber, um_fiber_generation(fiber)};
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Where a spawn goes, resolved. */
 struct um_spawn_plan {
@@ -199,6 +199,6 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
     return error == 0 ? um_spawn_one(&plan, fn, arg, fiber) : error;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

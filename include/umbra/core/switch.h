@@ -59,7 +59,7 @@ UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core);
 UM_LINKONCE void um_yield_attending(struct umbra_core *core);
 UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- fibers that leave ---- */
 
@@ -309,6 +309,6 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
     return um_transfer_at(core, to, __builtin_return_address(0));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -58,7 +58,7 @@ UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
 UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
 UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Stands for what was taken from a core's hand (protocol/hand.h): its address and a mark. */
 UM_INLINE struct umbra_task *um_task_of_hand(struct um_hand *hand)
@@ -372,7 +372,7 @@ UM_LINKONCE void um_task_describe(struct um_text *text, const void *on)
         um_text_add(text, " (never started)");
 }
 
-UM_SHARED const struct um_kind um_kind_task = {"task", um_task_describe};
+UM_SHARED(const struct um_kind um_kind_task, {"task", um_task_describe});
 
 /* Waits for the end of a task that another fiber runs. */
 UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
@@ -519,6 +519,6 @@ UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task)
     um_task_join_at(task, __builtin_return_address(0));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -58,7 +58,7 @@ UM_INLINE bool um_timers_has(const struct um_timers *timers, const struct um_tim
 
 UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *timer);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Makes one heap of a list of siblings: in pairs from the front, then the pairs from the back. */
 UM_LINKONCE struct um_timer *um_timers_combine(struct um_timer *first)
@@ -108,6 +108,6 @@ UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *tim
     timer->child = timer->sibling = timer->before = NULL;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

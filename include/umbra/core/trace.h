@@ -33,7 +33,13 @@
  * record. Found by the header that systemtap-sdt-dev installs. */
 #if defined(__has_include) && !defined(UMBRA_NO_PROBES)
 #if __has_include(<sys/sdt.h>)
+#ifdef __cplusplus
+extern "C++" { /* it has templates, and the user may include this inside extern "C" */
+#endif
 #include <sys/sdt.h>
+#ifdef __cplusplus
+}
+#endif
 #define UM_PROBE(name, core, a, b) DTRACE_PROBE3(umbra, name, core, a, b)
 #endif
 #endif
@@ -83,7 +89,7 @@ struct um_trace_counts {
     um_atomic_u64 runs_since; /* when it began to run */
 };
 
-_Static_assert(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8, "enough room");
+static_assert(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8, "enough room");
 
 /* What readers see of a core, of other processes, too: tools/umbra-top knows the layout. */
 struct um_trace_shown {
@@ -97,9 +103,9 @@ struct um_trace_shown {
     struct um_trace_fiber fiber[UM_TRACE_FIBERS];
 };
 
-_Static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
-_Static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
-_Static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
+static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
+static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
+static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
 
 /* A core records from when its runtime has been tuned. */
 enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
@@ -133,7 +139,7 @@ UM_INLINE void um_trace(struct umbra_core *core, enum um_trace_kind kind, uint64
         um_trace_record(core, kind, a, b);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #ifdef __clang__ /* finds, where the probes are, that the macros of sys/sdt.h are no strict C11 */
 #pragma clang diagnostic push
@@ -444,6 +450,6 @@ UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber
 #pragma clang diagnostic pop
 #endif
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

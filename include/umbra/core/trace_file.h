@@ -53,9 +53,9 @@ struct um_traces {
     char buffer[UM_TRACE_BUFFER];
 };
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
-UM_SHARED struct um_traces um_traces = {.ready = false};
+UM_SHARED(struct um_traces um_traces, {.ready = false});
 
 /* A writing under way. */
 struct um_trace_writer {
@@ -523,6 +523,6 @@ UM_LINKONCE int um_trace_write_all(bool handler)
     return um_trace_unlock();
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -30,7 +30,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_TRACE_RECORDS 65536 /* of 32 bytes, for each core */
 #define UM_TRACE_RECORDS_LEAST 16
@@ -398,6 +398,6 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void
     um_atomic_store(&um_traces.fd, 0, relaxed);               /* thread writes any more */
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -40,7 +40,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* One side of a trial; its words are written by the other side. */
 struct um_tune_side {
@@ -443,6 +443,6 @@ UM_LINKONCE UM_COLD void um_runtime_tune(struct umbra_runtime *runtime)
     free(trial);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

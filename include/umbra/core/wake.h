@@ -53,7 +53,7 @@ UM_INLINE void um_event_wake(struct um_released *out, struct umbra_core *core)
     }
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- messages ---- */
 
@@ -93,6 +93,6 @@ UM_INLINE void um_fiber_block(struct um_fiber *fiber, const struct um_kind *kind
     um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

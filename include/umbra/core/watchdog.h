@@ -42,7 +42,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_TICK_MOST_NS 16000000 /* while all cores are idle */
 #define UM_TICKS_OF_WATCH 4      /* ticks in the limit */
@@ -172,6 +172,6 @@ UM_LINKONCE UM_COLD void um_watchdog_stop(struct umbra_runtime *runtime)
     runtime->has_watchdog = false;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -26,7 +26,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Takes one off `running`: true if that was the last. acq_rel: what the handlers did comes before
  * what the arbiter does when they have ended; pairs with itself */
@@ -35,7 +35,7 @@ UM_INLINE bool um_arbiter_leave(struct umbra_arbiter *arbiter)
     return um_atomic_fetch_add(&arbiter->running, UINT64_MAX, acq_rel) == 1;
 }
 
-UM_SHARED const struct um_kind um_kind_handlers = {"handlers of arbiter", NULL};
+UM_SHARED(const struct um_kind um_kind_handlers, {"handlers of arbiter", NULL});
 
 /* The place that reports give for a waiting arbiter: its first handler, since the program's code
  * has no other. */
@@ -220,6 +220,6 @@ UM_LINKONCE UM_NOINLINE int umbra_arbiter_join_deadline(struct umbra_arbiter *ar
     return um_arbiter_join(arbiter, um_deadline_cycles(deadline), __builtin_return_address(0));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -114,7 +114,7 @@ UM_INLINE enum umbra_backend_verdict um_backend_accept(enum umbra_wait_backend b
     return report->announced ? UMBRA_BACKEND_USABLE : UMBRA_BACKEND_NOT_ANNOUNCED;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_PROBE_TRIALS 9
 #define UM_PROBE_IDLE_NS 8000
@@ -217,8 +217,8 @@ struct um_backends {
     struct umbra_wait_report report;
 };
 
-UM_SHARED struct um_backends um_backends = {
-    {UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}};
+UM_SHARED(struct um_backends um_backends,
+          {{UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}});
 
 /* Chooses the best announced back end that measures well. Only announced back ends are executed. */
 UM_LINKONCE UM_COLD void um_backend_auto(void)
@@ -304,6 +304,6 @@ UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
     return um_backend_unknown(from, name);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

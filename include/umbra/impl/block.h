@@ -35,7 +35,7 @@ struct um_block {
     uint64_t ns;
 };
 
-UM_SHARED struct um_block um_block = {{UM_RUN_NEVER}, 0};
+UM_SHARED(struct um_block um_block, {{UM_RUN_NEVER}, 0});
 
 UM_LINKONCE UM_COLD void um_block_init(void);
 
@@ -47,7 +47,7 @@ UM_INLINE uint64_t um_block_ns(void)
     return um_block.ns;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_BLOCK_TRIALS 9
 #define UM_BLOCK_LEAST_NS 5000
@@ -151,6 +151,6 @@ UM_LINKONCE UM_COLD void um_block_init(void)
     um_block.ns = probe.ns ? probe.ns : UM_BLOCK_UNMEASURED_NS;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -72,7 +72,7 @@ struct um_blocking_pool {
 
 UM_LINKONCE UM_COLD void um_blocking_end(struct um_attached *attached);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- the list: under the lock ---- */
 
@@ -356,6 +356,6 @@ UM_LINKONCE UM_NOINLINE int umbra_blocking(void (*fn)(void *arg), void *arg)
     return um_blocking_run(fn, arg, UMBRA_NEVER, __builtin_return_address(0));
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -92,11 +92,11 @@ UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item,
     return taken;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- waiting ---- */
 
-UM_SHARED const struct um_kind um_kind_channel = {"channel", NULL};
+UM_SHARED(const struct um_kind um_kind_channel, {"channel", NULL});
 
 /* A wait for a place or an item. In the waiter's frame. */
 struct um_channel_wait {
@@ -262,6 +262,6 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel)
     return open ? 0 : -EALREADY;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -62,7 +62,7 @@ extern void um_morestack(void) __asm__("__morestack") __attribute__((__weak__));
 
 UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_LINGER_NS 10000 /* how long a dozing core waits before it counts as asleep */
 
@@ -253,8 +253,10 @@ UM_LINKONCE UM_COLD size_t um_core_bytes(const struct umbra_runtime *runtime)
            runtime->cores * sizeof(struct um_fiber *);
 }
 
-_Static_assert(sizeof(struct umbra_core) % _Alignof(struct um_core_more) == 0, "see um_core_bytes");
-_Static_assert(_Alignof(struct umbra_core) <= UMBRA_CACHE_LINE, "what um_place_alloc() aligns to");
+static_assert(sizeof(struct umbra_core) % __alignof__(struct um_core_more) == 0,
+              "see um_core_bytes");
+static_assert(__alignof__(struct umbra_core) <= UMBRA_CACHE_LINE,
+              "what um_place_alloc() aligns to");
 
 UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned index, int cpu)
 {
@@ -708,7 +710,7 @@ UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
     return 0;
 }
 
-UM_SHARED const struct um_kind um_kind_shadow = {"shadow", NULL};
+UM_SHARED(const struct um_kind um_kind_shadow, {"shadow", NULL});
 
 UM_LINKONCE UM_NOINLINE int umbra_core_shadow_join(struct umbra_shadow *shadow)
 {
@@ -757,6 +759,6 @@ UM_LINKONCE UM_COLD int um_runtimes_begin(void)
     return um_runtimes.error;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

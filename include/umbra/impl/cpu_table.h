@@ -85,7 +85,7 @@ UM_LINKONCE UM_COLD int um_cpu_table_place(const struct um_cpu_table *table,
 UM_LINKONCE UM_COLD int um_cpu_table_place_list(const struct um_cpu_table *table, const char *list,
                                                 int *cpus, unsigned max);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The index of a hardware thread in the table, or -ENODEV. */
 UM_LINKONCE UM_COLD int um_cpu_table_find(const struct um_cpu_table *table, int cpu)
@@ -417,6 +417,6 @@ UM_LINKONCE UM_COLD int um_cpu_table_place_list(const struct um_cpu_table *table
     return count;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

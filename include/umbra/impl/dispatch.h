@@ -90,7 +90,7 @@ UM_INLINE struct umbra_worker *um_dispatch_worker(const struct umbra_dispatch *d
     return (struct umbra_worker *)(void *)(dispatch->worker + i * dispatch->stride);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_TAKEN_NS 20000 /* time of what is taken at once: far longer than the taking */
 
@@ -339,7 +339,7 @@ UM_INLINE uint64_t um_worker_idle(void)
     return um_atomic_load(&um_core_self->waiter.count.cycles, relaxed); /* relaxed: its own */
 }
 
-UM_SHARED const struct um_kind um_kind_work = {"work of dispatcher", NULL};
+UM_SHARED(const struct um_kind um_kind_work, {"work of dispatcher", NULL});
 
 /*
  * Waits for the answer. The core stays awake for as long as it was busy since the last wait, a turn
@@ -450,7 +450,7 @@ UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
                   stock->room * sizeof(struct um_item));
 }
 
-_Static_assert(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
+static_assert(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
 
 UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
 {
@@ -566,7 +566,7 @@ UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *op
     return options->fns || options->fn;
 }
 
-UM_SHARED const struct um_kind um_kind_step = {"step of dispatcher", NULL};
+UM_SHARED(const struct um_kind um_kind_step, {"step of dispatcher", NULL});
 
 /* Waits for the end of the step, also in a canceled fiber, since -ECANCELED is a result of the
  * step. */
@@ -887,6 +887,6 @@ UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, si
     return error;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

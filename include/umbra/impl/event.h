@@ -56,7 +56,7 @@ UM_ALWAYS_INLINE int um_await_end(int begun)
 UM_LINKONCE int um_await_begin(const struct um_await *await);
 UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* True if the wait can return at once; it has taken the signal then. */
 UM_INLINE bool um_await_over(const struct um_await *await)
@@ -466,7 +466,7 @@ UM_INLINE int um_await_run(const struct um_await *await)
     return um_await_end(um_await_begin(await));
 }
 
-UM_SHARED const struct um_kind um_kind_event = {"event", NULL};
+UM_SHARED(const struct um_kind um_kind_event, {"event", NULL});
 
 UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uint64_t deadline)
 {
@@ -533,7 +533,7 @@ UM_LINKONCE void um_any_describe(struct um_text *text, const void *on)
     um_text_add(text, ")");
 }
 
-UM_SHARED const struct um_kind um_kind_any = {"any of some events", um_any_describe};
+UM_SHARED(const struct um_kind um_kind_any, {"any of some events", um_any_describe});
 
 UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
                                                  uint64_t deadline, unsigned *which)
@@ -568,6 +568,6 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *even
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -94,30 +94,33 @@ UM_INLINE void um_gap_pass(uint32_t gap, const void *word)
 }
 
 /* The name of a gap as in UMBRA_WAIT, such as "fence+write". */
-UM_INLINE const char *um_gap_name(uint32_t gap)
+UM_LINKONCE const char *um_gap_name(uint32_t gap);
+
+#ifdef UMBRA_IMPLEMENTATION
+UM_LINKONCE const char *um_gap_name(uint32_t gap)
 {
-    static const char *const names[UM_GAPS] = {
-        [UMBRA_GAP_NONE] = "none",
-        [UMBRA_GAP_PAUSE] = "pause",
-        [UMBRA_GAP_PAUSES] = "pauses",
-        [UMBRA_GAP_FENCE] = "fence",
-        [UMBRA_GAP_CLOCK] = "clock",
-        [UMBRA_GAP_NONE | UMBRA_GAP_WRITE] = "none+write",
-        [UMBRA_GAP_PAUSE | UMBRA_GAP_WRITE] = "pause+write",
-        [UMBRA_GAP_PAUSES | UMBRA_GAP_WRITE] = "pauses+write",
-        [UMBRA_GAP_FENCE | UMBRA_GAP_WRITE] = "fence+write",
-        [UMBRA_GAP_CLOCK | UMBRA_GAP_WRITE] = "clock+write"};
+    static const char *const names[UM_GAPS] = {[UMBRA_GAP_NONE] = "none",
+                                               [UMBRA_GAP_PAUSE] = "pause",
+                                               [UMBRA_GAP_PAUSES] = "pauses",
+                                               [UMBRA_GAP_FENCE] = "fence",
+                                               [UMBRA_GAP_CLOCK] = "clock",
+                                               [UMBRA_GAP_NONE | UMBRA_GAP_WRITE] = "none+write",
+                                               [UMBRA_GAP_PAUSE | UMBRA_GAP_WRITE] = "pause+write",
+                                               [UMBRA_GAP_PAUSES | UMBRA_GAP_WRITE] =
+                                                   "pauses+write",
+                                               [UMBRA_GAP_FENCE | UMBRA_GAP_WRITE] = "fence+write",
+                                               [UMBRA_GAP_CLOCK | UMBRA_GAP_WRITE] = "clock+write"};
 
     return gap < UM_GAPS ? names[gap] : NULL;
 }
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* The name of a place as in UMBRA_WAIT. */
 UM_INLINE const char *um_place_name(uint32_t place)
 {
     static const char *const names[UMBRA_POLL_PLACES] = {
-        [UMBRA_POLL_SHADOW] = "shadow", [UMBRA_POLL_OWNER] = "owner",
-        [UMBRA_POLL_EVENT] = "event",   [UMBRA_POLL_INBOX] = "inbox",
-        [UMBRA_POLL_SPAWN] = "spawn",   [UMBRA_POLL_JOIN] = "join",
+        [UMBRA_POLL_SHADOW] = "shadow", [UMBRA_POLL_OWNER] = "owner", [UMBRA_POLL_EVENT] = "event",
+        [UMBRA_POLL_INBOX] = "inbox",   [UMBRA_POLL_SPAWN] = "spawn", [UMBRA_POLL_JOIN] = "join",
         [UMBRA_POLL_THREAD] = "thread"};
 
     return names[place];
@@ -140,7 +143,7 @@ UM_INLINE uint32_t um_gap_default(uint32_t place)
  * thread; never blocks. */
 UM_LINKONCE UM_COLD int um_gaps_forced(struct um_gaps *gaps);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* True if the first `length` bytes of a text are a name. */
 UM_LINKONCE UM_COLD bool um_text_is(const char *text, size_t length, const char *name)
@@ -178,15 +181,17 @@ UM_LINKONCE UM_COLD int um_gaps_read(struct um_gaps *gaps, const char *item, siz
             gaps->of[place] = (uint8_t)gap;
     }
     if (!any)
-        return um_why(-EINVAL,
-                      "UMBRA_WAIT: %.*s: no place is called so; there are gap (all), shadow, owner, "
-                      "event, inbox, spawn, join, thread",
-                      shown, item);
+        return um_why(
+            -EINVAL,
+            "UMBRA_WAIT: %.*s: no place is called so; there are gap (all), shadow, owner, "
+            "event, inbox, spawn, join, thread",
+            shown, item);
     if (gap == UM_GAPS)
-        return um_why(-EINVAL,
-                      "UMBRA_WAIT: %.*s: no gap is called so; there are none, pause, pauses, fence, "
-                      "clock, also with +write",
-                      shown, item);
+        return um_why(
+            -EINVAL,
+            "UMBRA_WAIT: %.*s: no gap is called so; there are none, pause, pauses, fence, "
+            "clock, also with +write",
+            shown, item);
     return 0;
 }
 
@@ -207,6 +212,6 @@ UM_LINKONCE UM_COLD int um_gaps_forced(struct um_gaps *gaps)
     return error;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -20,15 +20,7 @@
 #pragma GCC system_header
 #endif
 
-#if defined(UMBRA_URING)
-#define UM_CHOSEN_IO um_chosen_uring
-#else
-#define UM_CHOSEN_IO um_chosen_no_uring
-#endif
-
-UM_CHOICE(UM_CHOSEN_IO);
-
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- which way ---- */
 
@@ -174,6 +166,6 @@ UM_LINKONCE UM_NOINLINE int umbra_io_connect(int socket, const struct sockaddr *
     return result < 0 ? result : 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -24,7 +24,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Strict C11 hides these: see os/linux.h. */
 extern int um_linux_accept4(int socket, struct sockaddr *address, socklen_t *length,
@@ -224,6 +224,6 @@ UM_LINKONCE int um_io_of_thread(struct um_io *io)
     return result;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

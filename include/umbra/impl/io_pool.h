@@ -31,7 +31,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_POLLER_BATCH 64 /* reports taken at once */
 
@@ -291,6 +291,6 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
     return result;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -23,7 +23,7 @@
 #include <umbra/impl/io_call.h>
 #include <umbra/protocol/uring.h>
 
-#if defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
+#if defined(UMBRA_IMPLEMENTATION) && defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
 #include <fcntl.h>
 #ifndef _GNU_SOURCE
 #define UM_NOT_GNU_SOURCE /* liburing.h defines it; that is for the user to decide */
@@ -48,7 +48,7 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #ifndef UM_HAS_URING
 
@@ -367,6 +367,6 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core)
 
 #endif /* UM_HAS_URING */
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

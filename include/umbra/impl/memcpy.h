@@ -35,8 +35,8 @@ UM_INLINE bool um_copy_asleep(const struct umbra_shadow *shadow)
 UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *to, const void *from,
                                             size_t n, const struct umbra_memcpy_limits *limits);
 
-UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
-                             const void *restrict from, size_t n,
+UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *__restrict to,
+                             const void *__restrict from, size_t n,
                              const struct umbra_memcpy_limits *limits)
 {
     static const struct umbra_memcpy_limits defaults = UMBRA_MEMCPY_LIMITS;
@@ -53,7 +53,7 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *restrict to,
 UM_LINKONCE UM_COLD bool um_copy_wins(const uint64_t alone[UM_COPY_TRIALS],
                                       const uint64_t both[UM_COPY_TRIALS]);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The offset at which block i begins and block i - 1 ends. */
 UM_INLINE size_t um_copy_bound(const struct um_copy *copy, uint64_t i)
@@ -319,6 +319,6 @@ UM_LINKONCE int umbra_memcpy_calibrate(struct umbra_shadow *shadow,
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

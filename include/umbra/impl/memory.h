@@ -69,12 +69,12 @@ UM_INLINE void *um_buffer_of_node(struct um_node *node)
     return (char *)node + UMBRA_CACHE_LINE;
 }
 
-_Static_assert(sizeof(struct um_node) <= UMBRA_CACHE_LINE, "a buffer's node is a line");
+static_assert(sizeof(struct um_node) <= UMBRA_CACHE_LINE, "a buffer's node is a line");
 
 UM_LINKONCE void *um_buffer_take_slow(struct um_buffer_list *list);
 UM_LINKONCE void *um_buffer_take_outside(struct umbra_buffers *buffers);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_HUGE_PAGE_BYTES ((size_t)2 << 20) /* of most processors; elsewhere nothing is lost */
 #define UM_CHUNK_LEAST_BYTES ((size_t)64 << 10)
@@ -661,6 +661,6 @@ UM_LINKONCE int umbra_nodes_loop(struct umbra_nodes *nodes, unsigned node, size_
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -30,18 +30,18 @@
 /* The handler of SIGSEGV and SIGBUS. */
 UM_LINKONCE void um_overflow_on_fault(int number, void *info, void *context);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 struct um_overflow {
     struct um_handler segv, bus; /* under um_slabs.lock */
 };
 
-UM_SHARED struct um_overflow um_overflow = {
-    .segv = {.number = SIGSEGV, .function = um_overflow_on_fault},
-    .bus = {.number = UM_OS_SIGBUS, .function = um_overflow_on_fault}};
+UM_SHARED(struct um_overflow um_overflow,
+          {.segv = {.number = SIGSEGV, .function = um_overflow_on_fault},
+           .bus = {.number = UM_OS_SIGBUS, .function = um_overflow_on_fault}});
 
 /* The thread's alternate stack, and the one it had before. */
-UM_SHARED _Thread_local void *um_overflow_stack = NULL;
-UM_SHARED _Thread_local struct um_os_stack um_overflow_stack_before = {.bytes = 0};
+UM_SHARED(UM_THREAD_LOCAL void *um_overflow_stack, NULL);
+UM_SHARED(UM_THREAD_LOCAL struct um_os_stack um_overflow_stack_before, {.bytes = 0});
 
 /* Prints one line on standard error. In a signal handler: no stdio. */
 UM_LINKONCE UM_COLD void um_overflow_print(const char *who, size_t stack_bytes)
@@ -119,11 +119,11 @@ UM_LINKONCE UM_COLD void um_overflow_thread_stop(void)
     free(um_overflow_stack);
     um_overflow_stack = NULL;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #else
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_INLINE void um_overflow_start(void)
 {
 }
@@ -140,7 +140,7 @@ UM_INLINE int um_overflow_thread_start(void)
 UM_INLINE void um_overflow_thread_stop(void)
 {
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif
 

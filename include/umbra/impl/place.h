@@ -29,7 +29,7 @@ UM_INLINE size_t um_place_round(size_t bytes, size_t unit)
     return bytes <= SIZE_MAX - unit ? (bytes + unit - 1) & ~(unit - 1) : 0;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* True if blocks are bound. */
 UM_LINKONCE UM_COLD bool um_place_binds(const struct umbra_topology *topology)
@@ -80,6 +80,6 @@ UM_LINKONCE UM_COLD void um_place_free(const struct umbra_topology *topology, vo
         free(at);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

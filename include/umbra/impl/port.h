@@ -28,7 +28,7 @@ UM_INLINE void *um_message_holder(struct umbra_message *message, size_t offset)
 UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
                                                    size_t offset, uint64_t deadline);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE UM_NOINLINE void um_port_ring_all(struct um_port_waiter *waiter)
 {
@@ -47,7 +47,7 @@ UM_INLINE void um_port_ring(const struct um_port_woken *out)
         um_port_ring_all(out->first);
 }
 
-UM_SHARED const struct um_kind um_kind_port = {"port", NULL};
+UM_SHARED(const struct um_kind um_kind_port, {"port", NULL});
 
 /* Waits for a bell, the event of one waiter. on: the port, for reports. Inlined into the call that
  * waits, for the reason given at umbra_join(). */
@@ -349,6 +349,6 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void
     return um_port_store(result, message, offset, out);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

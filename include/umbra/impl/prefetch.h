@@ -19,7 +19,7 @@
 UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
                                           uintptr_t *place);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint64_t *item,
                                           uintptr_t *place)
@@ -38,6 +38,6 @@ UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint6
     }
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -28,9 +28,9 @@
 #pragma GCC system_header
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
-_Static_assert(_Alignof(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
+static_assert(__alignof__(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 #define UM_PART_NS 1000   /* time of a part: an idle core may wait so long for work */
 #define UM_SHORT_NS 20000 /* a loop that may be run whole takes less; some hundred ways of a line */
@@ -253,6 +253,6 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -97,7 +97,7 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 
 #define UM_PLACES_MOST 2048
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The error for a caller that is not the owner: -ESRCH if the shadow is destroyed, else -EPERM. */
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
@@ -139,9 +139,9 @@ struct um_shadows {
     int fork_error;               /* of pthread_atfork */
 };
 
-UM_SHARED struct um_shadows um_shadows = {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0};
+UM_SHARED(struct um_shadows um_shadows, {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0});
 
-UM_SHARED _Thread_local unsigned um_shadows_forks = 0; /* um_fork_begins() */
+UM_SHARED(UM_THREAD_LOCAL unsigned um_shadows_forks, 0); /* um_fork_begins() */
 
 UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
 {
@@ -679,6 +679,6 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -55,7 +55,7 @@ UM_INLINE struct um_site *um_site_of(struct um_site *sites, uintptr_t key)
     return site;
 }
 
-_Static_assert(UM_SITES == 1 << 4, "um_site_of() takes four bits");
+static_assert(UM_SITES == 1 << 4, "um_site_of() takes four bits");
 
 /* True if the next loop is to be run whole. */
 UM_INLINE bool um_site_next(struct um_site *site)
@@ -79,7 +79,7 @@ UM_INLINE bool um_site_timed(const struct um_site *site)
  * that takes longer is not run whole, since idle cores would wait. */
 UM_LINKONCE UM_COLD void um_site_hear(struct um_site *site, uint64_t took, uint64_t most);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* Median of the times, which it sorts. */
 UM_LINKONCE UM_COLD uint64_t um_site_median(uint64_t *of)
@@ -124,6 +124,6 @@ UM_LINKONCE UM_COLD void um_site_hear(struct um_site *site, uint64_t took, uint6
                                  um_site_median(site->seen[1]) <= most);
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -21,7 +21,7 @@
 #pragma GCC system_header
 #endif
 
-UM_SHARED struct um_slabs um_slabs = {.lock = PTHREAD_MUTEX_INITIALIZER, .guard = UM_GUARD_UNKNOWN};
+UM_SHARED(struct um_slabs um_slabs, {.lock = PTHREAD_MUTEX_INITIALIZER, .guard = UM_GUARD_UNKNOWN});
 
 /* Rounded up to whole pages. */
 UM_INLINE size_t um_stack_round(size_t bytes)
@@ -92,7 +92,7 @@ UM_LINKONCE UM_COLD bool um_slab_find(const void *address, char *text, size_t by
                                       size_t *stack_bytes);
 UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const void *high);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE UM_COLD size_t um_stack_least_bytes(void)
 {
@@ -178,7 +178,7 @@ UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, in
 /* Frees a slab. No context may be on its stacks. Any thread; waits for handlers that look at it. */
 UM_LINKONCE UM_COLD void um_slab_destroy(struct um_slab *slab)
 {
-    _Atomic(struct um_slab *) *link = &um_slabs.first;
+    um_atomic_ptr(struct um_slab) *link = &um_slabs.first;
 
     pthread_mutex_lock(&um_slabs.lock);
     while (um_atomic_load(link, relaxed) != slab) /* under the lock */
@@ -241,6 +241,6 @@ UM_LINKONCE UM_COLD UM_UNCHECKED long um_stack_used_bytes(const void *low, const
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -126,7 +126,7 @@ UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint6
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline);
 UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- waiting, common ---- */
 
@@ -265,7 +265,7 @@ UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
     um_report_holder(text, owner <= UM_MUTEX_PROMISED ? UM_MUTEX_FREE : owner);
 }
 
-UM_SHARED const struct um_kind um_kind_mutex = {"mutex", um_mutex_describe};
+UM_SHARED(const struct um_kind um_kind_mutex, {"mutex", um_mutex_describe});
 
 /* Waits until the mutex is the caller's, as often as it is called in vain. 0 or an error. */
 UM_LINKONCE int um_mutex_queue(const struct um_await *await, struct um_mutex_request *request)
@@ -363,7 +363,7 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
     return listed;
 }
 
-UM_SHARED const struct um_kind um_kind_condition = {"condition", NULL};
+UM_SHARED(const struct um_kind um_kind_condition, {"condition", NULL});
 
 UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
                                                  struct umbra_mutex *mutex, uint64_t deadline)
@@ -450,7 +450,7 @@ UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
     um_text_add(text, ",");
 }
 
-UM_SHARED const struct um_kind um_kind_semaphore = {"semaphore", um_semaphore_describe};
+UM_SHARED(const struct um_kind um_kind_semaphore, {"semaphore", um_semaphore_describe});
 
 struct um_semaphore_request {
     struct umbra_semaphore *semaphore;
@@ -534,8 +534,8 @@ UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
     um_text_add(text, (state & UM_RWLOCK_HELD) == 1 ? " reader," : " readers,");
 }
 
-UM_SHARED const struct um_kind um_kind_read_lock = {"read lock", um_rwlock_describe};
-UM_SHARED const struct um_kind um_kind_write_lock = {"write lock", um_rwlock_describe};
+UM_SHARED(const struct um_kind um_kind_read_lock, {"read lock", um_rwlock_describe});
+UM_SHARED(const struct um_kind um_kind_write_lock, {"write lock", um_rwlock_describe});
 
 /* One signal releases one reader; each released reader signals the next one. */
 UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
@@ -580,7 +580,7 @@ UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
     um_text_add(text, ",");
 }
 
-UM_SHARED const struct um_kind um_kind_latch = {"latch", um_latch_describe};
+UM_SHARED(const struct um_kind um_kind_latch, {"latch", um_latch_describe});
 
 UM_LINKONCE UM_NOINLINE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
 {
@@ -601,7 +601,7 @@ UM_LINKONCE void um_barrier_describe(struct um_text *text, const void *on)
     um_text_add(text, " have come,");
 }
 
-UM_SHARED const struct um_kind um_kind_barrier = {"barrier", um_barrier_describe};
+UM_SHARED(const struct um_kind um_kind_barrier, {"barrier", um_barrier_describe});
 
 UM_LINKONCE bool um_barrier_accept(void *arg)
 {
@@ -689,7 +689,7 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *ba
 
 #define UM_ONCE_RUNNING 1u
 
-UM_SHARED const struct um_kind um_kind_once = {"once", NULL};
+UM_SHARED(const struct um_kind um_kind_once, {"once", NULL});
 
 UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
@@ -704,6 +704,6 @@ UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(voi
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

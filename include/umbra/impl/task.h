@@ -42,7 +42,7 @@ UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_f
         um_tasks_push(tasks, task);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
 {
@@ -114,6 +114,6 @@ UM_LINKONCE void umbra_task_get_counts(struct umbra_runtime *runtime,
                                          .live = um_atomic_load(&runtime->granted, relaxed)};
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

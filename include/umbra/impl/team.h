@@ -74,7 +74,7 @@ struct um_teams {
     um_atomic_u32 forks;          /* that led to this process; only its first thread writes */
 };
 
-UM_SHARED struct um_teams um_teams = {{UM_RUN_NEVER}, 0, 0};
+UM_SHARED(struct um_teams um_teams, {{UM_RUN_NEVER}, 0, 0});
 
 /* ---- barriers ---- */
 
@@ -105,7 +105,7 @@ UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
     }
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- a run ---- */
 
@@ -609,6 +609,6 @@ UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_te
     *stats = sum;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

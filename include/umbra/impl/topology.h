@@ -6,11 +6,16 @@
 #ifndef UMBRA_IMPL_TOPOLOGY_H
 #define UMBRA_IMPL_TOPOLOGY_H
 
-#include <hwloc.h>
-
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
 #include <umbra/impl/cpu_table.h>
+
+#ifdef UMBRA_IMPLEMENTATION
+#include <hwloc.h>
+#if HWLOC_API_VERSION < 0x00020000
+#error "Umbra needs hwloc 2.0 or later"
+#endif
+#endif
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -43,17 +48,17 @@ UM_INLINE int um_topology_place_list(const struct umbra_topology *topology, cons
 
 /* One binding of one thread, which can be undone. */
 struct umbra_affinity {
-    hwloc_bitmap_t before;        /* the thread's affinity before the binding */
-    struct umbra_affinity *outer; /* the thread's binding before this one; NULL: there is none */
-    const void *fiber;            /* the one in umbra_core_unbound() that made it, or NULL */
+    struct hwloc_bitmap_s *before; /* the thread's affinity before the binding */
+    struct umbra_affinity *outer;  /* the thread's binding before this one; NULL: there is none */
+    const void *fiber;             /* the one in umbra_core_unbound() that made it, or NULL */
 };
 
 /* The calling thread's latest binding that can be undone. */
-UM_SHARED _Thread_local struct umbra_affinity *um_affinity_latest = NULL;
+UM_SHARED(UM_THREAD_LOCAL struct umbra_affinity *um_affinity_latest, NULL);
 
 UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* The error that hwloc has just left in errno, negative. */
 UM_LINKONCE UM_COLD int um_hwloc_error(void)
@@ -513,6 +518,6 @@ UM_LINKONCE UM_COLD const char *umbra_topology_shared_name(enum umbra_shared sha
     return names[shared <= UMBRA_SHARED_MACHINE ? shared : UMBRA_SHARED_MACHINE];
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

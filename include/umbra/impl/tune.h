@@ -115,7 +115,7 @@ UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t pl
 UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place, uint32_t gap,
                                        const struct um_figures *figures);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 /* ---- one choice ---- */
 
@@ -252,7 +252,7 @@ struct um_tunings {
     um_atomic_u32 pair; /* of the first runtime that could measure: threads' waits follow it */
 };
 
-UM_SHARED struct um_tunings um_tunings = {.pair = UMBRA_PAIR_CORE};
+UM_SHARED(struct um_tunings um_tunings, {.pair = UMBRA_PAIR_CORE});
 
 UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t place)
 {
@@ -313,6 +313,6 @@ UM_LINKONCE UM_COLD void um_tuned_keep(enum umbra_poll_pair pair, uint32_t place
     um_atomic_store(&tuned->state, UM_TUNED_READY, release); /* pairs with um_tuned_gap() */
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

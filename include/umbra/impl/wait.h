@@ -33,7 +33,7 @@ UM_INLINE void um_count(um_atomic_u64 *counter, uint64_t more)
 
 /* A condition on a word: over when ((word & mask) == value) == equal. */
 struct um_wait_cond {
-    const void *word; /* _Atomic uint64_t if wide, else _Atomic uint32_t */
+    const void *word; /* um_atomic_u64 if wide, else um_atomic_u32 */
     uint64_t value;
     uint64_t mask;
     bool wide;
@@ -56,8 +56,9 @@ UM_INLINE bool um_wait_look(const struct um_wait_cond *cond)
 /* Arms the monitor on the word's line, then looks again, so that no store is missed in between. */
 UM_INLINE bool um_wait_arm(uint32_t backend, const struct um_wait_cond *cond)
 {
-    return um_wait_over(cond, cond->wide ? um_arch_arm_load64(backend, cond->word)
-                                         : um_arch_arm_load32(backend, cond->word));
+    return um_wait_over(cond, cond->wide
+                                  ? um_arch_arm_load64(backend, (const um_atomic_u64 *)cond->word)
+                                  : um_arch_arm_load32(backend, (const um_atomic_u32 *)cond->word));
 }
 
 /* One batch of polls. Returns how many it took until the wait was over, or 0: it is not over. */
@@ -194,7 +195,7 @@ UM_ALWAYS_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wa
 
 UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_BATCH_NS 400  /* time between two looks at the clock while spinning */
 #define UM_BATCH_LEAST 4 /* bounds of a batch, in polls */
@@ -481,6 +482,6 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     return 0;
 }
 
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

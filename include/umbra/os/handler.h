@@ -91,7 +91,7 @@ UM_INLINE void um_handler_set_below(struct um_handler *handler, const struct um_
     handler->below_mask = below->mask;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD void um_handler_put_now(void *arg)
 {
     struct um_handler_change *change = (struct um_handler_change *)arg;
@@ -166,7 +166,7 @@ UM_LINKONCE UM_COLD bool um_handler_asked(struct um_handler *handler, void *info
     }
     return true;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* The action below, for one signal: with SA_RESETHAND it is good for one only. */
 UM_INLINE uintptr_t um_handler_use_below(struct um_handler *handler, unsigned flags)
@@ -177,7 +177,7 @@ UM_INLINE uintptr_t um_handler_use_below(struct um_handler *handler, unsigned fl
     return um_atomic_load(&handler->below, relaxed);
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* In the handler's function: does what would happen if the handler were not there. */
 UM_LINKONCE UM_COLD void um_handler_pass_on(struct um_handler *handler, void *info, void *context)
 {
@@ -196,7 +196,7 @@ UM_LINKONCE UM_COLD void um_handler_pass_on(struct um_handler *handler, void *in
         ((void (*)(int))below)(handler->number);
     }
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif
 

@@ -57,7 +57,7 @@ UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
                                          uint64_t deadline_ns);
 UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
                                          uint64_t deadline_ns)
 {
@@ -81,7 +81,7 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
     um_linux_syscall(SYS_futex, word, UM_LINUX_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = saved;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #define UM_LINUX_MEMBARRIER_GLOBAL 1
 #define UM_LINUX_MEMBARRIER_PRIVATE 8
@@ -90,7 +90,7 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
 UM_LINKONCE UM_COLD bool um_os_may_fence_threads(void);
 UM_LINKONCE UM_COLD void um_os_fence_threads(void);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD bool um_os_may_fence_threads(void)
 {
     int saved = errno;
@@ -120,7 +120,7 @@ UM_LINKONCE UM_COLD void um_os_fence_threads(void)
     }
     errno = saved;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE unsigned long um_os_hwcap(unsigned which)
 {
@@ -146,7 +146,7 @@ UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
 
 UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /*
  * A raw clone without CLONE_VM: a copy of the process runs fn and ends. The child inherits signal
  * handlers, the parent's stay untouched, no atfork handler runs, and no SIGCHLD is sent.
@@ -177,11 +177,11 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
         return -ENOSYS;
     return status == 0 ? 0 : -EOPNOTSUPP;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #define UM_LINUX_MASK_WORDS 128 /* 8192 processors, as many as a kernel is built for */
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
 {
     unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
@@ -200,7 +200,7 @@ UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
     errno = saved;
     return result;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE uint32_t um_os_process(void)
 {
@@ -270,7 +270,7 @@ UM_INLINE size_t um_os_page_bytes(void)
 UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how);
 UM_LINKONCE UM_COLD int um_os_page_nodes(const void *at, size_t pages, int *nodes);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* No huge pages: a stack that uses one page must not cost 2 MiB. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
@@ -428,9 +428,9 @@ UM_LINKONCE UM_COLD size_t um_os_least_stack(void)
 
     return bytes > UM_LINUX_LEAST_SIGSTKSZ ? bytes : UM_LINUX_LEAST_SIGSTKSZ;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
 {
     int saved = errno;
@@ -518,6 +518,6 @@ UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbo
     *symbol = (struct um_os_symbol){info.file, info.base, info.name, info.address};
     return true;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -104,7 +104,7 @@ extern void *um_linux_dlopen(const char *file, int mode) __asm__("dlopen")
 UM_LINKONCE UM_COLD int um_os_action(int number, const struct um_os_action *set,
                                      struct um_os_action *before);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_os_action(int number, const struct um_os_action *set,
                                      struct um_os_action *before)
 {
@@ -143,7 +143,7 @@ UM_LINKONCE UM_COLD void um_os_signal_stack(const struct um_os_stack *set,
     if (before)
         *before = (struct um_os_stack){old.um_ss_sp, old.um_ss_size, old.um_ss_flags};
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* True if a process sent the signal: the kernel's own codes are above 0. */
 UM_INLINE bool um_os_signal_sent(const void *info)
@@ -156,7 +156,7 @@ UM_INLINE const void *um_os_signal_address(const void *info)
     return ((const um_linux_siginfo *)info)->um_si_addr;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD void um_os_raise_again(int number, void *info)
 {
     int saved = errno;
@@ -167,14 +167,14 @@ UM_LINKONCE UM_COLD void um_os_raise_again(int number, void *info)
         raise(number);
     errno = saved;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 struct um_linux_call {
     void (*fn)(void *arg);
     void *arg;
 };
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_linux_call(void *object, size_t bytes, void *call)
 {
     (void)object;
@@ -199,7 +199,7 @@ UM_LINKONCE UM_COLD void um_os_keep_loaded(const void *address)
         um_linux_dlopen(symbol.file,
                         UM_LINUX_RTLD_LAZY | UM_LINUX_RTLD_NOLOAD | UM_LINUX_RTLD_NODELETE);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif
 

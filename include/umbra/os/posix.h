@@ -43,12 +43,12 @@ struct um_posix_bed {
 #define UM_POSIX_BED4 UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED, UM_POSIX_BED
 
 /* The table. A thread that sleeps or wakes takes the entry's lock. */
-UM_SHARED struct um_posix_bed um_posix_beds[UM_POSIX_BEDS] = {UM_POSIX_BED4, UM_POSIX_BED4,
-                                                              UM_POSIX_BED4, UM_POSIX_BED4};
+UM_SHARED(struct um_posix_bed um_posix_beds[UM_POSIX_BEDS],
+          {UM_POSIX_BED4, UM_POSIX_BED4, UM_POSIX_BED4, UM_POSIX_BED4});
 
 UM_LINKONCE uint64_t um_os_now_ns(void);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /*
  * The monotonic clock if the includer's feature macros show it, else the calendar clock. Link-once,
  * so that all files of a program use the same clock.
@@ -73,18 +73,18 @@ UM_LINKONCE UM_COLD void um_posix_beds_in_child(void)
         pthread_cond_init(&um_posix_beds[bed].woken, NULL);
     }
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
-UM_SHARED pthread_once_t um_posix_beds_once = PTHREAD_ONCE_INIT;
+UM_SHARED(pthread_once_t um_posix_beds_once, PTHREAD_ONCE_INIT);
 
 UM_LINKONCE UM_COLD void um_posix_beds_init(void);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD void um_posix_beds_init(void)
 {
     pthread_atfork(NULL, NULL, um_posix_beds_in_child);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)
 {
@@ -109,7 +109,7 @@ UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
                                          uint64_t deadline_ns);
 UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD int um_os_futex_wait(um_atomic_u32 *word, uint32_t expected,
                                          uint64_t deadline_ns)
 {
@@ -134,7 +134,7 @@ UM_LINKONCE UM_COLD void um_os_futex_wake(um_atomic_u32 *word)
     pthread_cond_broadcast(&bed->woken);
     pthread_mutex_unlock(&bed->lock);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* There is no such call. */
 UM_INLINE bool um_os_may_fence_threads(void)
@@ -214,7 +214,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes);
 UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* By calloc, which need not touch fresh memory to clear it; its pointer stands just below `at`. */
 UM_LINKONCE UM_COLD void *um_os_map(size_t bytes)
 {
@@ -236,7 +236,7 @@ UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
     memcpy(&all, (char *)at - sizeof(all), sizeof(all));
     free(all);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE void *um_os_map_data(size_t bytes)
 {
@@ -299,7 +299,7 @@ UM_INLINE size_t um_os_page_bytes(void)
     return UM_OS_PAGE;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* Standard error only: ISO C knows no file descriptors. */
 UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
 {
@@ -307,7 +307,7 @@ UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
         return -ENOSYS;
     return fwrite(at, 1, bytes, stderr) == bytes ? 0 : -EIO;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE int um_os_create(const char *path)
 {

@@ -32,7 +32,7 @@ struct um_run_once {
 
 UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void (*fn)(void));
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void (*fn)(void))
 {
     uint32_t own = um_os_process();
@@ -56,7 +56,7 @@ UM_LINKONCE UM_COLD void um_once_in_process_slow(struct um_run_once *once, void 
     }
     um_os_futex_wake(&once->state); /* one waiter, which wakes the next */
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* Returns when fn has run: in this call, in another call, or in a parent process before fork(2). */
 UM_INLINE void um_once_in_process(struct um_run_once *once, void (*fn)(void))

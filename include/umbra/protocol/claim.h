@@ -83,11 +83,11 @@ UM_LINKONCE void um_claimed_free(struct um_claimed *claimed);
 
 /* Nodes that no wait uses: a stack linked by node.link. um_wait_take() in core/sleeper.h takes them
  * out. */
-UM_SHARED um_atomic_u64 um_claimed_idle = 0;
+UM_SHARED(um_atomic_u64 um_claimed_idle, 0);
 
 UM_LINKONCE void um_claimed_free(struct um_claimed *claimed);
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* Gives a node's memory back. Any thread, fiber or signal handler; never blocks. */
 UM_LINKONCE void um_claimed_free(struct um_claimed *claimed)
 {
@@ -98,7 +98,7 @@ UM_LINKONCE void um_claimed_free(struct um_claimed *claimed)
     } while (!um_atomic_cas(&um_claimed_idle, &first, (uint64_t)(uintptr_t)claimed, release,
                             relaxed)); /* release: pairs with um_wait_take() */
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif
 

@@ -52,7 +52,7 @@ UM_INLINE bool um_lock_try(struct um_lock *lock)
     return um_atomic_cas(&lock->word, &word, UM_LOCK_HELD, acquire, relaxed);
 }
 
-#ifdef UMBRA_DECLARE
+#ifndef UMBRA_IMPLEMENTATION
 UM_LINKONCE void um_lock_take_slow(struct um_lock *lock);
 #else
 UM_LINKONCE void um_lock_take_slow(struct um_lock *lock)
@@ -67,7 +67,7 @@ UM_LINKONCE void um_lock_take_slow(struct um_lock *lock)
     while (um_atomic_exchange(&lock->word, UM_LOCK_WANTED, acquire) != UM_LOCK_FREE)
         um_os_futex_wait(&lock->word, UM_LOCK_WANTED, UMBRA_NEVER);
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE void um_lock_take(struct um_lock *lock)
 {

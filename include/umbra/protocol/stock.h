@@ -98,7 +98,7 @@ UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_
 UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock);
 #endif
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* Doubles the ring, under the lock. 0 or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
 {
@@ -135,7 +135,7 @@ UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
     um_stock_unlock(stock);
     return error;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* How many parts a range has. */
 UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
@@ -190,7 +190,7 @@ UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_take
     return any;
 }
 
-#ifndef UMBRA_DECLARE
+#ifdef UMBRA_IMPLEMENTATION
 /* A thief takes the older half of the items, or half of the only item's range. How many items. */
 UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
 {
@@ -224,6 +224,6 @@ UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items
     um_stock_unlock(stock);
     return count;
 }
-#endif /* UMBRA_DECLARE */
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif
