@@ -134,6 +134,11 @@ struct um_arch_place {
 #else
 #define UM_AARCH64_CLOBBERS_SVE
 #endif
+#ifdef __APPLE__ /* X18 is the system's there, and no compiler uses it */
+#define UM_AARCH64_CLOBBERS_X18
+#else
+#define UM_AARCH64_CLOBBERS_X18 , "x18"
+#endif
 
 /*
  * Leaves `from` for `to`; goes on behind the asm when another switch goes to `from`. Each inlined
@@ -158,11 +163,11 @@ UM_ALWAYS_INLINE void um_arch_switch(struct um_arch_place *from, struct um_arch_
                      : "+r"(x0), "+r"(x1)
                      :
                      : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
-                       "x14", "x15", "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25",
-                       "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                       "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",
-                       "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
-                       "v30", "v31", "memory", "cc" UM_AARCH64_CLOBBERS_SVE);
+                       "x14", "x15", "x16", "x17", "x20", "x21", "x22", "x23", "x24", "x25", "x26",
+                       "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",
+                       "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19",
+                       "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
+                       "v31", "memory", "cc" UM_AARCH64_CLOBBERS_X18 UM_AARCH64_CLOBBERS_SVE);
 }
 
 /*

@@ -30,8 +30,8 @@
 #include <umbra/protocol/records.h>
 
 /* Probes for perf, bpftrace and SystemTap: an instruction that does nothing, in the functions that
- * record. Found by the header that systemtap-sdt-dev installs. */
-#if defined(__has_include) && !defined(UMBRA_NO_PROBES)
+ * record. Found by the header that systemtap-sdt-dev installs. (FreeBSD has another one.) */
+#if defined(__linux__) && defined(__has_include) && !defined(UMBRA_NO_PROBES)
 #if __has_include(<sys/sdt.h>)
 #ifdef __cplusplus
 extern "C++" { /* it has templates, and the user may include this inside extern "C" */
