@@ -611,6 +611,8 @@ int MPI_Group_incl(MPI_Group handle, int count, const int *ranks, MPI_Group *res
 
     if (!group)
         return um_mpi.Group_incl(handle, count, ranks, result);
+    if (count < 0)
+        return um_error(task, task->world, MPI_ERR_ARG, "MPI_Group_incl", "a negative count");
     if (count == 0) {
         *result = MPI_GROUP_EMPTY;
         return MPI_SUCCESS;
@@ -629,11 +631,18 @@ int MPI_Group_translate_ranks(MPI_Group first, int count, const int *ranks, MPI_
 {
     struct um_mpi_task *task = um_mpi_task_self();
     const struct um_mpi_group *a = group_of(task, first), *b = group_of(task, second);
+    int size = a ? a->size : 0;
 
-    if (!a || !b)
+    if ((!a && first != MPI_GROUP_EMPTY) || (!b && second != MPI_GROUP_EMPTY) || (!a && !b))
         return um_mpi.Group_translate_ranks(first, count, ranks, second, result);
     for (int i = 0; i < count; i++)
-        result[i] = ranks[i] == MPI_PROC_NULL ? MPI_PROC_NULL : rank_in(b, a->task[ranks[i]]);
+        if (ranks[i] != MPI_PROC_NULL && (ranks[i] < 0 || ranks[i] >= size))
+            return um_error(task, task->world, MPI_ERR_RANK, "MPI_Group_translate_ranks",
+                            "no such rank");
+    for (int i = 0; i < count; i++)
+        result[i] = ranks[i] == MPI_PROC_NULL ? MPI_PROC_NULL
+                    : b                       ? rank_in(b, a->task[ranks[i]])
+                                              : MPI_UNDEFINED;
     return MPI_SUCCESS;
 }
 
@@ -648,17 +657,21 @@ int MPI_Group_compare(MPI_Group first, MPI_Group second, int *result)
     return MPI_SUCCESS;
 }
 
-/* Members of the group get a communicator in the group's order; the others MPI_COMM_NULL. */
+/* Members of the group get a communicator in the group's order; the others MPI_COMM_NULL. Tasks may
+ * give different groups, if those have no member in common: each is known by its first member. */
 int MPI_Comm_create(MPI_Comm handle, MPI_Group group_handle, MPI_Comm *result)
 {
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *comm = um_comm_of(task, handle);
     const struct um_mpi_group *group = group_of(task, group_handle);
-    int rank;
+    int rank, first;
 
     if (!comm)
         return um_mpi.Comm_create(handle, group_handle, result);
     rank = group ? rank_in(group, task) : MPI_UNDEFINED;
-    return split_comm(task, comm, rank == MPI_UNDEFINED ? MPI_UNDEFINED : 0, rank, result,
+    first = group ? rank_in(comm->local, group->task[0]) : MPI_UNDEFINED;
+    if (group ? first == MPI_UNDEFINED : group_handle != MPI_GROUP_EMPTY)
+        return um_error(task, comm, MPI_ERR_GROUP, "MPI_Comm_create", "no group of its members");
+    return split_comm(task, comm, rank == MPI_UNDEFINED ? MPI_UNDEFINED : first, rank, result,
                       "MPI_Comm_create");
 }
