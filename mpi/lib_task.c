@@ -348,6 +348,15 @@ static MPI_Comm_errhandler_function *function_of(MPI_Errhandler handle)
     return handler ? handler->function : NULL;
 }
 
+/* A communicator inside may have it, which MPI does not know: it stays, and so its handle. */
+int MPI_Errhandler_free(MPI_Errhandler *handle)
+{
+    if (!function_of(*handle))
+        return um_mpi.Errhandler_free(handle);
+    *handle = MPI_ERRHANDLER_NULL;
+    return MPI_SUCCESS;
+}
+
 /* A wait of a task that was aborted has failed, too: it ends here. */
 int um_error(struct um_mpi_task *task, struct um_comm *comm, int class, const char *call,
              const char *what)

@@ -63,6 +63,7 @@
     X(Comm_get_errhandler)                                                                         \
     X(Comm_create_errhandler)                                                                      \
     X(Comm_call_errhandler)                                                                        \
+    X(Errhandler_free)                                                                             \
     X(Comm_get_name)                                                                               \
     X(Comm_set_name)                                                                               \
     X(Comm_get_attr)                                                                               \
