@@ -151,14 +151,14 @@ static int init(int *argc, char ***argv, int wanted, int *level)
 
     if (task != &um_host) {
         task->initialized = true;
-        *level = wanted < provided ? wanted : provided;
-        return MPI_SUCCESS;
+        error = MPI_SUCCESS;
+    } else {
+        if (!um_mpi.Init_thread)
+            mpi_find();
+        /* Children call MPI on all cores. */
+        error = um_mpi.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     }
-    if (!um_mpi.Init_thread)
-        mpi_find();
-    /* Children call MPI on all cores. */
-    error = um_mpi.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
-    *level = wanted < provided ? wanted : provided;
+    *level = task->level = wanted < provided ? wanted : provided;
     return error;
 }
 
@@ -176,7 +176,8 @@ int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level)
 
 int MPI_Query_thread(int *level)
 {
-    return um_mpi.Query_thread(level);
+    *level = um_mpi_task_self()->level;
+    return MPI_SUCCESS;
 }
 
 int MPI_Initialized(int *flag)

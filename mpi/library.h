@@ -154,6 +154,7 @@ struct um_mpi_task {
     MPI_Comm parent_handle;
     struct um_launch *launch;
     int appnum;
+    int level;      /* of threads, that MPI_Init_thread() has provided */
     unsigned depth; /* of the program's main 0, of its children 1 */
     bool initialized, finalized;
 };
