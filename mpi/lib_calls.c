@@ -24,6 +24,9 @@ static int ended(struct um_mpi_task *task, struct um_comm *comm, int error, cons
                     error == MPI_ERR_PROC_ABORTED ? "a member has ended"
                     : error == MPI_ERR_COMM       ? "not with an inter-communicator"
                     : error == MPI_ERR_ROOT       ? "no such root"
+                    : error == MPI_ERR_COUNT      ? "a negative count"
+                    : error == MPI_ERR_TYPE       ? "no datatype"
+                    : error == MPI_ERR_OP         ? "no operation"
                                                   : "a message of the wrong size, or no memory");
 }
 
@@ -39,13 +42,38 @@ static bool is_inside(struct um_collective *call, MPI_Comm handle)
     return true;
 }
 
+/* Of what is in place all else is ignored; but a reduction has no type there, and its counts. */
+static int blocks_check(const struct um_blocks *blocks, int size)
+{
+    if (blocks->memory == MPI_IN_PLACE && blocks->type != 0)
+        return MPI_SUCCESS;
+    if (blocks->type == MPI_DATATYPE_NULL)
+        return MPI_ERR_TYPE;
+    for (int i = 0; blocks->counts && i < size; i++)
+        if (blocks->counts[i] < 0)
+            return MPI_ERR_COUNT;
+    return blocks->count < 0 ? MPI_ERR_COUNT : MPI_SUCCESS;
+}
+
+/* What only the root gives is ignored in others. */
 static int check(const struct um_collective *call)
 {
     const struct um_comm *comm = call->comm;
+    int size = comm->local->size, error = MPI_SUCCESS;
+    bool is_root = comm->rank == call->root;
 
-    if (comm->remote)
-        return call->between ? MPI_SUCCESS : MPI_ERR_COMM;
-    return call->root < 0 || call->root >= comm->local->size ? MPI_ERR_ROOT : MPI_SUCCESS;
+    if (comm->remote && !call->between)
+        return MPI_ERR_COMM;
+    if (!comm->remote && (call->root < 0 || call->root >= size))
+        return MPI_ERR_ROOT;
+    if (call->op == MPI_OP_NULL)
+        return MPI_ERR_OP;
+    if (call->run != um_collect_scatter || is_root)
+        error = blocks_check(&call->out, size);
+    if (error == MPI_SUCCESS && (call->run != um_collect_gather || is_root) &&
+        !(comm->remote && call->root == MPI_PROC_NULL))
+        error = blocks_check(&call->in, size);
+    return error;
 }
 
 /* A call that a fiber or thread does: begun by one call, ended by another. */
