@@ -20,16 +20,25 @@ static size_t bytes_of(int count, MPI_Datatype type)
     return (size_t)count * ((unsigned)type >> 8 & 0xff);
 }
 
+/* True if the program cannot free it: it is MPI's, or an unused argument. A copy of a pair would be
+ * none to MPI_MAXLOC. */
+static bool is_kept(MPI_Datatype type)
+{
+    return type == 0 || type == MPI_DATATYPE_NULL || is_basic(type) || type == MPI_FLOAT_INT ||
+           type == MPI_DOUBLE_INT || type == MPI_LONG_INT || type == MPI_SHORT_INT ||
+           type == MPI_LONG_DOUBLE_INT;
+}
+
 int um_type_keep(MPI_Datatype *type)
 {
-    if (*type == 0 || *type == MPI_DATATYPE_NULL || is_basic(*type)) /* an unused argument */
+    if (is_kept(*type))
         return MPI_SUCCESS;
     return um_mpi.Type_dup(*type, type) == MPI_SUCCESS ? MPI_SUCCESS : MPI_ERR_TYPE;
 }
 
 void um_type_drop(MPI_Datatype *type)
 {
-    if (*type != 0 && *type != MPI_DATATYPE_NULL && !is_basic(*type))
+    if (!is_kept(*type))
         um_mpi.Type_free(type);
 }
 
@@ -39,7 +48,7 @@ static int pack_begin(struct um_request *request, const void *buffer, int count,
 {
     int size = 0;
 
-    request->background = false;
+    request->background = request->cancelled = false;
     request->taken = NULL;
     request->user = buffer;
     request->count = count;
@@ -69,19 +78,18 @@ static int pack(struct um_request *request, size_t *bytes)
     return MPI_SUCCESS;
 }
 
-/* Only the elements that have come: the message may be shorter than the buffer. */
+/* Only the elements that have come: the message may be shorter than the buffer, and end within an
+ * element. */
 static void unpack(struct um_request *request, size_t bytes)
 {
-    MPI_Aint low, extent;
-    int size = 0, at = 0, one = 0;
+    int count, at = 0, one = 0;
 
-    if (!request->packed)
+    if (!request->packed || bytes == 0)
         return;
     um_mpi.Pack_size(1, request->type, MPI_COMM_SELF, &one);
-    um_mpi.Type_get_extent(request->type, &low, &extent);
-    size = one > 0 ? (int)(bytes / (size_t)one) : 0;
+    count = (int)((bytes + (size_t)one - 1) / (size_t)one);
     um_mpi.Unpack(request->packed, (int)bytes, &at, (void *)(uintptr_t)request->user,
-                  size < request->count ? size : request->count, request->type, MPI_COMM_SELF);
+                  count < request->count ? count : request->count, request->type, MPI_COMM_SELF);
 }
 
 static void *data_of(const struct um_request *request)
@@ -274,11 +282,26 @@ static void status_set(MPI_Status *status, int source, int tag, size_t bytes)
 
 void um_request_blank(struct um_request *request, struct um_comm *comm)
 {
-    request->sends = request->background = false;
+    request->sends = request->background = request->cancelled = false;
     request->taken = NULL;
     request->packed = NULL;
     request->comm = comm;
     um_atomic_store(&request->receive.done, UM_PENDING, relaxed); /* not yet given */
+}
+
+/* A receive that has ended with nothing, from MPI_PROC_NULL or, if it was cancelled, any source. */
+static void receive_nothing(struct um_receive *receive, int source)
+{
+    receive->got = (struct um_envelope){0, source, MPI_ANY_TAG};
+    receive->room = receive->bytes = 0;
+    um_side_end(&receive->done, UM_DONE);
+}
+
+/* A message to MPI_PROC_NULL, or from there: its request is one as others are, and has ended. */
+static void request_nowhere(struct um_request *request, struct um_comm *comm)
+{
+    um_request_blank(request, comm);
+    receive_nothing(&request->receive, MPI_PROC_NULL);
 }
 
 void um_request_discard(struct um_request *request)
@@ -286,6 +309,7 @@ void um_request_discard(struct um_request *request)
     if (UM_LIKELY(request->packed == NULL))
         return;
     free(request->packed);
+    request->packed = NULL;
     if (!request->sends)
         um_mpi.Type_free(&request->type);
 }
@@ -313,8 +337,23 @@ int um_request_end(struct um_request *request, MPI_Status *status)
         if (receive->bytes > receive->room)
             error = MPI_ERR_TRUNCATE;
     }
+    if (UM_UNLIKELY(request->cancelled) && status != MPI_STATUS_IGNORE)
+        status->count_hi_and_cancelled |= 1;
     um_request_discard(request);
     return error;
+}
+
+void um_request_cancel(struct um_mpi_task *task, struct um_request *request)
+{
+    if (request->sends ? !um_box_withdraw(&request->to->box, &request->message)
+                       : !um_box_cancel(&task->box, &request->receive))
+        return;
+    request->cancelled = true;
+    if (request->sends)
+        um_side_end(&request->message.done, UM_DONE);
+    else
+        receive_nothing(&request->receive, MPI_ANY_SOURCE);
+    um_mpi_task_ring(task); /* another of its threads may wait for it */
 }
 
 /* The fiber that does it for the task must go on to its end: all its waits fail. */
@@ -371,6 +410,8 @@ static const char *text_of(int class)
         return "a negative count";
     case MPI_ERR_TYPE:
         return "no datatype that MPI can pack";
+    case MPI_ERR_BUFFER:
+        return "no buffer";
     default:
         return "no memory";
     }
@@ -381,27 +422,53 @@ static int point_error(struct um_mpi_task *task, struct um_comm *comm, int error
     return error == MPI_SUCCESS ? error : um_error(task, comm, error, call, text_of(error));
 }
 
-static int peer_check(const struct um_comm *comm, int count, int rank, int tag, bool receives)
+static int peer_check(const struct um_comm *comm, int rank, int tag, bool receives)
 {
     const struct um_mpi_group *group = comm->remote ? comm->remote : comm->local;
 
-    if (UM_UNLIKELY(count < 0))
-        return MPI_ERR_COUNT;
     if (UM_UNLIKELY(tag < 0 && !(receives && tag == MPI_ANY_TAG)))
         return MPI_ERR_TAG;
-    if (UM_UNLIKELY((rank < 0 || rank >= group->size) && !(receives && rank == MPI_ANY_SOURCE)))
+    if (UM_UNLIKELY((rank < 0 || rank >= group->size) && rank != MPI_PROC_NULL &&
+                    !(receives && rank == MPI_ANY_SOURCE)))
         return MPI_ERR_RANK;
     return MPI_SUCCESS;
+}
+
+static int data_check(const void *buffer, int count, MPI_Datatype type)
+{
+    if (UM_UNLIKELY(count < 0))
+        return MPI_ERR_COUNT;
+    if (UM_UNLIKELY(type == MPI_DATATYPE_NULL))
+        return MPI_ERR_TYPE;
+    if (UM_UNLIKELY(!buffer && count > 0 && is_basic(type))) /* others have addresses */
+        return MPI_ERR_BUFFER;
+    return MPI_SUCCESS;
+}
+
+static int send_check(const struct um_comm *comm, const void *buffer, int count, MPI_Datatype type,
+                      int to, int tag)
+{
+    int error = data_check(buffer, count, type);
+
+    return error ? error : peer_check(comm, to, tag, false);
+}
+
+static int receive_check(const struct um_comm *comm, const void *buffer, int count,
+                         MPI_Datatype type, int from, int tag)
+{
+    int error = data_check(buffer, count, type);
+
+    return error ? error : peer_check(comm, from, tag, true);
 }
 
 static int send(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
                 MPI_Datatype type, int to, int tag, bool synchronous, const char *call)
 {
     struct um_request request;
-    int error = peer_check(comm, count, to, tag, false);
+    int error = send_check(comm, buffer, count, type, to, tag);
 
     um_mpi_task_check(task);
-    if (to == MPI_PROC_NULL)
+    if (error == MPI_SUCCESS && to == MPI_PROC_NULL)
         return MPI_SUCCESS;
     if (error == MPI_SUCCESS)
         error = um_send_begin(task, &request, comm, UM_POINT, buffer, count, type, to, tag,
@@ -446,10 +513,10 @@ static int receive(struct um_mpi_task *task, struct um_comm *comm, void *buffer,
                    MPI_Datatype type, int from, int tag, MPI_Status *status)
 {
     struct um_request request;
-    int error = peer_check(comm, count, from, tag, true);
+    int error = receive_check(comm, buffer, count, type, from, tag);
 
     um_mpi_task_check(task);
-    if (from == MPI_PROC_NULL) {
+    if (error == MPI_SUCCESS && from == MPI_PROC_NULL) {
         status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
         return MPI_SUCCESS;
     }
@@ -477,15 +544,15 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_
 static int send_start(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
                       MPI_Datatype type, int to, int tag, bool synchronous, MPI_Request *handle)
 {
-    int error = peer_check(comm, count, to, tag, false);
+    int error = send_check(comm, buffer, count, type, to, tag);
     struct um_request *request;
 
     *handle = MPI_REQUEST_NULL;
     um_mpi_task_check(task);
-    if (to == MPI_PROC_NULL)
-        return MPI_SUCCESS;
     request = error ? NULL : um_request_make(task, comm, handle);
-    if (request)
+    if (request && to == MPI_PROC_NULL)
+        request_nowhere(request, comm);
+    else if (request)
         error =
             um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag, synchronous);
     else if (error == MPI_SUCCESS)
@@ -527,11 +594,11 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
         return um_mpi.Irecv(buffer, count, type, from, tag, comm, handle);
     *handle = MPI_REQUEST_NULL;
     um_mpi_task_check(task);
-    if (from == MPI_PROC_NULL)
-        return MPI_SUCCESS;
-    error = peer_check(inside, count, from, tag, true);
+    error = receive_check(inside, buffer, count, type, from, tag);
     request = error ? NULL : um_request_make(task, inside, handle);
-    if (request)
+    if (request && from == MPI_PROC_NULL)
+        request_nowhere(request, inside);
+    else if (request)
         error = um_receive_begin(task, request, inside, UM_POINT, buffer, count, type, from, tag);
     else if (error == MPI_SUCCESS)
         error = MPI_ERR_NO_MEM;
@@ -542,25 +609,41 @@ int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, 
                  void *in, int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
                  MPI_Status *status)
 {
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
     MPI_Request receives, sends;
-    int error = MPI_Irecv(in, in_count, in_type, from, in_tag, comm, &receives);
+    int error = inside ? send_check(inside, out, out_count, out_type, to, out_tag) : MPI_SUCCESS;
+    int sent;
 
-    if (error == MPI_SUCCESS)
-        error = MPI_Isend(out, out_count, out_type, to, out_tag, comm, &sends);
-    if (error == MPI_SUCCESS)
-        error = MPI_Wait(&receives, status);
-    if (error == MPI_SUCCESS)
-        error = MPI_Wait(&sends, MPI_STATUS_IGNORE);
-    return error;
+    if (error != MPI_SUCCESS) /* before the receive has a message */
+        return point_error(task, inside, error, "MPI_Sendrecv");
+    error = MPI_Irecv(in, in_count, in_type, from, in_tag, comm, &receives);
+    if (error != MPI_SUCCESS)
+        return error;
+    sent = MPI_Isend(out, out_count, out_type, to, out_tag, comm, &sends);
+    if (sent != MPI_SUCCESS)
+        MPI_Cancel(&receives);
+    error = MPI_Wait(&receives, status);
+    if (sent == MPI_SUCCESS)
+        sent = MPI_Wait(&sends, MPI_STATUS_IGNORE);
+    return error ? error : sent;
 }
 
-/* What is sent is packed first, so that it has left the buffer. */
+/* What is sent is packed first, so that it has left the buffer. An error of the arguments is that
+ * of the receive, which has the same; then nothing is packed. */
 int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag, int from,
                          int in_tag, MPI_Comm comm, MPI_Status *status)
 {
-    int bytes = 0, at = 0, error = um_mpi.Pack_size(count, type, MPI_COMM_SELF, &bytes);
-    void *packed = error == MPI_SUCCESS ? malloc((size_t)bytes + 1) : NULL;
+    bool good = data_check(buffer, count, type) == MPI_SUCCESS;
+    int bytes = 0, at = 0, error = MPI_SUCCESS;
+    void *packed = NULL;
 
+    if (!good)
+        return MPI_Sendrecv(NULL, 0, MPI_BYTE, to, out_tag, buffer, count, type, from, in_tag, comm,
+                            status);
+    error = um_mpi.Pack_size(count, type, MPI_COMM_SELF, &bytes);
+    if (error == MPI_SUCCESS)
+        packed = malloc((size_t)bytes + 1);
     if (error == MPI_SUCCESS && !packed)
         error = MPI_ERR_NO_MEM;
     if (error == MPI_SUCCESS)
@@ -587,7 +670,7 @@ static int probe_check(struct um_mpi_task *task, struct um_comm *comm, int from,
 {
     um_mpi_task_check(task);
     if (from != MPI_PROC_NULL)
-        return point_error(task, comm, peer_check(comm, 0, from, tag, true), call);
+        return point_error(task, comm, peer_check(comm, from, tag, true), call);
     status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
     return MPI_SUCCESS;
 }
@@ -707,8 +790,12 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *handle
     struct um_message *message;
     int error;
 
-    if (!inside)
-        return um_mpi.Improbe(from, tag, comm, flag, handle, status);
+    if (!inside) {
+        error = um_mpi.Improbe(from, tag, comm, flag, handle, status);
+        if (error == MPI_SUCCESS && !*flag)
+            um_mpi_task_yield(task);
+        return error;
+    }
     *flag = 1;
     *handle = MPI_MESSAGE_NO_PROC;
     error = probe_check(task, inside, from, tag, "MPI_Improbe", status);
@@ -745,12 +832,13 @@ int MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, 
     struct um_message *message;
     int error;
 
-    if (!request && *handle != MPI_MESSAGE_NO_PROC)
+    if (!request) /* also MPI_MESSAGE_NO_PROC */
         return um_mpi.Imrecv(buffer, count, type, handle, result);
-    *result = request ? (MPI_Request)*handle : MPI_REQUEST_NULL;
+    error = data_check(buffer, count, type);
+    if (error != MPI_SUCCESS)
+        return point_error(task, request->comm, error, "MPI_Imrecv");
+    *result = (MPI_Request)*handle;
     *handle = MPI_MESSAGE_NULL;
-    if (!request)
-        return MPI_SUCCESS;
     message = request->taken;
     error = receive_prepare(request, request->comm, buffer, count, type);
     if (error == MPI_SUCCESS)
@@ -763,12 +851,7 @@ int MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, 
 int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, MPI_Status *status)
 {
     MPI_Request request;
-    bool nothing = *handle == MPI_MESSAGE_NO_PROC;
     int error = MPI_Imrecv(buffer, count, type, handle, &request);
 
-    if (error == MPI_SUCCESS)
-        error = MPI_Wait(&request, status);
-    if (nothing)
-        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
-    return error;
+    return error ? error : MPI_Wait(&request, status);
 }

@@ -197,17 +197,24 @@ int MPI_Test(MPI_Request *handle, int *flag, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
+/* One of several: its error is in its status, too. */
+static int end_into(struct requests *all, int i, MPI_Status *status)
+{
+    int error = end_one(all->task, &all->handle[i], status);
+
+    if (status != MPI_STATUS_IGNORE)
+        status->MPI_ERROR = error;
+    return error;
+}
+
 static int end_all(struct requests *all, MPI_Status *statuses)
 {
     int result = MPI_SUCCESS;
 
     for (int i = 0; i < all->count; i++) {
         MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
-        int error = end_one(all->task, &all->handle[i], status);
 
-        if (status != MPI_STATUS_IGNORE)
-            status->MPI_ERROR = error;
-        if (error != MPI_SUCCESS)
+        if (end_into(all, i, status) != MPI_SUCCESS)
             result = MPI_ERR_IN_STATUS;
     }
     return result;
@@ -274,7 +281,7 @@ static int end_some(struct requests *all, int *out, int *which, MPI_Status *stat
         if (!active || !ended)
             continue;
         which[(*out)++] = i;
-        if (end_one(all->task, &all->handle[i], status) != MPI_SUCCESS)
+        if (end_into(all, i, status) != MPI_SUCCESS)
             result = MPI_ERR_IN_STATUS;
     }
     if (!any)
@@ -302,26 +309,36 @@ int MPI_Testsome(int count, MPI_Request *handles, int *out, int *which, MPI_Stat
 
 int MPI_Request_get_status(MPI_Request handle, int *flag, MPI_Status *status)
 {
-    struct um_request *request = um_request_of(um_mpi_task_self(), handle);
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = um_request_of(task, handle);
+    int error = MPI_SUCCESS;
 
     if (!request)
-        return um_mpi.Request_get_status(handle, flag, status);
-    *flag = um_request_ended(request);
-    return MPI_SUCCESS;
+        error = um_mpi.Request_get_status(handle, flag, status);
+    else if ((*flag = um_request_ended(request)) != 0)
+        um_request_end(request, status); /* its error is that of the call that frees it */
+    if (error == MPI_SUCCESS && !*flag)
+        um_mpi_task_yield(task); /* the caller asks again */
+    return error;
 }
 
-/* The task's table keeps it until the task ends: a peer may still use it. */
+/* One that has not ended stays in the task's table until the task ends: a peer may still use it. */
 int MPI_Request_free(MPI_Request *handle)
 {
-    struct um_request *request = um_request_of(um_mpi_task_self(), *handle);
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_request *request = um_request_of(task, *handle);
 
     if (!request)
         return um_mpi.Request_free(handle);
+    if (um_request_ended(request)) {
+        um_request_end(request, MPI_STATUS_IGNORE);
+        request_free(task, request, handle);
+    }
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }
 
-/* A receive that no message has matched is taken back; what has matched ends as usual. */
+/* What has matched ends as usual. */
 int MPI_Cancel(MPI_Request *handle)
 {
     struct um_mpi_task *task = um_mpi_task_self();
@@ -329,10 +346,7 @@ int MPI_Cancel(MPI_Request *handle)
 
     if (!request)
         return um_mpi.Cancel(handle);
-    if (!request->sends && um_box_cancel(&task->box, &request->receive)) {
-        request->receive.room = request->receive.bytes = 0;
-        request->receive.got = (struct um_envelope){0, MPI_ANY_SOURCE, MPI_ANY_TAG};
-        um_side_end(&request->receive.done, UM_DONE);
-    }
+    if (!um_request_ended(request))
+        um_request_cancel(task, request);
     return MPI_SUCCESS;
 }

@@ -193,6 +193,7 @@ enum um_use { UM_POINT, UM_COLLECTIVE, UM_LOCALLY, UM_USES = 4 };
 struct um_request {
     bool sends;
     bool background;          /* a collective call: receive.done, and error, are its end */
+    bool cancelled;           /* and so it has ended */
     int error;                /* of a collective call */
     struct um_message *taken; /* by MPI_Mprobe, or NULL */
     struct um_comm *comm;
@@ -297,11 +298,14 @@ UM_HIDE bool um_request_ended(void *request);
 UM_HIDE void um_request_withdraw(struct um_mpi_task *task, struct um_request *request);
 /* Frees what it has, ended or withdrawn. */
 UM_HIDE void um_request_discard(struct um_request *request);
-/* After it has ended: an MPI error class, and what it received; discards it. */
+/* After it has ended: an MPI error class, and what it received; discards it. It may be called
+ * again. */
 UM_HIDE int um_request_end(struct um_request *request, MPI_Status *status);
 UM_HIDE int um_request_run(struct um_mpi_task *task, struct um_request *request,
                            MPI_Status *status);
 
+/* Takes back a request that no peer has matched, which so has ended; else that goes on. */
+UM_HIDE void um_request_cancel(struct um_mpi_task *task, struct um_request *request);
 /* A request that neither sends nor receives, and has not ended. */
 UM_HIDE void um_request_blank(struct um_request *request, struct um_comm *comm);
 /* Ends a list of messages that nothing will receive. */
