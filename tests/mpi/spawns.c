@@ -335,6 +335,37 @@ static void child_waits(MPI_Comm parent)
     MPI_Send(&value, 1, MPI_INT, 0, 0, parent);
 }
 
+static void must_cancel(MPI_Request *request)
+{
+    MPI_Status status;
+    int cancelled = 0;
+
+    MUST(MPI_Cancel(request) == MPI_SUCCESS && MPI_Wait(request, &status) == MPI_SUCCESS);
+    MPI_Test_cancelled(&status, &cancelled);
+    MUST(cancelled && *request == MPI_REQUEST_NULL);
+}
+
+/* Of what it sends to the parent only the last is not cancelled. MPICH cancels no send on one
+ * machine, so calls.c has none. */
+static void child_cancels(MPI_Comm parent)
+{
+    static int numbers[20000];
+    MPI_Datatype column;
+    MPI_Request request;
+
+    MPI_Type_vector(10000, 1, 2, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    MPI_Issend(numbers, 1, MPI_INT, 0, 1, parent, &request);
+    must_cancel(&request);
+    MPI_Isend(numbers, 20000, MPI_INT, 0, 2, parent, &request);
+    must_cancel(&request);
+    MPI_Isend(numbers, 1, column, 0, 3, parent, &request);
+    must_cancel(&request);
+    MPI_Type_free(&column);
+    MPI_Send(numbers, 1, MPI_INT, 0, 4, parent);
+    MPI_Barrier(parent);
+}
+
 /* Leaves while a collective call of it is under way. */
 static void child_leaves(void)
 {
@@ -523,6 +554,8 @@ static int child(const char *role)
         child_waits(parent);
     else if (strcmp(role, "leaves") == 0)
         child_leaves();
+    else if (strcmp(role, "cancels") == 0)
+        child_cancels(parent);
     else if (strcmp(role, "names") == 0)
         child_names(parent);
     else if (strcmp(role, "spawns") == 0)
@@ -672,6 +705,19 @@ static void test_waits(int children)
     for (int rank = 0; rank < children; rank++)
         if (rank != 1)
             MPI_Recv(&value, 1, MPI_INT, rank, 0, comm, MPI_STATUS_IGNORE);
+    MPI_Comm_disconnect(&comm);
+}
+
+static void test_cancel(int unused)
+{
+    MPI_Comm comm = spawned("cancels", 1);
+    MPI_Status status;
+    int value;
+
+    (void)unused;
+    MPI_Barrier(comm);
+    MPI_Recv(&value, 1, MPI_INT, 0, MPI_ANY_TAG, comm, &status);
+    MUST(status.MPI_TAG == 4);
     MPI_Comm_disconnect(&comm);
 }
 
@@ -945,7 +991,7 @@ static const struct {
     {"keys", test_keys, 0},         {"names", test_names, 3},      {"threads", test_threads, 0},
     {"collect", test_collect, 7},   {"waits", test_waits, 3},      {"codes", test_codes, 3},
     {"room", test_room, 0},         {"fails", test_fails, 4},      {"together", test_together, 0},
-    {"mappings", test_mappings, 3},
+    {"mappings", test_mappings, 3}, {"cancel", test_cancel, 0},
 };
 
 int main(int argc, char **argv)
