@@ -5,7 +5,7 @@
  * Senders send numbered messages, each waiting until its data was taken, or leaving a copy; one
  * receiver receives. Checked: each receive gets a message of its own, those of a sender in their
  * order; no side touches a message or receive that has ended; a receive from a task that ends, and
- * one that is taken back, ends too (else: DEADLOCK).
+ * one that is taken back, ends too (else: DEADLOCK); a message that is taken back is not received.
  */
 #include "checker.hpp"
 
@@ -83,7 +83,8 @@ template <class P> struct boxes : world {
         ring(SENDERS);
     }
 
-    void send(int from, int number, bool waits)
+    /* True if the message is listed; else a receive has it. */
+    bool list(int from, int number, bool waits)
     {
         message_type *m = message[from][number];
         receive_type *to;
@@ -94,13 +95,23 @@ template <class P> struct boxes : world {
         m->sender = waits ? m : NULL;
         um_atomic_store(&m->done, UM_PENDING, relaxed);
         um_plain_write(data[from][number], 100 * from + number);
-        if (P::um_box_send(box, &m->is, m, &to) == P::UM_SENT_MATCHED)
-            deliver(to, m, from);
-        else if (waits)
-            RL_ASSERT(await(from, &m->done) == UM_DONE);
-        else
-            return;
-        um_plain_write(data[from][number], -1); /* the sender's again */
+        if (P::um_box_send(box, &m->is, m, &to) != P::UM_SENT_MATCHED)
+            return true;
+        deliver(to, m, from);
+        um_plain_write(data[from][number], -1); /* the sender's again, here and below */
+        return false;
+    }
+
+    void finish(int from, int number)
+    {
+        RL_ASSERT(await(from, &message[from][number]->done) == UM_DONE);
+        um_plain_write(data[from][number], -1);
+    }
+
+    void send(int from, int number, bool waits)
+    {
+        if (list(from, number, waits) && waits)
+            finish(from, number);
     }
 
     void begin(int which, int source, int tag)
@@ -219,6 +230,30 @@ template <class P> struct taken_back : boxes<P> {
     }
 };
 
+/* A message that is taken back while a receive comes for it; then another is sent. */
+template <class P> struct withdrawn : boxes<P> {
+    void thread(int index)
+    {
+        if (index == 0) {
+            if (this->list(0, 0, true)) {
+                if (P::um_box_withdraw(this->box, this->message[0][0]))
+                    um_plain_write(this->data[0][0], -1);
+                else
+                    this->finish(0, 0);
+            }
+            this->send(0, 1, false);
+            return;
+        }
+        this->begin(0, UM_ANY, UM_ANY);
+        this->end(0);
+        if (this->receive[0]->got.tag == 1)
+            return;
+        this->begin(1, UM_ANY, UM_ANY);
+        this->end(1);
+        RL_ASSERT(this->receive[1]->got.tag == 1);
+    }
+};
+
 /* The first of two is taken if it is there, else received; then the second. */
 template <class P, bool Waits> struct taken_first : boxes<P> {
     void thread(int index)
@@ -266,6 +301,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"taken, waiting", make_world<taken_first<P, true>>, 2, 0, false, 0, 20000},
         {"taken, a copy", make_world<taken_first<P, false>>, 2, 0, false, 0, 20000},
         {"taken back", make_world<taken_back<P>>, 2, 0, false, 0, 20000},
+        {"a message taken back", make_world<withdrawn<P>>, 2, 0, false, 0, 20000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};
