@@ -16,6 +16,7 @@ struct request {
     int minor; /* of HTTP/1.x */
     bool host;
     bool closes;
+    bool sized;      /* it says how long its body is */
     uint64_t length; /* of its body */
 };
 
@@ -87,27 +88,58 @@ static void refuse(struct http_exchange *exchange, int status)
     add_answer(exchange, status, reason, strlen(reason), true);
 }
 
-/* One line "Name: value" of the head. 0 or the status of a refusal. */
-static int read_field(struct request *request, const char *line, size_t length)
+/* True if a list "a, b" has this word. */
+static bool has_word(const char *list, const char *word)
 {
-    const char *colon = memchr(line, ':', length);
-    const char *value;
-    char *end;
+    size_t length;
 
-    if (!colon || colon == line || line[0] == ' ' || line[0] == '\t')
+    for (; *list != '\r'; list += length) {
+        list += strspn(list, ", \t");
+        length = strcspn(list, ", \t\r");
+        if (length == strlen(word) && strncasecmp(list, word, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* False: it is no number, or too large. */
+static bool read_length(const char *value, uint64_t *length)
+{
+    *length = 0;
+    if (*value < '0' || *value > '9')
+        return false;
+    for (; *value >= '0' && *value <= '9'; value++) {
+        if (*length > (UINT64_MAX - 9) / 10)
+            return false;
+        *length = *length * 10 + (uint64_t)(*value - '0');
+    }
+    return value[strspn(value, " \t")] == '\r';
+}
+
+/* One line "Name: value" of the head, which ends with CR. What could be read in two ways is
+ * refused: a proxy before this server may read it the other way. 0 or the status of a refusal. */
+static int read_field(struct request *request, const char *line)
+{
+    size_t name = strspn(line, "!#$%&'*+-.^_`|~0123456789"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+    const char *value = line + name + 1;
+
+    if (name == 0 || line[name] != ':')
         return 400;
-    value = colon + 1 + strspn(colon + 1, " \t");
-    if (strncasecmp(line, "Host:", 5) == 0) {
+    value += strspn(value, " \t");
+    if (strncasecmp(line, "Transfer-Encoding:", 18) == 0)
+        return 501;
+    if (strncasecmp(line, "Content-Length:", 15) == 0) {
+        if (request->sized || !read_length(value, &request->length))
+            return 400;
+        request->sized = true;
+    } else if (strncasecmp(line, "Host:", 5) == 0) {
+        if (request->host)
+            return 400;
         request->host = true;
     } else if (strncasecmp(line, "Connection:", 11) == 0) {
-        request->closes = strncasecmp(value, "close", 5) == 0 ||
-                          (request->closes && strncasecmp(value, "keep-alive", 10) != 0);
-    } else if (strncasecmp(line, "Content-Length:", 15) == 0) {
-        request->length = strtoull(value, &end, 10);
-        if (*value < '0' || *value > '9' || (*end != '\r' && *end != ' '))
-            return 400;
-    } else if (strncasecmp(line, "Transfer-Encoding:", 18) == 0) {
-        return 501;
+        request->closes =
+            has_word(value, "close") || (request->closes && !has_word(value, "keep-alive"));
     }
     return 0;
 }
@@ -120,7 +152,7 @@ static int read_first_line(struct request *request, const char *line, const char
     request->target = line + request->method_length + 1;
     if (request->method_length == 0 || request->target >= end || request->target[-1] != ' ')
         return 400;
-    request->target_length = strcspn(request->target, " \r");
+    request->target_length = strcspn(request->target, " \t\r");
     line = request->target + request->target_length;
     if (request->target_length == 0 || strncmp(line, " HTTP/", 6) != 0 || end - line != 9)
         return 400;
@@ -130,18 +162,28 @@ static int read_first_line(struct request *request, const char *line, const char
     return request->minor >= 0 && request->minor <= 9 ? 0 : 400;
 }
 
+/* True if all lines end with CR and LF, and have no other control characters but tabs. */
+static bool is_text(const char *head)
+{
+    for (; *head; head++) {
+        if (head[0] == '\r' && head[1] == '\n')
+            head++;
+        else if (((unsigned char)*head < ' ' && *head != '\t') || *head == 0x7f)
+            return false;
+    }
+    return true;
+}
+
 /* Reads a head, which ends with an empty line and a 0. 0 or the status of a refusal. */
 static int read_head(struct request *request, const char *head)
 {
     const char *end = strstr(head, "\r\n");
-    int status = read_first_line(request, head, end);
+    int status = is_text(head) ? read_first_line(request, head, end) : 400;
 
     request->closes = request->minor == 0;
     while (status == 0 && strncmp(end, "\r\n\r\n", 4) != 0) {
-        const char *line = end + 2;
-
-        end = strstr(line, "\r\n");
-        status = read_field(request, line, (size_t)(end - line));
+        status = read_field(request, end + 2);
+        end = strstr(end + 2, "\r\n");
     }
     if (status == 0 && request->minor >= 1 && !request->host)
         status = 400;
