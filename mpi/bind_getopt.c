@@ -130,6 +130,12 @@ static int advance(struct call *call)
 
 /* ---- long options ---- */
 
+/* True if it matters which of the two is meant. */
+static bool differ(const struct call *call, const struct option *a, const struct option *b)
+{
+    return call->only || a->has_arg != b->has_arg || a->flag != b->flag || a->val != b->val;
+}
+
 /* The option that a name means, by an unambiguous beginning, too. */
 static const struct option *long_named(const struct call *call, const char *name, size_t length,
                                        bool *ambiguous)
@@ -144,13 +150,27 @@ static const struct option *long_named(const struct call *call, const char *name
             *ambiguous = false;
             return o;
         }
-        if (found && (call->only || found->has_arg != o->has_arg || found->flag != o->flag ||
-                      found->val != o->val))
+        if (found && differ(call, found, o))
             *ambiguous = true;
         if (!found)
             found = o;
     }
     return found;
+}
+
+/* found: the first of those that may be meant. */
+static void complain_ambiguous(const struct call *call, const char *dashes, const char *name,
+                               size_t length, const struct option *found)
+{
+    if (!*call->opterr || call->colon)
+        return;
+    flockfile(stderr);
+    fprintf(stderr, "%s: option '%s%s' is ambiguous; possibilities:", call->argv[0], dashes, name);
+    for (const struct option *o = found; o->name; o++)
+        if (strncmp(o->name, name, length) == 0 && (o == found || differ(call, found, o)))
+            fprintf(stderr, " '%s%s'", dashes, o->name);
+    putc('\n', stderr);
+    funlockfile(stderr);
 }
 
 /* Takes the argument of a long option. False: missing, or not wanted. */
@@ -177,9 +197,9 @@ static int long_option(struct call *call, const char *dashes)
 {
     const char *name = call->state->rest;
     const char *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
     bool ambiguous;
-    const struct option *o =
-        long_named(call, name, equals ? (size_t)(equals - name) : strlen(name), &ambiguous);
+    const struct option *o = long_named(call, name, length, &ambiguous);
 
     if (!o && dashes[1] == 0 && strchr(call->letters, *name))
         return -1;
@@ -188,7 +208,7 @@ static int long_option(struct call *call, const char *dashes)
     *call->optopt = 0;
     if (ambiguous || !o) {
         if (ambiguous)
-            complain(call, "option '%s%s' is ambiguous", dashes, name);
+            complain_ambiguous(call, dashes, name, length, o);
         else
             complain(call, "unrecognized option '%s%s'", dashes, name);
         return '?';
@@ -231,6 +251,23 @@ static int letter_argument(struct call *call, const char *known, int letter)
     return letter;
 }
 
+/* The letters "W;": -W name is --name. */
+static int letter_long(struct call *call)
+{
+    struct um_getopt *state = call->state;
+
+    if (*state->rest == 0 && ++*call->optind == call->argc) {
+        state->rest = NULL;
+        complain(call, "option requires an argument -- '%c'", 'W');
+        *call->optopt = 'W';
+        return call->colon ? ':' : '?';
+    }
+    if (*state->rest == 0)
+        state->rest = call->argv[*call->optind];
+    call->only = false;
+    return long_option(call, "-W ");
+}
+
 static int next_letter(struct call *call)
 {
     struct um_getopt *state = call->state;
@@ -239,6 +276,8 @@ static int next_letter(struct call *call)
 
     if (known && known[1] == ':')
         return letter_argument(call, known, letter);
+    if (known && letter == 'W' && known[1] == ';' && call->longs)
+        return letter_long(call);
     if (*state->rest == 0) {
         state->rest = NULL;
         ++*call->optind;

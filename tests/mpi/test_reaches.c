@@ -63,6 +63,67 @@ Test(reaches, child_stays_until_its_last_thread_has_signaled)
     cr_assert_eq(run_cores(1, outlived, NULL), 0);
 }
 
+/* ---- options ---- */
+
+/* All that is in a file, as text; the caller frees. */
+static char *text_of(FILE *file)
+{
+    char *text = NULL;
+    size_t room = 0;
+
+    rewind(file);
+    if (getdelim(&text, &room, 0, file) < 0)
+        cr_expect(false, "the file is empty");
+    return text;
+}
+
+/* What the program prints to standard error: as a process, or as a child. */
+static char *printed(bool as_child)
+{
+    FILE *file = tmpfile();
+    int kept = dup(2), status = -1;
+    char *text;
+
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    if (as_child) {
+        struct umbra_image *image = opened(OPTIONS);
+
+        status = ran(image, NULL, NULL);
+        umbra_image_close(image);
+    } else {
+        status = system(OPTIONS);
+    }
+    fflush(stderr);
+    dup2(kept, 2);
+    close(kept);
+    cr_expect_eq(status, 0);
+    text = text_of(file);
+    fclose(file);
+    return text;
+}
+
+static void *reads_options(void *arg)
+{
+    char *alone = printed(false), *inside = printed(true);
+    size_t at = 0, line = 0;
+
+    for (; alone[at] && alone[at] == inside[at]; at++)
+        if (alone[at] == '\n')
+            line = at + 1;
+    cr_expect(alone[at] == inside[at], "a process printed '%.*s', a child '%.*s'",
+              (int)strcspn(alone + line, "\n"), alone + line, (int)strcspn(inside + line, "\n"),
+              inside + line);
+    free(alone);
+    free(inside);
+    return arg;
+}
+
+Test(reaches, child_reads_options_as_the_C_library_does)
+{
+    cr_assert_eq(run_cores(1, reads_options, NULL), 0);
+}
+
 /* ---- what stays behind ---- */
 
 static void *leaves_buffers(void *arg)
