@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -107,6 +108,10 @@ static int main_run(int argc, char **argv, char **envp)
     if (cores == 0)
         options.cpus = cpus_of(cpus, sizeof(cpus));
     error = umbra_runtime_create(&options, &um_runtime);
+    if (error == -ENOSPC) { /* more cores than there are: all */
+        options.cores = 0;
+        error = umbra_runtime_create(&options, &um_runtime);
+    }
     if (error == 0)
         error = umbra_spawn_with(um_runtime, &spawn, main_fiber, NULL, NULL);
     if (error != 0) {
