@@ -275,9 +275,9 @@ def mutex_holder(on):
     owner = number(thing(on, "umbra_mutex")["owner"])
     if owner in (0, 2, 4):  # UM_MUTEX_FREE, UM_MUTEX_KEPT, UM_MUTEX_PROMISED
         return " that is free"
+    at = (owner & ((1 << 43) - 2)) << 5
     if owner & 1:
-        return " held by thread %#x" % (owner - 1)
-    at = (owner & ((1 << 43) - 1)) << 5
+        return " held by thread %#x" % at
     for fiber in fibers(ended=True):
         if fiber.address == at and number(fiber.block["generation"]) & ((1 << 21) - 1) == owner >> 43:
             ended = "" if fiber.lives() else ", which has ended"

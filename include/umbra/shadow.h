@@ -21,12 +21,16 @@
  *     shadow_fork                  the owner    never                      -EBUSY: not yet joined
  *     shadow_join                  the owner    until done                 -EINVAL: nothing forked
  *     umbra_shadow_join_deadline   the owner    until done or deadline     -EINVAL: nothing forked
- *     shadow_destroy               the owner    until done                 -
+ *     shadow_destroy               the owner    until done                 -EPERM: the owner lives
  *
  * The owner is the thread that called shadow_create. In any other thread, also in the shadow
  * itself, the owner's calls return -EPERM. After shadow_destroy they return -ESRCH, as long as the
  * struct's memory exists. shadow_destroy first waits for a function that still runs. No call
  * switches fibers.
+ *
+ * An owner that ends leaves its shadow without an owner: no thread may fork or join, also none that
+ * is created later, and one call of shadow_destroy by any thread ends the shadow. Until then the
+ * helper keeps its hardware thread; the owner's is free at once.
  *
  * options->wait says how both sides wait: see umbra/wait.h. A shadow that spins (UMBRA_WAIT_SPIN)
  * answers fastest, and keeps its hardware thread busy while it has nothing to do.
@@ -54,6 +58,7 @@
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/owner.h>
 #include <umbra/protocol/slot.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
@@ -87,18 +92,16 @@ struct umbra_shadow {
     unsigned char apart[UM_LINE_REST(sizeof(struct um_slot))];
 
     /* the owner's line */
-    um_atomic_uptr owner;            /* um_arch_thread_id, 0: destroyed; owner writes */
-    bool forked;                     /* a function is forked and not joined; owner only */
-    uint32_t back_offs;              /* joins that will still back off; owner only */
-    um_atomic_u32 back_off;          /* length of a back-off, in polls, 0: none; owner only */
-    pthread_t thread;                /* the helper; set once */
-    struct umbra_topology *topology; /* set once */
-    bool own_topology;               /* made by shadow_create */
-    struct umbra_affinity *saved;    /* the owner's binding before; owner only */
-    struct umbra_shadow *next;       /* in um_shadows; under its lock */
-    struct umbra_shadow_info info;   /* set once; any thread may read it */
-    int bind_error;                  /* helper writes before the first join, owner reads after */
-    unsigned char apart_too[UM_LINE_REST(84)]; /* asserted below */
+    struct um_owned owned;         /* the owner, and its binding; impl/owner.h */
+    bool forked;                   /* a function is forked and not joined; owner only */
+    uint32_t back_offs;            /* joins that will still back off; owner only */
+    um_atomic_u32 back_off;        /* length of a back-off, in polls, 0: none; owner only */
+    pthread_t thread;              /* the helper; set once */
+    bool own_topology;             /* made by shadow_create */
+    struct umbra_shadow *next;     /* in um_shadows; under its lock */
+    struct umbra_shadow_info info; /* set once; any thread may read it */
+    int bind_error;                /* helper writes before the first join, owner reads after */
+    unsigned char apart_too[UM_LINE_REST(92)]; /* asserted below */
 
     struct umbra_wait_policy policy;       /* the helper's; set once; both read */
     struct umbra_wait_policy owner_policy; /* the same with the owner's gap; set once; owner */
@@ -151,8 +154,8 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 
 /*
- * Waits for a function that still runs, ends the helper thread, and gives the caller its old
- * binding back. The owner only; blocks. Returns 0, -EPERM, -ESRCH.
+ * Waits for a function that still runs, ends the helper thread, and gives the owner its old
+ * binding back. The owner, or any thread if the owner has ended; blocks. Returns 0, -EPERM, -ESRCH.
  */
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 
@@ -168,7 +171,7 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 #endif
 
 static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
-static_assert(offsetof(struct umbra_shadow, owner) == UMBRA_CACHE_LINE, "and has it to itself");
+static_assert(offsetof(struct umbra_shadow, owned) == UMBRA_CACHE_LINE, "and has it to itself");
 static_assert(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
 static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0, "nor does this");
 static_assert(__alignof__(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");

@@ -123,8 +123,10 @@ struct umbra_mutex {
 UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
 
 /* Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
- * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber that ends
- * as the holder leaves it locked for ever; UMBRA_ASSERT reports that (base/base.h). */
+ * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber or
+ * thread that ends as the holder leaves it locked for ever, also for a thread that is created
+ * later: locks wait, up to their deadlines, and unlocks return -EPERM. UMBRA_ASSERT reports a fiber
+ * that does (base/base.h). */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 

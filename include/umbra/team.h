@@ -41,8 +41,9 @@
  * The owner is the thread that called umbra_team_create: it is bound to its hardware thread until
  * umbra_team_destroy. If a fiber creates a team, the thread of its core is the owner, so that all
  * fibers of the core may run it; a run or a barrier then blocks the core, and no call switches
- * fibers. A member runs no fibers: a part that is not on the caller's thread is a call of a thread
- * that is no core.
+ * fibers. When the owner has ended, no thread may run the team, also none that is created later,
+ * and one call of umbra_team_destroy by any thread ends it. A member runs no fibers: a part that is
+ * not on the caller's thread is a call of a thread that is no core.
  *
  * Members wait for the next run in two phases, as a shadow does: polling, then asleep in the kernel
  * (umbra/wait.h); the next run wakes them. Signals are blocked in members as in a shadow's helper.
@@ -132,7 +133,7 @@ UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
 UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_team_stats *stats);
 
 /* Ends the threads, gives the owner its old binding back, and frees the team; NULL is allowed. The
- * owner, outside a run; blocks. Returns 0, -EPERM or -EBUSY. */
+ * owner, outside a run, or after its end any thread; blocks. Returns 0, -EPERM or -EBUSY. */
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team);
 
 #include <umbra/impl/team.h>

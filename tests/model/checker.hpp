@@ -201,7 +201,7 @@ static void um_os_futex_wake(um_atomic_u32 *word)
 
 static inline uintptr_t um_arch_thread_id(void)
 {
-    return rl::thread_index() + 1;
+    return (rl::thread_index() + 1) * 8; /* an address, as elsewhere */
 }
 
 /* Relacy's own form wants a place for the result. */

@@ -49,6 +49,8 @@ outcome search(const scenario &what, rl::scheduler_type_e type)
         passed = rl::simulate<execution<5, 0>>(params);
     else if (what.threads == 4)
         passed = rl::simulate<execution<4, 0>>(params);
+    else if (what.threads == 3 && what.later_threads == 1)
+        passed = rl::simulate<execution<3, 1>>(params);
     else if (what.threads == 3)
         passed = rl::simulate<execution<3, 0>>(params);
     else if (what.later_threads == 2)

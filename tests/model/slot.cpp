@@ -6,7 +6,8 @@
  * Each scenario: an owner creates the helper thread, forks to it, joins and destroys; each side
  * spins or parks. Checked: every wait ends; fn, arg and what the function reads and writes pass
  * between the two without a race; the function has run exactly as often as it was forked; neither
- * thread touches the struct after shadow_destroy.
+ * thread touches the struct after shadow_destroy; when the owner has ended (protocol/owner.h), one
+ * of the other threads destroys the shadow.
  */
 #include "checker.hpp"
 
@@ -14,9 +15,12 @@ typedef void umbra_shadow_fn(void *arg);
 
 /* What the text under check uses of struct umbra_shadow; see umbra/shadow.h. */
 #define UM_MODEL_SHADOW                                                                            \
+    struct um_owned {                                                                              \
+        um_atomic_uptr owner;                                                                      \
+    };                                                                                             \
     struct umbra_shadow {                                                                          \
         struct um_slot slot;                                                                       \
-        uintptr_t owner;                                                                           \
+        struct um_owned owned;                                                                     \
         bool forked;                                                                               \
         pthread_t thread;                                                                          \
         struct umbra_waiter owner_waiter;                                                          \
@@ -69,7 +73,7 @@ template <class P, um_model_wait Owner, um_model_wait Helper> struct household :
 
     void thread(int)
     {
-        shadow->owner = um_arch_thread_id();
+        um_atomic_store(&shadow->owned.owner, um_arch_thread_id(), relaxed);
         pthread_create(&shadow->thread, NULL, P::um_shadow_main, shadow);
         live();
         RL_ASSERT(P::shadow_destroy(shadow) == 0);
@@ -186,6 +190,57 @@ struct done_then_join : household<P, Owner, Helper> {
     }
 };
 
+/* The owner ends while the function may still run. Of two threads that destroy the shadow one does,
+ * after the owner's end, and waits for the function. */
+template <class P, um_model_wait Owner, um_model_wait Helper>
+struct left_behind : household<P, Owner, Helper> {
+    rl::var<int> left; /* written by the owner at its end */
+    rl::var<int> destroyed;
+
+    left_behind()
+    {
+        um_plain_write(destroyed, 0);
+        um_atomic_store(&this->shadow->owned.owner, (uintptr_t)100, relaxed);
+    }
+
+    void live()
+    {
+        this->fork(run_errand, &this->first, 7);
+        um_plain_write(left, 1);
+        P::um_owner_ends(&this->shadow->owned.owner);
+    }
+
+    void check_errands()
+    {
+        RL_ASSERT(um_plain_read(this->first.sum) == 7);
+    }
+
+    void thread(int index)
+    {
+        int error;
+
+        if (index == 0) {
+            um_atomic_store(&this->shadow->owned.owner, um_arch_thread_id(), relaxed);
+            pthread_create(&this->shadow->thread, NULL, P::um_shadow_main, this->shadow);
+            live();
+            return;
+        }
+        while ((error = P::shadow_destroy(this->shadow)) == -EPERM)
+            rl::yield(1, $);
+        if (error != 0)
+            return;
+        RL_ASSERT(um_plain_read(left) == 1);
+        um_plain_write(destroyed, um_plain_read(destroyed) + 1);
+        check_errands();
+    }
+
+    void after()
+    {
+        RL_ASSERT(um_plain_read(destroyed) == 1);
+        delete this->shadow;
+    }
+};
+
 #define UM_MAKE(scenario, owner, helper)                                                           \
     make_world<scenario<P, UM_MODEL_##owner, UM_MODEL_##helper>>
 
@@ -207,6 +262,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
          200000},
         {"join by deadline, owner spins", UM_MAKE(join_by_deadline, SPIN, PARK), 1, 1, false, 2,
          50000},
+        {"the owner ends", UM_MAKE(left_behind, PARK, PARK), 3, 1, false, 1, 100000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

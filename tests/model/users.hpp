@@ -55,10 +55,14 @@ static int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u3
     return um_wait_run(waiter, cond, deadline);
 }
 
-/* The owner does not change while others are about: no step of its own. */
-static uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
+static bool um_owned_by_caller(const struct um_owned *owned)
 {
-    return shadow->owner;
+    return um_atomic_load(&owned->owner, relaxed) == um_arch_thread_id();
+}
+
+static bool um_owned_may_end(struct um_owned *owned)
+{
+    return um_owned_by_caller(owned) || um_owner_take_over(&owned->owner, um_arch_thread_id());
 }
 
 /* What the owner sees there, it does not use. */
@@ -73,6 +77,6 @@ static void um_shadow_leave(struct umbra_shadow *)
 
 static void um_shadow_clear(struct umbra_shadow *shadow)
 {
-    shadow->owner = 0;
+    um_atomic_store(&shadow->owned.owner, UM_OWNER_NONE, relaxed);
 }
 #endif

@@ -9,6 +9,7 @@
 #include "two_copies_part.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +276,46 @@ static int others_keep_the_objects_handler(void)
 Test(two_copies, an_object_whose_handler_others_have_stays_loaded)
 {
     struct child child = in_child(others_keep_the_objects_handler);
+
+    cr_assert(exited(&child));
+}
+
+/* ---- threads ---- */
+
+static struct umbra_mutex mutex = UMBRA_MUTEX_INIT;
+
+static void *other_locks(void *lock)
+{
+    return (void *)(intptr_t)((two_copies_lock_fn *)lock)(&mutex);
+}
+
+/* Locked in the program, and unlocked in the object, by the same thread; another thread is another
+ * one in both. */
+static int holds_in_both(void)
+{
+    two_copies_lock_fn *lock;
+    two_copies_unlock_fn *unlock;
+    pthread_t other;
+    void *found;
+
+    begin();
+    object_start();
+    lock = (two_copies_lock_fn *)function("two_copies_lock");
+    unlock = (two_copies_unlock_fn *)function("two_copies_unlock");
+    if (umbra_mutex_lock(&mutex) != 0 || lock(&mutex) != -EDEADLK)
+        return 10;
+    if (pthread_create(&other, NULL, other_locks, (void *)lock) != 0 ||
+        pthread_join(other, &found) != 0 || (intptr_t)found != -ETIMEDOUT)
+        return 11;
+    if (unlock(&mutex) != 0 || lock(&mutex) != 0 || umbra_mutex_unlock(&mutex) != 0)
+        return 12;
+    object_stop();
+    return end();
+}
+
+Test(two_copies, a_thread_is_the_same_in_both)
+{
+    struct child child = in_child(holds_in_both);
 
     cr_assert(exited(&child));
 }

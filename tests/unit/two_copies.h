@@ -11,4 +11,9 @@ typedef int two_copies_stop_fn(void);
 /* A fiber of it overflows its stack. */
 typedef int two_copies_overflow_fn(void);
 
+/* The calling thread locks a mutex, or finds that it holds it, and unlocks it: the errors of both. */
+struct umbra_mutex;
+typedef int two_copies_lock_fn(struct umbra_mutex *mutex);
+typedef int two_copies_unlock_fn(struct umbra_mutex *mutex);
+
 #endif

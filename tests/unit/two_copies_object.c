@@ -5,6 +5,8 @@
 
 two_copies_start_fn two_copies_start;
 two_copies_stop_fn two_copies_stop, two_copies_overflow;
+two_copies_lock_fn two_copies_lock;
+two_copies_unlock_fn two_copies_unlock;
 
 int two_copies_start(int dump_signal)
 {
@@ -19,4 +21,14 @@ int two_copies_stop(void)
 int two_copies_overflow(void)
 {
     return part_overflow();
+}
+
+int two_copies_lock(struct umbra_mutex *mutex)
+{
+    return umbra_mutex_lock_deadline(mutex, 0);
+}
+
+int two_copies_unlock(struct umbra_mutex *mutex)
+{
+    return umbra_mutex_unlock(mutex);
 }

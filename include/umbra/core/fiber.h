@@ -19,6 +19,7 @@
 #include <umbra/core/exceptions.h>
 #include <umbra/core/timers.h>
 #include <umbra/cpu.h>
+#include <umbra/os/os.h>
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/event.h>
 #include <umbra/protocol/hand.h>
@@ -299,21 +300,49 @@ UM_INLINE uint64_t um_fiber_generation(const struct um_fiber *fiber)
  * The holder of a mutex, in one word that is never 0: a fiber in one life, or a thread. A fiber's
  * word has the address of its control block, below 2^48 and a multiple of 64, and above it 21 bits
  * of the generation. So fibers that live at the same time differ, and a life differs from the
- * 2,097,151 that follow it in the same memory. A thread's word is odd.
+ * 2,097,151 that follow it in the same memory.
+ *
+ * A thread's word is odd. The C library gives the address of a thread control block to a later
+ * thread. So a thread's word has that address, and above it 21 bits of the kernel's number of the
+ * thread: it differs from the word of any thread that has ended and left it the block, until the
+ * kernel has given all its numbers. All copies of the library in the process make the same word. A
+ * thread keeps its word in a child of fork(2), where its number is another.
  */
 #define UM_SELF_LIFE_SHIFT 43
 #define UM_SELF_LIFE ((uintptr_t)1 << UM_SELF_LIFE_SHIFT)
 #define UM_SELF_THREAD ((uintptr_t)1)
+#define UM_SELF_UNKNOWN UM_SELF_THREAD /* no thread's: no block is at address 0 */
 
 UM_INLINE uintptr_t um_fiber_self(const struct um_fiber *fiber, uint64_t generation)
 {
     return (uintptr_t)generation << UM_SELF_LIFE_SHIFT | (uintptr_t)fiber >> 5;
 }
 
-/* The address of the fiber's control block. */
+/* The word of the calling thread, once it was asked for. */
+UM_SHARED(UM_THREAD_LOCAL uintptr_t um_thread_word, UM_SELF_UNKNOWN);
+
+UM_LINKONCE UM_COLD uintptr_t um_thread_self_first(void);
+
+#ifdef UMBRA_IMPLEMENTATION
+UM_LINKONCE UM_COLD uintptr_t um_thread_self_first(void)
+{
+    um_thread_word = (uintptr_t)um_os_thread() << UM_SELF_LIFE_SHIFT | um_arch_thread_id() >> 5 |
+                     UM_SELF_THREAD;
+    return um_thread_word;
+}
+#endif /* UMBRA_IMPLEMENTATION */
+
+UM_INLINE uintptr_t um_thread_self(void)
+{
+    uintptr_t self = um_thread_word;
+
+    return UM_LIKELY(self != UM_SELF_UNKNOWN) ? self : um_thread_self_first();
+}
+
+/* The address of the control block, a fiber's or a thread's, without its lowest 6 bits. */
 UM_INLINE uintptr_t um_self_block(uintptr_t self)
 {
-    return (self & (UM_SELF_LIFE - 1)) << 5;
+    return (self & (UM_SELF_LIFE - 1) & ~UM_SELF_THREAD) << 5;
 }
 
 /*

@@ -261,7 +261,7 @@ UM_LINKONCE UM_COLD int um_join_ask_thread(struct um_join *join, struct umbra_co
         um_claimed_free(&thread.wait->claimed);
         return error;
     }
-    if (pthread_equal(runtime->creator, pthread_self()))
+    if (runtime->creator == um_thread_self())
         um_join_thread_look(&thread, runtime, join->deadline);
     error = um_claimed_wait_thread(thread.wait, join->deadline);
     um_join_thread_end(&thread, runtime);

@@ -360,7 +360,7 @@ UM_LINKONCE void um_report_holder(struct um_text *text, uintptr_t holder)
     um_text_add(text, " held by ");
     if (holder & UM_SELF_THREAD) {
         um_text_add(text, "thread ");
-        um_text_add_number(text, holder - UM_SELF_THREAD, 16);
+        um_text_add_number(text, um_self_block(holder), 16);
     } else {
         um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* against um_slab_destroy() */
         um_report_holding_fiber(text, holder);

@@ -133,7 +133,7 @@ struct umbra_runtime {
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores */
     um_polls_word polls[UMBRA_POLL_PLACES]; /* how its places poll; see core/tune.h */
-    pthread_t creator;                      /* holds the runtime, except in umbra_runtime_wait */
+    uintptr_t creator; /* um_thread_self(); holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
     int dump_signal;                          /* 0: none */

@@ -543,7 +543,7 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
     if (!runtime)
         return -ENOMEM;
     memset(runtime, 0, sizeof(*runtime));
-    runtime->creator = pthread_self();
+    runtime->creator = um_thread_self();
     error = um_runtime_set_up(runtime, options);
     if (error != 0) {
         free(runtime);

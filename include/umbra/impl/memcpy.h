@@ -99,7 +99,7 @@ UM_INLINE bool um_copy_divide(struct um_copy *copy, size_t block_bytes)
 UM_INLINE bool um_copy_may_fork(struct um_copy *copy, const struct umbra_shadow *shadow,
                                 const struct umbra_memcpy_limits *limits)
 {
-    return shadow && um_shadow_owner(shadow) == um_arch_thread_id() &&
+    return shadow && um_owned_by_caller(&shadow->owned) &&
            (copy->bytes >= limits->asleep_bytes || !um_copy_asleep(shadow)) &&
            um_copy_divide(copy, limits->block_bytes);
 }
@@ -171,7 +171,7 @@ UM_LINKONCE UM_COLD bool um_copy_trial_init(struct um_copy_trial *trial,
                                             struct umbra_shadow *shadow)
 {
     const struct umbra_topology_cpu *cpu =
-        umbra_topology_cpu_of(shadow->topology, shadow->info.owner_cpu);
+        umbra_topology_cpu_of(shadow->owned.topology, shadow->info.owner_cpu);
     size_t area = cpu ? 2 * (size_t)cpu->l2_bytes : 0;
 
     area = area < UM_COPY_AREA_LEAST ? UM_COPY_AREA_LEAST : area;

@@ -51,17 +51,11 @@ UM_INLINE void um_shadow_back_off(struct umbra_shadow *shadow)
     um_count(&shadow->owner_waiter.count.polls, rest);
 }
 
-/* relaxed: a thread that is not the owner only has to see that it is not */
-UM_INLINE uintptr_t um_shadow_owner(const struct umbra_shadow *shadow)
-{
-    return um_atomic_load(&shadow->owner, relaxed);
-}
-
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow);
 
 UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg)
 {
-    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
+    if (UM_UNLIKELY(!um_owned_by_caller(&shadow->owned)))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(shadow->forked))
         return -EBUSY;
@@ -74,7 +68,7 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
 
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline)
 {
-    if (UM_UNLIKELY(um_shadow_owner(shadow) != um_arch_thread_id()))
+    if (UM_UNLIKELY(!um_owned_by_caller(&shadow->owned)))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(!shadow->forked))
         return -EINVAL;
@@ -102,7 +96,8 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 /* The error for a caller that is not the owner: -ESRCH if the shadow is destroyed, else -EPERM. */
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
 {
-    return um_shadow_owner(shadow) == 0 ? -ESRCH : -EPERM;
+    /* relaxed: a thread that is not the owner only has to see that it is not */
+    return um_atomic_load(&shadow->owned.owner, relaxed) == UM_OWNER_NONE ? -ESRCH : -EPERM;
 }
 
 /* ---- the helper thread ---- */
@@ -129,7 +124,7 @@ UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 {
     struct umbra_shadow *shadow = arg;
 
-    shadow->bind_error = umbra_topology_bind(shadow->topology, shadow->info.shadow_cpu, NULL);
+    shadow->bind_error = umbra_topology_bind(shadow->owned.topology, shadow->info.shadow_cpu, NULL);
 }
 
 struct um_shadows {
@@ -158,15 +153,15 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
 }
 
 /* The child has none of its parent's helper threads: their places are free, and the structs count
- * as destroyed. If the child's thread was an owner, it gets its old binding back. */
+ * as destroyed. If the child's thread was an owner, it gets its old binding back. The bindings of
+ * other owners are gone by then: the handler in impl/owner.h runs first. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
     if (!um_fork_ends(&um_shadows_forks))
         return;
     for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
-        if (um_shadow_owner(s) == um_arch_thread_id())
-            umbra_topology_unbind(s->topology, s->saved);
-        um_atomic_store(&s->owner, 0, relaxed);
+        umbra_topology_unbind(s->owned.topology, s->owned.saved);
+        um_owned_end(&s->owned);
     }
     um_shadows.first = NULL;
     pthread_mutex_unlock(&um_shadows.lock);
@@ -178,12 +173,11 @@ UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
         -pthread_atfork(um_shadows_before_fork, um_shadows_in_parent, um_shadows_in_child);
 }
 
-/* Under um_shadows.lock. True if the owner has another shadow, and is bound elsewhere for that. */
+/* Under um_shadows.lock. True if the caller owns another shadow and is bound elsewhere for it. */
 UM_LINKONCE UM_COLD bool um_shadow_owner_moved(const struct umbra_shadow *shadow)
 {
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
-        if (um_shadow_owner(s) == um_shadow_owner(shadow) &&
-            s->info.owner_cpu != shadow->info.owner_cpu)
+        if (um_owned_by_caller(&s->owned) && s->info.owner_cpu != shadow->info.owner_cpu)
             return true;
     return false;
 }
@@ -210,7 +204,7 @@ UM_LINKONCE UM_COLD void um_places_add(struct um_places *places, int cpu)
 UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
                                              const struct umbra_shadow_options *options)
 {
-    const struct umbra_topology *topology = shadow->topology;
+    const struct umbra_topology *topology = shadow->owned.topology;
     int owner_cpu = shadow->info.owner_cpu;
     struct um_places taken;
     int place;
@@ -226,7 +220,8 @@ UM_LINKONCE UM_COLD int um_shadow_find_place(const struct umbra_shadow *shadow,
         um_places_add(&taken, options->avoid[i]);
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
         um_places_add(&taken, s->info.shadow_cpu);
-        um_places_add(&taken, s->info.owner_cpu);
+        if (!um_owned_is_left(&s->owned))
+            um_places_add(&taken, s->info.owner_cpu);
     }
     place = umbra_topology_nearest(topology, owner_cpu, taken.cpu, taken.count);
     if (place < 0 || taken.full)
@@ -243,7 +238,7 @@ UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow,
 {
     if (place == shadow->info.owner_cpu)
         return um_why(-EINVAL, "shadow_cpu = %d: the owner's own processor", place);
-    if (umbra_topology_shared(shadow->topology, shadow->info.owner_cpu, place) < 0)
+    if (umbra_topology_shared(shadow->owned.topology, shadow->info.owner_cpu, place) < 0)
         return um_why(-ENODEV, "shadow_cpu = %d: may not be used by this process", place);
     for (const struct umbra_shadow *s = um_shadows.first; s; s = s->next)
         if (s->info.shadow_cpu == place)
@@ -286,7 +281,7 @@ UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
         link = &(*link)->next;
     *link = shadow->next;
     pthread_mutex_unlock(&um_shadows.lock);
-    umbra_topology_unbind(shadow->topology, shadow->saved);
+    umbra_topology_unbind(shadow->owned.topology, shadow->owned.saved);
 }
 
 /* ---- create and destroy ---- */
@@ -617,19 +612,22 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
     struct umbra_shadow_info *info = &shadow->info;
     int error;
 
-    um_atomic_store(&shadow->owner, um_arch_thread_id(), relaxed);
-    info->owner_cpu = um_shadow_owner_cpu(shadow->topology, options);
+    error = um_owned_begin(&shadow->owned);
+    if (error)
+        return um_why(error, "the end of the owner's thread cannot be watched: %s",
+                      strerror(-error));
+    info->owner_cpu = um_shadow_owner_cpu(shadow->owned.topology, options);
     if (info->owner_cpu < 0)
         return info->owner_cpu;
     error = um_shadow_enter(shadow, options);
     if (error)
         return error;
-    info->shared = (enum umbra_shared)umbra_topology_shared(shadow->topology, info->owner_cpu,
+    info->shared = (enum umbra_shared)umbra_topology_shared(shadow->owned.topology, info->owner_cpu,
                                                             info->shadow_cpu);
-    info->bound = umbra_topology_info(shadow->topology)->binds;
+    info->bound = umbra_topology_info(shadow->owned.topology)->binds;
     error = um_shadow_make_policy(shadow, options);
     if (!error)
-        error = umbra_topology_bind(shadow->topology, info->owner_cpu, &shadow->saved);
+        error = umbra_topology_bind(shadow->owned.topology, info->owner_cpu, &shadow->owned.saved);
     if (!error)
         error = um_shadow_start(shadow, options->wait.mode == UMBRA_WAIT_TWO_PHASE &&
                                             options->wait.block_cycles == 0);
@@ -642,8 +640,8 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
 UM_LINKONCE UM_COLD void um_shadow_clear(struct umbra_shadow *shadow)
 {
     if (shadow->own_topology)
-        umbra_topology_destroy(shadow->topology);
-    um_atomic_store(&shadow->owner, 0, relaxed);
+        umbra_topology_destroy(shadow->owned.topology);
+    um_owned_end(&shadow->owned);
 }
 
 UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
@@ -654,9 +652,9 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
 
     um_why_begin();
     options = options ? options : &defaults;
-    *shadow = (struct umbra_shadow){.topology = options->topology};
-    if (!shadow->topology) {
-        error = umbra_topology_create(NULL, &shadow->topology);
+    *shadow = (struct umbra_shadow){.owned = {.topology = options->topology}};
+    if (!shadow->owned.topology) {
+        error = umbra_topology_create(NULL, &shadow->owned.topology);
         if (error)
             return error;
         shadow->own_topology = true;
@@ -669,7 +667,7 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
 
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow)
 {
-    if (um_shadow_owner(shadow) != um_arch_thread_id())
+    if (!um_owned_may_end(&shadow->owned))
         return um_shadow_refusal(shadow);
     if (shadow->forked)
         shadow_join(shadow);

@@ -34,8 +34,7 @@ UM_INLINE uintptr_t um_sync_self(void)
 {
     struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
 
-    return fiber ? um_fiber_self(fiber, um_fiber_generation(fiber))
-                 : um_arch_thread_id() | UM_SELF_THREAD;
+    return fiber ? um_fiber_self(fiber, um_fiber_generation(fiber)) : um_thread_self();
 }
 
 /* ---- mutex ---- */

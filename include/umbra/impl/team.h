@@ -14,6 +14,7 @@
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/owner.h>
 #include <umbra/impl/place.h>
 #include <umbra/os/os.h>
 #include <umbra/os/run_once.h>
@@ -54,13 +55,11 @@ struct umbra_team {
     um_atomic_u64 *flag; /* of barriers; um_team_flag() */
     unsigned flag_apart; /* from one to the next, in words */
     unsigned members;
-    uintptr_t owner;  /* um_arch_thread_id */
     uint32_t forks;   /* um_teams.forks when it was created */
     unsigned started; /* threads; owner, while it creates and ends them */
     int *cpus;
-    struct umbra_topology *topology;
+    struct um_owned owned;           /* its owner, and that thread's binding; impl/owner.h */
     bool own_topology;               /* made by umbra_team_create */
-    struct umbra_affinity *saved;    /* the owner's binding before */
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
     struct umbra_wait_policy barrier_policy; /* of all, at barriers */
@@ -180,10 +179,10 @@ UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint6
     return true;
 }
 
-/* The error for a run or an end of the team by this thread now, or 0. */
+/* The error for a run of the team by this thread now, or 0. */
 UM_INLINE int um_team_refusal(const struct umbra_team *team)
 {
-    if (UM_UNLIKELY(team->owner != um_arch_thread_id()))
+    if (UM_UNLIKELY(!um_owned_by_caller(&team->owned)))
         return -EPERM;
     return UM_UNLIKELY(team->running) ? -EBUSY : 0;
 }
@@ -237,7 +236,7 @@ UM_LINKONCE UM_COLD void *um_member_main(void *arg)
 {
     struct um_member *self = arg;
 
-    self->error = umbra_topology_bind(self->team->topology, self->cpu, NULL);
+    self->error = umbra_topology_bind(self->team->owned.topology, self->cpu, NULL);
     umbra_signal(&self->started, 1, &self->team->waiter);
     um_member_serve(self);
     return NULL;
@@ -288,11 +287,11 @@ UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team)
 UM_LINKONCE UM_COLD unsigned um_team_mark(const struct umbra_team *team, bool siblings, int cpu,
                                           int *taken, unsigned count)
 {
-    unsigned most = umbra_topology_info(team->topology)->cpus;
+    unsigned most = umbra_topology_info(team->owned.topology)->cpus;
 
     taken[count++] = cpu;
     if (!siblings)
-        count += (unsigned)um_cpu_table_siblings(&team->topology->table, cpu, taken + count,
+        count += (unsigned)um_cpu_table_siblings(&team->owned.topology->table, cpu, taken + count,
                                                  most - count);
     return count;
 }
@@ -301,7 +300,7 @@ UM_LINKONCE UM_COLD unsigned um_team_mark(const struct umbra_team *team, bool si
 UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team, bool siblings,
                                               int *cpus, int *taken, unsigned most)
 {
-    int cpu = um_topology_current_cpu(team->topology);
+    int cpu = um_topology_current_cpu(team->owned.topology);
     unsigned count = 0, marked = 0;
     int next = cpu;
 
@@ -310,7 +309,7 @@ UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team, boo
     while (next >= 0 && count < most) {
         cpus[count++] = next;
         marked = um_team_mark(team, siblings, next, taken, marked);
-        next = umbra_topology_nearest(team->topology, cpu, taken, marked);
+        next = umbra_topology_nearest(team->owned.topology, cpu, taken, marked);
     }
     return (int)count;
 }
@@ -319,7 +318,7 @@ UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team, boo
 UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
                                        const struct umbra_team_options *options)
 {
-    unsigned all = umbra_topology_info(team->topology)->cpus;
+    unsigned all = umbra_topology_info(team->owned.topology)->cpus;
     unsigned wanted = options->members;
     unsigned most = wanted && wanted < all ? wanted : all;
     int *taken = calloc(all, sizeof(*taken));
@@ -329,7 +328,7 @@ UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
     if (!taken || !team->cpus)
         count = -ENOMEM;
     else if (options->cpus)
-        count = um_topology_place_list(team->topology, options->cpus, team->cpus, all);
+        count = um_topology_place_list(team->owned.topology, options->cpus, team->cpus, all);
     else
         count = um_team_places_around(team, options->siblings, team->cpus, taken, most);
     free(taken);
@@ -347,7 +346,7 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
     for (unsigned i = 1; i < team->members; i++)
         for (unsigned j = 0; j < i; j++)
             if (cpu ? team->cpus[i] == team->cpus[j]
-                    : umbra_topology_shared(team->topology, team->cpus[i], team->cpus[j]) ==
+                    : umbra_topology_shared(team->owned.topology, team->cpus[i], team->cpus[j]) ==
                           UMBRA_SHARED_CORE)
                 return true;
     return false;
@@ -393,14 +392,14 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
 UM_LINKONCE UM_COLD bool um_team_can_measure(const struct umbra_team *team)
 {
     return team->members > 1 && !um_team_shares(team, false) && team->policy.spin_cycles > 0 &&
-           umbra_topology_info(team->topology)->binds;
+           umbra_topology_info(team->owned.topology)->binds;
 }
 
 /* Has a shadow, if there can be one, measure how owner and nearest member best poll: a run of two hands
  * over as a shadow's fork and join do. What it finds is kept for the process. */
 UM_LINKONCE UM_COLD void um_team_measure(const struct umbra_team *team)
 {
-    struct umbra_shadow_options options = {.topology = team->topology,
+    struct umbra_shadow_options options = {.topology = team->owned.topology,
                                            .place_owner = true,
                                            .place_shadow = true,
                                            .owner_cpu = team->cpus[0],
@@ -447,7 +446,7 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
     um_wait_set_gap(&team->barrier_policy, um_team_barrier_gap());
     if (!um_team_can_measure(team))
         return;
-    pair = um_poll_pair(umbra_topology_shared(team->topology, team->cpus[0], team->cpus[1]));
+    pair = um_poll_pair(umbra_topology_shared(team->owned.topology, team->cpus[0], team->cpus[1]));
     if (um_tuned_gap(pair, UMBRA_POLL_SHADOW) >= UM_GAPS)
         um_team_measure(team);
     um_wait_set_gap(&team->policy, um_team_gap(pair, UMBRA_POLL_SHADOW));
@@ -517,19 +516,20 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
     if (!error)
         um_team_settle_polls(team);
     if (!error)
-        error = umbra_topology_bind(team->topology, team->cpus[0], &team->saved);
+        error = umbra_topology_bind(team->owned.topology, team->cpus[0], &team->owned.saved);
     if (error)
         return error;
     error = um_team_start(team);
     if (error)
-        umbra_topology_unbind(team->topology, team->saved);
+        umbra_topology_unbind(team->owned.topology, team->owned.saved);
     return error;
 }
 
 UM_LINKONCE UM_COLD void um_team_free(struct umbra_team *team)
 {
+    um_owned_end(&team->owned);
     if (team->own_topology)
-        umbra_topology_destroy(team->topology);
+        umbra_topology_destroy(team->owned.topology);
     free(team->member);
     free((void *)team->flag);
     free(team->cpus);
@@ -551,11 +551,12 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
         return um_why_returned(made ? um_teams.fork_error : -ENOMEM);
     }
     memset(made, 0, sizeof(*made));
-    made->owner = um_arch_thread_id();
     made->forks = um_atomic_load(&um_teams.forks, relaxed); /* as um_team_is_here() */
-    made->topology = options->topology;
-    error = made->topology ? 0 : umbra_topology_create(NULL, &made->topology);
+    made->owned.topology = options->topology;
+    error = made->owned.topology ? 0 : umbra_topology_create(NULL, &made->owned.topology);
     made->own_topology = !options->topology && !error;
+    if (!error)
+        error = um_owned_begin(&made->owned);
     if (!error)
         error = um_team_settle(made, options);
     if (error)
@@ -567,13 +568,17 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
 
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team)
 {
-    int refusal = team ? um_team_refusal(team) : 0;
+    bool own = team && um_owned_by_caller(&team->owned);
 
-    if (refusal || !team)
-        return refusal;
+    if (!team)
+        return 0;
+    if (own && team->running)
+        return -EBUSY;
+    if (!own && !um_owned_may_end(&team->owned))
+        return -EPERM;
     if (um_team_is_here(team))
         um_team_end_threads(team);
-    umbra_topology_unbind(team->topology, team->saved);
+    umbra_topology_unbind(team->owned.topology, team->owned.saved);
     um_team_free(team);
     return 0;
 }

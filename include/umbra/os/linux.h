@@ -207,6 +207,11 @@ UM_INLINE uint32_t um_os_process(void)
     return (uint32_t)um_linux_syscall(SYS_getpid);
 }
 
+UM_INLINE uint32_t um_os_thread(void)
+{
+    return (uint32_t)um_linux_syscall(SYS_gettid);
+}
+
 /* Signal n is bit n - 1: ILL TRAP ABRT BUS FPE KILL SEGV, STOP, SYS */
 #define UM_LINUX_FATAL_SIGNALS (UINT64_C(0xbf) << 3 | UINT64_C(1) << 18 | UINT64_C(1) << 30)
 

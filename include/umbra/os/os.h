@@ -14,6 +14,7 @@
  *   int um_os_try(void (*fn)(void *), void *arg)         runs fn in a child process; see below
  *   int um_os_bind_nth(unsigned n)                       bind the caller to one of its processors
  *   uint32_t um_os_process(void)                         this process's id
+ *   uint32_t um_os_thread(void)                          a number of the caller's; see below
  *   bool um_os_signal_fatal(int number)                  true: a fault's, or it cannot be handled
  *   uint64_t um_os_mask_signals(void)                    block signals in this thread; see below
  *   void um_os_unmask_signals(uint64_t saved)            undo that
@@ -66,6 +67,10 @@
  * um_os_futex_wait: returns 0 when woken or when *word != expected, -EINTR after a signal handler,
  * -ETIMEDOUT past deadline_ns on um_os_now_ns() (UMBRA_NEVER: none). It may return 0 spuriously.
  * Neither form changes errno.
+ *
+ * um_os_thread: the kernel's, the same for every copy of the library, until fork(2); it comes again
+ * only after all the others that the kernel gives (32,767 at least). In os/posix.h it is the next
+ * number of this copy of the library at each call.
  *
  * um_os_create: returns a descriptor that exec(2) closes, or a negative errno; -ENOSYS where there
  * are none.

@@ -176,6 +176,13 @@ UM_INLINE uint32_t um_os_process(void)
     return (uint32_t)getpid();
 }
 
+UM_SHARED(um_atomic_u32 um_posix_threads, 0); /* how many numbers were given; any thread */
+
+UM_INLINE uint32_t um_os_thread(void)
+{
+    return um_atomic_fetch_add(&um_posix_threads, 1, relaxed); /* only a number */
+}
+
 /* The signals that ISO C knows, and those that the includer's feature macros show. */
 UM_INLINE bool um_os_signal_fatal(int number)
 {

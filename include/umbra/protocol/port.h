@@ -304,7 +304,8 @@ UM_INLINE void um_port_slow(struct umbra_port *port)
         um_port_append_fresh(port, um_atomic_exchange(&port->fresh, UM_PORT_SLOW, acquire));
 }
 
-/* The calling thread posts or receives. Under the lock. */
+/* The calling thread posts or receives. Under the lock. A thread that has the place of one that has
+ * ended counts as that thread: then posts take the lock until another thread comes. */
 UM_INLINE void um_port_use(struct umbra_port *port)
 {
     uintptr_t self = um_arch_thread_id();
