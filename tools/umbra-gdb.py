@@ -483,12 +483,15 @@ class Symbols(gdb.Command):
 
 
 class Cores(gdb.Command):
-    """List all cores: number, processor, state, what runs, how many fibers are ready and alive."""
+    """List the holds of runtimes, and all cores: number, processor, state, what runs, how many fibers
+    are ready and alive."""
 
     def __init__(self):
         super().__init__("umbra cores", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
+        for runtime in runtimes():
+            print("runtime %#x, holds: %d" % (address(runtime.address), number(runtime["holds"])))
         print("core   cpu  state        ready  alive  runs")
         for core in cores():
             current = address(core["current"])

@@ -24,8 +24,8 @@
  * fiber's. So it leaves its results, errno too, where arg points. It must not make calls that only
  * a fiber may make, and none that wait for a fiber that in turn waits for a place in the pool.
  *
- * Deadlock. None is reported while a call is under way, which holds the runtime (umbra_hold): its
- * function may yet signal an event, or spawn.
+ * Deadlock. None is reported while a call is under way, which holds the runtime as umbra_hold does:
+ * its function may yet signal an event, or spawn.
  *
  * Callers: any thread or fiber, but no signal handler; in a thread that is no core the call runs
  * the function itself. What can go wrong: the call returns an error, with the function not called.

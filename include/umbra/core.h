@@ -144,8 +144,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 
 /*
  * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
- * runtime (umbra_hold) until it calls umbra_runtime_wait. Any thread that is no core; blocks until
- * all cores run (some ms; the first runtime with two cores also measures how they best poll, for up
+ * runtime, as by umbra_hold, until it calls umbra_runtime_wait. Any thread that is no core; blocks
+ * until all cores run (some ms; the first runtime with two cores also measures how they best poll, for up
  * to 5 ms). Returns 0, or with nothing left behind an error; umbra_last_error_text()
  * then names the option, processor or limit:
  *   -EINVAL      a stack that is too small or absurd, a list that cannot be read, both a list and
@@ -220,9 +220,10 @@ UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned core,
 
 /*
  * Hold: while a hold is left, the runtime has not ended and reports no deadlock, since the caller
- * may still spawn, signal or continue. Holds add up; each release ends one, and does nothing
- * without one. Any thread or fiber, but no signal handler; neither switches fibers. The last
- * release may block while the report of a deadlock is written.
+ * may still spawn, signal or continue. Holds add up; each release ends one. Without one it does
+ * nothing, but with UMBRA_ASSERT aborts; it never ends what the library holds itself: for the
+ * creator, for calls of umbra_blocking and the like. Any thread or fiber, but no signal handler;
+ * neither switches fibers. The last release may block while the report of a deadlock is written.
  */
 UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime);
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime);

@@ -150,7 +150,8 @@ UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step
 
 /*
  * Opens one more source, which must be closed. Call it while another source is open, or in a
- * worker's function. The source holds the runtime (umbra_hold). Any thread or fiber, but no signal
+ * worker's function. The source holds the runtime, as by umbra_hold. A close without a source that
+ * was opened here does nothing, but with UMBRA_ASSERT aborts. Any thread or fiber, but no signal
  * handler; neither switches nor blocks, with one exception: with umbra_dispatch_steps the close of
  * the last source may begin the next step, and calls its function.
  */

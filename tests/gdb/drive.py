@@ -65,6 +65,7 @@ def expect(text, *patterns):
 
 
 def check(text):
+    expect(text, r"^runtime 0x[0-9a-f]+, holds: 0$")
     expect(text, r"^ +0 +\d+ +task .* 0x", r"^ +1 +\d+ +idle ")
     row = r"^ +\d+ +0x[0-9a-f]+ +%d +%s +%s"
     expect(text, row % (0, "executing", '"main"'))

@@ -7,7 +7,8 @@
  * as um_core_sleep() does; perhaps a thread outside that holds the runtime, sends another message
  * and releases it, or a thread that only waits, and sends what a core has recorded with it
  * meanwhile. Checked: the verdict is given (else all would sleep: DEADLOCK), once, and with no
- * message under way; a thread that releases touches nothing after a verdict.
+ * message under way; a thread that releases touches nothing of this after a verdict, and a release
+ * without a hold does nothing.
  */
 #include "checker.hpp"
 #include "quiet_variants.hpp"
@@ -19,6 +20,7 @@ enum { CORES = 2, MESSAGES = 2 };
 template <class P> struct house : world, receiver {
     mail_core<P> core[CORES];
     um_atomic_u64 activity;
+    um_atomic_u64 holds;
     typename P::um_quiet_outside outside;
     rl::mutex lock;
     rl::var<int> verdicts; /* under the lock */
@@ -31,6 +33,7 @@ template <class P> struct house : world, receiver {
     {
         under_way = 0;
         um_atomic_store(&activity, CORES + (uint64_t)holders, relaxed);
+        um_atomic_store(&holds, (uint64_t)holders, relaxed);
         um_atomic_store(&outside.calls, 0, relaxed);
         um_atomic_store(&outside.judging, 0, relaxed);
         um_atomic_store(&stop, 0, relaxed);
@@ -113,7 +116,7 @@ template <class P> struct house : world, receiver {
     {
         bool quiet;
 
-        if (P::um_quiet_leave_others(&activity))
+        if (!P::um_quiet_let_go(&holds) || P::um_quiet_leave_others(&activity))
             return;
         lock.lock($);
         RL_ASSERT(um_plain_read(verdicts) == 0);
@@ -173,6 +176,24 @@ template <class P, int Hops, int Sent> struct with_holder : house<P> {
     }
 };
 
+/* Besides, a thread that holds the runtime once more, and releases it once too often. */
+template <class P, int Hops> struct with_releaser : house<P> {
+    with_releaser() : house<P>(1, Hops)
+    {
+    }
+
+    void thread(int index)
+    {
+        if (index < CORES) {
+            this->run_core(index);
+            return;
+        }
+        P::um_quiet_hold(&this->activity, &this->holds);
+        for (int i = 0; i < 3; i++)
+            this->release();
+    }
+};
+
 /* Besides, a thread that only waits: core 0's message is a signal to what both use. */
 template <class P, int Hops> struct with_helper : house<P> {
     enum { FREE, HELD, LEFT };
@@ -224,6 +245,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"to and fro and to", make_world<cores_only<P, 3>>, 2, 0, false, 3, 100000},
         {"a holder", make_world<with_holder<P, 0, 0>>, 3, 0, false, 2, 100000},
         {"a holder sends", make_world<with_holder<P, 0, 1>>, 3, 0, false, 2, 200000},
+        {"a release too many", make_world<with_releaser<P, 1>>, 3, 0, false, 2, 200000},
         {"who waits sends", make_world<with_helper<P, 1>>, 3, 0, false, 2, 200000},
         {"who waits sends, and back", make_world<with_helper<P, 2>>, 3, 0, false, 0, 200000},
         {"both", make_world<with_holder<P, 2, 1>>, 3, 0, false, 2, 300000},

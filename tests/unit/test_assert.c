@@ -214,3 +214,63 @@ Test(assert, a_task_may_be_forked_again_once_it_was_joined)
     cr_assert_eq(run_cores(1, joins_once, NULL), 0);
     joins_once(NULL);
 }
+
+/* ---- counts that only a begin makes ---- */
+
+static void *releases_unheld(void *arg)
+{
+    umbra_hold(umbra_runtime_self());
+    umbra_release(umbra_runtime_self());
+    umbra_release(umbra_runtime_self());
+    return arg;
+}
+
+static int a_release_too_many(void)
+{
+    return run_cores(1, releases_unheld, NULL);
+}
+
+Test(assert, a_release_without_a_hold_is_reported)
+{
+    struct child child = in_child(a_release_too_many);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: runtime 0x"));
+    cr_assert(says(&child, " is not held, and is released at "));
+}
+
+static int ignores(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    return 0;
+}
+
+static void *closes_unopened(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = ignores};
+    struct umbra_dispatch *dispatch;
+
+    if (umbra_dispatch_create(NULL, &options, &dispatch) != 0 ||
+        umbra_dispatch_begin(dispatch) != 0)
+        return arg;
+    umbra_source_open(dispatch);
+    umbra_source_close(dispatch);
+    umbra_source_close(dispatch);
+    return arg;
+}
+
+static int a_close_too_many(void)
+{
+    return run_cores(1, closes_unopened, NULL);
+}
+
+Test(assert, a_close_without_a_source_is_reported)
+{
+    struct child child = in_child(a_close_too_many);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: dispatcher 0x"));
+    cr_assert(says(&child, " has no open source, and one is closed at "));
+}

@@ -1113,3 +1113,102 @@ Test(core, a_destroy_ends_although_a_fiber_took_its_message, .timeout = 30)
     umbra_sleep_ns(10000000);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
+
+/* ---- one release too many ---- */
+
+/* A place where a caller releases once too often, while a fiber works. */
+struct surplus {
+    struct umbra_runtime *runtime;
+    _Atomic int works, released;
+};
+
+static void release_twice(struct surplus *surplus)
+{
+    for (int i = 0; i < 2; i++)
+        umbra_release(surplus->runtime);
+    surplus->released = 1;
+}
+
+static void *releases_when_it_works(void *arg)
+{
+    struct surplus *surplus = arg;
+
+    while (!surplus->works)
+        sched_yield();
+    release_twice(surplus);
+    return NULL;
+}
+
+static void works_until_released(void *arg)
+{
+    struct surplus *surplus = arg;
+
+    surplus->works = 1;
+    while (!surplus->released)
+        sched_yield();
+    usleep(20000); /* not to synchronise: so long a wrong verdict has time to be given */
+}
+
+static void *works(void *arg)
+{
+    works_until_released(arg);
+    return NULL;
+}
+
+static void *calls(void *arg)
+{
+    cr_expect_eq(umbra_blocking(works_until_released, arg), 0);
+    return NULL;
+}
+
+static void *releases_itself(void *arg)
+{
+    release_twice(arg);
+    umbra_sleep_ns(MS);
+    return works(arg);
+}
+
+static const struct surplus_row {
+    const char *name;
+    umbra_fiber_fn *fiber;
+    bool before, outside; /* where the releases are: before the wait, in a thread meanwhile, or in
+                             the fiber */
+    int holds;            /* that are left when they begin */
+} surplus_rows[] = {
+    {"before the wait", works, true, false, 0},    {"before it, a hold", works, true, false, 1},
+    {"while a fiber runs", works, false, true, 0}, {"then, a hold", works, false, true, 1},
+    {"during a call", calls, false, true, 0},      {"in a fiber", releases_itself, false, false, 0},
+};
+
+static int run_surplus(const struct surplus_row *row)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    struct surplus surplus = {.works = 0};
+    pthread_t thread;
+    int error;
+
+    cr_assert_eq(umbra_runtime_create(&options, &surplus.runtime), 0);
+    for (int i = 0; i < row->holds; i++)
+        umbra_hold(surplus.runtime);
+    if (row->before)
+        release_twice(&surplus);
+    cr_assert_eq(umbra_spawn_with(surplus.runtime, NULL, row->fiber, &surplus, NULL), 0);
+    if (row->outside)
+        cr_assert_eq(pthread_create(&thread, NULL, releases_when_it_works, &surplus), 0);
+    error = umbra_runtime_wait(surplus.runtime);
+    if (row->outside)
+        pthread_join(thread, NULL);
+    if (error == 0)
+        error = umbra_runtime_run(surplus.runtime, nothing, NULL); /* and is of use afterwards */
+    cr_assert_eq(umbra_runtime_destroy(surplus.runtime), 0);
+    return error;
+}
+
+Test(core, a_release_without_a_hold_does_nothing, .timeout = 30)
+{
+    for (size_t i = 0; i < sizeof(surplus_rows) / sizeof(surplus_rows[0]); i++) {
+        int error = run_surplus(&surplus_rows[i]);
+
+        cr_expect_eq(error, 0, "%s: %d", surplus_rows[i].name, error);
+    }
+}

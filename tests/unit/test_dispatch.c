@@ -1099,3 +1099,44 @@ Test(dispatch, a_cancel_stops_a_step_or_does_not)
     cr_assert_eq(umbra_runtime_wait(runtime), 0);
     umbra_runtime_destroy(runtime);
 }
+
+static _Atomic int finished;
+
+static int takes_its_time(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    (void)value;
+    (void)arg;
+    usleep(
+        20000); /* not to synchronise: so long a step that is over too soon has time to be seen */
+    finished++;
+    return 0;
+}
+
+/* As often as there are sources, and once more, while the caller's own source is open. */
+static void *closes_too_often(void *arg)
+{
+    struct umbra_dispatch_options options = {.fn = takes_its_time, .workers = 2};
+    struct umbra_dispatch *dispatch;
+
+    cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
+    for (int step = 1; step <= 2; step++) {
+        cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
+        umbra_source_open(dispatch);
+        umbra_source_close(dispatch);
+        umbra_source_close(dispatch);
+        umbra_source_close(dispatch);
+        cr_expect_eq(umbra_dispatch_put(dispatch, arg, UMBRA_ANY_NODE), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(finished, step);
+    }
+    cr_expect_eq(umbra_dispatch_destroy(dispatch), 0);
+    return arg;
+}
+
+Test(dispatch, a_close_without_an_open_source_does_nothing, .timeout = 30)
+{
+    int value;
+
+    cr_assert_eq(run_cores(2, closes_too_often, &value), 0);
+}

@@ -291,6 +291,7 @@ static void *dumps(void *arg)
     umbra_spawn_with(NULL, &late, waits_for_ever, NULL, NULL);
     while (umbra_fiber_info(waiter, NULL) != UMBRA_FIBER_BLOCKED)
         umbra_yield();
+    umbra_hold(umbra_runtime_self());
     if (arg)
         raise(SIGUSR2);
     else
@@ -308,7 +309,7 @@ static int dump(void)
 static void check_dump(const struct child *child)
 {
     cr_assert(WIFEXITED(child->status) && WEXITSTATUS(child->status) == 0);
-    cr_assert(says(child, "cores: 2"));
+    cr_assert(says(child, "cores: 2, holds: 1"));
     cr_assert(says(child, "fiber \"main\""));
     cr_assert(says(child, "core 0, executing"));
     cr_assert(says(child, "fiber \"waiter\""));

@@ -48,6 +48,7 @@ class Top(unittest.TestCase):
         self.assertRegex(shown.stdout, r"(?m)^ +1 +0 +\d+ (idle|fiber|scheduler) +\d+\.\d% ")
         self.assertRegex(shown.stdout, r"(?m)^ +1 +1 +\d+ fiber .* the hog for \d+\.\d ms HOG$")
         self.assertRegex(shown.stdout, r"(?m)^ +\d+\.\d ms  the waiter, core 0, waits for event$")
+        self.assertRegex(shown.stdout, r"(?m)^holds of runtime 1: 1$")
         waiting = int(re.search(r"fibers that wait: (\d+)", shown.stdout)[1])
         self.assertIn(waiting, (1, 2))  # the sleeper runs now and then
 

@@ -49,11 +49,13 @@ int main(void)
     error = spawn(runtime, 0, waits, "the waiter");
     error |= spawn(runtime, 0, sleeps, "the sleeper");
     error |= spawn(runtime, 1, holds, "the hog");
+    umbra_hold(runtime);
     puts("ready");
     fflush(stdout);
     while (getchar() != EOF)
         ;
     over = 1;
+    umbra_release(runtime);
     error |= umbra_runtime_wait(runtime);
     umbra_runtime_destroy(runtime);
     return error != 0;

@@ -76,6 +76,25 @@ UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
         pthread_cond_broadcast(&runtime->changed);
 }
 
+/* The library itself begins something that may still wake a fiber, and ends it: as a hold, but no
+ * release of the user's ends it. Any thread or fiber; the last end may block while the report of a
+ * deadlock is written. */
+UM_INLINE void um_runtime_enter(struct umbra_runtime *runtime)
+{
+    um_quiet_enter(&runtime->activity);
+}
+
+UM_LINKONCE void um_runtime_leave(struct umbra_runtime *runtime)
+{
+    if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
+        return;
+    /* There is no verdict, and the runtime cannot end, until the lock is free again. */
+    pthread_mutex_lock(&runtime->lock);
+    if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
+        pthread_cond_broadcast(&runtime->changed);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
 /* Begins a call by which a thread that is no core joins or leaves an event's queue: the call may
  * execute the requests of other threads (protocol/quiet.h). */
 UM_INLINE void um_outside_call(void)

@@ -294,14 +294,16 @@ UM_LINKONCE UM_COLD void um_fiber_misused(const struct um_fiber *fiber, const ch
     abort();
 }
 
-/* Prints that a task is joined that cannot be, how: a second time, or never started; and aborts. */
-UM_LINKONCE UM_COLD void um_task_misused(const struct umbra_task *task, const char *how,
-                                         const void *at)
+/* Prints that an object is used as it must not be, how; and aborts. at: the program's call. */
+UM_LINKONCE UM_COLD void um_misused(const char *what, const void *object, const char *how,
+                                    const void *at)
 {
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra: misuse: task ");
-    um_text_add_address(&text, task);
+    um_text_add(&text, "umbra: misuse: ");
+    um_text_add(&text, what);
+    um_text_add(&text, " ");
+    um_text_add_address(&text, object);
     um_text_add(&text, how);
     um_report_place(&text, at, true);
     um_text_add(&text, "\n");
@@ -410,6 +412,8 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
     um_text_add_address(&text, runtime);
     um_text_add(&text, ", cores: ");
     um_text_add_number(&text, runtime->cores, 10);
+    um_text_add(&text, ", holds: ");
+    um_text_add_number(&text, um_atomic_load(&runtime->holds, relaxed), 10); /* for display only */
     um_text_add(&text, "\n");
     um_text_write(&text, fd);
     um_report_fibers(runtime, fd, false);

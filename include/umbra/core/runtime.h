@@ -90,6 +90,7 @@ enum um_verdict { UM_VERDICT_NONE, UM_VERDICT_ENDED, UM_VERDICT_DEADLOCK };
 struct umbra_runtime {
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 unplaced; /* see protocol/idle.h */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 activity; /* see protocol/quiet.h */
+    um_atomic_u64 holds; /* by umbra_hold(), and no others; likewise */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 idle[UM_CORES_MOST / UM_IDLE_BITS]; /* a bit for each core that dozes or sleeps */
 

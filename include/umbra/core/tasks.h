@@ -467,9 +467,9 @@ UM_LINKONCE void um_task_joined(void *arg)
 UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
 {
     if (UMBRA_ASSERT && task->fn == um_task_joined)
-        um_task_misused(task, " has been joined, and is joined again", at);
+        um_misused("task", task, " has been joined, and is joined again", at);
     if (UMBRA_ASSERT && !task->fn)
-        um_task_misused(task, " was never started, and is joined", at);
+        um_misused("task", task, " was never started, and is joined", at);
 }
 
 /* ---- the slow ways of fork and join ---- */

@@ -99,11 +99,13 @@ struct um_trace_shown {
     uint64_t hz;               /* of the time stamps here, */
     uint64_t at_cycles, at_ns; /* and one of them with the monotonic clock's time */
     struct um_trace_counts count;
-    uint64_t spare[4];
+    um_atomic_u64 holds; /* of the runtime, by umbra_hold(); in core 0's; for the live view only */
+    uint64_t spare[3];
     struct um_trace_fiber fiber[UM_TRACE_FIBERS];
 };
 
 static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
+static_assert(offsetof(struct um_trace_shown, holds) == 480, "known to tools/umbra-top");
 static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
 static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
 

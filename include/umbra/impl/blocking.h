@@ -171,7 +171,7 @@ UM_LINKONCE void um_blocking_execute(struct um_blocking_pool *pool, struct um_bl
 {
     call->fn(call->arg);
     umbra_event_signal(&call->done); /* the call may be gone now */
-    umbra_release(pool->runtime);
+    um_runtime_leave(pool->runtime);
 }
 
 /* The calls that are left when the runtime ends are dropped: their fibers never run again. */
@@ -340,14 +340,14 @@ UM_LINKONCE int um_blocking_run(void (*fn)(void *arg), void *arg, uint64_t deadl
     pool = (struct um_blocking_pool *)um_runtime_attached(runtime, um_blocking_end);
     if (!pool && !(pool = um_blocking_make(runtime)))
         return -ENOMEM;
-    umbra_hold(runtime);
+    um_runtime_enter(runtime);
     um_trace_say(UM_TRACE_CALL, (uintptr_t)&call, (uintptr_t)fn);
     error = um_blocking_submit(pool, &call);
     if (error == 0)
         error = um_blocking_wait(pool, &call, deadline, at);
     um_trace_say(UM_TRACE_CALL_OVER, (uintptr_t)&call, (uint64_t)(int64_t)error);
     if (error != 0)
-        umbra_release(runtime);
+        um_runtime_leave(runtime);
     return error;
 }
 

@@ -572,20 +572,30 @@ UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
     return um_why_returned(um_runtime_create(options ? options : &defaults, runtime));
 }
 
+/* Shows in the live view that there is a hold more, or one less. The caller holds the runtime. */
+UM_INLINE void um_runtime_show_hold(struct umbra_runtime *runtime, uint64_t change)
+{
+    struct um_trace *trace = runtime->core[0]->more->trace;
+
+    if (trace && trace->shown)
+        um_atomic_fetch_add(&trace->shown->holds, change, relaxed); /* a number */
+}
+
 UM_LINKONCE void umbra_hold(struct umbra_runtime *runtime)
 {
-    um_quiet_enter(&runtime->activity);
+    um_quiet_hold(&runtime->activity, &runtime->holds);
+    um_runtime_show_hold(runtime, 1);
 }
 
 UM_LINKONCE void umbra_release(struct umbra_runtime *runtime)
 {
-    if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
-        return;
-    /* There is no verdict, and the runtime cannot end, until the lock is free again. */
-    pthread_mutex_lock(&runtime->lock);
-    if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
-        pthread_cond_broadcast(&runtime->changed);
-    pthread_mutex_unlock(&runtime->lock);
+    if (um_quiet_let_go(&runtime->holds)) {
+        um_runtime_show_hold(runtime, UINT64_MAX);
+        um_runtime_leave(runtime);
+    } else if (UMBRA_ASSERT) {
+        um_misused("runtime", runtime, " is not held, and is released",
+                   __builtin_return_address(0));
+    }
 }
 
 UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
@@ -608,7 +618,7 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
         pthread_cond_wait(&runtime->changed, &runtime->lock);
     verdict = runtime->verdict;
     if (--runtime->waiting == 0) {
-        umbra_hold(runtime);
+        um_runtime_enter(runtime); /* for its creator */
         pthread_cond_broadcast(&runtime->changed);
     }
     if (verdict == UM_VERDICT_DEADLOCK && first && runtime->report)

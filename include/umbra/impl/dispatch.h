@@ -772,17 +772,23 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch
 
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
 {
-    umbra_hold(dispatch->runtime);
-    um_step_enter(&dispatch->step);
+    um_runtime_enter(dispatch->runtime);
+    um_step_open(&dispatch->step);
 }
 
 UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
 {
     struct umbra_runtime *runtime = dispatch->runtime;
 
+    if (!um_step_close(&dispatch->step)) {
+        if (UMBRA_ASSERT)
+            um_misused("dispatcher", dispatch, " has no open source, and one is closed",
+                       __builtin_return_address(0));
+        return;
+    }
     if (um_dispatch_leave_last(dispatch))
         um_dispatch_judge_locked(dispatch, NULL);
-    umbra_release(runtime);
+    um_runtime_leave(runtime);
 }
 
 /* The next worker in turn, on the node if it has any. */

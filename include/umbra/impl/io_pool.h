@@ -130,7 +130,7 @@ UM_LINKONCE void um_poller_report(struct um_poller *poller, const struct epoll_e
         struct um_io *next = io->next;
 
         umbra_event_signal(&io->done); /* the operation may be gone now */
-        umbra_release(poller->runtime);
+        um_runtime_leave(poller->runtime);
         io = next;
     }
 }
@@ -237,7 +237,7 @@ UM_LINKONCE int um_poller_wait(struct um_poller *poller, struct um_io *io)
         poller->waiting[io->fd] = io;
         error = um_poller_register(poller, io->fd);
         if (error == 0)
-            umbra_hold(poller->runtime); /* until it is taken out of its list */
+            um_runtime_enter(poller->runtime); /* until it is taken out of its list */
         else
             um_poller_remove(poller, io);
     }
@@ -253,7 +253,7 @@ UM_LINKONCE int um_poller_wait(struct um_poller *poller, struct um_io *io)
     if (taken)
         um_io_await_firm(io);
     else
-        umbra_release(poller->runtime);
+        um_runtime_leave(poller->runtime);
     return error;
 }
 

@@ -55,6 +55,7 @@
 
 struct um_step {
     um_atomic_u64 activity; /* open sources and workers that have not asked; protocol/quiet.h */
+    um_atomic_u64 sources;  /* that umbra_source_open() has opened: as holds there */
     um_atomic_u64 asking[UM_STEP_WORKERS / UM_IDLE_BITS]; /* requests; protocol/idle.h */
     um_atomic_u32 stopped; /* the first error, as unsigned; 0: none. Values stay where they are */
     struct um_quiet_outside nobody; /* without calls: only the active queue values */
@@ -87,6 +88,18 @@ UM_INLINE void um_step_stop(struct um_step *step, int error)
 UM_INLINE void um_step_enter(struct um_step *step)
 {
     um_quiet_enter(&step->activity);
+}
+
+/* The same for a source of the user's. */
+UM_INLINE void um_step_open(struct um_step *step)
+{
+    um_quiet_hold(&step->activity, &step->sources);
+}
+
+/* Such a source is complete. True if there was one: then the caller leaves in its place. */
+UM_INLINE bool um_step_close(struct um_step *step)
+{
+    return um_quiet_let_go(&step->sources);
 }
 
 /* A source is complete, or a worker has asked (R3) or yields. True if it was the last that was

@@ -75,6 +75,25 @@ UM_INLINE bool um_quiet_leave_others(um_atomic_u64 *activity)
     return false;
 }
 
+/* A hold that a caller of the library begins: the holder is active, and is counted in `holds`, too.
+ * So an end without a beginning is found, and makes no other inactive. */
+UM_INLINE void um_quiet_hold(um_atomic_u64 *activity, um_atomic_u64 *holds)
+{
+    um_quiet_enter(activity);
+    um_atomic_fetch_add(holds, 1, release); /* after that; pairs with um_quiet_let_go() */
+}
+
+/* Ends a hold. True if there was one: then the caller is active in its place, and must leave. */
+UM_INLINE bool um_quiet_let_go(um_atomic_u64 *holds)
+{
+    uint64_t left = um_atomic_load(holds, relaxed); /* only compared */
+
+    while (left > 0)
+        if (um_atomic_cas(holds, &left, left - 1, acquire, relaxed)) /* see um_quiet_hold() */
+            return true;
+    return false;
+}
+
 /* Calls by threads that are no core, and that may execute requests of other calls. */
 struct um_quiet_outside {
     um_atomic_u64 calls;   /* calls under way */
