@@ -52,6 +52,7 @@
  *   -ECANCELED  the fiber was canceled (umbra_cancel) before a helper took the call. A call that a
  *               helper has taken is not interrupted
  *   -EPERM      on an alternate signal stack
+ *   -EINVAL     there is no fn
  */
 UM_LINKONCE int umbra_blocking(void (*fn)(void *arg), void *arg);
 

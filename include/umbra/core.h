@@ -137,8 +137,8 @@ struct umbra_spawn_options {
 
 /*
  * Starts a runtime, runs fn(arg) in a fiber on core 0, waits until it and all other fibers have
- * ended, and destroys the runtime. Any thread that is no core; blocks it. Returns 0, -EDEADLK, or
- * an error of umbra_runtime_create.
+ * ended, and destroys the runtime. Any thread that is no core; blocks it. Returns 0, -EDEADLK,
+ * -EINVAL (no function), or an error of umbra_runtime_create.
  */
 UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *fn, void *arg);
 
@@ -175,7 +175,7 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime);
 /*
  * As umbra_run, in a runtime that exists and stays: runs fn(arg) in a fiber on core 0, then does
  * umbra_runtime_wait. Any thread that is no core; blocks it. Returns the result of that wait, or
- * -ENOMEM, with nothing run.
+ * -ENOMEM or -EINVAL (no function), with nothing run.
  */
 UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn *fn, void *arg);
 
@@ -231,15 +231,15 @@ UM_LINKONCE void umbra_release(struct umbra_runtime *runtime);
 /*
  * Starts fn(arg) in a fiber on this core; it runs after the fibers that are ready now. fiber: its
  * handle, which must be joined or detached; NULL: detached from the start. A fiber; neither
- * switches nor blocks. Returns 0, -ENOMEM, -EPERM (the caller is no fiber).
+ * switches nor blocks. Returns 0, -ENOMEM, -EINVAL (no function), -EPERM (the caller is no fiber).
  */
 UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *fiber);
 
 /*
  * The same with a place, a name, a stack size, a delay. runtime NULL: the caller's. Any thread or
- * fiber, but no signal handler; never blocks for another fiber. Returns 0; -EINVAL: no such core,
- * too small a stack, a delay or `stopped` without a place, or both; -ENOMEM; -EPERM: runtime NULL
- * and the caller is no fiber, or the parent process's runtime.
+ * fiber, but no signal handler; never blocks for another fiber. Returns 0; -EINVAL: no function, no
+ * such core, too small a stack, a delay or `stopped` without a place, or both; -ENOMEM; -EPERM:
+ * runtime NULL and the caller is no fiber, or the parent process's runtime.
  */
 UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  const struct umbra_spawn_options *options, umbra_fiber_fn *fn,
@@ -289,9 +289,9 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
  * regions, BLAS; see docs/beside.md). fn may switch, and may call this again: the core is bound
  * again when all such calls have returned. A fiber; blocks its core as long as fn does, and for two
  * changes of the binding (microseconds each). Returns 0, or a negative errno, which
- * umbra_last_error_text() explains, with fn not called: -EPERM: the caller is no fiber; -ENOMEM;
- * the error of the system. An error of binding again (-EINVAL: the core's processor has gone) is
- * returned after fn was called.
+ * umbra_last_error_text() explains, with fn not called: -EPERM: the caller is no fiber; -EINVAL:
+ * there is no fn; -ENOMEM; the error of the system. An error of binding again (-EINVAL: the core's
+ * processor has gone) is returned after fn was called.
  */
 UM_LINKONCE int umbra_core_unbound(void (*fn)(void *), void *arg);
 
@@ -339,7 +339,7 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
     struct umbra_core *core = um_core_self;
     struct um_fiber *fiber = core ? core->idle_fibers : NULL;
 
-    if (UM_UNLIKELY(!fiber || !um_core_current(core)))
+    if (UM_UNLIKELY(!fiber || !fn || !um_core_current(core)))
         return core ? umbra_spawn_with(NULL, NULL, fn, arg, handle) : -EPERM;
     core->idle_fibers = fiber->in_pool;
     um_fiber_fetch_ahead(fiber, 0, 2);

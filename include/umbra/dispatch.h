@@ -144,7 +144,8 @@ typedef int umbra_step_fn(struct umbra_dispatch *dispatch, size_t step, void *ar
  * Runs steps 0, 1, 2 ... one after the other, without a caller between them: the workers own the
  * loop of time, as in the paper (Figure 4b), and no step waits for one particular worker, or for
  * the caller, to begin. Waits for the end of the last one. Callers and results as of
- * umbra_dispatch_end, and -EBUSY as of umbra_dispatch_begin; a step that is stopped is the last.
+ * umbra_dispatch_end, -EBUSY as of umbra_dispatch_begin, and -EINVAL without a function; a step
+ * that is stopped is the last.
  */
 UM_LINKONCE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn, void *arg);
 

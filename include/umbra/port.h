@@ -118,7 +118,9 @@
 /*
  * Posts a message. If the port is full, waits for room (a fiber may switch, a thread blocks), until
  * a time of umbra_now_ns() at the latest; UMBRA_NEVER: for ever; 0: does not wait. Else it neither
- * switches nor blocks. Returns 0, or with the message still the caller's:
+ * switches nor blocks. A message must be received before it is posted again: UMBRA_ASSERT reports
+ * one that was not, also where its port is gone; there set it to zero first. Returns 0, or with the
+ * message still the caller's:
  *   -EPIPE      the port is closed, or was while the post waited
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  full, and the calling fiber is canceled (umbra_cancel)

@@ -138,7 +138,7 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
 /*
  * Hands fn(arg) to the shadow and returns at once. The owner only; never blocks. What the caller
  * wrote before is visible to fn. Returns 0, -EBUSY (the last fork is not yet joined, done or not),
- * -EPERM (another thread's shadow), -ESRCH (destroyed).
+ * -EINVAL (no function), -EPERM (another thread's shadow), -ESRCH (destroyed).
  */
 UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg);
 

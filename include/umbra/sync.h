@@ -276,8 +276,9 @@ struct umbra_once {
 UM_INLINE void umbra_once_init(struct umbra_once *once);
 
 /*
- * The first call runs fn(arg) in the caller. Every call returns when fn has returned: 0, or an
- * error of the wait for that. fn may wait, but must not call umbra_once on the same object.
+ * The first call runs fn(arg) in the caller. Every call returns when fn has returned: 0; -EINVAL,
+ * with nothing done: there is no fn; or an error of the wait for that. fn may wait, but must not
+ * call umbra_once on the same object.
  */
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 

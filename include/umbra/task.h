@@ -66,8 +66,8 @@
  * in protocol/task.h. A task needs no initial value; its fields are private. */
 
 /*
- * Makes fn(arg) a task, which must be joined. A fiber: neither switches nor blocks. In a thread
- * that is no core the call runs fn(arg).
+ * Makes fn(arg) a task, which must be joined, and not forked again before. A fiber: neither
+ * switches nor blocks. In a thread that is no core the call runs fn(arg).
  */
 UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
@@ -97,8 +97,8 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
  * the core that is idle first, and umbra_task_join waits for it. The fiber is made by that core, or
  * is one that has just run another task: a row of starts allocates nothing, and wakes each core
  * once. While no core has memory for a fiber, the task waits. Any thread or fiber, but no signal
- * handler; never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM: no
- * runtime, or one of the parent process; then there is nothing to join.
+ * handler; never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM (no
+ * runtime, or one of the parent process) or -EINVAL (no function): then there is nothing to join.
  */
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg);
@@ -178,8 +178,8 @@ struct umbra_reduction {
 /*
  * Makes the value of [begin, end) in *value. Parts are joined in their order, but the division into
  * parts differs from run to run, so `join` must be associative; it need not be commutative. Callers
- * and grain as umbra_parallel_for. Returns 0; -EINVAL: the value is too large, and nothing was
- * called.
+ * and grain as umbra_parallel_for. Returns 0; -EINVAL: the value is too large, or a
+ * function is missing, and nothing was called.
  */
 UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
@@ -194,6 +194,8 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
 
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg)
 {
+    if (UMBRA_ASSERT && !fn)
+        um_task_check_fork(task, fn);
     if (UM_LIKELY(um_tasks_pop(um_tasks_self, task))) {
         um_task_take_fn(task);
         fn(arg);

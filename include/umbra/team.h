@@ -118,7 +118,7 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
  * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when
  * all have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to
  * the caller. The owner, outside a run; blocks the thread. Returns 0; -EPERM: not the owner;
- * -EBUSY: inside a run; -ESRCH: in a child of fork(2).
+ * -EBUSY: inside a run; -EINVAL: no function; -ESRCH: in a child of fork(2).
  */
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg);
 

@@ -274,3 +274,193 @@ Test(assert, a_close_without_a_source_is_reported)
     cr_assert(says(&child, "umbra: misuse: dispatcher 0x"));
     cr_assert(says(&child, " has no open source, and one is closed at "));
 }
+
+/* ---- what is given twice, and functions that are none ---- */
+
+static struct umbra_port port = UMBRA_PORT_INIT, full = UMBRA_PORT_INIT_BOUNDED(1);
+static struct umbra_message message, other;
+static struct umbra_task shared_task;
+
+static void *posts_twice(void *arg)
+{
+    umbra_port_post(&port, &message, 0);
+    umbra_port_post(&port, &message, 0);
+    return arg;
+}
+
+static void *posts_twice_without_the_lock(void *arg)
+{
+    struct umbra_message *received;
+
+    umbra_port_receive(&port, &received, umbra_deadline(MS)); /* it polls: posts take no lock */
+    return posts_twice(arg);
+}
+
+static void *posts_to_two_ports(void *arg)
+{
+    umbra_port_post(&port, &message, 0);
+    umbra_port_post(&full, &message, 0);
+    return arg;
+}
+
+static void *waits_for_room(void *arg)
+{
+    umbra_port_post(&full, &message, UMBRA_NEVER);
+    return arg;
+}
+
+static void *posts_what_waits_for_room(void *arg)
+{
+    umbra_port_post(&full, &other, 0);
+    umbra_spawn(waits_for_room, NULL, NULL);
+    umbra_yield();
+    umbra_port_post(&port, &message, 0);
+    return arg;
+}
+
+static void handles(struct umbra_message *messages, void *arg)
+{
+    (void)messages;
+    (void)arg;
+}
+
+static void *waits_with_a_branch_of_an_arbiter(void *arg)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(&port), .handler = handles};
+    struct umbra_arbiter arbiter;
+
+    if (umbra_arbiter_start(&arbiter, &branch, 1, NULL) != 0)
+        return arg;
+    umbra_choose(&branch, 1, 0, NULL, NULL);
+    return arg;
+}
+
+static void *starts_an_arbiter_twice(void *arg)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(&port), .handler = handles};
+    struct umbra_arbiter arbiter;
+
+    umbra_arbiter_start(&arbiter, &branch, 1, NULL);
+    umbra_arbiter_start(&arbiter, &branch, 1, NULL);
+    return arg;
+}
+
+static void *forks_twice(void *arg)
+{
+    umbra_task_fork(&shared_task, does_nothing, NULL);
+    umbra_task_fork(&shared_task, does_nothing, NULL);
+    return arg;
+}
+
+static void *forks_work_twice(void *arg)
+{
+    umbra_task_fork_work(&shared_task, does_nothing, NULL, 1);
+    umbra_task_fork_work(&shared_task, does_nothing, NULL, 1);
+    return arg;
+}
+
+static void *starts_twice(void *arg)
+{
+    umbra_task_start(NULL, &shared_task, does_nothing, NULL);
+    umbra_task_start(NULL, &shared_task, does_nothing, NULL);
+    return arg;
+}
+
+static void *forks_no_function(void *arg)
+{
+    umbra_task_fork(&shared_task, NULL, NULL);
+    return arg;
+}
+
+static void *forks_no_functions_work(void *arg)
+{
+    umbra_task_fork_work(&shared_task, NULL, NULL, 1);
+    return arg;
+}
+
+static void *joins_with_no_function(void *arg)
+{
+    umbra_task_fork(&shared_task, does_nothing, NULL);
+    umbra_task_join_with(&shared_task, NULL, NULL);
+    return arg;
+}
+
+static void *loops_without_a_function(void *arg)
+{
+    umbra_parallel_for(0, 2, 1, NULL, NULL);
+    return arg;
+}
+
+static const struct given {
+    umbra_fiber_fn *fn;
+    const char *what, *how;
+} givens[] = {
+    {posts_twice, "message 0x", " was posted and not received, and is posted again at "},
+    {posts_twice_without_the_lock, "message 0x", " was posted and not received"},
+    {posts_to_two_ports, "message 0x", " was posted and not received"},
+    {posts_what_waits_for_room, "message 0x", " was posted and not received"},
+    {waits_with_a_branch_of_an_arbiter, "branch 0x",
+     " is in use, and is given to another call at "},
+    {starts_an_arbiter_twice, "branch 0x", " is in use"},
+    {forks_twice, "task 0x", " was forked and not joined, and is forked again at "},
+    {forks_work_twice, "task 0x", " was forked and not joined, and is forked again at "},
+    {starts_twice, "task 0x", " was started and not joined, and is started again at "},
+    {forks_no_function, "task 0x", " has no function at "},
+    {forks_no_functions_work, "task 0x", " has no function at "},
+    {joins_with_no_function, "task 0x", " has no function at "},
+    {loops_without_a_function, "loop with argument 0x", " has no function at "},
+};
+
+static const struct given *given;
+
+static int gives(void)
+{
+    return run_cores(1, given->fn, NULL);
+}
+
+Test(assert, what_is_given_twice_and_functions_that_are_none_are_reported)
+{
+    for (size_t i = 0; i < sizeof(givens) / sizeof(givens[0]); i++) {
+        struct child child;
+
+        given = &givens[i];
+        child = in_child(gives);
+        cr_expect(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT, "row %zu", i);
+        cr_expect(says(&child, "umbra: misuse: "), "row %zu", i);
+        cr_expect(says(&child, given->what), "row %zu", i);
+        cr_expect(says(&child, given->how), "row %zu", i);
+    }
+}
+
+/* All of it once more, one after the other. */
+static void *gives_again(void *arg)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(&port), .handler = handles, .once = true};
+    struct umbra_message *received = NULL;
+    struct umbra_arbiter arbiter;
+
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(umbra_port_post(&port, &message, 0), 0);
+        cr_expect_eq(umbra_port_receive(&port, &received, 0), 0);
+        cr_expect_eq(umbra_port_post(&full, &message, 0), 0);
+        cr_expect_eq(umbra_port_post(&full, &other, 0), -ETIMEDOUT);
+        cr_expect_eq(umbra_port_receive_some(&full, 2, 0, &received), 0);
+        cr_expect_eq(umbra_port_post(&port, &other, 0), 0);
+        cr_expect_eq(umbra_choose(&branch, 1, 0, NULL, &received), 0);
+        cr_expect_eq(umbra_choose(&branch, 1, 0, NULL, &received), -ETIMEDOUT);
+        cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, NULL), 0);
+        umbra_yield();
+        cr_expect_eq(umbra_port_post(&port, &other, 0), 0);
+        cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+        umbra_task_fork(&shared_task, does_nothing, NULL);
+        umbra_task_join(&shared_task);
+        cr_expect_eq(umbra_task_start(NULL, &shared_task, does_nothing, NULL), 0);
+        umbra_task_join(&shared_task);
+    }
+    return arg;
+}
+
+Test(assert, what_is_given_again_after_its_use_is_not_reported)
+{
+    cr_assert_eq(run_cores(1, gives_again, NULL), 0);
+}

@@ -94,9 +94,13 @@
 
 /*
  * UMBRA_ASSERT, defined as 1 in all files of a program, finds misuse that is too expensive to look
- * for otherwise, prints it, and aborts. It finds fibers that end while they hold a mutex, or with a
- * task in their frames that was not joined and that no other core has begun; and tasks that are
- * joined twice, or joined though all zero. No struct depends on it.
+ * for otherwise, prints it, and aborts. No struct depends on it. It finds
+ *   - fibers that end while they hold a mutex, or with a task in their frames that was not joined
+ *     and that no other core has begun
+ *   - tasks that are joined twice, or joined though all zero; or forked or started again while they
+ *     wait to begin; forks and parallel loops without a function
+ *   - messages that are posted twice, and branches that two receivers wait with (umbra/port.h)
+ *   - a release of a runtime that is not held, a close of a dispatcher's source that is not open
  */
 #ifndef UMBRA_ASSERT
 #define UMBRA_ASSERT 0

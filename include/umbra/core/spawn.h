@@ -194,7 +194,7 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  void *arg, struct umbra_fiber *fiber)
 {
     struct um_spawn_plan plan;
-    int error = um_spawn_plan(runtime, options, &plan);
+    int error = fn ? um_spawn_plan(runtime, options, &plan) : -EINVAL;
 
     return error == 0 ? um_spawn_one(&plan, fn, arg, fiber) : error;
 }

@@ -43,6 +43,9 @@
 
 UM_LINKONCE void um_task_joined(void *arg);
 
+/* A fork, with UMBRA_ASSERT: aborts if there is no function, or the task is in a list already. */
+UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn);
+
 /* Returns the task's function. The task is the joiner's alone, which may be about to run it. With
  * UMBRA_ASSERT, marks the task as joined. */
 UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
@@ -470,6 +473,50 @@ UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
         um_misused("task", task, " has been joined, and is joined again", at);
     if (UMBRA_ASSERT && !task->fn)
         um_misused("task", task, " was never started, and is joined", at);
+}
+
+/* True if the task is in a list of its core. */
+UM_LINKONCE UM_COLD bool um_tasks_have(const struct um_tasks *tasks, const struct umbra_task *task)
+{
+    uint64_t word = um_atomic_load(&tasks->word, relaxed); /* as in um_fiber_unjoined() */
+
+    for (const struct umbra_task *t = tasks->newest; t; t = t->prev)
+        if (t == task)
+            return true;
+    for (const struct umbra_task *t = tasks->old.next; t != &tasks->old; t = t->next)
+        if (t == task)
+            return true;
+    for (uint32_t i = um_tasks_tail_of(word); i < um_tasks_split_of(word); i++)
+        if (um_atomic_load(&tasks->slot[i], relaxed) == (uintptr_t)task)
+            return true;
+    return false;
+}
+
+UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn)
+{
+    const void *at = __builtin_return_address(0);
+
+    if (!fn)
+        um_misused("task", task, " has no function", at);
+    if (um_core_self && task->fn && task->fn != um_task_joined &&
+        um_tasks_have(&um_core_self->tasks, task))
+        um_misused("task", task, " was forked and not joined, and is forked again", at);
+}
+
+/* A task from outside starts: with UMBRA_ASSERT, aborts if it has been started and waits still. */
+UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbra_task *task,
+                                const void *at)
+{
+    const struct umbra_task *t = NULL;
+
+    if (!UMBRA_ASSERT)
+        return;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    for (t = runtime->outside_first; t && t != task; t = t->prev)
+        ;
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    if (t)
+        um_misused("task", task, " was started and not joined, and is started again", at);
 }
 
 /* ---- the slow ways of fork and join ---- */

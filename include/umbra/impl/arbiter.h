@@ -141,6 +141,7 @@ UM_LINKONCE void *um_arbiter_main(void *arg)
         umbra_yield(); /* other fibers run although messages keep coming */
     }
     um_arbiter_drain(arbiter);
+    um_choice_end_use(choice);
     return (void *)(intptr_t)result;
 }
 
@@ -162,6 +163,19 @@ UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_run
     return arbiter->handlers.stopped ? -EINVAL : um_spawn_plan(runtime, &arbiter->handlers, &plan);
 }
 
+/* The arbiter's branches are its own. 0, or -EINVAL: one has no handler, or no such group. */
+UM_LINKONCE int um_arbiter_take(struct umbra_arbiter *arbiter)
+{
+    struct um_choice *choice = &arbiter->choice;
+
+    for (unsigned i = 0; i < choice->count; i++) {
+        choice->branch[i].arbiter = arbiter;
+        if (!choice->branch[i].handler || choice->branch[i].group > UMBRA_TEARDOWN)
+            return -EINVAL;
+    }
+    return 0;
+}
+
 UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_branch *branches,
                                     unsigned count, const struct umbra_arbiter_options *options)
 {
@@ -177,19 +191,21 @@ UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_
                                       .place = UMBRA_EVENT_INIT,
                                       .running = 1,
                                       .places = options->most};
-    error = um_choice_init(&arbiter->choice, branches, count, &arbiter->bell);
-    if (error == 0)
-        error = um_arbiter_place(arbiter, options->runtime, options->handlers);
+    error = um_choice_init(&arbiter->choice, branches, count, &arbiter->bell,
+                           __builtin_return_address(0));
     if (error != 0)
         return error;
-    for (unsigned i = 0; i < count; i++) {
-        branches[i].arbiter = arbiter;
-        if (!branches[i].handler || branches[i].group > UMBRA_TEARDOWN)
-            return -EINVAL;
-    }
+    error = um_arbiter_place(arbiter, options->runtime, options->handlers);
+    if (error == 0)
+        error = um_arbiter_take(arbiter);
     home = options->home ? *options->home : home;
     home.name = home.name ? home.name : "arbiter";
-    return umbra_spawn_with(options->runtime, &home, um_arbiter_main, arbiter, &arbiter->fiber);
+    if (error == 0)
+        error =
+            umbra_spawn_with(options->runtime, &home, um_arbiter_main, arbiter, &arbiter->fiber);
+    if (error != 0)
+        um_choice_end_use(&arbiter->choice);
+    return error;
 }
 
 UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)

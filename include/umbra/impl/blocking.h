@@ -329,6 +329,8 @@ UM_LINKONCE int um_blocking_run(void (*fn)(void *arg), void *arg, uint64_t deadl
     struct um_blocking_pool *pool;
     int error;
 
+    if (!fn)
+        return -EINVAL;
     if (!self) {
         fn(arg);
         return 0;

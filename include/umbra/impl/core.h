@@ -136,6 +136,8 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     um_why_begin();
     if (!core || !um_core_current(core))
         return um_why(-EPERM, "umbra_core_unbound: the caller is no fiber");
+    if (!fn)
+        return um_why(-EINVAL, "umbra_core_unbound: there is no function");
     error = umbra_topology_bind(core->runtime->topology, UMBRA_ANY_CPU, &saved);
     if (error != 0)
         return error;
@@ -682,6 +684,8 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
         return um_why(-EPERM, "a fiber cannot wait for a runtime");
     if (runtime->inherited)
         return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
+    if (!fn)
+        return um_why(-EINVAL, "there is no function to run");
     error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
     if (error == 0)
         error = umbra_runtime_wait(runtime);

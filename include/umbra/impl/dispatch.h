@@ -757,7 +757,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_end_deadline(struct umbra_dispatch *d
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,
                                                  void *arg)
 {
-    int error = um_may_wait();
+    int error = fn ? um_may_wait() : -EINVAL;
 
     if (error != 0)
         return error;

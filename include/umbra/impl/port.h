@@ -97,8 +97,31 @@ UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_messa
     return poster.result;
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message,
-                                            uint64_t deadline)
+/* ---- misuse, with UMBRA_ASSERT ---- */
+
+/* What the `branch` of a message is while the message is posted, and at no other time. */
+UM_INLINE struct umbra_branch *um_message_posted(const struct umbra_message *message)
+{
+    return (struct umbra_branch *)((uintptr_t)message | 1); /* no branch is there */
+}
+
+/* The caller posts the message: aborts if it is posted. */
+UM_INLINE void um_message_give(struct umbra_message *message, const void *at)
+{
+    if (message->branch == um_message_posted(message))
+        um_misused("message", message, " was posted and not received, and is posted again", at);
+    message->branch = um_message_posted(message);
+}
+
+/* The messages, linked by next, are the caller's. */
+UM_INLINE void um_messages_get(struct umbra_message *messages)
+{
+    for (; messages; messages = messages->next)
+        messages->branch = NULL;
+}
+
+UM_ALWAYS_INLINE int um_port_post_at(struct umbra_port *port, struct umbra_message *message,
+                                     uint64_t deadline, const void *at)
 {
     int result = um_port_try_post(port, message);
 
@@ -106,7 +129,20 @@ UM_LINKONCE UM_NOINLINE int umbra_port_post(struct umbra_port *port, struct umbr
         return result;
     if (deadline == 0)
         return -ETIMEDOUT;
-    return um_port_post_waiting(port, message, deadline, __builtin_return_address(0));
+    return um_port_post_waiting(port, message, deadline, at);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_port_post(struct umbra_port *port, struct umbra_message *message,
+                                            uint64_t deadline)
+{
+    int result;
+
+    if (UMBRA_ASSERT)
+        um_message_give(message, __builtin_return_address(0));
+    result = um_port_post_at(port, message, deadline, __builtin_return_address(0));
+    if (UMBRA_ASSERT && result != 0)
+        message->branch = NULL;
+    return result;
 }
 
 UM_LINKONCE int umbra_port_close(struct umbra_port *port)
@@ -137,9 +173,9 @@ UM_LINKONCE int um_branch_check(const struct umbra_branch *branch)
     return 0;
 }
 
-/* Makes the branches parts of a choice without a waiter. 0, or -EINVAL. */
+/* Makes the branches parts of a choice without a waiter. 0, or -EINVAL. at: for reports */
 UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *branches,
-                               unsigned count, struct umbra_event *bell)
+                               unsigned count, struct umbra_event *bell, const void *at)
 {
     if (count < 1)
         return -EINVAL;
@@ -148,6 +184,10 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
 
         if (error != 0)
             return error;
+        if (UMBRA_ASSERT && branches[i].choice)
+            um_misused("branch", &branches[i], " is in use, and is given to another call", at);
+    }
+    for (unsigned i = 0; i < count; i++) {
         branches[i].choice = choice;
         branches[i].over = false;
         for (unsigned j = 0; j < branches[i].sources; j++) {
@@ -157,6 +197,13 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
     }
     *choice = (struct um_choice){.waiter = {.bell = bell}, .branch = branches, .count = count};
     return 0;
+}
+
+/* The choice has ended: its branches may be used again. */
+UM_INLINE void um_choice_end_use(const struct um_choice *choice)
+{
+    for (unsigned i = 0; UMBRA_ASSERT && i < choice->count; i++)
+        choice->branch[i].choice = NULL;
 }
 
 /* Waits for the choice's bell; returns the choice's result, or an error if the wait gave up. */
@@ -191,6 +238,8 @@ UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t dea
             result = um_choice_wait(choice, deadline, at);
         um_choice_leave(choice);
     } while (result == UM_CHOICE_AGAIN);
+    if (UMBRA_ASSERT && result >= 0)
+        um_messages_get(choice->messages);
     return result;
 }
 
@@ -200,10 +249,13 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
 {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
     struct um_choice choice;
-    int result = um_choice_init(&choice, branches, count, &bell);
+    const void *at = __builtin_return_address(0);
+    int result = um_choice_init(&choice, branches, count, &bell, at);
 
-    if (result == 0)
-        result = um_choose(&choice, 0, deadline, __builtin_return_address(0));
+    if (result != 0)
+        return result;
+    result = um_choose(&choice, 0, deadline, at);
+    um_choice_end_use(&choice);
     if (result < 0)
         return result;
     if (which)
@@ -221,6 +273,8 @@ UM_ALWAYS_INLINE int um_port_try_receive(struct umbra_port *port, uint64_t most,
     int result = um_port_try_take(port, most, polls, messages, left, &out);
 
     um_port_ring(&out);
+    if (UMBRA_ASSERT && result == 0)
+        um_messages_get(*messages);
     return result;
 }
 
@@ -293,7 +347,7 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_waiting(struct umbra_port *port, uin
         return result;
     if (deadline == 0)
         return -ETIMEDOUT;
-    um_choice_init(&choice, &branch, 1, &bell);
+    um_choice_init(&choice, &branch, 1, &bell, at);
     result = um_choose(&choice, 0, deadline, at);
     if (result == 0)
         *messages = choice.messages;

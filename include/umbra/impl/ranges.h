@@ -234,6 +234,8 @@ UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbr
         .fn = fn, .arg = arg, .grain = grain, .part_cycles = um_part_cycles(grain)};
     struct um_range range = {.work = &work, .begin = begin, .end = end, .part = grain ? grain : 1};
 
+    if (UMBRA_ASSERT && !fn)
+        um_misused("loop with argument", arg, " has no function", __builtin_return_address(0));
     um_range_begin(&range);
 }
 
@@ -246,7 +248,8 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
     struct um_range range = {
         .work = &work, .begin = begin, .end = end, .part = grain ? grain : 1, .value = value};
 
-    if (reduction->bytes > UMBRA_REDUCTION_BYTES)
+    if (reduction->bytes > UMBRA_REDUCTION_BYTES || !reduction->begin || !reduction->range ||
+        !reduction->join)
         return -EINVAL;
     reduction->begin(value, arg);
     um_range_begin(&range);

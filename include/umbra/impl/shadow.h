@@ -59,6 +59,8 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(shadow->forked))
         return -EBUSY;
+    if (UM_UNLIKELY(!fn))
+        return -EINVAL;
     shadow->forked = true;
     um_trace_say(UM_TRACE_FORK, (uintptr_t)shadow, (uintptr_t)fn);
     um_slot_post(&shadow->slot, fn, arg);

@@ -694,6 +694,8 @@ UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(voi
 {
     uint32_t state = 0;
 
+    if (!fn)
+        return -EINVAL;
     if (!um_atomic_cas(&once->state, &state, UM_ONCE_RUNNING, relaxed, relaxed))
         return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, &um_kind_once, once,
                             __builtin_return_address(0));

@@ -21,6 +21,8 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
 {
     struct um_tasks *tasks = um_tasks_self;
 
+    if (UMBRA_ASSERT)
+        um_task_check_fork(task, fn);
     task->fn = fn;
     task->arg = arg;
     if (UM_UNLIKELY(um_tasks_asked(tasks)))
@@ -34,6 +36,8 @@ UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_f
 {
     struct um_tasks *tasks = um_tasks_self;
 
+    if (UMBRA_ASSERT)
+        um_task_check_fork(task, fn);
     task->fn = fn;
     task->arg = arg;
     if (UM_UNLIKELY(um_tasks_asked(tasks)))
@@ -73,6 +77,9 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
         runtime = here->runtime;
     if (!runtime || (runtime->inherited && !(here && here->runtime == runtime)))
         return -EPERM;
+    if (!fn)
+        return -EINVAL;
+    um_outside_check(runtime, task, __builtin_return_address(0));
     task->fn = fn;
     task->arg = arg;
     um_task_begin(task, UM_TASK_WAITED);

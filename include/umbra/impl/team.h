@@ -204,6 +204,8 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
         return refusal;
     if (UM_UNLIKELY(!um_team_is_here(team)))
         return -ESRCH;
+    if (UM_UNLIKELY(!fn))
+        return -EINVAL;
     team->running = true;
     run = um_atomic_load(&team->run, relaxed) + 1; /* relaxed, both: only the owner writes it */
     um_atomic_store(&team->run, run, relaxed);
