@@ -9,7 +9,8 @@
  * when its slot is first used: by an advice that lives in the page tables (Linux 6.13), if a test
  * shows that the kernel follows it; else by protecting the pages. Protection splits the mapping, so
  * that vm.max_map_count (65,530) allows some 32,000 stacks. UMBRA_GUARD in the environment prefers
- * "advice", or forces "protection" or "none".
+ * "advice", or forces "protection" or "none". The kernel refuses the advice in locked memory
+ * (mlockall(2)): pages there are protected.
  *
  * A guard is 64 KiB or more: a function with a frame of up to that size cannot step over it. A
  * larger frame can, unless its function touches every page on the way (-fstack-clash-protection).

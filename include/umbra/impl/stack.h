@@ -52,7 +52,8 @@ UM_INLINE size_t um_stack_colour(unsigned slot)
 
 UM_LINKONCE UM_COLD enum um_guard um_guard_find(void);
 
-/* How guards are made in this process. */
+/* How guards are made in this process, if the system does not refuse it for certain memory;
+ * UM_GUARD_UNKNOWN: there was no memory to find it out. */
 UM_INLINE enum um_guard um_guard_kind(void)
 {
     /* relaxed, both: a constant that guards nothing; threads that race find the same value */
@@ -64,6 +65,8 @@ UM_INLINE enum um_guard um_guard_kind(void)
     }
     return (enum um_guard)kind;
 }
+
+UM_LINKONCE UM_COLD int um_guard_otherwise(void *at, size_t bytes, enum um_guard refused);
 
 /* ---- slabs ---- */
 
@@ -78,11 +81,16 @@ UM_INLINE char *um_slab_high(const struct um_slab *slab, unsigned slot)
 }
 
 /* Makes a slot's guard, before its stack is used for the first time. One thread for each slot.
- * Returns 0, or -ENOMEM: with guards by protection, there are too many mappings. */
+ * Returns 0, or -ENOMEM: neither kind of guard can be made, or, by protection, there are too many
+ * mappings. */
 UM_INLINE int um_slab_open(struct um_slab *slab, unsigned slot)
 {
-    return um_os_guard(um_slab_low(slab, slot) - slab->guard_bytes, slab->guard_bytes,
-                       (int)um_guard_kind());
+    char *at = um_slab_low(slab, slot) - slab->guard_bytes;
+    enum um_guard kind = um_guard_kind();
+
+    if (UM_LIKELY(kind != UM_GUARD_UNKNOWN && um_os_guard(at, slab->guard_bytes, (int)kind) == 0))
+        return 0;
+    return um_guard_otherwise(at, slab->guard_bytes, kind);
 }
 
 UM_LINKONCE UM_COLD int um_slab_create(const struct umbra_topology *topology, int node,
@@ -126,10 +134,26 @@ UM_LINKONCE UM_COLD enum um_guard um_guard_find(void)
     if (!(forced && strcmp(forced, "protection") == 0) && um_guard_advice_works())
         return UM_GUARD_ADVICE;
     trial = um_os_map(um_os_page_bytes());
-    protects = trial && um_os_guard(trial, um_os_page_bytes(), UM_GUARD_PROTECTION) == 0;
-    if (trial)
-        um_os_unmap(trial, um_os_page_bytes());
+    if (!trial)
+        return UM_GUARD_UNKNOWN; /* the next caller tries again */
+    protects = um_os_guard(trial, um_os_page_bytes(), UM_GUARD_PROTECTION) == 0;
+    um_os_unmap(trial, um_os_page_bytes());
     return protects ? UM_GUARD_PROTECTION : UM_GUARD_NONE;
+}
+
+/* Makes a guard where the system refuses the kind that um_guard_find() has found: in memory that is
+ * locked (mlockall(2)), or since a filter was set (seccomp(2)). But no stack is left without a guard
+ * because there are too many mappings. 0 or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_guard_otherwise(void *at, size_t bytes, enum um_guard refused)
+{
+    enum um_guard other = UM_GUARD_PROTECTION;
+
+    if (refused == UM_GUARD_PROTECTION)
+        other = um_guard_find() == UM_GUARD_ADVICE ? UM_GUARD_ADVICE : UM_GUARD_UNKNOWN;
+    return refused != UM_GUARD_UNKNOWN && other != UM_GUARD_UNKNOWN &&
+                   um_os_guard(at, bytes, (int)other) == 0
+               ? 0
+               : -ENOMEM;
 }
 
 /* Returns 0, or -EINVAL: UMBRA_GUARD names no kind of guard. */

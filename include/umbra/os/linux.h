@@ -259,6 +259,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
 #define UM_LINUX_MADV_HUGEPAGE 14
 #define UM_LINUX_MADV_NOHUGEPAGE 15
+#define UM_LINUX_MADV_POPULATE_READ 22
 #define UM_LINUX_MADV_GUARD_INSTALL 102
 #define UM_LINUX_AT_PAGESZ 6
 #define UM_LINUX_AT_MINSIGSTKSZ 51
@@ -386,22 +387,17 @@ UM_LINKONCE int um_os_guard(void *at, size_t bytes, int how)
 }
 
 /*
- * True if the kernel itself finds a page unreadable: a write from it into a pipe fails. The result
- * of the advice is not trusted, since emulators accept advice that they do not know.
+ * True if the kernel finds no way to make a page readable. The result of the other advice is not
+ * trusted, since emulators accept advice that they do not know, as this one then. A kernel that has
+ * guards has this advice. No descriptor is needed, of which none may be left.
  */
 UM_LINKONCE UM_COLD bool um_os_faults(const void *at)
 {
     int saved = errno;
-    int fd[2];
-    bool faults;
+    bool faults =
+        um_linux_syscall(SYS_madvise, at, um_os_page_bytes(), UM_LINUX_MADV_POPULATE_READ) == -1 &&
+        errno == EFAULT;
 
-    if (um_linux_syscall(SYS_pipe2, fd, 0) != 0) {
-        errno = saved;
-        return false;
-    }
-    faults = um_linux_syscall(SYS_write, fd[1], at, 1L) == -1 && errno == EFAULT;
-    um_linux_syscall(SYS_close, fd[0]);
-    um_linux_syscall(SYS_close, fd[1]);
     errno = saved;
     return faults;
 }
@@ -413,7 +409,7 @@ UM_LINKONCE UM_COLD bool um_os_resident(const void *page)
     bool known = um_linux_syscall(SYS_mincore, page, 1L, &in_memory) == 0;
 
     errno = saved;
-    return known && (in_memory & 1);
+    return !known || (in_memory & 1);
 }
 
 /* The involuntary switches that getrusage() counts: see struct rusage in <sys/resource.h>. */

@@ -28,7 +28,7 @@
  *                                                        where pages are; see below
  *   int um_os_guard(void *at, size_t bytes, int how)     make pages fault; how: enum um_guard
  *   bool um_os_faults(const void *at)                    true: the kernel finds it unreadable
- *   bool um_os_resident(const void *page)                true: it is in memory
+ *   bool um_os_resident(const void *page)                true: it is in memory, or that is not known
  *   size_t um_os_page_bytes(void)                        size of a page
  *   size_t um_os_least_stack(void)                       what a signal's frame takes, bytes
  *   uint64_t um_os_preempted(void)                       count of switches; see below

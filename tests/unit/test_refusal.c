@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a runtime does when the system refuses later what it allowed at first: capabilities that were
+ * probed once, and memory. Each row has a process of its own.
+ */
+#define _GNU_SOURCE
+#include "fibers.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__has_include)
+#if __has_include(<linux/filter.h>)
+#include <linux/filter.h>
+#endif
+#if __has_include(<linux/seccomp.h>)
+#include <linux/seccomp.h>
+#endif
+#endif
+
+#ifndef UMBRA_POSIX_ONLY
+
+#define SKIPPED 77
+#define ANY_VALUE (-1)
+#define GUARD_INSTALL 102
+#define LIVE 100 /* fibers: more than were made before */
+
+/* ---- what is taken away ---- */
+
+/* A system call that is refused from now on, in all threads; with `value` only if its argument number
+ * `argument` is this value. */
+struct refused {
+    long number;
+    int argument;
+    long value;
+    int error;
+};
+
+/* Exits if there are no filters. */
+static void refuse(const struct refused *call)
+{
+#if defined(SECCOMP_SET_MODE_FILTER) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    unsigned argument =
+        (unsigned)(offsetof(struct seccomp_data, args) + 8 * (size_t)call->argument);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call->number, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call->value, 0,
+                 call->value == ANY_VALUE ? 0 : 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)call->error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+        _exit(SKIPPED);
+#else
+    (void)call;
+    _exit(SKIPPED);
+#endif
+}
+
+static void lock_memory(const struct refused *unused)
+{
+    (void)unused;
+#if defined(UMBRA_UNDER_TSAN) || defined(UMBRA_UNDER_ASAN)
+    _exit(SKIPPED); /* shadow memory would be locked, too */
+#endif
+    if (mlockall(MCL_CURRENT) != 0)
+        _exit(SKIPPED);
+}
+
+/* For what is probed afterwards. */
+static void use_up_descriptors(const struct refused *unused)
+{
+    struct rlimit none = {0, 0};
+
+    (void)unused;
+    setrlimit(RLIMIT_NOFILE, &none);
+}
+
+static void force_protection(void)
+{
+    setenv("UMBRA_GUARD", "protection", 1);
+    um_guard_kind();
+    unsetenv("UMBRA_GUARD");
+}
+
+/* ---- what must go on: each returns 0, or the line of what has failed ---- */
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return __LINE__;                                                                       \
+    } while (0)
+
+static struct umbra_event go = UMBRA_EVENT_INIT_MANUAL;
+
+static void *waits_to_go(void *arg)
+{
+    umbra_event_wait(&go);
+    return arg;
+}
+
+/* True if the byte below the stack of a fiber cannot be read. */
+static bool is_guarded(struct umbra_fiber fiber)
+{
+    char *low = um_slab_low(fiber.block->slab, fiber.block->slot);
+    int ends[2];
+    bool fails;
+
+    if (pipe(ends) != 0)
+        return false;
+    fails = write(ends[1], low - 1, 1) < 0 && errno == EFAULT;
+    close(ends[0]);
+    close(ends[1]);
+    return fails;
+}
+
+static int spawns(void)
+{
+    struct umbra_fiber fiber[LIVE];
+
+    for (int i = 0; i < LIVE; i++) {
+        MUST(umbra_spawn(waits_to_go, NULL, &fiber[i]) == 0);
+        MUST(um_guard_kind() == UM_GUARD_NONE || is_guarded(fiber[i]));
+    }
+    umbra_yield();
+    umbra_event_signal(&go);
+    for (int i = 0; i < LIVE; i++)
+        MUST(umbra_join(fiber[i], NULL) == 0);
+    umbra_event_init(&go, true);
+    return 0;
+}
+
+/* A probe that cannot be made now must not change what is known. */
+static int probes_guards(void)
+{
+    enum um_guard again = um_guard_find();
+
+    MUST(again == um_guard_kind() || again == UM_GUARD_UNKNOWN);
+    return 0;
+}
+
+static void *uses_stack(void *arg)
+{
+    volatile char used[10000];
+
+    for (size_t i = 0; i < sizeof(used); i++)
+        used[i] = 1;
+    umbra_event_wait(&go);
+    return arg;
+}
+
+static int knows_stack_used(void)
+{
+    struct umbra_fiber fiber;
+    struct umbra_fiber_info info;
+
+    MUST(umbra_spawn(uses_stack, NULL, &fiber) == 0);
+    umbra_yield();
+    MUST(umbra_fiber_info(fiber, &info) >= 0 && info.stack_used >= 10000);
+    umbra_event_signal(&go);
+    MUST(umbra_join(fiber, NULL) == 0);
+    umbra_event_init(&go, true);
+    return 0;
+}
+
+static void *pushes(void *arg)
+{
+    for (int i = 0; i < 300; i++)
+        umbra_channel_push(arg, &i, UMBRA_NEVER);
+    return NULL;
+}
+
+static int passes_through_a_channel(void)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_channel channel;
+    struct umbra_fiber fiber;
+    int item;
+
+    MUST(umbra_channel_init(&channel, 4, sizeof(int), UMBRA_CHANNEL_ONE) == 0);
+    MUST(umbra_spawn_with(NULL, &there, pushes, &channel, &fiber) == 0);
+    for (int i = 0; i < 300; i++)
+        MUST(umbra_channel_pop(&channel, &item, UMBRA_NEVER) == 0 && item == i);
+    MUST(umbra_join(fiber, NULL) == 0);
+    umbra_channel_fini(&channel);
+    return 0;
+}
+
+static void sets(void *arg)
+{
+    *(int *)arg = 1;
+}
+
+static int calls_a_helper(void)
+{
+    int done = 0;
+
+    MUST(umbra_blocking(sets, &done) == 0 && done == 1);
+    return 0;
+}
+
+static int allocates_huge(void)
+{
+    struct umbra_memory_options options = {.huge_pages = true};
+    struct umbra_memory memory;
+
+    MUST(umbra_memory_create(&options, (size_t)4 << 20, &memory) == 0);
+    memset(memory.at, 1, memory.bytes);
+    umbra_memory_destroy(&memory);
+    return 0;
+}
+
+static int adds(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker;
+    __atomic_fetch_add((size_t *)arg, value.end - value.begin, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static int dispatches(void)
+{
+    size_t sum = 0;
+    struct umbra_dispatch_options options = {.fn = adds, .arg = &sum};
+    struct umbra_dispatch *dispatch;
+
+    MUST(umbra_dispatch_create(NULL, &options, &dispatch) == 0);
+    for (int step = 0; step < 20; step++) {
+        MUST(umbra_dispatch_begin(dispatch) == 0);
+        MUST(umbra_dispatch_range(dispatch, 0, 1000, 1) == 0);
+        MUST(umbra_dispatch_end(dispatch) == 0);
+    }
+    MUST(sum == 20 * 1000);
+    MUST(umbra_dispatch_destroy(dispatch) == 0);
+    return 0;
+}
+
+/* ---- the table ---- */
+
+struct capability {
+    const char *name;
+    void (*prepare)(void); /* or NULL */
+    int (*use)(void);      /* in a fiber, when it is refused; before, if it is probed by its use */
+    bool before;
+    void (*take)(const struct refused *call);
+    struct refused call;
+};
+
+static const struct capability capabilities[] = {
+    {"memory is locked", NULL, spawns, false, lock_memory, {0, 0, 0, 0}},
+    {"guards by advice", NULL, spawns, false, refuse, {SYS_madvise, 2, GUARD_INSTALL, EINVAL}},
+    {"guards by protection",
+     force_protection,
+     spawns,
+     false,
+     refuse,
+     {SYS_mprotect, 2, PROT_NONE, EPERM}},
+    {"a probe's descriptors", NULL, probes_guards, false, use_up_descriptors, {0, 0, 0, 0}},
+    {"a probe's memory", NULL, probes_guards, false, refuse, {SYS_mmap, 0, ANY_VALUE, ENOMEM}},
+    {"pages in memory", NULL, knows_stack_used, true, refuse, {SYS_mincore, 0, ANY_VALUE, EPERM}},
+    {"fences of other threads",
+     NULL,
+     passes_through_a_channel,
+     true,
+     refuse,
+     {SYS_membarrier, 0, ANY_VALUE, EPERM}},
+    {"binding of threads",
+     NULL,
+     calls_a_helper,
+     false,
+     refuse,
+     {SYS_sched_setaffinity, 0, ANY_VALUE, EPERM}},
+    {"another thread", NULL, calls_a_helper, true, refuse, {SYS_clone3, 0, ANY_VALUE, EAGAIN}},
+    {"huge pages", NULL, allocates_huge, true, refuse, {SYS_madvise, 2, MADV_HUGEPAGE, EINVAL}},
+    {"counts of a thread", NULL, dispatches, true, refuse, {SYS_getrusage, 0, ANY_VALUE, EPERM}},
+};
+
+#define CAPABILITIES ((int)(sizeof(capabilities) / sizeof(capabilities[0])))
+
+static int failed; /* the line, or 0 */
+
+static void *uses(void *arg)
+{
+    const struct capability *capability = arg;
+
+    failed = capability->before ? capability->use() : 0;
+    capability->take(&capability->call);
+    if (failed == 0)
+        failed = capability->use();
+    return NULL;
+}
+
+/* The exit status of a child that loses the capability. */
+static int loses(const struct capability *capability)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true, .quiet = true};
+    int status = 0;
+    pid_t pid = fork();
+
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        if (capability->prepare)
+            capability->prepare();
+        int error = umbra_run(&options, uses, (void *)(uintptr_t)capability);
+
+        if (error != 0) {
+            fprintf(stderr, "%s: %s\n", capability->name, strerror(-error));
+            _exit(1);
+        }
+        if (failed != 0)
+            fprintf(stderr, "%s: line %d\n", capability->name, failed);
+        _exit(failed != 0);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+Test(refusal, what_is_refused_later_is_done_another_way)
+{
+    int skipped = 0;
+
+    for (int i = 0; i < CAPABILITIES; i++) {
+        int status = loses(&capabilities[i]);
+
+        cr_expect(status == 0 || status == SKIPPED, "%s", capabilities[i].name);
+        skipped += status == SKIPPED;
+    }
+    if (skipped == CAPABILITIES)
+        cr_skip_test("this system refuses nothing on request");
+}
+
+#else
+
+Test(refusal, what_is_refused_later_is_done_another_way)
+{
+    cr_skip_test("the POSIX form asks for nothing that can be refused");
+}
+
+#endif
