@@ -72,8 +72,9 @@
 UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
 /*
- * Waits until the task has ended; runs it if no core has begun it. A fiber (may switch), not on an
- * alternate signal stack; or a thread that is no core (blocks: spins, then sleeps).
+ * Waits until the task has ended; runs it if no core has begun it. If it was started from outside,
+ * runs it only if no core has memory for a fiber. A fiber (may switch), not on an alternate signal
+ * stack; or a thread that is no core (blocks: spins, then sleeps).
  */
 UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task);
 
@@ -96,9 +97,11 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
  * Gives the runtime a task from outside (NULL: the calling fiber's runtime): it runs in a fiber on
  * the core that is idle first, and umbra_task_join waits for it. The fiber is made by that core, or
  * is one that has just run another task: a row of starts allocates nothing, and wakes each core
- * once. While no core has memory for a fiber, the task waits. Any thread or fiber, but no signal
- * handler; never switches, and blocks no longer than for the lock of a list. Returns 0; -EPERM (no
- * runtime, or one of the parent process) or -EINVAL (no function): then there is nothing to join.
+ * once. While no core has memory for a fiber, the task waits until there is some, or until it is
+ * joined: then it runs in its joiner, be that a thread that is no core; umbra_runtime_wait does not
+ * join. Any thread or fiber, but no signal handler; never switches, and blocks no longer than for
+ * the lock of a list. Returns 0; -EPERM (no runtime, or one of the parent process) or -EINVAL (no
+ * function): then there is nothing to join.
  */
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg);

@@ -5,7 +5,7 @@
  * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
  * thieves that take some; or a core that sleeps when there is nothing to take, as um_core_doze()
  * does, while the owner forks on and needs it; or an owner that gives up joins and joins again; or
- * limits that a thread sets.
+ * a core that returns a task to its joiner; or limits that a thread sets.
  * Checked: every task runs once a round, sees what was written before its fork, and its join sees
  * that it has run; no core sleeps on; a node is freed once, when neither side has it.
  */
@@ -260,6 +260,73 @@ template <class P, int Rounds> struct giving_up : workshop<P> {
     }
 };
 
+/* A core that has taken a task that was started from outside, and may have no memory for it: it runs
+ * the task, or returns it to the joiner, which gives up some joins, or polls. */
+template <class P, bool Polls> struct returning : giving_up<P, 1> {
+    typedef typename P::um_claimed claimed_type;
+
+    um_atomic_u32 started;
+
+    returning()
+    {
+        um_atomic_store(&started, 0, relaxed);
+    }
+
+    /* As um_core_take_outside() and um_outside_return(), under whose lock the core got the task. */
+    void run_core()
+    {
+        typename P::um_node *waiting = nullptr;
+        bool returned = false;
+
+        while (!um_atomic_load(&started, acquire))
+            rl::yield(1, $);
+        RL_ASSERT(um_plain_read(this->given[0]) == 1); /* as it reads the task's link */
+        for (int i = 0; i < 2 && !returned; i++)
+            returned = P::um_task_return(&this->task[0].state, &waiting);
+        if (!returned) {
+            this->run(&this->task[0]);
+            waiting = P::um_task_end(&this->task[0].state);
+        }
+        if (waiting)
+            this->core[0].post(waiting);
+    }
+
+    void poll()
+    {
+        if (P::um_task_await(&this->task[0].state, UM_TASK_POLLED))
+            while (!P::um_task_has_ended(&this->task[0].state) &&
+                   !P::um_task_was_returned(&this->task[0].state))
+                rl::yield(1, $);
+    }
+
+    void thread(int index)
+    {
+        bool over = Polls;
+
+        if (index > 0) {
+            run_core();
+            return;
+        }
+        um_plain_write(this->given[0], 1);
+        P::um_task_begin(&this->task[0], UM_TASK_WAITED);
+        um_atomic_store(&started, 1, release);
+        if (Polls)
+            poll();
+        while (!over && this->tried < TRIES) {
+            claimed_type *mine = this->claimed[this->tried++];
+
+            um_plain_write(mine->node.flags, (uint32_t)UM_NODE_CLAIMED); /* as um_wait_prepare() */
+            over = this->join_claimed(0, mine);
+        }
+        if (!over)
+            this->join_ended(0);
+        if (P::um_task_was_returned(&this->task[0].state))
+            this->run(&this->task[0]);
+        RL_ASSERT(um_plain_read(this->result[0]) == 1);
+        um_plain_write(this->given[0], 2); /* the memory is used again */
+    }
+};
+
 /* A core that sleeps when nothing is shared; an owner that forks until its first task is taken. */
 template <class P, bool Asked> struct sleeping : workshop<P> {
     sleeping() : workshop<P>(Asked)
@@ -352,6 +419,9 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"three, the oldest first", make_world<taking<P, 3, 2, true>>, 3, 0, false, 0, 200000},
         {"a join that gives up", make_world<giving_up<P, 1>>, 2, 0, false, 3, 100000},
         {"joins that give up", make_world<giving_up<P, 3>>, 2, 0, false, 0, 100000},
+        {"a task that is returned", make_world<returning<P, false>>, 2, 0, false, 3, 100000},
+        {"a task that is returned to a poll", make_world<returning<P, true>>, 2, 0, false, 3,
+         50000},
         {"a core that sleeps", make_world<sleeping<P, false>>, 2, 0, false, 0, 100000},
         {"a core that falls asleep", make_world<sleeping<P, true>>, 2, 0, false, 0, 100000},
         {"limits that are set", make_world<limiting<P>>, 2, 0, true, 0, 20000},

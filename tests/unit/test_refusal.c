@@ -323,7 +323,7 @@ static int loses(const struct capability *capability)
         _exit(failed != 0);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
 Test(refusal, what_is_refused_later_is_done_another_way)
@@ -339,6 +339,249 @@ Test(refusal, what_is_refused_later_is_done_another_way)
     if (skipped == CAPABILITIES)
         cr_skip_test("this system refuses nothing on request");
 }
+
+/* ---- no memory for a fiber ---- */
+
+#if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN) /* which map memory themselves */
+
+#define ENDS_IN_S 2 /* a wait that only memory could end fails then */
+#define TASKS 3
+
+static struct umbra_runtime *scarce; /* has no memory for a fiber */
+
+struct run_task {
+    struct umbra_task task;
+    int runs;
+};
+
+static void runs(void *arg)
+{
+    ((struct run_task *)arg)->runs++;
+}
+
+static int starts_and_joins(void)
+{
+    struct run_task it = {.runs = 0};
+
+    MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
+    umbra_task_join(&it.task);
+    MUST(it.runs == 1);
+    return 0;
+}
+
+static int starts_and_joins_until(void)
+{
+    struct run_task it = {.runs = 0};
+    int error = -ETIMEDOUT;
+
+    MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
+    while (error == -ETIMEDOUT)
+        error = umbra_task_join_deadline(&it.task, umbra_now_ns() + MS / 2);
+    MUST(error == 0 && it.runs == 1);
+    return 0;
+}
+
+/* A thread cannot sleep then, nor any caller wait with a deadline. */
+static int joins_without_any_memory(void)
+{
+    const struct rlimit none = {0, 0};
+    struct run_task it = {.runs = 0};
+
+    setrlimit(RLIMIT_DATA, &none);
+    for (void *volatile lost = &it; lost;)
+        lost = malloc(64);
+    MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
+    umbra_task_join(&it.task);
+    MUST(it.runs == 1);
+    return 0;
+}
+
+/* The first ones in the list have no joiner. */
+static int starts_and_joins_backwards(void)
+{
+    struct run_task it[TASKS] = {{.runs = 0}};
+
+    for (int i = 0; i < TASKS; i++)
+        MUST(umbra_task_start(scarce, &it[i].task, runs, &it[i]) == 0);
+    for (int i = TASKS; i-- > 0;) {
+        umbra_task_join(&it[i].task);
+        MUST(it[i].runs == 1);
+    }
+    return 0;
+}
+
+static int forks_and_joins(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        struct run_task it[TASKS] = {{.runs = 0}};
+
+        for (int k = 0; k < TASKS; k++)
+            umbra_task_fork(&it[k].task, runs, &it[k]);
+        for (int k = TASKS; k-- > 0;) {
+            umbra_task_join(&it[k].task);
+            MUST(it[k].runs == 1);
+        }
+    }
+    return 0;
+}
+
+static void counts(size_t begin, size_t end, void *arg)
+{
+    __atomic_fetch_add((size_t *)arg, end - begin, __ATOMIC_RELAXED);
+}
+
+static int loops(void)
+{
+    size_t sum = 0;
+
+    for (int i = 0; i < 100; i++)
+        umbra_parallel_for(0, 1000, 1, counts, &sum);
+    MUST(sum == 100 * 1000);
+    return 0;
+}
+
+static int spawns_elsewhere(void)
+{
+    struct umbra_spawn_options places[] = {
+        {.where = UMBRA_ON_CORE, .core = 1}, {.where = UMBRA_ANYWHERE}, {.where = UMBRA_HERE}};
+
+    for (int i = 0; i < 3; i++) {
+        int error = 0;
+
+        for (int few = 0; few < LIVE && error == 0; few++) /* the core may have kept some */
+            error = umbra_spawn_with(scarce, &places[i], waits_to_go, NULL, NULL);
+        MUST(error == -ENOMEM);
+    }
+    return 0;
+}
+
+static int makes_a_dispatcher(void)
+{
+    size_t sum = 0;
+    struct umbra_dispatch_options options = {.fn = adds, .arg = &sum};
+    struct umbra_dispatch *dispatch;
+
+    MUST(umbra_dispatch_create(scarce, &options, &dispatch) == -ENOMEM);
+    return 0;
+}
+
+static int touches(void)
+{
+    struct umbra_nodes *nodes;
+    struct umbra_memory memory;
+    char bytes[4096];
+
+    MUST(umbra_nodes_create(scarce, &nodes) == 0);
+    memory = (struct umbra_memory){.at = bytes, .bytes = sizeof(bytes)};
+    MUST(umbra_memory_touch(nodes, &memory) == -ENOMEM);
+    umbra_nodes_destroy(nodes);
+    return 0;
+}
+
+/* Its first helper's thread needs a stack. */
+static int calls_without_a_helper(void)
+{
+    int done = 0;
+    int error = umbra_blocking(sets, &done);
+
+    MUST(done ? error == 0 : error == -EAGAIN || error == -ENOMEM);
+    return 0;
+}
+
+static const struct starved {
+    const char *name;
+    int (*use)(void);
+    bool by_a_thread; /* as well as by a fiber */
+} starved[] = {
+    {"a started task is joined", starts_and_joins, true},
+    {"a started task is joined until a time", starts_and_joins_until, true},
+    {"a started task is joined without any memory", joins_without_any_memory, true},
+    {"the last started task is joined first", starts_and_joins_backwards, true},
+    {"forked tasks are joined", forks_and_joins, true},
+    {"loops", loops, true},
+    {"spawns", spawns_elsewhere, true},
+    {"a dispatcher", makes_a_dispatcher, false},
+    {"memory is touched", touches, false},
+    {"a blocking call", calls_without_a_helper, false},
+};
+
+#define STARVED ((int)(sizeof(starved) / sizeof(starved[0])))
+
+static struct umbra_event begin = UMBRA_EVENT_INIT;
+static struct umbra_event ended = UMBRA_EVENT_INIT;
+
+static void *starves(void *arg)
+{
+    umbra_event_wait(&begin);
+    failed = ((const struct starved *)arg)->use();
+    umbra_event_signal(&ended);
+    return NULL;
+}
+
+/* Leaves no core memory for a fiber: refuses to map more, and makes fibers of what there is. */
+static void use_up_memory(void)
+{
+    const struct refused map = {SYS_mmap, 0, ANY_VALUE, ENOMEM};
+
+    refuse(&map);
+    for (unsigned core = 0; core < umbra_runtime_cores(scarce); core++) {
+        struct umbra_spawn_options there = on_core(core);
+
+        while (umbra_spawn_with(scarce, &there, waits_to_go, NULL, NULL) == 0)
+            ;
+    }
+}
+
+/* The exit status of a child whose cores have no memory for a fiber. */
+static int goes_on(const struct starved *row, unsigned cores, bool thread)
+{
+    struct umbra_options options = {.cores = cores, .oversubscribe = true, .quiet = true};
+    struct umbra_spawn_options first = on_core(0);
+    int status = 0;
+    pid_t pid = fork();
+
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        alarm(ENDS_IN_S);
+        if (umbra_runtime_create(&options, &scarce) != 0 ||
+            umbra_spawn_with(scarce, &first, starves, (void *)(uintptr_t)row, NULL) != 0)
+            _exit(1);
+        use_up_memory();
+        if (thread) {
+            failed = row->use();
+        } else {
+            umbra_event_signal(&begin);
+            if (umbra_event_wait(&ended) != 0)
+                _exit(1);
+        }
+        if (failed != 0)
+            fprintf(stderr, "%s: line %d\n", row->name, failed);
+        _exit(failed != 0);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+Test(refusal, without_memory_for_a_fiber_no_wait_is_for_ever, .timeout = 300)
+{
+    for (int i = 0; i < STARVED; i++)
+        for (int way = 0; way < 4; way++) {
+            unsigned cores = 1 + (unsigned)way % 2;
+            bool thread = way >= 2;
+            int status = 0;
+
+            if ((thread && !starved[i].by_a_thread) ||
+                (cores < 2 && starved[i].use == spawns_elsewhere))
+                continue;
+            status = goes_on(&starved[i], cores, thread);
+            if (status == SKIPPED)
+                cr_skip_test("no seccomp filters here");
+            cr_expect_eq(status, 0, "%s, %u cores, in a %s: %d", starved[i].name, cores,
+                         thread ? "thread" : "fiber", status);
+        }
+}
+
+#endif
 
 #else
 

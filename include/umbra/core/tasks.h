@@ -10,7 +10,9 @@
  *
  * Any thread or fiber may fork and join; in a thread that is no core a fork runs the task at once.
  * A core without memory for a fiber is starved: it takes no task until it has waited, for 1 ms at
- * most (core/loop.h).
+ * most (core/loop.h). What is joined needs no memory: a task that no core has begun is run by its
+ * joiner, which takes it back if it was forked, and is given it by a starved core if it was started
+ * from outside.
  */
 #ifndef UMBRA_CORE_TASKS_H
 #define UMBRA_CORE_TASKS_H
@@ -195,16 +197,41 @@ UM_LINKONCE struct umbra_task *um_outside_take(struct umbra_runtime *runtime, bo
     return task;
 }
 
-/* Puts back a task that was taken, as the oldest. */
+/* Puts back a task that was taken, as the oldest. Under the lock. */
 UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, struct umbra_task *task)
 {
-    pthread_mutex_lock(&runtime->unplaced_lock);
     task->prev = runtime->outside_first;
     if (!runtime->outside_first)
         runtime->outside_last = task;
     runtime->outside_first = task;
     um_idle_added(&runtime->unplaced);
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+}
+
+/* There is no memory for a fiber: gives all tasks whose joiners have come back to these, which run
+ * them. Under the lock. */
+UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct umbra_task **link = &runtime->outside_first;
+    struct umbra_task *last = NULL;
+
+    while (*link) {
+        struct umbra_task *task = *link;
+        struct umbra_task *next = task->prev; /* the task may be gone soon */
+        struct um_node *waiting;
+
+        if (um_task_return(&task->state, &waiting)) {
+            *link = next;
+            um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX,
+                                release); /* as um_unplaced_take() */
+            if (waiting)
+                um_node_wake(waiting, core);
+        } else {
+            last = task;
+            link = &task->prev;
+        }
+    }
+    runtime->outside_last = last;
 }
 
 /* Stays in the fiber with an open hand while the core has nothing else to do, as long as an idle core
@@ -271,7 +298,8 @@ UM_LINKONCE void *um_task_fiber(void *arg)
 }
 
 /* Takes a task from outside, if there is one, and makes a fiber ready that runs it. Without memory for
- * a fiber the task waits on: an idle core is woken for it, and this one tries again after a while. */
+ * a fiber the task waits on, for its joiner: an idle core is woken for it, and this one tries again
+ * after a while. */
 UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
 {
     struct umbra_task *task = um_outside_take(core->runtime, false);
@@ -281,7 +309,10 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
         return;
     core->starved = um_pool_take(core, core, 0, &fiber) != 0;
     if (core->starved) {
+        pthread_mutex_lock(&core->runtime->unplaced_lock);
         um_outside_put_back(core->runtime, task);
+        um_outside_return(core);
+        pthread_mutex_unlock(&core->runtime->unplaced_lock);
         um_unplaced_call(core->runtime);
         return;
     }
@@ -357,8 +388,9 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
     struct um_sleeper *sleeper;
 
     if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
-        while (!um_task_has_ended(&task->state))
-            sched_yield();
+        if (um_task_await(&task->state, UM_TASK_POLLED))
+            while (!um_task_has_ended(&task->state) && !um_task_was_returned(&task->state))
+                sched_yield();
         return;
     }
     sleeper->node.kind = UM_NODE_WAKE;
@@ -377,7 +409,7 @@ UM_LINKONCE void um_task_describe(struct um_text *text, const void *on)
 
 UM_SHARED(const struct um_kind um_kind_task, {"task", um_task_describe});
 
-/* Waits for the end of a task that another fiber runs. */
+/* Waits for the end of a task that another fiber runs, or until the task is returned. */
 UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
 {
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -399,7 +431,8 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
     }
 }
 
-/* Waits with a claim, for a task that had not ended. 0: it has ended; or a negative errno. */
+/* Waits with a claim, for a task that had not ended. 0: it has ended, or is returned; or a negative
+ * errno. */
 UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
                                      struct um_wait *wait, uint64_t deadline, const void *at)
 {
@@ -422,8 +455,8 @@ UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task 
     return error;
 }
 
-/* As um_task_wait(), with a deadline. 0; -ETIMEDOUT; -ECANCELED; -EPERM: on an alternate signal
- * stack; -ENOMEM, or another error of a thread's first wait. */
+/* As um_task_wait(), with a deadline. 0: it has ended, or is returned; -ETIMEDOUT; -ECANCELED;
+ * -EPERM: on an alternate signal stack; -ENOMEM, or another error of a thread's first wait. */
 UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
                                       uint64_t deadline, const void *at)
 {
@@ -545,20 +578,29 @@ UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
     um_task_fork_work(task, UM_TASK_UNDECLARED);
 }
 
+/* A join is over: runs the task if it is the joiner's, since it was taken back or returned. */
+UM_LINKONCE void um_task_settle(struct umbra_core *core, struct umbra_task *task, bool taken_back)
+{
+    bool run = taken_back || um_task_was_returned(&task->state);
+    umbra_task_fn *fn;
+
+    um_grain_joined(core, task, run);
+    fn = um_task_take_fn(task);
+    if (run)
+        fn(task->arg);
+}
+
 /* A join of a task that is not the newest. at: for reports, where the join was called. */
 UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
 {
     struct umbra_core *core = um_core_self;
+    bool taken_back;
 
     um_task_check(task, at);
-    if (core && um_tasks_take_back(&core->tasks, task)) {
-        um_grain_joined(core, task, true);
-        um_task_take_fn(task)(task->arg);
-    } else {
+    taken_back = core && um_tasks_take_back(&core->tasks, task);
+    if (!taken_back)
         um_task_wait(core, task, at);
-        um_grain_joined(core, task, false);
-        um_task_take_fn(task);
-    }
+    um_task_settle(core, task, taken_back);
 }
 
 UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task)

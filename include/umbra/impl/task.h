@@ -51,20 +51,16 @@ UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_f
 UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
 {
     struct umbra_core *core = um_core_self;
-    int error;
+    bool taken_back;
+    int error = 0;
 
     um_task_check(task, __builtin_return_address(0));
-    if (core && um_tasks_take_back(&core->tasks, task)) {
-        um_grain_joined(core, task, true);
-        um_task_take_fn(task)(task->arg);
-        return 0;
-    }
-    error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline),
-                                  __builtin_return_address(0));
-    if (error == 0) {
-        um_grain_joined(core, task, false);
-        um_task_take_fn(task);
-    }
+    taken_back = core && um_tasks_take_back(&core->tasks, task);
+    if (!taken_back)
+        error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline),
+                                      __builtin_return_address(0));
+    if (error == 0)
+        um_task_settle(core, task, taken_back);
     return error;
 }
 

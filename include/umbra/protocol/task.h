@@ -44,6 +44,11 @@
  * there by a compare-and-swap, which fails if the task has ended. After the exchange the task's
  * memory belongs to the joiner again.
  *
+ * A task that was started from outside has a state, too. A core that has no memory for a fiber gives
+ * such a task back to its joiner, if that has come: it exchanges UM_TASK_RETURNED for the node by a
+ * compare-and-swap, and wakes the joiner, which runs the task. A joiner without memory for a node
+ * puts UM_TASK_POLLED there instead, and looks at the state again and again.
+ *
  * A joiner with a deadline puts a node with a claim there (protocol/claim.h), and gives up in two
  * steps:
  *
@@ -54,7 +59,7 @@
  * If J2 comes before E1, only the joiner has the node, and the task can be joined again. If not,
  * the task has ended, so the join has succeeded; the core finds the claim dead at E2 and drops its
  * reference to the node, as the joiner drops its own. If E2 comes before J1, the wake-up is on its
- * way.
+ * way. A core that gives the task back does the same with RETURNED at E1.
  */
 #ifndef UMBRA_PROTOCOL_TASK_H
 #define UMBRA_PROTOCOL_TASK_H
@@ -74,6 +79,8 @@
 
 #define UM_TASK_WAITED ((uintptr_t)0) /* states, besides nodes */
 #define UM_TASK_DONE ((uintptr_t)1)
+#define UM_TASK_RETURNED ((uintptr_t)2)
+#define UM_TASK_POLLED ((uintptr_t)3)
 
 #define UM_TASKS_BITS 8 /* of tail and of split in the word */
 #define UM_TASKS_MASK ((UINT64_C(1) << UM_TASKS_BITS) - 1)
@@ -331,24 +338,50 @@ UM_INLINE uintptr_t um_limits_look(um_atomic_uptr *limits)
 
 /* ---- a task's state ---- */
 
+/* The node to wake of what was in the state, or NULL: no joiner sleeps. E2 */
+UM_INLINE struct um_node *um_task_sleeper(uintptr_t state)
+{
+    struct um_node *node = (struct um_node *)(state == UM_TASK_POLLED ? 0 : state);
+
+    if (!node || !(um_plain_read(node->flags) & UM_NODE_CLAIMED) ||
+        um_claimed_offer((struct um_claimed *)node) == UM_OFFER_TAKEN)
+        return node;
+    um_claimed_drop((struct um_claimed *)node);
+    return NULL;
+}
+
 /* The core that ran the task: it has ended. Returns the node to wake, or NULL. */
 UM_INLINE struct um_node *um_task_end(um_atomic_uptr *state)
 {
     /* E1. release: what it did; acquire: the node. Pairs with um_task_has_ended(), um_task_await(),
      * um_task_leave() */
-    struct um_node *node = (struct um_node *)um_atomic_exchange(state, UM_TASK_DONE, acq_rel);
+    return um_task_sleeper(um_atomic_exchange(state, UM_TASK_DONE, acq_rel));
+}
 
-    if (!node || !(um_plain_read(node->flags) & UM_NODE_CLAIMED) ||
-        um_claimed_offer((struct um_claimed *)node) == UM_OFFER_TAKEN) /* E2 */
-        return node;
-    um_claimed_drop((struct um_claimed *)node);
-    return NULL;
+/* The core that has taken the task and cannot run it. True: the task is its joiner's, and *waiting
+ * the node to wake, or NULL. False: no joiner has come. */
+UM_INLINE bool um_task_return(um_atomic_uptr *state, struct um_node **waiting)
+{
+    uintptr_t joiner = um_atomic_load(state, acquire); /* the node; pairs with um_task_await() */
+
+    /* E1. release: the core touches the task no more; pairs with um_task_was_returned() */
+    if (joiner == UM_TASK_WAITED ||
+        !um_atomic_cas(state, &joiner, UM_TASK_RETURNED, acq_rel, relaxed))
+        return false; /* or the joiner has given up meanwhile */
+    *waiting = um_task_sleeper(joiner);
+    return true;
 }
 
 /* Joiner: true if the task has ended. */
 UM_INLINE bool um_task_has_ended(um_atomic_uptr *state)
 {
     return um_atomic_load(state, acquire) == UM_TASK_DONE; /* pairs with um_task_end() */
+}
+
+/* Joiner, which was woken, or has not found its node: true if it must run the task. */
+UM_INLINE bool um_task_was_returned(um_atomic_uptr *state)
+{
+    return um_atomic_load(state, acquire) == UM_TASK_RETURNED; /* pairs with um_task_return() */
 }
 
 /* Joiner. True: its node is in place, and will be woken. False: the task has ended. */
@@ -360,7 +393,8 @@ UM_INLINE bool um_task_await(um_atomic_uptr *state, uintptr_t node)
     return um_atomic_cas(state, &value, node, acq_rel, acquire);
 }
 
-/* Joiner that has given up: J2. True: it has its node back. False: the task has ended. */
+/* Joiner that has given up: J2. True: it has its node back. False: the task has ended, or is
+ * returned. */
 UM_INLINE bool um_task_leave(um_atomic_uptr *state, uintptr_t node)
 {
     /* acquire: as um_task_has_ended(), for a failure; success needs no order */
