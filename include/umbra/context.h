@@ -138,6 +138,16 @@ struct um_context {
 };
 #endif
 
+/* The stack pointer of a context that does not run. */
+UM_INLINE void *um_context_sp(const struct um_context *context)
+{
+#ifdef UM_CONTEXT_IN_LINE
+    return context->place.sp;
+#else
+    return context->sp;
+#endif
+}
+
 /* What a context runs. It must not return. */
 typedef void um_context_entry(struct um_context *self);
 

@@ -203,7 +203,8 @@ UM_INLINE struct umbra_fiber umbra_self(void);
 struct umbra_fiber_info {
     char name[UMBRA_FIBER_NAME_BYTES]; /* "" if it has none */
     size_t stack_used;                 /* the most of its stack, in bytes, that this fiber or
-                                          earlier fibers on it have used, without swapped pages */
+                                          earlier fibers on it have used since its pages were
+                                          given back last, without swapped pages */
 };
 
 /*

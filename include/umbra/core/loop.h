@@ -13,6 +13,9 @@
  *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
  *                  counts as inactive (protocol/quiet.h), and goes on waiting; not while a timer is
  *                  set, its source is to bring something, or its shadow runs
+ *
+ * A core that has dozed for linger_cycles also gives back the stacks of fibers that have been idle
+ * for long (core/trim.h), and looks for messages between two stacks.
  */
 #ifndef UMBRA_CORE_LOOP_H
 #define UMBRA_CORE_LOOP_H
@@ -29,6 +32,7 @@
 #include <umbra/core/source.h>
 #include <umbra/core/tasks.h>
 #include <umbra/core/trace.h>
+#include <umbra/core/trim.h>
 #include <umbra/core/wake.h>
 #include <umbra/cpu.h>
 #include <umbra/protocol/idle.h>
@@ -90,6 +94,23 @@ UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
     return um_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
+/* As um_core_wait(), for long; gives back the stacks of idle fibers meanwhile. */
+UM_LINKONCE void um_core_rest(struct umbra_core *core, uint64_t deadline)
+{
+    const struct um_trim *trim = &core->more->trim;
+    bool turned = false;
+    uint64_t until;
+
+    do {
+        if (um_trim_is_due(core)) {
+            if (!um_trim(core, deadline))
+                return;
+            turned = true;
+        }
+        until = turned && !trim->cooling ? deadline : um_min_u64(trim->next, deadline);
+    } while (um_core_wait(core, until) && until < deadline);
+}
+
 /* Stage 3: nothing but a message can give this core anything to do. */
 UM_LINKONCE void um_core_sleep(struct umbra_core *core)
 {
@@ -97,7 +118,7 @@ UM_LINKONCE void um_core_sleep(struct umbra_core *core)
 
     if (um_quiet_leave(&runtime->activity))
         um_runtime_judge(runtime);
-    um_core_wait(core, UMBRA_NEVER);
+    um_core_rest(core, UMBRA_NEVER);
     um_quiet_enter(&runtime->activity);
 }
 
@@ -115,11 +136,11 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
         (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
         if (deadline != UMBRA_NEVER)
-            um_core_wait(core, deadline);
+            um_core_rest(core, deadline);
         else if (um_source_expected(core))
-            um_core_wait(core, UMBRA_NEVER);
+            um_core_rest(core, UMBRA_NEVER);
         else if (more->has_shadow && !um_shadow_done(&more->shadow))
-            um_core_wait(core, um_cycles_after(UM_SHADOW_LOOK_NS));
+            um_core_rest(core, um_cycles_after(UM_SHADOW_LOOK_NS));
         else
             um_core_sleep(core);
     }

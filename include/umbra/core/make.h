@@ -103,29 +103,46 @@ UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
     return 0;
 }
 
+/* Takes the first fiber out of a list; NULL: it is empty. The list's owner. */
+UM_INLINE struct um_fiber *um_pool_pop(struct um_fiber **list)
+{
+    struct um_fiber *fiber = *list;
+
+    if (fiber)
+        *list = fiber->in_pool;
+    return fiber;
+}
+
+/* The list from which a core takes idle fibers of a core: cooling ones return to it when it is
+ * empty. The core. */
+UM_INLINE struct um_fiber **um_pool_list(struct umbra_core *core, unsigned of)
+{
+    struct um_fiber **list = of == core->index ? &core->idle_fibers : &core->elsewhere[of];
+
+    if (!*list) {
+        *list = core->more->cooling[of];
+        core->more->cooling[of] = NULL;
+    }
+    return list;
+}
+
 /* An idle fiber with home `target`. here: the caller's core; NULL: from outside. 0 or -ENOMEM. */
 UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
                              unsigned size_class, struct um_fiber **fiber)
 {
     struct um_depot *depot = &target->more->depot;
-    struct um_fiber **list = &depot->idle[size_class];
     int error = 0;
 
-    if (here && size_class == 0) {
-        struct um_fiber **own =
-            here == target ? &here->idle_fibers : &here->elsewhere[target->index];
-
-        *fiber = *own;
-        if (*own) {
-            *own = (*own)->in_pool;
-            return 0;
-        }
-    }
+    if (here && size_class == 0 &&
+        (*fiber = um_pool_pop(um_pool_list(here, target->index))) != NULL)
+        return 0;
     pthread_mutex_lock(&depot->lock);
-    *fiber = *list;
-    if (*list)
-        *list = (*list)->in_pool;
-    else
+    *fiber = um_pool_pop(&depot->idle[size_class]);
+    if (!*fiber)
+        *fiber = um_pool_pop(&depot->cooling[size_class]);
+    if (!*fiber)
+        *fiber = um_pool_pop(&depot->lean[size_class]);
+    if (!*fiber)
         error = um_depot_make(target, size_class, fiber);
     pthread_mutex_unlock(&depot->lock);
     return error;

@@ -9,6 +9,8 @@
  *   depot (each core has     its core      any thread, under    from outside; other sizes; and when
  *   one)                                   its lock             the two above are empty
  *
+ * What is not used there for a while gives its stack back, and goes to the depot: core/trim.h.
+ *
  * A fiber goes back to the list where the next spawn of its kind looks. A core keeps the fibers
  * that it has spawned and joined: if it spawns on another core and joins, again and again, it uses
  * the same few fibers without a lock. The context of a fiber is saved before the fiber enters a
@@ -130,7 +132,9 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
 {
     static const char no_name[UMBRA_FIBER_NAME_BYTES] = "";
     uint32_t traits = fiber->traits;
+    struct um_depot *depot;
     struct umbra_core *home;
+    bool call;
 
     if (traits & UM_FIBER_NAMED) {
         um_fiber_write_name(fiber, no_name);
@@ -154,10 +158,15 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
         }
         return;
     }
-    pthread_mutex_lock(&home->more->depot.lock);
-    fiber->in_pool = home->more->depot.idle[fiber->size_class];
-    home->more->depot.idle[fiber->size_class] = fiber;
-    pthread_mutex_unlock(&home->more->depot.lock);
+    depot = &home->more->depot;
+    pthread_mutex_lock(&depot->lock);
+    fiber->in_pool = depot->idle[fiber->size_class];
+    depot->idle[fiber->size_class] = fiber;
+    call = home != um_core_self && !depot->called;
+    depot->called = depot->called || call;
+    pthread_mutex_unlock(&depot->lock);
+    if (call) /* it may sleep, and gives stacks back: core/trim.h */
+        um_core_poke(home);
 }
 
 /* Calls fn for each fiber that was ever made. No core may run any more. */

@@ -257,6 +257,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #define UM_LINUX_MAP_NORESERVE 0x4000
 #endif
 #define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
+#define UM_LINUX_MADV_DONTNEED 4
 #define UM_LINUX_MADV_HUGEPAGE 14
 #define UM_LINUX_MADV_NOHUGEPAGE 15
 #define UM_LINUX_MADV_POPULATE_READ 22
@@ -305,6 +306,14 @@ UM_LINKONCE UM_COLD void um_os_unmap(void *at, size_t bytes)
     int saved = errno;
 
     um_linux_syscall(SYS_munmap, at, bytes);
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD void um_os_drop(void *at, size_t bytes)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_DONTNEED);
     errno = saved;
 }
 

@@ -21,6 +21,8 @@
  *   void *um_os_map(size_t bytes)                        fresh zeroed memory, or NULL
  *   void *um_os_map_data(size_t bytes)                   the same for data; see below
  *   void um_os_unmap(void *at, size_t bytes)             give all of either back
+ *   void um_os_drop(void *at, size_t bytes)              pages need no memory until they are
+ *                                                        touched again, and are zero then; see below
  *   int um_os_advise_huge(void *at, size_t bytes)        ask for huge pages
  *   size_t um_os_huge_bytes(const void *at, size_t bytes)
  *                                                        how much lies on huge pages
@@ -57,6 +59,9 @@
  * um_os_map: memory for stacks, in which huge pages are forbidden, and which the system need not
  * back until it is touched. um_os_map_data: whether there are huge pages is up to the system, and
  * to um_os_advise_huge, which returns 0 or a negative errno.
+ *
+ * um_os_drop: of memory of um_os_map. Where the system cannot do that, or the memory is locked, the
+ * pages stay as they are.
  *
  * um_os_page_nodes: writes for each page from `at` on, which begins a page, the NUMA node where the
  * page is; -1: nowhere, since no thread has written to it. Returns 0 or a negative errno.

@@ -250,6 +250,12 @@ UM_INLINE void *um_os_map_data(size_t bytes)
     return um_os_map(bytes);
 }
 
+UM_INLINE void um_os_drop(void *at, size_t bytes)
+{
+    (void)at;
+    (void)bytes;
+}
+
 UM_INLINE int um_os_advise_huge(void *at, size_t bytes)
 {
     (void)at;
