@@ -3,18 +3,22 @@
 #define _GNU_SOURCE
 #include "bind.h"
 
+/* The program may have set it. */
 static const char *long_name(void)
 {
-    const struct umbra_child *child = um_child_self();
+    struct umbra_child *child = um_child_self();
+    const char *name = child->argc > 0 ? child->argv[0] : child->image->path;
 
-    return child->argc > 0 ? child->argv[0] : child->image->path;
+    return *(const char **)um_variable(child, UM_NAME, &name);
 }
 
 static const char *short_name(void)
 {
-    const char *slash = strrchr(long_name(), '/');
+    struct umbra_child *child = um_child_self();
+    const char *path = child->argc > 0 ? child->argv[0] : child->image->path;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-    return slash ? slash + 1 : long_name();
+    return *(const char **)um_variable(child, UM_SHORT_NAME, &name);
 }
 
 static _Noreturn void fail(void)
@@ -151,7 +155,10 @@ void um_bind_error_at_line(int code, int number, const char *file, unsigned line
     va_list args;
 
     fflush(stdout);
-    fprintf(stderr, "%s:%s:%u: ", long_name(), file, line);
+    fprintf(stderr, "%s:", long_name());
+    if (file)
+        fprintf(stderr, "%s:%u:", file, line);
+    putc(' ', stderr);
     va_start(args, format);
     say_error(code, number, format, args);
     va_end(args);

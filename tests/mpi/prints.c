@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Reads a table of arguments with getopt(), getopt_long() and getopt_long_only(), and prints to
- * standard error what they say and print. As a child of the loader it must print what it prints
- * alone.
+ * prints HOW: prints to standard error by functions that the loader has for children. As a child it
+ * must print what it prints alone, and end alike. "options": reads a table of arguments with
+ * getopt(), getopt_long() and getopt_long_only(), and prints what they say, too.
  */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <err.h>
+#include <errno.h>
+#include <error.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int flag;
@@ -83,7 +90,7 @@ static void run(int kind, const char *known, const char *line)
     fputc('\n', stderr);
 }
 
-int main(void)
+static void options(void)
 {
     for (int kind = 0; kind < 3; kind++)
         for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
@@ -91,5 +98,68 @@ int main(void)
                 run(kind, letters[i], lines[k]);
     opterr = 0;
     run(1, letters[0], "--al --zeta -q");
+}
+
+/* ---- messages ---- */
+
+static void warns(void)
+{
+    warn("a %d", 1);
+    warnx("b %s", "c");
+    warn(NULL);
+    warnx(NULL);
+    perror("d");
+    psignal(SIGINT, "e");
+}
+
+static void errors(void)
+{
+    error(0, 0, "a %d", 1);
+    error(0, EINVAL, "b");
+    error(0, 9999, "c");
+    error_at_line(0, 0, "file.c", 3, "d");
+    error_at_line(0, EPERM, NULL, 3, "e");
+}
+
+static void other_name(void)
+{
+    program_invocation_name = (char *)"another/name";
+    program_invocation_short_name = (char *)"name";
+    error(0, 0, "a");
+    warnx("b");
+}
+
+static void ends(const char *how)
+{
+    if (strcmp(how, "err") == 0)
+        err(3, "a %d", 1);
+    if (strcmp(how, "err null") == 0)
+        err(4, NULL);
+    if (strcmp(how, "errx") == 0)
+        errx(5, "b");
+    if (strcmp(how, "error") == 0)
+        error(6, ENOENT, "c");
+    if (strcmp(how, "error_at_line") == 0)
+        error_at_line(7, 0, "file.c", 4, "d");
+    if (strcmp(how, "assert") == 0)
+        assert(strcmp(how, "assert") != 0);
+    if (strcmp(how, "abort") == 0)
+        abort();
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+
+    errno = ENOENT;
+    if (strcmp(how, "options") == 0)
+        options();
+    if (strcmp(how, "warn") == 0)
+        warns();
+    if (strcmp(how, "errors") == 0)
+        errors();
+    if (strcmp(how, "name") == 0)
+        other_name();
+    ends(how);
     return 0;
 }
