@@ -26,6 +26,7 @@ static int ended(struct um_mpi_task *task, struct um_comm *comm, int error, cons
                     : error == MPI_ERR_ROOT       ? "no such root"
                     : error == MPI_ERR_COUNT      ? "a negative count"
                     : error == MPI_ERR_TYPE       ? "no datatype"
+                    : error == MPI_ERR_BUFFER     ? "no buffer"
                     : error == MPI_ERR_OP         ? "no operation"
                                                   : "a message of the wrong size, or no memory");
 }
@@ -42,17 +43,36 @@ static bool is_inside(struct um_collective *call, MPI_Comm handle)
     return true;
 }
 
-/* Of what is in place all else is ignored; but a reduction has no type there, and its counts. */
+/* Of what is in place all else is ignored. */
 static int blocks_check(const struct um_blocks *blocks, int size)
 {
-    if (blocks->memory == MPI_IN_PLACE && blocks->type != 0)
+    int error = MPI_SUCCESS;
+
+    if (blocks->memory == MPI_IN_PLACE || blocks->type == 0)
         return MPI_SUCCESS;
-    if (blocks->type == MPI_DATATYPE_NULL)
-        return MPI_ERR_TYPE;
-    for (int i = 0; blocks->counts && i < size; i++)
-        if (blocks->counts[i] < 0)
-            return MPI_ERR_COUNT;
-    return blocks->count < 0 ? MPI_ERR_COUNT : MPI_SUCCESS;
+    if (!blocks->counts)
+        return um_data_check(blocks->memory, blocks->count, blocks->type);
+    for (int i = 0; i < size && error == MPI_SUCCESS; i++)
+        error = um_data_check(blocks->memory, blocks->counts[i], blocks->type);
+    return error;
+}
+
+/* A reduction has its type in `in`, and its counts there or, if it scatters, in `out`. */
+static int reduction_check(const struct um_collective *call, int size, bool has_result)
+{
+    bool scatters = call->run == um_collect_reduce_scatter;
+    struct um_blocks from = call->out, to = call->in;
+    int error;
+
+    from.type = to.type;
+    if (!scatters)
+        from.count = to.count;
+    else
+        to.count = from.counts ? from.counts[call->comm->rank] : from.count;
+    if (from.memory == MPI_IN_PLACE)
+        from.memory = to.memory;
+    error = blocks_check(&from, size);
+    return error != MPI_SUCCESS || !has_result ? error : blocks_check(&to, size);
 }
 
 /* What only the root gives is ignored in others. */
@@ -68,6 +88,8 @@ static int check(const struct um_collective *call)
         return MPI_ERR_ROOT;
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
+    if (call->op != 0)
+        return reduction_check(call, size, call->run != um_collect_reduce || is_root);
     if (call->run != um_collect_scatter || is_root)
         error = blocks_check(&call->out, size);
     if (error == MPI_SUCCESS && (call->run != um_collect_gather || is_root) &&

@@ -434,7 +434,7 @@ static int peer_check(const struct um_comm *comm, int rank, int tag, bool receiv
     return MPI_SUCCESS;
 }
 
-static int data_check(const void *buffer, int count, MPI_Datatype type)
+int um_data_check(const void *buffer, int count, MPI_Datatype type)
 {
     if (UM_UNLIKELY(count < 0))
         return MPI_ERR_COUNT;
@@ -448,7 +448,7 @@ static int data_check(const void *buffer, int count, MPI_Datatype type)
 static int send_check(const struct um_comm *comm, const void *buffer, int count, MPI_Datatype type,
                       int to, int tag)
 {
-    int error = data_check(buffer, count, type);
+    int error = um_data_check(buffer, count, type);
 
     return error ? error : peer_check(comm, to, tag, false);
 }
@@ -456,7 +456,7 @@ static int send_check(const struct um_comm *comm, const void *buffer, int count,
 static int receive_check(const struct um_comm *comm, const void *buffer, int count,
                          MPI_Datatype type, int from, int tag)
 {
-    int error = data_check(buffer, count, type);
+    int error = um_data_check(buffer, count, type);
 
     return error ? error : peer_check(comm, from, tag, true);
 }
@@ -634,7 +634,7 @@ int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, 
 int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag, int from,
                          int in_tag, MPI_Comm comm, MPI_Status *status)
 {
-    bool good = data_check(buffer, count, type) == MPI_SUCCESS;
+    bool good = um_data_check(buffer, count, type) == MPI_SUCCESS;
     int bytes = 0, at = 0, error = MPI_SUCCESS;
     void *packed = NULL;
 
@@ -834,7 +834,7 @@ int MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, 
 
     if (!request) /* also MPI_MESSAGE_NO_PROC */
         return um_mpi.Imrecv(buffer, count, type, handle, result);
-    error = data_check(buffer, count, type);
+    error = um_data_check(buffer, count, type);
     if (error != MPI_SUCCESS)
         return point_error(task, request->comm, error, "MPI_Imrecv");
     *result = (MPI_Request)*handle;

@@ -290,6 +290,8 @@ UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
 UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *request,
                              struct um_comm *comm, enum um_use use, void *buffer, int count,
                              MPI_Datatype type, int from, int tag);
+/* The error class of a buffer that a program gives. */
+UM_HIDE int um_data_check(const void *buffer, int count, MPI_Datatype type);
 /* A datatype that the program may free before the end; and its end. */
 UM_HIDE int um_type_keep(MPI_Datatype *type);
 UM_HIDE void um_type_drop(MPI_Datatype *type);

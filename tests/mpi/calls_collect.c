@@ -64,6 +64,7 @@ static void bcasts(bcast_call *call)
     say_error("root", call(numbers, 1, MPI_INT, -1, comm));
     say_error("count", call(numbers, -1, MPI_INT, 0, comm));
     say_error("type", call(numbers, 1, MPI_DATATYPE_NULL, 0, comm));
+    say_error("buffer", call(NULL, 1, MPI_INT, 0, comm));
 }
 
 static int i_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm of)
@@ -133,6 +134,7 @@ static void refused_reductions(reduction *call)
     int number = 1, sum = 0;
 
     say_error("op", call(&number, &sum, 1, MPI_INT, MPI_OP_NULL));
+    say_error("buffer", call(NULL, &sum, 1, MPI_INT, MPI_SUM));
 }
 
 /* In place: the tasks that get a result, or all. */
@@ -300,6 +302,8 @@ static void scatters_reduced(scattered *call)
     say(" %ld", sum_of(sums, LARGE));
     say_error("nothing", call(numbers, got, 0, MPI_INT, MPI_SUM, counts));
     say_error("op", call(numbers, got, 1, MPI_INT, MPI_OP_NULL, counts));
+    say_error("buffer", call(NULL, got, 1, MPI_INT, MPI_SUM, counts));
+    say_error("buffer", call(numbers, NULL, 1, MPI_INT, MPI_SUM, counts));
 }
 
 static void row_reduce_scatter(void)
@@ -478,6 +482,7 @@ static void moves_blocks(blocks *call, bool with_root)
     }
     form_make(1);
     say_error("type", call(out, MPI_DATATYPE_NULL, in, MPI_DATATYPE_NULL));
+    say_error("buffer", call(NULL, MPI_INT, NULL, MPI_INT));
     form_make(-1);
     say_error("count", call(out, MPI_INT, in, MPI_INT));
 }
