@@ -16,10 +16,11 @@
  *
  * Helpers. A runtime has none until the first call. A call that finds no idle helper starts one, up
  * to a limit (umbra_options.blocking_threads); beyond the limit calls wait in the order in which
- * they came, each in its fiber's frame, so no queue overflows and nothing is allocated. They do so, too,
- * where the system refuses another helper and there are some. A helper
- * that has had nothing to do for a second ends. Helpers are bound to the cores that the runtime
- * does not use; if there are none, to hardware threads that it does not use; else they share all.
+ * they came, each in its fiber's frame, so no queue overflows and nothing is allocated. They do so,
+ * too, where the system refuses another helper and there are some. A helper that has had nothing to
+ * do for a second ends. Helpers have the signal mask and the processors that the thread had which
+ * created the runtime: so have the processes and threads that fn starts. Handlers of the program may
+ * run there, and calls in fn may return EINTR.
  *
  * The function runs in another thread: thread-local variables there, errno among them, are not the
  * fiber's. So it leaves its results, errno too, where arg points. It must not make calls that only

@@ -288,7 +288,8 @@ UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
  * Calls fn(arg) on the caller's stack while the core's thread may use all processors of the
  * process, then binds the thread to the core's processor again. For functions of other libraries
  * that bind their caller, or create threads, which inherit the processors of their creator (OpenMP
- * regions, BLAS; see docs/beside.md). fn may switch, and may call this again: the core is bound
+ * regions, BLAS; see docs/beside.md). Processes inherit them, too, where posix_spawn, popen or exec
+ * starts them and not fork (docs/limits.md). fn may switch, and may call this again: the core is bound
  * again when all such calls have returned. A fiber; blocks its core as long as fn does, and for two
  * changes of the binding (microseconds each). Returns 0, or a negative errno, which
  * umbra_last_error_text() explains, with fn not called: -EPERM: the caller is no fiber; -EINVAL:

@@ -314,6 +314,20 @@ Test(blocking, a_canceled_fiber_begins_no_call)
 
 /* ---- failures ---- */
 
+/* Yields until a helper is idle. */
+static void await_idle_helper(void)
+{
+    struct um_blocking_pool *pool = pool_of(umbra_runtime_self());
+    bool idle = false;
+
+    while (!idle) {
+        umbra_yield();
+        pthread_mutex_lock(&pool->lock);
+        idle = pool->idle > 0;
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
 static void *fails_to_start(void *unused)
 {
     struct reading taken, waiting;
@@ -326,6 +340,7 @@ static void *fails_to_start(void *unused)
     fail_memory = 1;
     cr_expect_eq(umbra_blocking(nothing, NULL), -ENOMEM); /* for a helper */
     cr_expect_eq(umbra_blocking(nothing, NULL), 0);
+    await_idle_helper(); /* else a second one is started */
     spawn_reading(&taken);
     until(&taken.begun);
     fail_thread = 1; /* then the call waits for the helper that is there */

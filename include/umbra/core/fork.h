@@ -14,9 +14,9 @@
 #include <umbra/core/fiber.h>
 #include <umbra/core/runtime.h>
 #include <umbra/core/trace_run.h>
+#include <umbra/impl/origin.h>
 #include <umbra/os/run_once.h>
 #include <umbra/stack.h>
-#include <umbra/topology.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -56,8 +56,8 @@ UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
 
 /*
  * The child's only thread was a core. It goes on in the fiber that forked, but as a thread that is
- * no core, on the processors that it had before the core was bound. UM_FIBER_LOCAL makes the fiber
- * call um_fiber_end() when its function returns; that ends the process.
+ * no core. UM_FIBER_LOCAL makes the fiber call um_fiber_end() when its function returns; that ends
+ * the process.
  */
 UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
 {
@@ -67,13 +67,13 @@ UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
         um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_LOCAL);
     um_core_self = NULL;
     um_tasks_self = &um_tasks_of_none;
-    umbra_topology_unbind(core->runtime->topology, core->more->before);
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
     if (!um_fork_ends(&um_runtimes_forks))
         return;
+    um_origin_in_child();
     if (um_core_self)
         um_core_in_child(um_core_self);
     um_runtimes_inherit();

@@ -154,6 +154,8 @@ struct umbra_runtime {
     uintptr_t creator; /* um_thread_self(); holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;
+    uint64_t signals; /* what the creator had, as the next: what cores and helpers begin with */
+    struct umbra_affinity *processors;        /* NULL: threads are not bound */
     int dump_signal;                          /* 0: none */
     um_atomic_ptr(struct umbra_runtime) next; /* in um_runtimes; changed under its lock */
 };

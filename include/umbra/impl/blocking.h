@@ -134,18 +134,11 @@ UM_LINKONCE UM_COLD void um_helpers_join(struct um_helper *gone)
     }
 }
 
-/* Leaves the hardware threads of the runtime's schedulers and their shadows. */
-UM_LINKONCE UM_COLD void um_helper_place(const struct umbra_runtime *runtime)
+/* Its functions may start processes, which get the mask and the processors of the thread. */
+UM_LINKONCE UM_COLD void um_helper_begin(const struct umbra_runtime *runtime)
 {
-    int avoid[2 * UM_CORES_MOST];
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < runtime->cores; i++) {
-        avoid[count++] = runtime->core[i]->cpu;
-        if (runtime->core[i]->more->has_shadow)
-            avoid[count++] = runtime->core[i]->more->shadow.info.shadow_cpu;
-    }
-    um_topology_bind_beside(runtime->topology, avoid, count);
+    um_topology_bind_as(runtime->topology, runtime->processors);
+    um_os_unmask_signals(runtime->signals);
 }
 
 /* Sleeps, without the lock, until a call is added. False: there has been none for too long, and the
@@ -180,7 +173,7 @@ UM_LINKONCE UM_COLD void *um_helper_main(void *arg)
     struct um_helper *self = arg;
     struct um_blocking_pool *pool = self->pool;
 
-    um_helper_place(pool->runtime);
+    um_helper_begin(pool->runtime);
     pthread_mutex_lock(&pool->lock);
     while (!pool->ending) {
         struct um_blocking_call *call = um_blocking_take(pool);

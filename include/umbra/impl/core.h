@@ -39,6 +39,7 @@
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/origin.h>
 #include <umbra/impl/overflow.h>
 #include <umbra/impl/place.h>
 #include <umbra/os/run_once.h>
@@ -104,7 +105,8 @@ UM_LINKONCE UM_COLD int um_core_open_shadow(struct umbra_core *core)
 UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
 {
     const struct umbra_topology *topology = core->runtime->topology;
-    int error = umbra_topology_bind(topology, core->cpu, &core->more->before);
+    int error =
+        um_topology_bind_own(topology, core->cpu, core->runtime->processors, &core->more->before);
 
     if (error != 0)
         return error;
@@ -224,6 +226,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
     struct umbra_runtime *runtime = core->runtime;
     int error;
 
+    um_os_unmask_signals(runtime->signals);
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
     core->exceptions = core->more->exceptions = um_exceptions_here();
     error = -pthread_setspecific(um_runtimes.key, core);
@@ -434,6 +437,7 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
     pthread_cond_destroy(&runtime->changed);
     pthread_mutex_destroy(&runtime->unplaced_lock);
     pthread_mutex_destroy(&runtime->lock);
+    um_affinity_free(runtime->processors);
     if (runtime->own_topology)
         umbra_topology_destroy(runtime->topology);
     free(runtime);
@@ -515,6 +519,9 @@ UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
     runtime->own_topology = !options->topology;
     if (!options->topology)
         error = umbra_topology_create(NULL, &runtime->topology);
+    runtime->signals = um_origin_here().signals;
+    if (error == 0)
+        error = um_affinity_keep(runtime->topology, &runtime->processors);
     if (error == 0)
         error = um_runtime_make_cores(runtime, options);
     if (error == 0) {

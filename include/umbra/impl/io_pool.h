@@ -135,13 +135,27 @@ UM_LINKONCE void um_poller_report(struct um_poller *poller, const struct epoll_e
     }
 }
 
+/* Leaves the hardware threads of the runtime's schedulers and their shadows. */
+UM_LINKONCE UM_COLD void um_poller_place(const struct umbra_runtime *runtime)
+{
+    int avoid[2 * UM_CORES_MOST];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < runtime->cores; i++) {
+        avoid[count++] = runtime->core[i]->cpu;
+        if (runtime->core[i]->more->has_shadow)
+            avoid[count++] = runtime->core[i]->more->shadow.info.shadow_cpu;
+    }
+    um_topology_bind_beside(runtime->topology, avoid, count);
+}
+
 UM_LINKONCE UM_COLD void *um_poller_main(void *arg)
 {
     struct um_poller *poller = arg;
     struct epoll_event event[UM_POLLER_BATCH];
     bool ends = false;
 
-    um_helper_place(poller->runtime);
+    um_poller_place(poller->runtime);
     while (!ends) {
         int count = epoll_wait(poller->epoll, event, UM_POLLER_BATCH, -1);
 

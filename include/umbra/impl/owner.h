@@ -14,6 +14,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
+#include <umbra/impl/origin.h>
 #include <umbra/os/run_once.h>
 #include <umbra/protocol/owner.h>
 #include <umbra/topology.h>
@@ -89,12 +90,14 @@ UM_LINKONCE UM_COLD void um_owners_in_child(void)
 {
     if (!um_fork_ends(&um_owners_forks))
         return;
-    for (struct um_owned *owned = um_owners.first; owned; owned = owned->next)
+    um_origin_in_child(); /* frees the bindings of the caller */
+    for (struct um_owned *owned = um_owners.first; owned; owned = owned->next) {
         if (!um_owned_by_caller(owned)) {
             um_affinity_free(owned->saved);
-            owned->saved = NULL;
             um_owner_ends(&owned->owner);
         }
+        owned->saved = NULL;
+    }
     pthread_mutex_unlock(&um_owners.lock);
 }
 

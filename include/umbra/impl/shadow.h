@@ -15,6 +15,7 @@
 #include <umbra/cpu.h>
 #include <umbra/impl/block.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/origin.h>
 #include <umbra/os/os.h>
 #include <umbra/os/run_once.h>
 #include <umbra/protocol/slot.h>
@@ -121,12 +122,27 @@ UM_LINKONCE void *um_shadow_main(void *arg)
     return NULL;
 }
 
+UM_LINKONCE UM_COLD void *um_shadow_thread(void *arg)
+{
+    um_shadow_main(arg);
+    um_origin_end();
+    return NULL;
+}
+
+/* The argument of um_shadow_bind(). */
+struct um_shadow_start {
+    struct umbra_shadow *shadow;
+    struct um_origin origin;
+};
+
 /* The first function a helper runs: it binds its thread. */
 UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 {
-    struct umbra_shadow *shadow = arg;
+    struct um_shadow_start *start = arg;
+    struct umbra_shadow *shadow = start->shadow;
 
-    shadow->bind_error = umbra_topology_bind(shadow->owned.topology, shadow->info.shadow_cpu, NULL);
+    shadow->bind_error =
+        um_origin_bind(&start->origin, shadow->owned.topology, shadow->info.shadow_cpu);
 }
 
 struct um_shadows {
@@ -155,16 +171,15 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
 }
 
 /* The child has none of its parent's helper threads: their places are free, and the structs count
- * as destroyed. If the child's thread was an owner, it gets its old binding back. The bindings of
- * other owners are gone by then: the handler in impl/owner.h runs first. */
+/* The child has none of its parent's helper threads: their places are free, and the structs count
+ * as destroyed. The bindings of owners are gone by then: the handler in impl/owner.h runs first. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
     if (!um_fork_ends(&um_shadows_forks))
         return;
-    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next) {
-        umbra_topology_unbind(s->owned.topology, s->owned.saved);
+    um_origin_in_child(); /* of a helper */
+    for (struct umbra_shadow *s = um_shadows.first; s; s = s->next)
         um_owned_end(&s->owned);
-    }
     um_shadows.first = NULL;
     pthread_mutex_unlock(&um_shadows.lock);
 }
@@ -568,17 +583,18 @@ UM_LINKONCE UM_COLD void um_shadow_settle_polls(struct umbra_shadow *shadow)
 UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measure)
 {
     struct umbra_wait_policy at_once = shadow->policy;
+    struct um_shadow_start start = {shadow, um_origin_here()};
     uint64_t signals = um_os_mask_signals();
     int error;
 
     at_once.spin_cycles = at_once.block_cycles = 0;
     um_waiter_init(&shadow->owner_waiter, &at_once);
     um_waiter_init(&shadow->helper_waiter, &at_once);
-    error = pthread_create(&shadow->thread, NULL, um_shadow_main, shadow);
+    error = pthread_create(&shadow->thread, NULL, um_shadow_thread, shadow);
     um_os_unmask_signals(signals);
     if (error)
         return um_why(-error, "the shadow's thread cannot be started: %s", strerror(error));
-    shadow_fork(shadow, um_shadow_bind, shadow);
+    shadow_fork(shadow, um_shadow_bind, &start);
     shadow_join(shadow);
     if (!shadow->bind_error && measure)
         shadow->policy.block_cycles = um_block_cycles(um_shadow_measure(shadow));
@@ -629,7 +645,8 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
     info->bound = umbra_topology_info(shadow->owned.topology)->binds;
     error = um_shadow_make_policy(shadow, options);
     if (!error)
-        error = umbra_topology_bind(shadow->owned.topology, info->owner_cpu, &shadow->owned.saved);
+        error = um_topology_bind_own(shadow->owned.topology, info->owner_cpu, NULL,
+                                     &shadow->owned.saved);
     if (!error)
         error = um_shadow_start(shadow, options->wait.mode == UMBRA_WAIT_TWO_PHASE &&
                                             options->wait.block_cycles == 0);

@@ -14,6 +14,7 @@
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/impl/origin.h>
 #include <umbra/impl/owner.h>
 #include <umbra/impl/place.h>
 #include <umbra/os/os.h>
@@ -60,6 +61,7 @@ struct umbra_team {
     int *cpus;
     struct um_owned owned;           /* its owner, and that thread's binding; impl/owner.h */
     bool own_topology;               /* made by umbra_team_create */
+    struct um_origin origin;         /* of the members, until they are bound */
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
     struct umbra_wait_policy barrier_policy; /* of all, at barriers */
@@ -238,9 +240,10 @@ UM_LINKONCE UM_COLD void *um_member_main(void *arg)
 {
     struct um_member *self = arg;
 
-    self->error = umbra_topology_bind(self->team->owned.topology, self->cpu, NULL);
+    self->error = um_origin_bind(&self->team->origin, self->team->owned.topology, self->cpu);
     umbra_signal(&self->started, 1, &self->team->waiter);
     um_member_serve(self);
+    um_origin_end();
     return NULL;
 }
 
@@ -271,9 +274,11 @@ UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_mem
 
 UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team)
 {
-    uint64_t signals = um_os_mask_signals();
+    uint64_t signals;
     int error = 0;
 
+    team->origin = um_origin_here();
+    signals = um_os_mask_signals();
     team->started = 1;
     for (unsigned i = 1; i < team->members && !error; i++)
         error = um_team_start_one(team, &team->member[i]);
@@ -489,6 +494,7 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team)
 
 UM_LINKONCE UM_COLD void um_teams_in_child(void)
 {
+    um_origin_in_child();
     /* relaxed: the child has one thread */
     um_atomic_store(&um_teams.forks, um_atomic_load(&um_teams.forks, relaxed) + 1, relaxed);
 }
@@ -518,7 +524,7 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
     if (!error)
         um_team_settle_polls(team);
     if (!error)
-        error = umbra_topology_bind(team->owned.topology, team->cpus[0], &team->owned.saved);
+        error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
     if (error)
         return error;
     error = um_team_start(team);

@@ -51,6 +51,7 @@ struct umbra_affinity {
     struct hwloc_bitmap_s *before; /* the thread's affinity before the binding */
     struct umbra_affinity *outer;  /* the thread's binding before this one; NULL: there is none */
     const void *fiber;             /* the one in umbra_core_unbound() that made it, or NULL */
+    const struct umbra_topology *own; /* the library made it, in this topology; NULL: the program */
 };
 
 /* The calling thread's latest binding that can be undone. */
@@ -376,6 +377,78 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
         um_why(result, "binding to processor %d: %s", cpu,
                result == -ENODEV ? "it has gone" : strerror(-result));
     return result;
+}
+
+/* The calling thread's bindings by the library above the latest by the program: the earliest of them,
+ * or NULL. What the thread had before that one is what a child process gets. */
+UM_LINKONCE UM_COLD const struct umbra_affinity *um_affinity_origin(void)
+{
+    const struct umbra_affinity *earliest = NULL;
+
+    for (const struct umbra_affinity *a = um_affinity_latest; a != NULL && a->own; a = a->outer)
+        earliest = a;
+    return earliest;
+}
+
+/* A copy of what um_affinity_origin() says, or else of the thread's affinity; NULL where threads are
+ * not bound. For um_affinity_free(). Returns 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_affinity_keep(const struct umbra_topology *topology,
+                                         struct umbra_affinity **kept)
+{
+    const struct umbra_affinity *origin = um_affinity_origin();
+    struct umbra_affinity *note = NULL;
+    int result = topology->info.binds ? um_affinity_note(topology->hw, &note) : 0;
+
+    if (note != NULL && origin != NULL && hwloc_bitmap_copy(note->before, origin->before) != 0) {
+        um_affinity_free(note);
+        return -ENOMEM;
+    }
+    if (result == 0)
+        *kept = note;
+    return result;
+}
+
+/*
+ * As umbra_topology_bind, for a thread that the library binds by itself: um_affinities_end() undoes
+ * it. origin: what counts as the thread's affinity before, or NULL: what it is.
+ */
+UM_LINKONCE UM_COLD int um_topology_bind_own(const struct umbra_topology *topology, int cpu,
+                                             const struct umbra_affinity *origin,
+                                             struct umbra_affinity **saved)
+{
+    int result = umbra_topology_bind(topology, cpu, saved);
+
+    if (result != 0 || *saved == NULL)
+        return result;
+    (*saved)->own = topology;
+    if (origin != NULL && hwloc_bitmap_copy((*saved)->before, origin->before) != 0) {
+        umbra_topology_unbind(topology, *saved);
+        *saved = NULL;
+        result = -ENOMEM;
+    }
+    return result;
+}
+
+/* Gives the calling thread the processors of another thread. Best effort. */
+UM_LINKONCE UM_COLD void um_topology_bind_as(const struct umbra_topology *topology,
+                                             const struct umbra_affinity *origin)
+{
+    if (origin != NULL)
+        um_topology_bind_set(topology, origin->before, NULL);
+}
+
+/* Undoes all bindings of the calling thread that the library made by itself, and frees them. */
+UM_LINKONCE UM_COLD void um_affinities_end(void)
+{
+    struct umbra_affinity *affinity = um_affinity_latest;
+
+    while (affinity != NULL) {
+        struct umbra_affinity *outer = affinity->outer;
+
+        if (affinity->own != NULL)
+            umbra_topology_unbind(affinity->own, affinity);
+        affinity = outer;
+    }
 }
 
 /* Adds to `set` the hardware threads of the topology that are none of those in `avoid` and, if
