@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -240,6 +241,66 @@ Test(wait_policy, no_batch_of_polls_is_longer_than_the_spin_phase)
         else
             cr_assert_leq((uint64_t)policy.batch * policy.poll_cycles, cycles);
     }
+}
+
+/* ---- a trial in a child process ---- */
+
+static _Atomic uint32_t *ran_there; /* shared with child processes */
+
+/* As one that jumps, or unwinds: the program would run on where it is not expected to. */
+static void never_returns(int number)
+{
+    (void)number;
+    atomic_fetch_add(ran_there, 1);
+    _exit(0);
+}
+
+static void raises(void *number)
+{
+    kill(getpid(), *(int *)number);
+}
+
+static void handle_all(void (*handler)(int))
+{
+    for (int number = 1; number <= 64; number++)
+        if (number != SIGKILL && number != SIGSTOP && number != 32 && number != 33)
+            signal(number, handler);
+}
+
+Test(trial, no_handler_of_the_program_runs_in_it)
+{
+    static const int ends[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE,  SIGSEGV, SIGSYS,
+                               SIGINT, SIGTERM, SIGALRM, SIGHUP, SIGUSR1, SIGPIPE, SIGPROF};
+    static const int does_nothing[] = {SIGCHLD, SIGURG, SIGWINCH};
+    static const char *const backend[] = {"waitpkg", "monitorx", "mwait",     "wfe",
+                                          "wfet",    "zawrs",    "power-wait"};
+    sigset_t before, after;
+
+#ifdef UMBRA_POSIX_ONLY
+    cr_skip_test("nothing is tried there");
+#endif
+    ran_there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq((void *)ran_there, MAP_FAILED);
+    unsetenv("UMBRA_WAIT");
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    handle_all(never_returns);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        cr_expect_eq(um_os_try(raises, (void *)&ends[i]), -EOPNOTSUPP, "signal %d", ends[i]);
+    for (size_t i = 0; i < sizeof(does_nothing) / sizeof(does_nothing[0]); i++)
+        cr_expect_eq(um_os_try(raises, (void *)&does_nothing[i]), 0, "signal %d", does_nothing[i]);
+    for (size_t i = 0; i < sizeof(backend) / sizeof(backend[0]); i++) {
+        struct umbra_wait_options options = {.backend = backend[i]};
+        struct umbra_wait_policy policy;
+        int error = umbra_wait_policy_init(&policy, &options);
+
+        cr_expect(error == 0 || error == -EOPNOTSUPP, "%s: %d", backend[i], error);
+    }
+    cr_expect_eq(*ran_there, 0);
+    cr_expect(signal(SIGTERM, SIG_DFL) == never_returns, "the program's handlers stay");
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    cr_expect_eq(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM), "and its mask");
+    handle_all(SIG_DFL);
+    munmap((void *)ran_there, 4096);
 }
 
 Test(wait_report, chosen_one_is_announced_and_measured_usable)

@@ -39,6 +39,7 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_FUTEX_ANY 0xffffffffu
 #define UM_LINUX_WAIT_ANY_CHILD 0x40000000 /* __WALL: the child sends no signal when it ends */
 #define UM_LINUX_PR_SET_DUMPABLE 4
+#define UM_LINUX_SIGNALS 64
 #define UM_LINUX_AT_FDCWD (-100)
 #define UM_LINUX_MAP_SHARED 1
 #define UM_LINUX_O_CLOEXEC 02000000   /* strict C11 hides it; the same on all processors here */
@@ -144,22 +145,51 @@ UM_INLINE uint64_t um_os_riscv_hwprobe(int64_t key)
     return result == 0 && pair.key == key ? pair.value : 0;
 }
 
+#define UM_LINUX_SIG_SETMASK 2
+
+UM_INLINE uint64_t um_linux_set_signals(uint64_t mask)
+{
+    uint64_t before = 0;
+    int saved = errno;
+
+    um_linux_syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
+    errno = saved;
+    return before;
+}
+
 UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg);
 
 #ifdef UMBRA_IMPLEMENTATION
 /*
- * A raw clone without CLONE_VM: a copy of the process runs fn and ends. The child inherits signal
- * handlers, the parent's stay untouched, no atfork handler runs, and no SIGCHLD is sent.
+ * The child's signals end it, or do nothing, as if the program had no handlers: one that does not
+ * return would run the program on in the child. SIG_DFL is 0 and the rest of the kernel's struct
+ * may be: four words at most.
+ */
+UM_LINKONCE UM_COLD void um_linux_forget_handlers(void)
+{
+    const unsigned long by_default[4] = {0};
+
+    for (long number = 1; number <= UM_LINUX_SIGNALS; number++)
+        um_linux_syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
+}
+
+/*
+ * A raw clone without CLONE_VM: a copy of the process runs fn and ends. No atfork handler runs, and
+ * no SIGCHLD is sent. Signals wait until the child has no handlers.
  */
 UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
 {
     int saved = errno;
     int status = 0;
+    uint64_t signals = um_linux_set_signals(UINT64_MAX);
     long child = um_linux_syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
     long ended;
 
     if (child < 0) /* qemu-user only has the form that sends a signal */
         child = um_linux_syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0)
+        um_linux_forget_handlers();
+    um_linux_set_signals(signals);
     if (child == 0) {
         um_linux_syscall(SYS_prctl, UM_LINUX_PR_SET_DUMPABLE, 0L, 0L, 0L, 0L); /* no core file */
         fn(arg);
@@ -225,18 +255,6 @@ UM_INLINE bool um_os_signal_fatal(int number)
     (UINT64_C(1) << 3 | UINT64_C(1) << 4 | UINT64_C(1) << 6 | UINT64_C(1) << 7 |                   \
      UINT64_C(1) << 10 | UINT64_C(1) << 25 | UINT64_C(1) << 26 | UINT64_C(1) << 30 |               \
      UINT64_C(7) << 31)
-#define UM_LINUX_SIG_SETMASK 2
-
-UM_INLINE uint64_t um_linux_set_signals(uint64_t mask)
-{
-    uint64_t before = 0;
-    int saved = errno;
-
-    um_linux_syscall(SYS_rt_sigprocmask, UM_LINUX_SIG_SETMASK, &mask, &before, sizeof(mask));
-    errno = saved;
-    return before;
-}
-
 UM_INLINE uint64_t um_os_mask_signals(void)
 {
     return um_linux_set_signals(~UM_LINUX_KEPT_SIGNALS);

@@ -95,7 +95,7 @@
  * that the program's handlers run in the program's own threads.
  *
  * um_os_try: returns 0 if fn returned, -EOPNOTSUPP if a signal ended the child, -ENOSYS if fn
- * cannot be tried here.
+ * cannot be tried here. The child has none of the program's signal handlers.
  */
 #ifndef UMBRA_OS_OS_H
 #define UMBRA_OS_OS_H
