@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include <sys/stat.h>
 
+#include <umbra/base/environment.h>
+
 #include "library.h"
 
 um_atomic_u32 um_live;
@@ -30,29 +32,34 @@ static bool has_key(MPI_Info info, const char *key, char *value, int bytes)
     return flag != 0;
 }
 
-/* A number, or `otherwise` if there is none. What is no number ends the program. */
-static size_t limit_of(MPI_Info info, const char *key, const char *variable, size_t otherwise)
+size_t um_policy_number(const char *name, const char *text, size_t most, size_t otherwise)
 {
-    const char *text = getenv(variable);
-    char value[32], *end;
-    bool flag = has_key(info, key, value, sizeof(value));
-    size_t limit;
+    const char *end = text;
+    uint64_t number;
 
-    if (flag)
-        text = value;
     if (!text || !*text)
         return otherwise;
-    limit = strtoul(text, &end, 10);
-    if (*end || *text < '0' || *text > '9') {
-        fprintf(stderr, "umbra_mpi: %s '%s' is no number\n", flag ? key : variable, text);
+    if (!um_number_read(&end, most, &number) || *end) {
+        fprintf(stderr, "umbra_mpi: %s '%s' is no number from 0 to %zu\n", name, text, most);
         exit(2);
     }
-    return limit;
+    return number;
+}
+
+/* A number of the MPI_Info, or else of the environment. */
+static size_t limit_of(MPI_Info info, const char *key, const char *variable, size_t most,
+                       size_t otherwise)
+{
+    char value[32];
+
+    if (has_key(info, key, value, sizeof(value)))
+        return um_policy_number(key, value, most, otherwise);
+    return um_policy_number(variable, getenv(variable), most, otherwise);
 }
 
 size_t um_policy_stack_bytes(MPI_Info info)
 {
-    return limit_of(info, "umbra_stack_bytes", "UMBRA_MPI_STACK_BYTES", 0);
+    return limit_of(info, "umbra_stack_bytes", "UMBRA_MPI_STACK_BYTES", SIZE_MAX, 0);
 }
 
 /* Where a process must begin is not ours to choose. */
@@ -79,7 +86,7 @@ const char *um_policy_refuses(const struct stat *file, MPI_Info info)
 {
     if (has_place(info))
         return "its MPI_Info names a host or folder";
-    if (limit_of(info, "umbra_same_executable", "UMBRA_MPI_SAME_EXECUTABLE", 0) && !is_own(file))
+    if (limit_of(info, "umbra_same_executable", "UMBRA_MPI_SAME_EXECUTABLE", 1, 0) && !is_own(file))
         return "it is another executable than this process's";
     return NULL;
 }
@@ -102,9 +109,9 @@ static bool live_add(uint32_t count, size_t limit)
 
 const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info)
 {
-    if (depth > limit_of(info, "umbra_depth", "UMBRA_MPI_DEPTH", UINT32_MAX))
+    if (depth > limit_of(info, "umbra_depth", "UMBRA_MPI_DEPTH", UINT32_MAX, UINT32_MAX))
         return "children of children are too deep for this process";
-    if (!live_add(count, limit_of(info, "umbra_limit", "UMBRA_MPI_LIMIT", UINT32_MAX)))
+    if (!live_add(count, limit_of(info, "umbra_limit", "UMBRA_MPI_LIMIT", UINT32_MAX, UINT32_MAX)))
         return "the limit of children in this process is reached";
     return NULL;
 }
@@ -124,9 +131,7 @@ void um_policy_count_processes(uint32_t count)
 
 bool um_policy_verbose(void)
 {
-    const char *text = getenv("UMBRA_MPI_VERBOSE");
-
-    return text && *text && *text != '0';
+    return um_policy_number("UMBRA_MPI_VERBOSE", getenv("UMBRA_MPI_VERBOSE"), 1, 0) != 0;
 }
 
 void um_policy_report(void)

@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include <umbra/base/environment.h>
+
 #include "library.h"
 
 #define MAIN_STACK_MOST (UINT64_C(64) << 20)
@@ -58,14 +60,13 @@ static void *main_fiber(void *arg)
     exit(program.fn(program.argc, program.argv, program.envp));
 }
 
-/* The number in a variable of the environment; otherwise: there is none, or it is none. */
+/* The number in a variable of MPI's launcher; otherwise: there is none, or it is none. */
 static unsigned number_of(const char *name, unsigned otherwise)
 {
     const char *text = getenv(name);
-    char *end;
-    unsigned long value = text ? strtoul(text, &end, 10) : 0;
+    uint64_t value;
 
-    return text && *text && !*end && value <= INT32_MAX ? (unsigned)value : otherwise;
+    return text && um_number_read(&text, INT32_MAX, &value) && !*text ? (unsigned)value : otherwise;
 }
 
 /* Processes of one machine that mpiexec started together share its processors: the r-th of n takes
@@ -96,7 +97,8 @@ static const char *cpus_of(char *text, size_t bytes)
 static int main_run(int argc, char **argv, char **envp)
 {
     char cpus[1024];
-    unsigned cores = number_of("UMBRA_MPI_CORES", 0);
+    unsigned cores =
+        (unsigned)um_policy_number("UMBRA_MPI_CORES", getenv("UMBRA_MPI_CORES"), INT32_MAX, 0);
     struct umbra_options options = {.cores = cores};
     struct umbra_spawn_options spawn = {
         .where = UMBRA_ON_CORE, .name = "main", .stack_bytes = main_stack()};

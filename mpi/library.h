@@ -378,6 +378,9 @@ struct stat;
 UM_HIDE const char *um_policy_refuses(const struct stat *file, MPI_Info info);
 /* Counts so many children as live; else returns why they must be processes. */
 UM_HIDE const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info);
+/* The number in a text of this name; otherwise: there is no text. What is no number from 0 to most
+ * ends the program. */
+UM_HIDE size_t um_policy_number(const char *name, const char *text, size_t most, size_t otherwise);
 UM_HIDE size_t um_policy_stack_bytes(MPI_Info info); /* 0: not said */
 /* Of admitted children so many could not be started. */
 UM_HIDE void um_policy_not_started(uint32_t count);

@@ -44,7 +44,7 @@
  *   -EMFILE, -ENFILE  the limit of descriptors leaves none: for the ring, for epoll, or for the
  *                connection that would be accepted, which stays in the socket's queue
  *   -ENOSYS      UMBRA_IO=uring, and the program or the kernel has none
- *   -EINVAL      UMBRA_IO is something else; or the system's
+ *   -EINVAL      UMBRA_IO is something else, which umbra_last_error_text() says; or the system's
  * or the system's error for the operation: -EBADF, -ECONNRESET (the peer has reset the connection),
  * -EPIPE (it reads no more; umbra_io_write raises SIGPIPE then, as write(2) does, umbra_io_send does
  * not), -ECONNREFUSED, and so on.

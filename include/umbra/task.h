@@ -126,7 +126,7 @@ struct umbra_task_limits {
  * has the instructions that it has anyway; with limits fork and join take the long way, and a fork
  * allocates memory. The environment sets them when a runtime is created:
  *
- *     UMBRA_TASK_LIMITS=live=100,depth=3,work=1000,stacks_bytes=67108864
+ *     UMBRA_TASK_LIMITS=live=100,depth=3,work=1000,stacks_bytes=67108864     each once at most
  *
  * Any thread or fiber, but no signal handler; never switches. Each call keeps some bytes until the
  * runtime is destroyed. Returns 0, -ENOMEM, or -EPERM in a child process.

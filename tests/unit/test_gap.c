@@ -191,7 +191,7 @@ Test(gap, what_umbra_wait_names_wrongly_is_refused_in_one_line)
         {"pause,gap=fence+", "UMBRA_WAIT: gap=fence+: no gap is called so"},
         {"everywhere=pause", "UMBRA_WAIT: everywhere=pause: no place is called so; there are gap"},
         {"pause,pause", "UMBRA_WAIT: pause: no place is called so"},
-        {"pause,,gap=none", "UMBRA_WAIT: : no place is called so"},
+        {"pause,,gap=none", "UMBRA_WAIT=pause,,gap=none: nothing between commas"},
     };
     struct umbra_wait_policy policy;
     struct umbra_options options = {.cores = 1};

@@ -1020,13 +1020,20 @@ static void *asks_wrong_way(void *unused)
 {
     (void)unused;
     cr_expect_eq(send_text(0, "x"), -EINVAL);
+    cr_expect(strstr(umbra_last_error_text(), getenv("UMBRA_IO")));
     return NULL;
 }
 
 Test(io, an_unknown_way_is_refused)
 {
-    setenv("UMBRA_IO", "carrier-pigeon", 1);
-    cr_assert_eq(run_cores(1, asks_wrong_way, NULL), 0);
+    static const char *const wrong[] = {"carrier-pigeon", "Uring", " uring", "uring ",
+                                        "pool,",          ",",     "0",      "uring,pool"};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        setenv("UMBRA_IO", wrong[i], 1);
+        cr_assert_eq(run_cores(1, asks_wrong_way, NULL), 0);
+        asks_wrong_way(NULL); /* a thread that is no core */
+    }
 }
 
 /* The kernel forbids io_uring to this process, as containers do. */

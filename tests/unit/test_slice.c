@@ -433,7 +433,8 @@ Test(slice, the_environment_sets_the_watchdog)
 
     setenv("UMBRA_WATCHDOG", "soon", 1);
     cr_assert_eq(umbra_runtime_create(NULL, &runtime), -EINVAL);
-    cr_assert_str_eq(umbra_last_error_text(), "UMBRA_WATCHDOG=soon: no number of milliseconds");
+    cr_assert_str_eq(umbra_last_error_text(),
+                     "UMBRA_WATCHDOG=soon: not a number from 0 to 4294967295");
     setenv("UMBRA_WATCHDOG", "1000", 1);
     cr_assert_eq(umbra_runtime_create(NULL, &runtime), 0);
     umbra_runtime_destroy(runtime);

@@ -143,6 +143,63 @@ Test(why, names_the_kind_of_guard_and_those_that_there_are)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+/* ---- the environment ---- */
+
+#define WORDS 16
+
+static const char *const bad_number[] = {"ten", "-1", "+1",   " 1",  "1 ",
+                                         "\t1", "1,", "0x10", "1e3", "100000000000000000000000"};
+
+static const struct {
+    const char *variable;
+    const char *before; /* a number, to make a value of the variable; NULL: the variable has none */
+    const char *bad[WORDS];
+} wrong_variable[] = {
+    {"UMBRA_WATCHDOG", "", {"4294967296"}},
+    {"UMBRA_STATS", "", {"2"}},
+    {"UMBRA_TOP", "", {"2"}},
+    {"UMBRA_TRACE_RECORDS", "", {"15", "67108865"}},
+    {"UMBRA_TRACE_SIGNAL", "", {"9", "65"}},
+    {"UMBRA_TASK_LIMITS",
+     "depth=",
+     {",", ",live=1", "live=1,,depth=1", "live", "live=", "live =1", "many=1", "live=1;depth=2",
+      "live=1,live=2", "depth=18446744073709551616", " live=1"}},
+    {"UMBRA_WAIT",
+     NULL,
+     {",", ",pause", "pause,", " pause", "pause ", "PAUSE", "gap", "gap=", "=none",
+      "pause,gap=none,", "gap=none,gap=none", "pause,join=none,join=pause", "pause;gap=none"}},
+    {"UMBRA_GUARD", NULL, {"None", " none", "none ", "none,", ",", "none,advice", "0"}},
+};
+
+static void check_wrong(const char *variable, const char *before, const char *value)
+{
+    char text[64];
+    int error;
+
+    snprintf(text, sizeof(text), "%s%s", before, value);
+    setenv(variable, text, 1);
+    error = create((struct umbra_options){.cores = 1});
+    unsetenv(variable);
+    cr_expect_eq(error, -EINVAL, "%s=%s: %d", variable, text, error);
+    cr_expect(strstr(umbra_last_error_text(), variable), "%s=%s: '%s'", variable, text,
+              umbra_last_error_text());
+}
+
+Test(why, names_each_variable_of_the_environment_that_is_wrong)
+{
+    unsetenv("UMBRA_WAIT");
+    for (size_t i = 0; i < sizeof(wrong_variable) / sizeof(wrong_variable[0]); i++) {
+        const char *variable = wrong_variable[i].variable;
+        const char *before = wrong_variable[i].before;
+
+        for (size_t k = 0; before && k < sizeof(bad_number) / sizeof(bad_number[0]); k++)
+            check_wrong(variable, before, bad_number[k]);
+        for (size_t k = 0; k < WORDS && wrong_variable[i].bad[k]; k++)
+            check_wrong(variable, "", wrong_variable[i].bad[k]);
+    }
+    cr_expect_eq(create((struct umbra_options){.cores = 1}), 0, "without them all is well");
+}
+
 Test(why, names_the_processor_that_a_shadow_cannot_have)
 {
     struct umbra_topology *topology = described("core:2 pu:2");

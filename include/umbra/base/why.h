@@ -26,7 +26,8 @@
  * process may use 2"; "" if it succeeded, or if there was none. Start-up calls are
  * umbra_topology_create and _bind, umbra_wait_policy_init, shadow_create, umbra_team_create,
  * umbra_runtime_create, umbra_runtime_run, umbra_run and umbra_core_unbound. Other calls, such as
- * umbra_spawn_with, leave the text as it is. The text belongs to the thread. It is valid
+ * umbra_spawn_with, leave the text as it is; those of umbra/io.h write one if UMBRA_IO is wrong. The
+ * text belongs to the thread. It is valid
  * until the thread's next start-up call; in a fiber until the next call that may switch. Any thread
  * or fiber, but not a signal handler; neither switches nor blocks.
  */

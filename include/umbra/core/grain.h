@@ -23,6 +23,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/environment.h>
 #include <umbra/base/why.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/runtime.h>
@@ -119,26 +120,28 @@ UM_LINKONCE UM_COLD uint64_t um_grain_live(const struct umbra_runtime *runtime, 
     return live < stacks ? live : stacks;
 }
 
-/* Reads "NAME=NUMBER[,NAME=NUMBER...]". False: it is something else. */
+/* Reads "NAME=NUMBER[,NAME=NUMBER...]", each name once. False: it is something else. */
 UM_LINKONCE UM_COLD bool um_grain_read(const char *text, uint64_t value[4])
 {
     static const char *const names[4] = {"live=", "depth=", "work=", "stacks_bytes="};
 
+    bool seen[4] = {false, false, false, false};
+
     for (;; text++) {
         unsigned i = 0;
-        char *end;
 
         while (i < 4 && strncmp(text, names[i], strlen(names[i])) != 0)
             i++;
-        if (i == 4)
+        if (i == 4 || seen[i])
             return false;
+        seen[i] = true;
         text += strlen(names[i]);
-        value[i] = strtoull(text, &end, 10);
-        if (*text < '0' || *text > '9' || (*end && *end != ','))
+        if (!um_number_read(&text, UINT64_MAX, &value[i]))
             return false;
-        text = end;
         if (!*text)
             return true;
+        if (*text != ',')
+            return false;
     }
 }
 
@@ -152,10 +155,11 @@ UM_LINKONCE UM_COLD int um_grain_from_environment(struct umbra_runtime *runtime)
     if (!text || !*text)
         return 0;
     if (!um_grain_read(text, value))
-        return um_why(-EINVAL,
-                      "UMBRA_TASK_LIMITS=%s: not live=N, depth=N, work=N or stacks_bytes=N, with "
-                      "commas between",
-                      text);
+        return um_why(
+            -EINVAL,
+            "UMBRA_TASK_LIMITS=%.100s: not live=N, depth=N, work=N or stacks_bytes=N, each "
+            "once, with commas between",
+            text);
     grain.live = um_grain_live(runtime, value[0], value[3]);
     grain.depth = value[1] ? value[1] : UINT64_MAX;
     grain.work = value[2];

@@ -13,6 +13,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/environment.h>
 #include <umbra/base/trace.h>
 #include <umbra/base/why.h>
 #include <umbra/core/fiber.h>
@@ -45,24 +46,6 @@
 
 /* ---- the environment ---- */
 
-/* A number from the environment, or `usual` if it is not set. -EINVAL: it is not in the range. */
-UM_LINKONCE UM_COLD int um_trace_number(const char *variable, unsigned long least,
-                                        unsigned long most, unsigned long usual,
-                                        unsigned long *value)
-{
-    const char *text = getenv(variable);
-    char *end;
-
-    *value = usual;
-    if (!text || !*text)
-        return 0;
-    *value = strtoul(text, &end, 10);
-    if (*end != 0 || *text == '-' || *value < least || *value > most)
-        return um_why(-EINVAL, "%s=%.100s: not a number from %lu to %lu", variable, text, least,
-                      most);
-    return 0;
-}
-
 /* Opens the file; %p in its name is the process's id. */
 UM_LINKONCE UM_COLD int um_trace_create(const char *name)
 {
@@ -82,20 +65,21 @@ UM_LINKONCE UM_COLD int um_trace_create(const char *name)
 UM_LINKONCE UM_COLD int um_trace_read(void)
 {
     const char *name = getenv("UMBRA_TRACE");
-    unsigned long stats, top, number, records, places = UM_TRACE_RECORDS_LEAST;
+    uint64_t stats, top, number, records, places = UM_TRACE_RECORDS_LEAST;
     bool file = name && *name;
-    int fd = 0, error = um_trace_number("UMBRA_STATS", 0, 1, 0, &stats);
+    int fd = 0, error = um_environment_number("UMBRA_STATS", 0, 1, 0, &stats);
 
     if (error == 0)
-        error = um_trace_number("UMBRA_TOP", 0, 1, 0, &top);
+        error = um_environment_number("UMBRA_TOP", 0, 1, 0, &top);
     if (error == 0)
-        error = um_trace_number("UMBRA_TRACE_RECORDS", UM_TRACE_RECORDS_LEAST,
-                                UM_TRACE_RECORDS_MOST, UM_TRACE_RECORDS, &records);
+        error = um_environment_number("UMBRA_TRACE_RECORDS", UM_TRACE_RECORDS_LEAST,
+                                      UM_TRACE_RECORDS_MOST, UM_TRACE_RECORDS, &records);
     if (error == 0)
-        error = um_trace_number("UMBRA_TRACE_SIGNAL", 0, UM_SIGNALS_MOST - 1, UM_TRACE_ON_SIGNAL,
-                                &number);
+        error = um_environment_number("UMBRA_TRACE_SIGNAL", 0, UM_SIGNALS_MOST - 1,
+                                      UM_TRACE_ON_SIGNAL, &number);
     if (error == 0 && number != 0 && um_os_signal_fatal((int)number))
-        error = um_why(-EINVAL, "UMBRA_TRACE_SIGNAL=%lu: a signal that ends the program", number);
+        error =
+            um_why(-EINVAL, "UMBRA_TRACE_SIGNAL=%d: a signal that ends the program", (int)number);
     if (error == 0 && file)
         fd = um_trace_create(name);
     if (error != 0 || fd < 0)

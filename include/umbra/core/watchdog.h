@@ -29,6 +29,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/environment.h>
 #include <umbra/base/why.h>
 #include <umbra/context.h>
 #include <umbra/core/fiber.h>
@@ -132,17 +133,11 @@ UM_LINKONCE UM_COLD void *um_watchdog_main(void *arg)
 /* The watchdog's limit: the option's, or else the environment's. 0, or -EINVAL: it is no number. */
 UM_LINKONCE UM_COLD int um_watchdog_choose(struct umbra_runtime *runtime, unsigned option_ms)
 {
-    const char *text = getenv("UMBRA_WATCHDOG");
-    unsigned long ms = option_ms;
-    char *end;
+    uint64_t ms = 0;
+    int error = um_environment_number("UMBRA_WATCHDOG", 0, UINT32_MAX, 0, &ms);
 
-    if (option_ms == 0 && text && *text) {
-        ms = strtoul(text, &end, 10);
-        if (text[strspn(text, "0123456789")] != '\0' || ms > UINT32_MAX)
-            return um_why(-EINVAL, "UMBRA_WATCHDOG=%.60s: no number of milliseconds", text);
-    }
-    runtime->watchdog_ns = (uint64_t)ms * 1000000;
-    return 0;
+    runtime->watchdog_ns = (option_ms ? option_ms : ms) * 1000000;
+    return error;
 }
 
 /* Starts the watchdog, if there is a limit; the runtime's cores run. Its thread handles none of the

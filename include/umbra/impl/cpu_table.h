@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include <umbra/base/base.h>
+#include <umbra/base/environment.h>
 #include <umbra/base/why.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -318,18 +319,9 @@ UM_LINKONCE UM_COLD int um_cpu_table_place(const struct um_cpu_table *table,
 /* Reads digits and moves *text behind them. Returns their value or -EINVAL. */
 UM_LINKONCE UM_COLD int um_list_number(const char **text)
 {
-    int value = 0;
+    uint64_t value;
 
-    if (**text < '0' || **text > '9')
-        return -EINVAL;
-    for (; **text >= '0' && **text <= '9'; (*text)++) {
-        int digit = **text - '0';
-
-        if (value > (INT_MAX - digit) / 10)
-            return -EINVAL;
-        value = value * 10 + digit;
-    }
-    return value;
+    return um_number_read(text, INT_MAX, &value) ? (int)value : -EINVAL;
 }
 
 /* One item of a list: first, last and step, as in "0-6:2". */

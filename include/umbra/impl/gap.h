@@ -163,24 +163,26 @@ UM_LINKONCE UM_COLD uint32_t um_gap_named(const char *name, size_t length)
     return gap;
 }
 
-/* Reads one PLACE=GAP; the place `gap` means all. 0 or -EINVAL. */
-UM_LINKONCE UM_COLD int um_gaps_read(struct um_gaps *gaps, const char *item, size_t length)
+/* Reads one PLACE=GAP; the place `gap` means all. seen: a bit for each name that was read. 0 or
+ * -EINVAL. */
+UM_LINKONCE UM_COLD int um_gaps_read(struct um_gaps *gaps, uint32_t *seen, const char *item,
+                                     size_t length)
 {
     size_t named = strcspn(item, "=,");
     size_t rest = named < length ? named + 1 : length;
     uint32_t gap = um_gap_named(item + rest, length - rest);
     int shown = (int)(length < UM_GAP_ITEM_MOST ? length : UM_GAP_ITEM_MOST);
     bool all = um_text_is(item, named, "gap");
-    bool any = all;
+    uint32_t names = all ? 1u << UMBRA_POLL_PLACES : 0;
 
     for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++) {
-        bool meant = all || um_text_is(item, named, um_place_name(place));
+        bool meant = um_text_is(item, named, um_place_name(place));
 
-        any = any || meant;
-        if (meant)
+        names |= meant ? 1u << place : 0;
+        if (meant || all)
             gaps->of[place] = (uint8_t)gap;
     }
-    if (!any)
+    if (names == 0)
         return um_why(
             -EINVAL,
             "UMBRA_WAIT: %.*s: no place is called so; there are gap (all), shadow, owner, "
@@ -192,22 +194,28 @@ UM_LINKONCE UM_COLD int um_gaps_read(struct um_gaps *gaps, const char *item, siz
             "UMBRA_WAIT: %.*s: no gap is called so; there are none, pause, pauses, fence, "
             "clock, also with +write",
             shown, item);
+    if (*seen & names)
+        return um_why(-EINVAL, "UMBRA_WAIT: %.*s: the place is named twice", shown, item);
+    *seen |= names;
     return 0;
 }
 
 UM_LINKONCE UM_COLD int um_gaps_forced(struct um_gaps *gaps)
 {
     const char *text = getenv("UMBRA_WAIT");
-    const char *item = text ? text : "";
+    const char *item = text && *text ? text : NULL;
+    uint32_t seen = 0;
     int error = 0;
 
     memset(gaps->of, UM_GAPS, sizeof(gaps->of));
-    while (*item && error == 0) {
+    while (item && error == 0) {
         size_t length = strcspn(item, ",");
 
-        if (item != text || memchr(item, '=', length)) /* else it is the back end */
-            error = um_gaps_read(gaps, item, length);
-        item += item[length] ? length + 1 : length;
+        if (length == 0)
+            error = um_why(-EINVAL, "UMBRA_WAIT=%.60s: nothing between commas", text);
+        else if (item != text || memchr(item, '=', length)) /* else it is the back end */
+            error = um_gaps_read(gaps, &seen, item, length);
+        item = item[length] ? item + length + 1 : NULL;
     }
     return error;
 }

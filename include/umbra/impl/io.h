@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/impl/io_call.h>
 #include <umbra/impl/io_pool.h>
@@ -26,16 +27,18 @@
 
 enum um_io_way { UM_IO_EITHER, UM_IO_URING, UM_IO_POOL };
 
-/* The way that UMBRA_IO forces, or a negative errno. */
+/* The way that UMBRA_IO forces, or -EINVAL: none is called so. */
 UM_LINKONCE UM_COLD int um_io_forced(void)
 {
     const char *name = getenv("UMBRA_IO");
 
     if (!name || !*name)
         return UM_IO_EITHER;
-    return strcmp(name, "uring") == 0  ? UM_IO_URING
-           : strcmp(name, "pool") == 0 ? UM_IO_POOL
-                                       : -EINVAL;
+    if (strcmp(name, "uring") == 0)
+        return UM_IO_URING;
+    if (strcmp(name, "pool") == 0)
+        return UM_IO_POOL;
+    return um_why(-EINVAL, "UMBRA_IO=%.60s: unknown; there are uring, pool", name);
 }
 
 /* The core's first operation: makes its ring, unless there is none to be had and `pool` is allowed.
@@ -62,8 +65,10 @@ UM_LINKONCE int um_io_run(struct um_io *io)
     struct um_fiber *self = core ? um_core_current(core) : NULL;
     int error = 0;
 
-    if (!self)
-        return um_io_of_thread(io);
+    if (!self) {
+        error = um_io_forced();
+        return error < 0 ? error : um_io_of_thread(io);
+    }
     if (!um_fiber_on_stack(self))
         return -EPERM;
     if (!core->more->io_begun)
