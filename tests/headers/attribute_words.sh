@@ -4,7 +4,8 @@
 # Projects define macros named after attributes (`#define unused __attribute__((unused))`). The HEADERs
 # compile where every such word is a macro, with and without arguments; those that are functions or
 # common names of the C library excepted (access, malloc). All in one file: the words mean the same in
-# each text as if it were there alone.
+# each text as if it were there alone. With the cold functions they are assembled and linked, since some
+# text is the assembler's; and the words are the user's macros still behind them.
 set -eu
 compiler=$1 include=$2
 shift 2
@@ -36,8 +37,17 @@ functions='alias alloc_align alloc_size assume_aligned cleanup copy error fd_arg
 
 failed=0
 for form in without with; do
+    {
+        printf '#ifndef %s\n#error "%s is no macro any more"\n#endif\n' $(for word in $words; do
+            echo "$word $word"
+        done)
+        printf 'int main(void)\n{\n    return umbra_wait_report() == 0;\n}\n'
+    } >>"$work/$form.c"
     for option in '' -DUMBRA_ARCH_GENERIC -DUMBRA_POSIX_ONLY; do
-        "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" && continue
+        "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" &&
+            "$compiler" -std=gnu11 -DUMBRA_IMPLEMENTATION -I"$include" $option "$work/$form.c" \
+                -lboost_context -lhwloc -pthread -o "$work/program" &&
+            "$work/program" && continue
         echo "FAIL $form arguments $option"
         failed=1
     done

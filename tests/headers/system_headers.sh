@@ -3,7 +3,7 @@
 # system_headers.sh COMPILER INCLUDE_DIR HEADER ...
 # Each HEADER, after and before the system's headers, which declare and define what ours must not
 # clash with. umbra.h under every language mode and feature macro; the others, whose text it has,
-# under one that shows all.
+# under one that shows all. All with the cold functions, which under one mode are assembled, too.
 set -eu
 compiler=$1 include=$2
 shift 2
@@ -33,6 +33,7 @@ for header in assert complex ctype errno fenv float inttypes iso646 limits local
 done >"$work/system.h"
 
 failed=0
+code=-fsyntax-only
 # both_orders HEADER OPTION ...
 both_orders()
 {
@@ -41,7 +42,8 @@ both_orders()
     printf '#include "system.h"\n#include <%s>\n' "$header" >"$work/after.c"
     printf '#include <%s>\n#include "system.h"\n' "$header" >"$work/before.c"
     for order in after before; do
-        "$compiler" -fsyntax-only -Wall -Wextra -Werror -DUMBRA_SHOW_WARNINGS \
+        # shellcheck disable=SC2086 # a list of words
+        "$compiler" $code -Wall -Wextra -Werror -DUMBRA_SHOW_WARNINGS -DUMBRA_IMPLEMENTATION \
             -I"$include" "$@" "$work/$order.c" && continue
         echo "FAIL $header $order the system's, $*"
         failed=1
@@ -58,6 +60,9 @@ for standard in c11 gnu11; do
         both_orders umbra.h -std=$standard -D$macro
     done
 done
+code="-c -o $work/object.o"
+both_orders umbra.h -std=gnu11 -D_GNU_SOURCE
+code=-fsyntax-only
 for header; do
     both_orders "$header" -std=gnu11 -D_GNU_SOURCE
 done

@@ -143,6 +143,12 @@ UM_INLINE void um_trace(struct umbra_core *core, enum um_trace_kind kind, uint64
 
 #ifdef UMBRA_IMPLEMENTATION
 
+/* Words of the assembler in the text of a probe, where a program's macros would be replaced. */
+#pragma push_macro("weak")
+#pragma push_macro("hidden")
+#undef weak
+#undef hidden
+
 #ifdef __clang__ /* finds, where the probes are, that the macros of sys/sdt.h are no strict C11 */
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
@@ -451,6 +457,9 @@ UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber
 #ifdef __clang__
 #pragma clang diagnostic pop
 #endif
+
+#pragma pop_macro("hidden")
+#pragma pop_macro("weak")
 
 #endif /* UMBRA_IMPLEMENTATION */
 
