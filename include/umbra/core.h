@@ -152,7 +152,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * then names the option, processor or limit:
  *   -EINVAL      a stack that is too small or absurd, a list that cannot be read, both a list and
  *                another number of cores, unknown wait mode, back end, gap or kind of
- *                guard (UMBRA_GUARD), a signal that cannot be used
+ *                guard (UMBRA_GUARD), a signal that cannot be used, a variable of the environment
+ *                that is none of its values
  *   -ENOSPC      more cores than there are, without oversubscribe, or than 1024; with shadows,
  *                fewer hardware threads than the cores and a shadow for each, or a core that has
  *                siblings and none of them free
@@ -161,7 +162,8 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  *                compiled with -fsplit-stack; the thread has a shadow stack (docs/limits.md)
  *   -EPERM       called by a core
  *   -ENOMEM, -EAGAIN and other negative errno from memory, threads, their keys and binding, and
- *                from the file of UMBRA_TRACE
+ *                from the file of UMBRA_TRACE. hwloc may end the process where memory ends
+ *                (umbra_topology_create); a topology that the options give is read already
  */
 UM_LINKONCE int umbra_runtime_create(const struct umbra_options *options,
                                      struct umbra_runtime **runtime);

@@ -187,7 +187,8 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
 /*
  * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg, .group and .once.
  * The branch and its sources are the caller's memory: at file scope, or in the function that uses
- * them. They are in use from the call until it returns, or until the arbiter was joined, and can be
+ * them, where they cannot be `static`: what the macros make there is no constant, and the compiler
+ * says so in many lines. A static table of branches is at file scope. They are in use from the call until it returns, or until the arbiter was joined, and can be
  * used again. A branch must not name a port twice, nor want more items than a bounded port of it
  * takes. A source is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an
  * error of the compiler.

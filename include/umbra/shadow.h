@@ -130,7 +130,8 @@ struct umbra_shadow {
  *                or an owner, or are in options->avoid
  *   -EBUSY       shadow_cpu already has a shadow; or the caller owns a shadow already, and is bound
  *                to another hardware thread for it
- *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding
+ *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding. hwloc may end the
+ *                     process where memory ends (umbra_topology_create)
  */
 UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
                               const struct umbra_shadow_options *options);

@@ -109,7 +109,8 @@ struct umbra_team_stats {
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back end
  *   -ENODEV      a cpu that the process may not use
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
- *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding
+ *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding. hwloc may end the
+ *                     process where memory ends (umbra_topology_create)
  */
 UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
                                   struct umbra_team **team);

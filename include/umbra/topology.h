@@ -88,6 +88,8 @@ struct umbra_topology_options {
  * Reads the topology. options may be NULL. Any thread; blocks for some milliseconds. Returns 0;
  * -EINVAL: both options, or a description that cannot be read; -ENOENT, -EACCES ...: no such file;
  * -ENODEV: no cpu is left that the process may use; -ENOMEM. umbra_last_error_text() says more.
+ * hwloc, which reads it, does not look at the result of all its allocations: where memory ends, it
+ * may end the process instead. It may crash on a damaged xml file, too.
  */
 UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *options,
                                       struct umbra_topology **topology);
