@@ -105,7 +105,8 @@ enum umbra_fiber_state {
     UMBRA_FIBER_SYSTEM_CALL
 };
 
-/* Bytes of a fiber's name, with its final 0; a longer one is cut off. */
+/* Bytes of a fiber's name, with its final 0; a longer one is cut off between two characters
+ * (UTF-8). */
 #define UMBRA_FIBER_NAME_BYTES 24
 
 /*

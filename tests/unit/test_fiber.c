@@ -614,6 +614,34 @@ static void *named(void *arg)
     return arg;
 }
 
+/* Two letters at the end of the room of 23 bytes, the first of which has so many bytes there. */
+static void *named_in_utf_8(void *arg)
+{
+    static const char *const letters[] = {"\u00e9", "\u20ac", "\U0001f600"};
+
+    for (unsigned i = 0; i < 3; i++)
+        for (int there = 0; there <= (int)i + 2; there++) {
+            char name[40], wanted[40];
+            struct umbra_spawn_options options = {.name = name};
+            struct umbra_fiber_info info;
+            struct umbra_fiber fiber;
+
+            snprintf(name, sizeof(name), "%0*d%s%s", 23 - there, 0, letters[i], letters[i]);
+            snprintf(wanted, sizeof(wanted), "%0*d%s", 23 - there, 0,
+                     there == (int)i + 2 ? letters[i] : "");
+            umbra_spawn_with(NULL, &options, same, NULL, &fiber);
+            umbra_fiber_info(fiber, &info);
+            cr_expect_str_eq(info.name, wanted);
+            umbra_join(fiber, NULL);
+        }
+    return arg;
+}
+
+Test(fiber, a_name_is_cut_off_between_characters)
+{
+    cr_assert_eq(run_cores(1, named_in_utf_8, NULL), 0);
+}
+
 Test(fiber, names_and_states)
 {
     cr_assert_eq(run_cores(1, named, NULL), 0);

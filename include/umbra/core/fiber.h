@@ -575,6 +575,23 @@ UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
     return um_atomic_load(&fiber->state, relaxed) & UM_STATE_BITS;
 }
 
+UM_LINKONCE void um_copy_text(char *to, size_t bytes, const char *text);
+
+#ifdef UMBRA_IMPLEMENTATION
+/* Copies a text, and zeros up to so many bytes, the last of which is 0. A text that is longer is cut
+ * off between two characters (UTF-8). */
+UM_LINKONCE void um_copy_text(char *to, size_t bytes, const char *text)
+{
+    strncpy(to, text, bytes);
+    if (to[bytes - 1] == 0)
+        return;
+    to[bytes - 1] = 0;
+    /* up to the first byte of the character that is cut: the others begin with the bits 10 */
+    for (size_t at = bytes - 1; at > 0 && (text[at] & 0xc0) == 0x80; at--)
+        to[at - 1] = 0;
+}
+#endif /* UMBRA_IMPLEMENTATION */
+
 /* relaxed, both: a report may see a name that is only partly written, which does no harm */
 UM_INLINE void um_fiber_write_name(struct um_fiber *fiber, const char bytes[UMBRA_FIBER_NAME_BYTES])
 {

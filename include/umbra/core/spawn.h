@@ -9,8 +9,6 @@
 #ifndef UMBRA_CORE_SPAWN_H
 #define UMBRA_CORE_SPAWN_H
 
-#include <string.h>
-
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/apart.h>
@@ -106,11 +104,11 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
 
 UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
 {
-    char bytes[UMBRA_FIBER_NAME_BYTES] = "";
+    char bytes[UMBRA_FIBER_NAME_BYTES];
 
     if (!name)
         return;
-    strncpy(bytes, name, UMBRA_FIBER_NAME_BYTES - 1);
+    um_copy_text(bytes, sizeof(bytes), name);
     um_fiber_write_name(fiber, bytes);
     um_fiber_tell_name(fiber);
     fiber->traits |= UM_FIBER_NAMED;

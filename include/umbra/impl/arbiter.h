@@ -157,7 +157,7 @@ UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_run
     arbiter->handlers =
         handlers ? *handlers : (struct umbra_spawn_options){.where = UMBRA_ANYWHERE};
     if (arbiter->handlers.name) {
-        strncpy(arbiter->name, arbiter->handlers.name, UMBRA_FIBER_NAME_BYTES - 1); /* zeroed */
+        um_copy_text(arbiter->name, sizeof(arbiter->name), arbiter->handlers.name);
         arbiter->handlers.name = arbiter->name;
     }
     return arbiter->handlers.stopped ? -EINVAL : um_spawn_plan(runtime, &arbiter->handlers, &plan);
