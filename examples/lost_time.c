@@ -2,7 +2,7 @@
 /*
  * Where did a millisecond go? One fiber asks another, on the next core, and measures how long the
  * answer takes. Now and then it takes much too long; then the program marks that in its trace.
- * docs/trace.md reads the trace: UMBRA_TRACE=lost.json lost_time
+ * docs/trace.md reads the trace: UMBRA_TRACE=lost.trace lost_time
  */
 #include <errno.h>
 #include <stdio.h>

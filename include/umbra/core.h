@@ -320,7 +320,6 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 #include <umbra/core/spawn.h>
 #include <umbra/core/tasks.h>
 #include <umbra/core/trace.h>
-#include <umbra/core/trace_file.h>
 #include <umbra/core/trace_run.h>
 #include <umbra/core/watchdog.h>
 #include <umbra/impl/core.h>

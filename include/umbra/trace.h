@@ -4,13 +4,11 @@
  * environment asks for it when the first runtime starts; no program needs this header or has to be
  * compiled anew. docs/trace.md shows how to read a trace.
  *
- *   UMBRA_TRACE=FILE          records in a ring for each core, and writes FILE at each runtime's end,
- *                             at the program's exit and on a signal. %p in FILE becomes the process's
- *                             id. ui.perfetto.dev and chrome://tracing open it
- *   UMBRA_TRACE_RECORDS=N     how many records of 32 bytes a ring holds: 65536 if not set. What is
- *                             overwritten before it is written is reported, in the file and at the end
- *   UMBRA_TRACE_SIGNAL=N      the signal: SIGUSR2 if not set; 0: none. A handler that the program
- *                             has for it is not called
+ *   UMBRA_TRACE=FILE          records in FILE, in a ring for each core of each runtime. %p in FILE
+ *                             becomes the process's id. tools/umbra-trace makes of it, at any time and
+ *                             however the program ends, what ui.perfetto.dev and chrome://tracing open
+ *   UMBRA_TRACE_RECORDS=N     how many records of 32 bytes a ring holds: 65536 if not set. Then the
+ *                             oldest are overwritten; umbra-trace says how many
  *   UMBRA_STATS=1             prints a table of counters at each runtime's end
  *   UMBRA_TOP=1               shows counters and fibers to tools/umbra-top, in /dev/shm, to the user's
  *                             own processes
@@ -31,15 +29,6 @@
 #include <umbra/core.h>
 
 /*
- * Writes what was recorded up to now and is not in the file yet. For a program that finds out
- * itself that something took too long, before the ring overwrites why. Any thread or fiber, but no
- * signal handler; blocks as write(2) does, and while another thread writes. Returns 0; -ENOENT: no
- * file was asked for, or no runtime has started yet; or the error of a write(2), now or earlier
- * (-ENOSPC): the file ends there.
- */
-UM_LINKONCE int umbra_trace_write(void);
-
-/*
  * Puts a mark on the track of the caller's core. text, which must stay as it is until the program
  * ends, and value are shown with it. A fiber, but no signal handler; on a thread that is no core,
  * and without a trace, it does nothing. Neither switches nor blocks.
@@ -52,14 +41,8 @@ UM_INLINE void umbra_trace_mark(const char *text, uint64_t value);
 
 UM_INLINE void umbra_trace_mark(const char *text, uint64_t value)
 {
-    um_trace_say(UM_TRACE_MARK, (uintptr_t)text, value);
+    if (um_tracing())
+        um_trace_mark(text, value);
 }
-
-#ifdef UMBRA_IMPLEMENTATION
-UM_LINKONCE int umbra_trace_write(void)
-{
-    return um_trace_write_all(false);
-}
-#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * A ring of records (umbra/protocol/records.h) under the model checker. See checker.hpp.
  *
- * Each scenario: one thread adds records, another reads them as core/trace_file.h does, from the
+ * Each scenario: one thread adds records, another reads them as tools/umbra-trace does, from the
  * oldest that may be left up to the head. Checked: a record that the reader keeps is whole and is
  * the one that it asked for.
  */
@@ -10,16 +10,17 @@
 #include "records_variants.hpp"
 
 template <class P, int Places, int Records> struct reading : world {
-    um_atomic_u64 word[Places * UM_RECORD_WORDS];
-    typename P::um_records ring;
+    struct { /* as in the file */
+        typename P::um_records ring;
+        um_atomic_u64 word[Places * UM_RECORD_WORDS];
+    } file;
 
     reading()
     {
         for (int i = 0; i < Places * UM_RECORD_WORDS; i++)
-            um_atomic_store(&word[i], 0, relaxed);
-        um_atomic_store(&ring.head, 0, relaxed);
-        ring.word = word;
-        ring.records = Places;
+            um_atomic_store(&file.word[i], 0, relaxed);
+        um_atomic_store(&file.ring.head, 0, relaxed);
+        file.ring.last = (Places - 1) * UM_RECORD_WORDS;
     }
 
     /* What a word of a record is; never 0. */
@@ -39,17 +40,17 @@ template <class P, int Places, int Records> struct reading : world {
     void write()
     {
         for (uint64_t n = 0; n < Records; n++)
-            P::um_records_add(&ring, worth(n, 0), worth(n, 1), worth(n, 2), worth(n, 3));
+            P::um_records_add(&file.ring, worth(n, 0), worth(n, 1), worth(n, 2), worth(n, 3));
     }
 
     void read()
     {
-        uint64_t head = P::um_records_head(&ring);
+        uint64_t head = P::um_records_head(&file.ring);
 
         for (uint64_t n = head > Places ? head - Places : 0; n < head; n++) {
             uint64_t words[UM_RECORD_WORDS];
 
-            if (!P::um_records_get(&ring, n, words))
+            if (!P::um_records_get(&file.ring, n, words))
                 continue;
             for (int i = 0; i < UM_RECORD_WORDS; i++)
                 RL_ASSERT(words[i] == worth(n, i));
@@ -66,7 +67,7 @@ template <class P, int Places, int Records> struct after_it : reading<P, Places,
 
         this->write();
         for (uint64_t n = 0; n < Records; n++)
-            kept += P::um_records_get(&this->ring, n, words);
+            kept += P::um_records_get(&this->file.ring, n, words);
         RL_ASSERT(kept == (Records < Places ? Records : Places - 1));
     }
 };

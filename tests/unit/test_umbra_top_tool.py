@@ -11,6 +11,7 @@ import re
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -35,7 +36,14 @@ def end(program):
 
 class Top(unittest.TestCase):
     def test_shows_cores_waits_and_hogs(self):
-        program = start(UMBRA_TOP="1")
+        self.shows_cores_waits_and_hogs()
+
+    def test_shows_them_while_there_is_a_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.shows_cores_waits_and_hogs(UMBRA_TRACE=folder + "/trace")
+
+    def shows_cores_waits_and_hogs(self, **environment):
+        program = start(UMBRA_TOP="1", **environment)
         names = glob.glob(f"/dev/shm/umbra.{program.pid}.*")
         deadline = time.monotonic() + 30
         while True:  # until the hog has run for long enough

@@ -159,7 +159,6 @@ static const struct {
     {"UMBRA_STATS", "", {"2"}},
     {"UMBRA_TOP", "", {"2"}},
     {"UMBRA_TRACE_RECORDS", "", {"15", "67108865"}},
-    {"UMBRA_TRACE_SIGNAL", "", {"9", "65"}},
     {"UMBRA_TASK_LIMITS",
      "depth=",
      {",", ",live=1", "live=1,,depth=1", "live", "live=", "live =1", "many=1", "live=1;depth=2",

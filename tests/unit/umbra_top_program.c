@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* What test_umbra_top_tool.py looks at: a fiber that waits, one that holds its core, and one that
- * sleeps again and again, until standard input ends. */
+/* What the tests of umbra-top and umbra-trace look at: a fiber that waits, one that holds its core,
+ * and one that sleeps again and again, until standard input ends. */
 #include <stdio.h>
 
 #include <umbra.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The signals on which runtimes are dumped (umbra_options.dump_signal) and traces written
- * (UMBRA_TRACE_SIGNAL): their handlers, and the list of runtimes that want them. Private; included
- * by core.h. The handlers use write(2), and nothing that locks or allocates.
+ * The signals on which runtimes are dumped (umbra_options.dump_signal): their handlers, and the list
+ * of runtimes that want them. Private; included by core.h. The handlers use write(2), and nothing
+ * that locks or allocates.
  */
 #ifndef UMBRA_CORE_SIGNALS_H
 #define UMBRA_CORE_SIGNALS_H
@@ -14,7 +14,6 @@
 #include <umbra/base/why.h>
 #include <umbra/core/report.h>
 #include <umbra/core/runtime.h>
-#include <umbra/core/trace_file.h>
 #include <umbra/os/handler.h>
 #include <umbra/os/os.h>
 
@@ -51,8 +50,6 @@ UM_LINKONCE void um_report_for_signal(int number)
         if (runtime->dump_signal == number)
             umbra_dump(runtime, 2);
     um_report_end();
-    if (number == um_trace_signal())
-        um_trace_write_all(true);
 }
 
 #ifdef UM_OS_HANDLES
@@ -139,8 +136,8 @@ UM_LINKONCE UM_COLD bool um_report_unwant(int number)
     return --um_report_signals.of[number].users == 0 && number != 0 && um_report_unhandle(number);
 }
 
-/* Enters the runtime in the list, and dumps it on a signal from now on (0: none), and its trace on
- * another. -EINVAL: the signal does not exist, ends the program, or cannot be handled. */
+/* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
+ * signal does not exist, ends the program, or cannot be handled. */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
 {
     int error = 0;
@@ -151,15 +148,9 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
         return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
     pthread_mutex_lock(&um_runtimes.lock);
     error = um_report_want(number);
-    if (error == 0) {
-        error = um_report_want(um_trace_signal());
-        if (error != 0)
-            um_report_unwant(number);
-    }
     if (error != 0) {
         pthread_mutex_unlock(&um_runtimes.lock);
-        return um_why(-EINVAL, "dump_signal = %d, UMBRA_TRACE_SIGNAL=%d: cannot be handled", number,
-                      um_trace_signal());
+        return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
     }
     runtime->dump_signal = number;
     /* relaxed: under the lock */
@@ -188,7 +179,6 @@ UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
     pthread_mutex_lock(&um_runtimes.lock);
     um_runtime_unlist(runtime);
     kept = um_report_unwant(number);
-    kept = um_report_unwant(um_trace_signal()) || kept;
     pthread_mutex_unlock(&um_runtimes.lock);
     um_reports_wait();
     if (kept)

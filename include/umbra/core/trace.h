@@ -8,9 +8,13 @@
  * 0. So each switch takes the slow path, and is recorded there. Spawns, signals and wake-ups look
  * at um_trace_hook, which is 0.
  *
- * A core writes its own ring (protocol/ring.h), its counters and its table of fibers; any thread
- * and any handler may read them meanwhile. A thread that is no core, and a signal handler, record
- * nothing: what they wake says so.
+ * A core writes its own ring (protocol/records.h), its counters, its table of fibers and the texts
+ * that its records name by their addresses. All lie in a shared mapping of the file, so that they
+ * are there however the program ends, and tools/umbra-trace and tools/umbra-top read them meanwhile.
+ * A thread that is no core, and a signal handler, record nothing: what they wake says so.
+ *
+ *   the file            an area for each runtime that has been traced, one after the other
+ *   an area             struct um_trace_area; for each core: struct um_trace_shown, its ring
  *
  *   core->trace         the core's own: set by its thread, in the scheduler, when it begins
  *   core->more->trace   the same for other threads; fixed
@@ -54,10 +58,16 @@ extern "C++" { /* it has templates, and the user may include this inside extern 
 /* What the time of a core is spent on. */
 enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE, UM_TRACE_STATES };
 
-#define UM_TRACE_MAGIC UINT64_C(0x31706f7461626d75) /* changes with struct um_trace_shown */
+/* Both change with the layout. */
+#define UM_TRACE_AREA_MAGIC UINT64_C(0x3165636172746d75)
+#define UM_TRACE_MAGIC UINT64_C(0x32706f7461626d75)
+#define UM_TRACE_UNIT 65536 /* areas, and what each core has of them, are multiples: of any page */
 #define UM_TRACE_KIND_BYTES 16
 #define UM_TRACE_FIBERS 4096 /* entries of a core's table, in sets of */
 #define UM_TRACE_WAYS 4
+#define UM_TRACE_TEXTS 256 /* entries of a core's table, which are looked for in so many places: */
+#define UM_TRACE_TEXT_WAYS 16
+#define UM_TRACE_TEXT_BYTES 120
 #define UM_TRACE_MIX UINT64_C(0x9e3779b97f4a7c15) /* 2^64 by the golden ratio: spreads numbers */
 /* um_fiber.waited: the spawn, or the wake-up from the present wait, is in a ring; the fiber has been
  * spawned and has not run; from this bit on, how many waits of the fiber are over. */
@@ -66,6 +76,27 @@ enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE
 #define UM_TRACE_WAIT_SHIFT 2
 #define UM_TRACE_ENDED                                                                             \
     UINT64_C(1) /* in the word of a fiber that has ended; fibers' own words are even */
+
+/* The head of a runtime's area; its creator writes. */
+struct um_trace_area {
+    um_atomic_u64 magic; /* UM_TRACE_AREA_MAGIC from when the rest is there on */
+    uint64_t bytes;      /* of the area; fixed, as the next five */
+    uint64_t core_bytes; /* of each core */
+    uint64_t cores;
+    uint64_t process;
+    uint64_t start;   /* the file's time 0, in cycles */
+    uint64_t since_s; /* when the runtime began: seconds on the calendar clock */
+    uint64_t spare;
+    char objects[UM_TRACE_UNIT - 64]; /* um_os_objects(); more when the runtime ends */
+};
+
+static_assert(sizeof(struct um_trace_area) == UM_TRACE_UNIT, "known to tools/umbra-trace");
+
+/* A text that records name by an address: of a mark, or of the kind of thing a fiber waits for. */
+struct um_trace_text {
+    um_atomic_u64 address;                       /* 0: none; written once */
+    um_atomic_u64 text[UM_TRACE_TEXT_BYTES / 8]; /* bytes; the rest is cut off */
+};
 
 /* A fiber in its home core's table, where readers that have only the word look. */
 struct um_trace_fiber {
@@ -91,39 +122,43 @@ struct um_trace_counts {
 
 static_assert(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8, "enough room");
 
-/* What readers see of a core, of other processes, too: tools/umbra-top knows the layout. */
+/* What readers in other processes see of a core: tools/umbra-top and tools/umbra-trace know the
+ * layout. The ring follows, if there is one. */
 struct um_trace_shown {
-    uint64_t magic; /* UM_TRACE_MAGIC, when the core records; fixed, as the next eight */
-    uint64_t runtime, core, cpu;
-    uint64_t cores;            /* of the runtime */
-    uint64_t hz;               /* of the time stamps here, */
-    uint64_t at_cycles, at_ns; /* and one of them with the monotonic clock's time */
+    um_atomic_u64 magic;         /* UM_TRACE_MAGIC from when the core records on */
+    uint64_t runtime, core, cpu; /* fixed, as the next four */
+    uint64_t cores;              /* of the runtime */
+    uint64_t hz;                 /* of the time stamps here, */
+    uint64_t at_cycles, at_ns;   /* and one of them with the monotonic clock's time */
     struct um_trace_counts count;
     um_atomic_u64 holds; /* of the runtime, by umbra_hold(); in core 0's; for the live view only */
-    uint64_t spare[3];
+    uint64_t began;      /* the time stamp when the core began to record */
+    uint64_t spare[2];
     struct um_trace_fiber fiber[UM_TRACE_FIBERS];
+    struct um_trace_text text[UM_TRACE_TEXTS];
 };
 
 static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
 static_assert(offsetof(struct um_trace_shown, holds) == 480, "known to tools/umbra-top");
 static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
 static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
+static_assert(sizeof(struct um_trace_text) == 128, "known to tools/umbra-trace");
+static_assert(sizeof(struct um_trace_shown) == 295424, "the ring's place");
 
 /* A core records from when its runtime has been tuned. */
 enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
 
 /* A traced core. */
 struct um_trace {
-    struct um_records ring;       /* word NULL: there is no file */
-    struct um_trace_shown *shown; /* fixed; those of all cores lie in a row */
-    bool top;                     /* `shown` is in shared memory, for a live view; fixed */
+    struct um_records *ring;      /* NULL: no file; fixed, as the next five */
+    struct um_trace_shown *shown; /* in the area */
+    struct um_trace_area *area;   /* of the runtime; NULL: none yet */
+    uint64_t from;                /* where the area begins in the file */
+    bool top;                     /* for a live view */
+    unsigned runtime;             /* its number */
+    const struct um_kind *named;  /* what is in the table of texts for sure, or NULL; the core */
     um_atomic_u32 phase;          /* enum um_trace_phase; the runtime's creator, then the core */
-    unsigned runtime;             /* its number; fixed */
     size_t stack_bytes;           /* the most that was used of a stack; when the runtime ends */
-    /* of the thread that writes the file, under um_traces.writing */
-    uint64_t next;        /* the first record that is not in the file */
-    uint64_t lost;        /* records that were overwritten before they were in the file */
-    uint64_t slice_since; /* when began what the core does at record `next`; first the core */
 };
 
 /* ---- recording: the core, in a fiber or in the scheduler ---- */
@@ -131,6 +166,7 @@ struct um_trace {
 UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
                                  uint64_t b);
 UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber *fiber);
+UM_LINKONCE UM_COLD void um_trace_mark(const char *text, uint64_t value);
 UM_LINKONCE void um_trace_wake(struct umbra_core *core, struct um_fiber *fiber,
                                enum um_trace_kind kind);
 
@@ -174,8 +210,8 @@ UM_INLINE uint64_t um_trace_put(struct umbra_core *core, enum um_trace_kind kind
     uint64_t now = um_arch_cycles();
 
     um_trace_add(&trace->shown->count.of[kind], 1);
-    if (trace->ring.word)
-        um_records_add(&trace->ring, now, (uint64_t)kind | detail << 8, a, b);
+    if (trace->ring)
+        um_records_add(trace->ring, now, (uint64_t)kind | detail << 8, a, b);
     return now;
 }
 
@@ -224,7 +260,54 @@ UM_LINKONCE void um_trace_here(enum um_trace_kind kind, uint64_t a, uint64_t b)
         um_trace_record(um_core_self, kind, a, b);
 }
 
-/* ---- the table of fibers: the core writes, any thread reads ---- */
+/* ---- texts: the core writes, other processes read ---- */
+
+/* Writes a text into its entry, if it is not there and a place is free. */
+UM_LINKONCE UM_COLD void um_trace_enter_text(struct um_trace_text *table, uint64_t address,
+                                             const char *text, unsigned place)
+{
+    struct um_trace_text *entry = &table[place];
+    char bytes[UM_TRACE_TEXT_BYTES];
+
+    for (unsigned i = 1; i < UM_TRACE_TEXT_WAYS && um_atomic_load(&entry->address, relaxed) != 0 &&
+                         um_atomic_load(&entry->address, relaxed) != address;
+         i++) /* relaxed, all: the core's own */
+        entry = &table[(place + i) % UM_TRACE_TEXTS];
+    if (um_atomic_load(&entry->address, relaxed) != 0)
+        return;
+    um_copy_text(bytes, sizeof(bytes), text);
+    for (int i = 0; i < UM_TRACE_TEXT_BYTES / 8; i++) {
+        uint64_t word;
+
+        memcpy(&word, bytes + i * 8, 8);
+        um_atomic_store(&entry->text[i], word, relaxed);
+    }
+    um_atomic_store(&entry->address, address, release); /* the text is there; for other processes */
+}
+
+/* A record names a text by its address, or by that of the thing that the text names. */
+UM_INLINE void um_trace_name(struct um_trace *trace, const void *address, const char *text)
+{
+    uint64_t key = (uintptr_t)address;
+    unsigned place = (unsigned)(key / 8 % UM_TRACE_TEXTS);
+    struct um_trace_text *table = trace->shown->text;
+
+    if (um_atomic_load(&table[place].address, relaxed) != key) /* the core's own */
+        um_trace_enter_text(table, key, text, place);
+}
+
+/* A mark of the program, when something was traced a moment ago. */
+UM_LINKONCE UM_COLD void um_trace_mark(const char *text, uint64_t value)
+{
+    struct umbra_core *core = um_core_self;
+
+    if (!core || !core->trace)
+        return;
+    um_trace_name(core->trace, text, text);
+    um_trace_record(core, UM_TRACE_MARK, (uintptr_t)text, value);
+}
+
+/* ---- the table of fibers: the core writes, other processes read ---- */
 
 /* The set of entries where a fiber may be. */
 UM_INLINE struct um_trace_fiber *um_trace_set(struct um_trace *trace, uint64_t self)
@@ -234,14 +317,13 @@ UM_INLINE struct um_trace_fiber *um_trace_set(struct um_trace *trace, uint64_t s
     return &trace->shown->fiber[hash % (UM_TRACE_FIBERS / UM_TRACE_WAYS) * UM_TRACE_WAYS];
 }
 
-/* The entry of a fiber, or NULL. acquire: pairs with um_trace_enlist(). A reader in another thread
- * asks again after it has read the entry. */
+/* The entry of a fiber, or NULL. relaxed: the core's own. */
 UM_LINKONCE struct um_trace_fiber *um_trace_find(struct um_trace *trace, uint64_t self)
 {
     struct um_trace_fiber *way = um_trace_set(trace, self);
 
     for (int i = 0; i < UM_TRACE_WAYS; i++)
-        if ((um_atomic_load(&way[i].self, acquire) & ~UM_TRACE_ENDED) == self)
+        if ((um_atomic_load(&way[i].self, relaxed) & ~UM_TRACE_ENDED) == self)
             return &way[i];
     return NULL;
 }
@@ -260,8 +342,8 @@ UM_LINKONCE void um_trace_enlist(struct um_trace *trace, const struct um_fiber *
         if (other == 0 || (other & UM_TRACE_ENDED))
             place = &way[i];
     }
-    /* release, all that follow: a reader that has read any of the new words finds the word of the
-     * new fiber, or none; pairs with um_trace_find() */
+    /* release, all that follow: a reader in another process that has read any of the new words
+     * finds the word of the new fiber, or none, if it reads that again (tools/umbra-trace) */
     um_atomic_store(&place->self, 0, relaxed);
     um_atomic_store(&place->since, 0, release);
     um_atomic_store(&place->fn, (uintptr_t)fiber->node.accept, release);
@@ -328,16 +410,39 @@ UM_LINKONCE void um_trace_switch(struct umbra_core *core, enum um_trace_kind kin
         um_trace_begin(core, to);
 }
 
+/* The same, of a fiber that has ended. */
+UM_LINKONCE UM_NOINLINE void um_trace_leave_ended(struct umbra_core *core,
+                                                  const struct um_fiber *from, struct um_fiber *to)
+{
+    struct um_trace_fiber *entry = um_trace_find(core->trace, um_trace_self(from));
+
+    if (entry)
+        um_atomic_store(&entry->self, um_trace_self(from) | UM_TRACE_ENDED, relaxed);
+    um_trace_switch(core, UM_TRACE_END, from, to);
+}
+
+/* The same, of a fiber that waits for another kind of thing than the last one. */
+UM_LINKONCE UM_NOINLINE void um_trace_leave_for(struct umbra_core *core,
+                                                const struct um_fiber *from, struct um_fiber *to)
+{
+    const struct um_kind *what = um_atomic_load(&from->waits_for, relaxed); /* the core's own */
+
+    core->trace->named = what;
+    if (what)
+        um_trace_name(core->trace, what, what->name);
+    um_trace_switch(core, UM_TRACE_BLOCK, from, to);
+}
+
 /* A fiber leaves by um_fiber_leave(): it is blocked, or has ended. */
 UM_LINKONCE void um_trace_leave(struct umbra_core *core, const struct um_fiber *from,
                                 struct um_fiber *to)
 {
-    bool ended = um_fiber_get_state(from) == UMBRA_FIBER_TERMINATED;
-    struct um_trace_fiber *entry = ended ? um_trace_find(core->trace, um_trace_self(from)) : NULL;
-
-    if (entry)
-        um_atomic_store(&entry->self, um_trace_self(from) | UM_TRACE_ENDED, relaxed);
-    um_trace_switch(core, ended ? UM_TRACE_END : UM_TRACE_BLOCK, from, to);
+    if (um_fiber_get_state(from) == UMBRA_FIBER_TERMINATED)
+        um_trace_leave_ended(core, from, to);
+    else if (um_atomic_load(&from->waits_for, relaxed) != core->trace->named) /* the core's own */
+        um_trace_leave_for(core, from, to);
+    else
+        um_trace_switch(core, UM_TRACE_BLOCK, from, to);
 }
 
 UM_LINKONCE void um_trace_idle(struct umbra_core *core)
@@ -431,9 +536,10 @@ UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
     /* acquire: pairs with um_trace_runtime() */
     if (!trace || um_atomic_load(&trace->phase, acquire) != UM_TRACE_WANTED)
         return;
-    trace->slice_since = um_arch_cycles();
-    trace->shown->magic = UM_TRACE_MAGIC;
-    um_atomic_store(&trace->shown->count.since, trace->slice_since, relaxed); /* as above */
+    trace->shown->began = um_arch_cycles();
+    um_atomic_store(&trace->shown->count.since, trace->shown->began, relaxed); /* as above */
+    /* release: what is above; for other processes */
+    um_atomic_store(&trace->shown->magic, UM_TRACE_MAGIC, release);
     core->trace = trace;
     core->exceptions = &um_exceptions_traced;
     um_atomic_store(&trace->phase, UM_TRACE_BEGUN, release); /* pairs with um_trace_runtime() */

@@ -6,10 +6,10 @@
 #ifndef UMBRA_CORE_TRACE_RUN_H
 #define UMBRA_CORE_TRACE_RUN_H
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
@@ -22,7 +22,6 @@
 #include <umbra/core/runtime.h>
 #include <umbra/core/sleeper.h>
 #include <umbra/core/trace.h>
-#include <umbra/core/trace_file.h>
 #include <umbra/cpu.h>
 #include <umbra/os/os.h>
 #include <umbra/wait.h>
@@ -31,20 +30,41 @@
 #pragma GCC system_header
 #endif
 
+/* What the environment asks for, and the file. One for each executable or shared object. Under
+ * um_runtimes.lock. */
+struct um_traces {
+    bool ready;        /* the environment has been read */
+    bool on;           /* cores of new runtimes are traced */
+    bool top;          /* for a live view */
+    bool stats;        /* a table at the end of each runtime */
+    int fd;            /* the file; 0: none */
+    unsigned runtimes; /* how many have been traced */
+    uint64_t records;  /* places in a ring */
+    uint64_t start;    /* the file's time 0, in cycles; fixed before the first record */
+    uint64_t end;      /* the file's */
+};
+
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_TRACE_RECORDS 65536 /* of 32 bytes, for each core */
+UM_SHARED(struct um_traces um_traces, {.ready = false});
+
+#define UM_TRACE_RECORDS 65536 /* for each core */
+#define UM_TRACE_RECORD_BYTES (UM_RECORD_WORDS * sizeof(uint64_t))
 #define UM_TRACE_RECORDS_LEAST 16
 #define UM_TRACE_RECORDS_MOST (1 << 26)
 #define UM_TRACE_PATH 1024
 #define UM_TRACE_TOP_PATH 64
-#ifdef SIGUSR2
-#define UM_TRACE_ON_SIGNAL SIGUSR2
-#else
-#define UM_TRACE_ON_SIGNAL 0
-#endif
 
 /* ---- the environment ---- */
+
+/* What a call says that could not make the file, or make it longer. */
+UM_LINKONCE UM_COLD const char *um_trace_why(int error)
+{
+    return error == -EINVAL  ? "no regular file"
+           : error == -EBUSY ? "another process, or copy of the library, writes it; %p in a name "
+                               "becomes the process's id"
+                             : strerror(-error);
+}
 
 /* Opens the file; %p in its name is the process's id. */
 UM_LINKONCE UM_COLD int um_trace_create(const char *name)
@@ -54,10 +74,10 @@ UM_LINKONCE UM_COLD int um_trace_create(const char *name)
     int length = id ? snprintf(path, sizeof(path), "%.*s%u%s", (int)(id - name), name,
                                (unsigned)um_os_process(), id + 2)
                     : snprintf(path, sizeof(path), "%s", name);
-    int fd = length < (int)sizeof(path) ? um_os_create(path) : -ENAMETOOLONG;
+    int fd = length < (int)sizeof(path) ? um_os_create(path, false) : -ENAMETOOLONG;
 
     if (fd < 0)
-        return um_why(fd, "UMBRA_TRACE=%.100s: %s", name, strerror(-fd));
+        return um_why(fd, "UMBRA_TRACE=%.100s: %s", name, um_trace_why(fd));
     return fd;
 }
 
@@ -65,7 +85,7 @@ UM_LINKONCE UM_COLD int um_trace_create(const char *name)
 UM_LINKONCE UM_COLD int um_trace_read(void)
 {
     const char *name = getenv("UMBRA_TRACE");
-    uint64_t stats, top, number, records, places = UM_TRACE_RECORDS_LEAST;
+    uint64_t stats, top, records, places = UM_TRACE_RECORDS_LEAST;
     bool file = name && *name;
     int fd = 0, error = um_environment_number("UMBRA_STATS", 0, 1, 0, &stats);
 
@@ -74,12 +94,6 @@ UM_LINKONCE UM_COLD int um_trace_read(void)
     if (error == 0)
         error = um_environment_number("UMBRA_TRACE_RECORDS", UM_TRACE_RECORDS_LEAST,
                                       UM_TRACE_RECORDS_MOST, UM_TRACE_RECORDS, &records);
-    if (error == 0)
-        error = um_environment_number("UMBRA_TRACE_SIGNAL", 0, UM_SIGNALS_MOST - 1,
-                                      UM_TRACE_ON_SIGNAL, &number);
-    if (error == 0 && number != 0 && um_os_signal_fatal((int)number))
-        error =
-            um_why(-EINVAL, "UMBRA_TRACE_SIGNAL=%d: a signal that ends the program", (int)number);
     if (error == 0 && file)
         fd = um_trace_create(name);
     if (error != 0 || fd < 0)
@@ -88,11 +102,9 @@ UM_LINKONCE UM_COLD int um_trace_read(void)
         places *= 2;
     um_traces.records = file ? places : 0;
     um_traces.stats = stats != 0;
-    um_traces.signal = file ? (int)number : 0;
     um_traces.top = top != 0;
     um_traces.on = file || stats || top;
-    um_cycles_hz();                                        /* a handler must not measure it */
-    um_atomic_store(&um_traces.fd, (uint32_t)fd, release); /* pairs with um_trace_lock() */
+    um_traces.fd = fd;
     return 0;
 }
 
@@ -114,9 +126,10 @@ UM_LINKONCE UM_COLD void um_trace_in_child(void)
 {
     um_traces.on = false;
     um_traces.ready = true;
-    /* relaxed, both: the only thread */
-    um_atomic_store(&um_traces.fd, 0, relaxed);
-    um_atomic_store(&um_trace_hook, 0, relaxed);
+    if (um_traces.fd != 0)
+        um_os_close(um_traces.fd);
+    um_traces.fd = 0;
+    um_atomic_store(&um_trace_hook, 0, relaxed); /* the only thread */
 }
 
 /* ---- a runtime ---- */
@@ -128,46 +141,101 @@ UM_LINKONCE UM_COLD void um_trace_top_path(char path[UM_TRACE_TOP_PATH], uint64_
              (unsigned)runtime);
 }
 
-/* Memory for what the cores of a runtime show, or NULL. The first core is `core`. */
-UM_LINKONCE UM_COLD struct um_trace_shown *um_trace_make_shown(const struct umbra_core *core)
+/* How much of an area is a core's. */
+UM_LINKONCE UM_COLD size_t um_trace_core_bytes(void)
 {
-    size_t bytes = core->runtime->cores * sizeof(struct um_trace_shown);
-    char path[UM_TRACE_TOP_PATH];
+    size_t bytes = sizeof(struct um_trace_shown);
 
-    if (!um_traces.top)
-        return um_os_map_data(bytes);
-    um_trace_top_path(path, core->more->trace->runtime);
-    return um_os_share(path, bytes);
+    if (um_traces.records > 0)
+        bytes += sizeof(struct um_records) + um_traces.records * UM_TRACE_RECORD_BYTES;
+    return (bytes + UM_TRACE_UNIT - 1) / UM_TRACE_UNIT * UM_TRACE_UNIT;
 }
 
-/* What a core needs in order to record. 0, -ENOMEM, or -ENOSYS: no live view is possible. */
+/* Memory for the live view of a runtime that has no file else. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_trace_make_view(const char *path, size_t bytes, void **memory)
+{
+    int fd = um_os_create(path, true);
+    int error = fd < 0 ? fd : um_os_extend(fd, 0, bytes, memory);
+
+    if (fd >= 0)
+        um_os_close(fd);
+    if (fd >= 0 && error != 0)
+        um_os_unlink(path);
+    return error;
+}
+
+/* The same, at the end of the file. Under um_runtimes.lock. */
+UM_LINKONCE UM_COLD int um_trace_make_file(struct um_trace *trace, size_t bytes, void **memory)
+{
+    int error = um_os_extend(um_traces.fd, um_traces.end, bytes, memory);
+
+    if (error != 0)
+        return um_why(error, "UMBRA_TRACE: the file cannot get longer: %s", strerror(-error));
+    trace->from = um_traces.end;
+    um_traces.end += bytes;
+    return 0;
+}
+
+/* Makes the area of a runtime. trace: its first core's. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_trace_make_area(const struct umbra_runtime *runtime,
+                                           struct um_trace *trace)
+{
+    size_t bytes = sizeof(struct um_trace_area) + runtime->cores * um_trace_core_bytes();
+    char path[UM_TRACE_TOP_PATH];
+    void *memory = NULL;
+    int error = 0;
+
+    pthread_mutex_lock(&um_runtimes.lock);
+    trace->runtime = ++um_traces.runtimes;
+    um_trace_top_path(path, trace->runtime);
+    if (um_traces.fd != 0)
+        error = um_trace_make_file(trace, bytes, &memory);
+    else if (!um_traces.top)
+        memory = um_os_map_data(bytes);
+    pthread_mutex_unlock(&um_runtimes.lock);
+    if (error != 0)
+        return error;
+    if (um_traces.top)
+        error =
+            memory ? um_os_link_to(um_traces.fd, path) : um_trace_make_view(path, bytes, &memory);
+    trace->area = (struct um_trace_area *)memory;
+    if (!memory && error == 0)
+        return -ENOMEM;
+    if (memory)
+        trace->area->bytes = bytes;
+    return error == 0 ? 0
+                      : um_why(error, "UMBRA_TOP=1: no file for the live view can be made: %s: %s",
+                               path, strerror(-error));
+}
+
+/* What a core needs in order to record. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_trace_make(struct umbra_core *core)
 {
-    size_t bytes = um_traces.records * UM_RECORD_WORDS * sizeof(uint64_t);
     struct um_trace *trace, *first;
+    int error = 0;
 
     if (!um_traces.on)
         return 0;
-    trace = calloc(1, sizeof(*trace));
+    trace = (struct um_trace *)calloc(1, sizeof(*trace));
     core->more->trace = trace;
     if (!trace)
         return -ENOMEM;
     first = core->runtime->core[0]->more->trace;
-    if (core->index == 0) {
-        pthread_mutex_lock(&um_runtimes.lock);
-        trace->runtime = ++um_traces.runtimes;
-        pthread_mutex_unlock(&um_runtimes.lock);
-        trace->shown = um_trace_make_shown(core);
-    } else {
-        trace->runtime = first->runtime;
-        trace->shown = first->shown + core->index;
-    }
-    if (!trace->shown && um_traces.top)
-        return um_why(-ENOSYS, "UMBRA_TOP=1: no file for the live view can be made in /dev/shm");
+    if (core->index == 0)
+        error = um_trace_make_area(core->runtime, trace);
+    if (error != 0)
+        return error;
+    trace->runtime = first->runtime;
+    trace->area = first->area;
+    trace->from = first->from;
     trace->top = um_traces.top;
-    trace->ring.records = um_traces.records;
-    trace->ring.word = bytes > 0 ? um_os_map_data(bytes) : NULL;
-    return !trace->shown || (bytes > 0 && !trace->ring.word) ? -ENOMEM : 0;
+    trace->shown = (struct um_trace_shown *)(void *)((char *)(trace->area + 1) +
+                                                     core->index * um_trace_core_bytes());
+    if (um_traces.records > 0) {
+        trace->ring = (struct um_records *)(trace->shown + 1);
+        trace->ring->last = (um_traces.records - 1) * UM_RECORD_WORDS;
+    }
+    return 0;
 }
 
 /* The live view ends: the name goes, and the memory when the runtime does. */
@@ -180,18 +248,47 @@ UM_LINKONCE UM_COLD void um_trace_end_top(const struct um_trace *trace)
         um_os_unlink(path);
 }
 
-/* Of all cores, when none runs any more; the first one has the memory that all show. */
+/* What a core has not used of the file goes back to the file system. Under um_runtimes.lock. */
+UM_LINKONCE UM_COLD void um_trace_trim(const struct um_trace *trace)
+{
+    static const char zeros[UM_OS_PAGE];
+    const char *low = (const char *)trace->shown;
+    uint64_t from = trace->from + (uint64_t)(low - (const char *)trace->area);
+    size_t used =
+        sizeof(*trace->shown) + sizeof(*trace->ring) +
+        um_min_u64(um_records_head(trace->ring), um_traces.records) * UM_TRACE_RECORD_BYTES;
+    size_t empty = 0; /* where the zeros begin that are there */
+
+    for (size_t at = 0; at < used; at += UM_OS_PAGE) {
+        if (memcmp(low + at, zeros, sizeof(zeros)) == 0)
+            continue;
+        if (at > empty)
+            um_os_empty(um_traces.fd, from + empty, at - empty);
+        empty = at + UM_OS_PAGE;
+    }
+    if (um_trace_core_bytes() > empty)
+        um_os_empty(um_traces.fd, from + empty, um_trace_core_bytes() - empty);
+}
+
+/* The cores have stopped. If the file is closed, the program exits, and it stays as it is. */
+UM_LINKONCE UM_COLD void um_trace_trim_all(const struct umbra_runtime *runtime)
+{
+    pthread_mutex_lock(&um_runtimes.lock);
+    for (unsigned i = 0; i < runtime->cores && um_traces.fd != 0; i++)
+        um_trace_trim(runtime->core[i]->more->trace);
+    pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+/* Of all cores, when none runs any more; the first one has the area. */
 UM_LINKONCE UM_COLD void um_trace_free(struct umbra_core *core)
 {
     struct um_trace *trace = core->more->trace;
 
     if (!trace)
         return;
-    if (trace->ring.word)
-        um_os_unmap(trace->ring.word, trace->ring.records * UM_RECORD_WORDS * sizeof(uint64_t));
-    if (core->index == 0 && trace->shown) {
+    if (core->index == 0 && trace->area) {
         um_trace_end_top(trace);
-        um_os_unmap(trace->shown, core->runtime->cores * sizeof(struct um_trace_shown));
+        um_os_unmap(trace->area, trace->area->bytes);
     }
     free(trace);
 }
@@ -211,14 +308,31 @@ UM_LINKONCE UM_COLD void um_trace_introduce_shown(const struct umbra_core *core)
     shown->at_ns = pair.ns;
 }
 
+/* The same of the runtime. Under um_runtimes.lock. */
+UM_LINKONCE UM_COLD void um_trace_introduce_area(const struct umbra_runtime *runtime)
+{
+    struct um_trace_area *area = runtime->core[0]->more->trace->area;
+
+    if (um_traces.start == 0)
+        um_traces.start = um_arch_cycles();
+    area->start = um_traces.start;
+    area->core_bytes = um_trace_core_bytes();
+    area->cores = runtime->cores;
+    area->process = um_os_process();
+    area->since_s = (uint64_t)time(NULL);
+    if (um_traces.fd != 0)
+        um_os_objects(area->objects, sizeof(area->objects));
+    /* release: what is above; for other processes */
+    um_atomic_store(&area->magic, UM_TRACE_AREA_MAGIC, release);
+}
+
 /* The cores have started and been tuned: they record from now on. Returns when all do. */
 UM_LINKONCE UM_COLD void um_trace_runtime(struct umbra_runtime *runtime)
 {
     if (!runtime->core[0]->more->trace)
         return;
     pthread_mutex_lock(&um_runtimes.lock);
-    if (um_traces.start == 0)
-        um_traces.start = um_arch_cycles();
+    um_trace_introduce_area(runtime);
     pthread_mutex_unlock(&um_runtimes.lock);
     um_atomic_store(&um_trace_hook, (uintptr_t)um_trace_here, relaxed); /* see um_tracing() */
     for (unsigned i = 0; i < runtime->cores; i++) {
@@ -300,66 +414,24 @@ UM_LINKONCE UM_COLD void um_trace_print(struct umbra_runtime *runtime, bool stop
 
 /* ---- the end ---- */
 
-/* The counters of a core, as an event of the file, and a line of what was lost. */
-UM_LINKONCE UM_COLD void um_trace_write_counts(const struct umbra_core *core)
-{
-    struct um_trace *trace = core->more->trace;
-    struct um_trace_writer writer = {.core = core};
-    struct um_text *text = &writer.text;
-
-    um_trace_open(&writer, "i", true, um_trace_ns(um_arch_cycles()));
-    um_text_add(text, "\"s\":\"t\",\"cat\":\"counters\",\"name\":\"counters\",\"args\":{");
-    for (int kind = 0; kind < UM_TRACE_KINDS; kind++) {
-        um_trace_add_value(text, um_trace_form((enum um_trace_kind)kind)->name,
-                           um_trace_count(trace, (enum um_trace_kind)kind), 10);
-        um_text_add(text, ",");
-    }
-    um_trace_add_value(text, "lost", trace->lost, 10);
-    um_text_add(text, "}}");
-    um_trace_emit(&writer);
-    if (trace->lost == 0)
-        return;
-    text->length = (size_t)snprintf(
-        text->line, sizeof(text->line),
-        "umbra: trace: core %u of runtime %u recorded %llu events and lost %llu; "
-        "UMBRA_TRACE_RECORDS=N keeps more than %llu\n",
-        core->index, trace->runtime, (unsigned long long)um_records_head(&trace->ring),
-        (unsigned long long)trace->lost, (unsigned long long)trace->ring.records - 1);
-    um_text_write(text, 2);
-}
-
 /* A runtime ends, or the program with it. stopped: its cores have. */
 UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stopped)
 {
-    if (!runtime->core[0]->more->trace)
+    struct um_trace *trace = runtime->core[0]->more->trace;
+
+    if (!trace)
         return;
-    if (um_trace_lock(false)) {
-        um_trace_write_runtime(runtime, false);
-        for (unsigned i = 0; i < runtime->cores; i++)
-            um_trace_write_counts(runtime->core[i]);
-        um_trace_unlock();
-    }
+    if (trace->ring)
+        um_os_objects(trace->area->objects, sizeof(trace->area->objects));
+    if (trace->ring && stopped)
+        um_trace_trim_all(runtime);
     if (um_traces.stats)
         um_trace_print(runtime, stopped);
     if (!stopped)
-        um_trace_end_top(runtime->core[0]->more->trace);
+        um_trace_end_top(trace);
 }
 
-/* A line of why the file is not complete, if it is not. */
-UM_LINKONCE UM_COLD void um_trace_say_error(void)
-{
-    struct um_text text = {.length = 0};
-
-    if (um_traces.error == 0)
-        return;
-    text.length =
-        (size_t)snprintf(text.line, sizeof(text.line), "umbra: trace: the file is incomplete: %s\n",
-                         strerror(-um_traces.error));
-    um_text_write(&text, 2);
-}
-
-/* The program exits, or the shared object is unloaded: completes the file. Runs before
- * um_runtimes_end(). */
+/* The program exits, or the shared object is unloaded. Runs before um_runtimes_end(). */
 UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void)
 {
     struct umbra_runtime *runtime;
@@ -371,15 +443,10 @@ UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void
     for (runtime = um_atomic_load(&um_runtimes.first, relaxed); runtime; /* under the lock, both */
          runtime = um_atomic_load(&runtime->next, relaxed))
         um_trace_end(runtime, false);
+    if (um_traces.fd != 0)
+        um_os_close(um_traces.fd);
+    um_traces.fd = 0;
     pthread_mutex_unlock(&um_runtimes.lock);
-    if (!um_trace_lock(false))
-        return;
-    if (um_traces.any)
-        um_trace_append("\n]\n", 3);
-    um_trace_drain();
-    um_trace_say_error();
-    um_os_close((int)um_atomic_load(&um_traces.fd, relaxed)); /* the lock is kept, both: no other */
-    um_atomic_store(&um_traces.fd, 0, relaxed);               /* thread writes any more */
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

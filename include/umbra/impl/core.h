@@ -587,7 +587,7 @@ UM_INLINE void um_runtime_show_hold(struct umbra_runtime *runtime, uint64_t chan
 {
     struct um_trace *trace = runtime->core[0]->more->trace;
 
-    if (trace && trace->shown)
+    if (trace && trace->shown && !runtime->inherited) /* a child of fork(2) has no such memory */
         um_atomic_fetch_add(&trace->shown->holds, change, relaxed); /* a number */
 }
 

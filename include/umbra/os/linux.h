@@ -42,6 +42,10 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_SIGNALS 64
 #define UM_LINUX_AT_FDCWD (-100)
 #define UM_LINUX_MAP_SHARED 1
+#define UM_LINUX_LOCK_EX 2
+#define UM_LINUX_LOCK_NB 4
+#define UM_LINUX_KEEP_SIZE 1 /* fallocate(2)'s FALLOC_FL_KEEP_SIZE */
+#define UM_LINUX_PUNCH_HOLE 2
 #define UM_LINUX_O_CLOEXEC 02000000   /* strict C11 hides it; the same on all processors here */
 #define UM_LINUX_F_DUPFD_CLOEXEC 1030 /* likewise */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
@@ -276,6 +280,7 @@ UM_INLINE void um_os_unmask_signals(uint64_t saved)
 #endif
 #define UM_LINUX_MAP_PRIVATE_ANONYMOUS 0x22
 #define UM_LINUX_MADV_DONTNEED 4
+#define UM_LINUX_MADV_DONTFORK 10
 #define UM_LINUX_MADV_HUGEPAGE 14
 #define UM_LINUX_MADV_NOHUGEPAGE 15
 #define UM_LINUX_MADV_POPULATE_READ 22
@@ -480,40 +485,126 @@ UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
     return error;
 }
 
-UM_LINKONCE UM_COLD int um_os_create(const char *path)
+/* Opens a file for um_os_extend(), not as a standard stream that is closed. */
+UM_LINKONCE UM_COLD int um_linux_open(const char *path, int flags, int mode)
 {
-    int saved = errno;
     long fd = um_linux_syscall(SYS_openat, UM_LINUX_AT_FDCWD, path,
-                               O_WRONLY | O_CREAT | O_TRUNC | UM_LINUX_O_CLOEXEC, 0666);
+                               O_RDWR | O_CREAT | UM_LINUX_O_CLOEXEC | flags, mode);
     int error = fd < 0 ? -errno : 0;
 
-    if (fd >= 0 && fd <= 2) { /* a closed standard stream: the file must not become one */
+    if (fd >= 0 && fd <= 2) {
         long low = fd;
 
         fd = um_linux_syscall(SYS_fcntl, low, UM_LINUX_F_DUPFD_CLOEXEC, 3);
         error = fd < 0 ? -errno : 0;
         um_linux_syscall(SYS_close, low);
     }
-    errno = saved;
     return error < 0 ? error : (int)fd;
 }
 
-/* A file of that name is removed first: one that a process with the same id left when it crashed. */
-UM_LINKONCE UM_COLD void *um_os_share(const char *path, size_t bytes)
+/* The lock tells a file that a process maps, which would get SIGBUS if the file became shorter. */
+UM_LINKONCE UM_COLD int um_os_create(const char *path, bool anew)
 {
-    int saved = errno;
-    long fd, at = -1;
+    int saved = errno, error = 0;
+    int fd;
 
-    um_linux_syscall(SYS_unlinkat, UM_LINUX_AT_FDCWD, path, 0);
-    fd = um_linux_syscall(SYS_openat, UM_LINUX_AT_FDCWD, path,
-                          O_RDWR | O_CREAT | O_EXCL | UM_LINUX_O_CLOEXEC, 0600);
-    if (fd >= 0 && um_linux_syscall(SYS_ftruncate, fd, bytes) == 0)
-        at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE, UM_LINUX_MAP_SHARED,
-                              fd, 0L);
-    if (fd >= 0)
+    if (anew)
+        um_linux_syscall(SYS_unlinkat, UM_LINUX_AT_FDCWD, path, 0);
+    fd = um_linux_open(path, anew ? O_EXCL : 0, anew ? 0600 : 0666);
+    if (fd >= 0 && um_linux_syscall(SYS_flock, fd, UM_LINUX_LOCK_EX | UM_LINUX_LOCK_NB) != 0 &&
+        errno == EAGAIN)
+        error = -EBUSY;
+    if (fd >= 0 && error == 0 && um_linux_syscall(SYS_ftruncate, fd, 0L) != 0)
+        error = -errno;
+    if (error != 0)
         um_linux_syscall(SYS_close, fd);
     errno = saved;
-    return at == -1 ? NULL : (void *)at;
+    return error != 0 ? error : fd;
+}
+
+/* Where the file system cannot reserve places, zeros are written. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_linux_reserve(int fd, uint64_t from, size_t bytes)
+{
+    static const char zeros[UM_OS_PAGE];
+    long result;
+
+    do {
+        result = um_linux_syscall(SYS_fallocate, fd, 0, from, bytes);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0 || errno != EOPNOTSUPP)
+        return result == 0 ? 0 : -errno;
+    for (uint64_t at = from; at < from + bytes; at += (uint64_t)result) {
+        do {
+            result = um_linux_syscall(SYS_pwrite64, fd, zeros, sizeof(zeros), at);
+        } while (result < 0 && errno == EINTR);
+        if (result <= 0)
+            return result < 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+UM_LINKONCE UM_COLD int um_os_extend(int fd, uint64_t from, size_t bytes, void **memory)
+{
+    int saved = errno;
+    int error = um_linux_reserve(fd, from, bytes);
+    long at = -1;
+
+    if (error == 0) {
+        at = um_linux_syscall(SYS_mmap, NULL, bytes, UM_LINUX_PROT_READ_WRITE, UM_LINUX_MAP_SHARED,
+                              fd, from);
+        error = at == -1 ? -errno : 0;
+    }
+    if (error == 0) {
+        um_linux_syscall(SYS_madvise, at, bytes, UM_LINUX_MADV_DONTFORK);
+        *memory = (void *)at;
+    } else { /* what was reserved before there was no place left */
+        um_linux_syscall(SYS_ftruncate, fd, from);
+    }
+    errno = saved;
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_os_empty(int fd, uint64_t from, size_t bytes)
+{
+    int saved = errno;
+
+    um_linux_syscall(SYS_fallocate, fd, UM_LINUX_PUNCH_HOLE | UM_LINUX_KEEP_SIZE, from, bytes);
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD int um_os_link_to(int fd, const char *path)
+{
+    int saved = errno, error = 0;
+    char target[64];
+
+    snprintf(target, sizeof(target), "/proc/%u/fd/%d", (unsigned)um_os_process(), fd);
+    um_linux_syscall(SYS_unlinkat, UM_LINUX_AT_FDCWD, path, 0);
+    if (um_linux_syscall(SYS_symlinkat, target, UM_LINUX_AT_FDCWD, path) != 0)
+        error = -errno;
+    errno = saved;
+    return error;
+}
+
+UM_LINKONCE UM_COLD size_t um_os_objects(char *text, size_t bytes)
+{
+    int saved = errno;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    size_t length = strlen(text);
+    char line[512];
+
+    while (maps && fgets(line, sizeof(line), maps)) {
+        size_t more = strlen(line);
+
+        if (line[more - 1] == '\n' && strstr(line, " r-xp ") && strchr(line, '/') &&
+            !strstr(text, line) && length + more < bytes) {
+            memcpy(text + length, line, more + 1);
+            length += more;
+        }
+    }
+    if (maps)
+        fclose(maps);
+    errno = saved;
+    return length;
 }
 
 UM_LINKONCE UM_COLD void um_os_unlink(const char *path)

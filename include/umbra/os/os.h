@@ -37,10 +37,15 @@
  *   bool um_os_may_fence_threads(void)                   true: the next call can be made from now on
  *   void um_os_fence_threads(void)                       a full fence in every thread of the process
  *   int um_os_write(int fd, const void *at, size_t n)    write(2), all of it; 0 or a negative errno
- *   int um_os_create(const char *path)                   an empty file to write; see below
- *   void *um_os_share(const char *path, size_t bytes)    zeroed memory that is a file, or NULL
+ *   int um_os_create(const char *path, bool anew)        an empty file for the next; see below
+ *   int um_os_extend(int fd, uint64_t from, size_t bytes, void **memory)
+ *                                                        zeroed memory that is a file's; see below
+ *   void um_os_empty(int fd, uint64_t from, size_t bytes)
+ *                                                        give back zeros on the disk
+ *   int um_os_link_to(int fd, const char *path)          another name for a file of this process
  *   void um_os_unlink(const char *path)                  that the file has no name any more
  *   void um_os_close(int fd)                             that it is written
+ *   size_t um_os_objects(char *text, size_t bytes)       where code is; see below
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at
  *
@@ -78,7 +83,19 @@
  * number of this copy of the library at each call.
  *
  * um_os_create: returns a descriptor that exec(2) closes, or a negative errno; -ENOSYS where there
- * are none.
+ * are none. anew: a file of that name is removed first, and only this user may open the new one.
+ * Else it is emptied, unless it is that of another process or copy of the library that has it open
+ * by this call: -EBUSY.
+ *
+ * um_os_extend: the file, which ends at `from`, has so many bytes more, of which each has its place
+ * on the disk: a store cannot fail. Both are multiples of the size of a page. A child of fork(2) has
+ * not this memory: it would keep the file open. Returns 0, or a negative errno such as -ENOSPC.
+ *
+ * um_os_link_to: the name is good while the process has the file open. 0 or a negative errno.
+ *
+ * um_os_objects: appends to the text, which ends with a 0, the lines of /proc/PID/maps that say
+ * where the program's and its shared objects' code is, and that it does not have yet, as far as
+ * they fit. Returns the text's length.
  *
  * um_os_exclusively: while fn runs, no other thread of the process runs a function through this
  * call, in whichever copy of the library, and no shared object is loaded or unloaded. fn must not

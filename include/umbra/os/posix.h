@@ -322,17 +322,34 @@ UM_LINKONCE UM_COLD int um_os_write(int fd, const void *at, size_t bytes)
 }
 #endif /* UMBRA_IMPLEMENTATION */
 
-UM_INLINE int um_os_create(const char *path)
+UM_INLINE int um_os_create(const char *path, bool anew)
 {
     (void)path;
+    (void)anew;
     return -ENOSYS;
 }
 
-UM_INLINE void *um_os_share(const char *path, size_t bytes)
+UM_INLINE int um_os_extend(int fd, uint64_t from, size_t bytes, void **memory)
 {
-    (void)path;
+    (void)fd;
+    (void)from;
     (void)bytes;
-    return NULL;
+    (void)memory;
+    return -ENOSYS;
+}
+
+UM_INLINE void um_os_empty(int fd, uint64_t from, size_t bytes)
+{
+    (void)fd;
+    (void)from;
+    (void)bytes;
+}
+
+UM_INLINE int um_os_link_to(int fd, const char *path)
+{
+    (void)fd;
+    (void)path;
+    return -ENOSYS;
 }
 
 UM_INLINE void um_os_unlink(const char *path)
@@ -343,6 +360,12 @@ UM_INLINE void um_os_unlink(const char *path)
 UM_INLINE void um_os_close(int fd)
 {
     (void)fd;
+}
+
+UM_INLINE size_t um_os_objects(char *text, size_t bytes)
+{
+    (void)bytes;
+    return strlen(text);
 }
 
 UM_INLINE bool um_os_symbol(const void *at, struct um_os_symbol *symbol)

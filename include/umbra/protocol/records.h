@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A ring of records that one thread writes and never waits for. Private. Any other thread, and
- * signal handlers, read it at the same time. The oldest records are overwritten: a reader finds
- * out which records it has lost, and never takes a record that is half old and half new.
+ * A ring of records that one thread writes and never waits for. Private. It is in a file that the
+ * writer has mapped, and other processes read it at the same time, or when the writer has been
+ * killed. The oldest records are overwritten: a reader finds out which records it has lost, and
+ * never takes a record that is half old and half new.
  *
  * Each record has a number, from 0 on, and UM_RECORD_WORDS words in place number % records. `head`
  * is how many there have been.
@@ -33,18 +34,26 @@
 
 #define UM_RECORD_WORDS 4
 
+/* Readers in other processes know the layout (tools/umbra-trace). UM_RECORD_WORDS words for each
+ * place follow; the writer. */
 struct um_records {
-    um_atomic_u64 head;  /* how many records there have been; the writer */
-    um_atomic_u64 *word; /* UM_RECORD_WORDS for each place; the writer. The pointer is fixed */
-    uint64_t records;    /* places, a power of two; fixed */
+    um_atomic_u64 head; /* how many records there have been; the writer */
+    uint64_t last;      /* the first word of the last place; places are a power of two; fixed */
+    uint64_t spare[6];  /* the words begin a cache line */
 };
+
+/* The words of a record. `last` serves as a mask: the two low bits of both numbers are 0. */
+UM_INLINE um_atomic_u64 *um_records_place(struct um_records *ring, uint64_t number)
+{
+    return (um_atomic_u64 *)(ring + 1) + (number * UM_RECORD_WORDS & ring->last);
+}
 
 /* Adds a record. The writer. */
 UM_INLINE void um_records_add(struct um_records *ring, uint64_t w0, uint64_t w1, uint64_t w2,
                               uint64_t w3)
 {
     uint64_t head = um_atomic_load(&ring->head, relaxed); /* the writer's own */
-    um_atomic_u64 *word = ring->word + (head & (ring->records - 1)) * UM_RECORD_WORDS;
+    um_atomic_u64 *word = um_records_place(ring, head);
 
     um_atomic_store(word, w0, release); /* R1, all four: after the last R2; pairs with R4 */
     um_atomic_store(word + 1, w1, release);
@@ -53,23 +62,24 @@ UM_INLINE void um_records_add(struct um_records *ring, uint64_t w0, uint64_t w1,
     um_atomic_store(&ring->head, head + 1, release); /* R2; pairs with R3 and R5 */
 }
 
-/* How many records there have been. Any thread or handler. */
+/* How many records there have been. Any thread. This and the next function are what readers in other
+ * processes do, written out for the model checker. */
 UM_INLINE uint64_t um_records_head(struct um_records *ring)
 {
     return um_atomic_load(&ring->head, acquire); /* R3; pairs with R2 */
 }
 
 /* Copies a record with a number below the head. False: it was overwritten, perhaps just now. Any
- * thread or handler. */
+ * thread. */
 UM_INLINE bool um_records_get(struct um_records *ring, uint64_t number,
                               uint64_t words[UM_RECORD_WORDS])
 {
-    um_atomic_u64 *word = ring->word + (number & (ring->records - 1)) * UM_RECORD_WORDS;
+    um_atomic_u64 *word = um_records_place(ring, number);
 
     for (int i = 0; i < UM_RECORD_WORDS; i++)
         words[i] = um_atomic_load(word + i, acquire); /* R4; pairs with R1 */
     /* R5. relaxed: R4 orders it */
-    return um_atomic_load(&ring->head, relaxed) - number < ring->records;
+    return um_atomic_load(&ring->head, relaxed) - number <= ring->last / UM_RECORD_WORDS;
 }
 
 #endif
