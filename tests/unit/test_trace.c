@@ -487,6 +487,30 @@ Test(trace, names_and_texts_are_cut_off_between_characters)
     drop_file();
 }
 
+/* Short lives, one after the other, in the same stack. */
+static void *has_many_named(void *arg)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        char name[16];
+        struct umbra_spawn_options options = {.name = name};
+        struct umbra_fiber fiber;
+
+        snprintf(name, sizeof(name), "life %u", i);
+        cr_expect_eq(umbra_spawn_with(NULL, &options, returns, NULL, &fiber), 0);
+        cr_expect_eq(umbra_join(fiber, NULL), 0);
+    }
+    return arg;
+}
+
+Test(trace, each_fiber_of_a_stack_keeps_its_name)
+{
+    NEEDS_FILES;
+    wants_file(NULL);
+    cr_assert_eq(trace_cores(1, has_many_named, NULL), 0);
+    cr_expect_geq(lines("\"name\":\"life ", "\"until\":\"end\""), 99); /* by chance not each */
+    drop_file();
+}
+
 /* ---- how the program ends ---- */
 
 static const char *end_by;

@@ -309,12 +309,12 @@ UM_LINKONCE UM_COLD void um_trace_mark(const char *text, uint64_t value)
 
 /* ---- the table of fibers: the core writes, other processes read ---- */
 
-/* The set of entries where a fiber may be. */
+/* The set of entries where a fiber may be. The upper bits depend on the fiber's life, too. */
 UM_INLINE struct um_trace_fiber *um_trace_set(struct um_trace *trace, uint64_t self)
 {
-    uint64_t hash = self * UM_TRACE_MIX >> 32;
+    uint64_t hash = self * UM_TRACE_MIX / (UINT64_MAX / (UM_TRACE_FIBERS / UM_TRACE_WAYS) + 1);
 
-    return &trace->shown->fiber[hash % (UM_TRACE_FIBERS / UM_TRACE_WAYS) * UM_TRACE_WAYS];
+    return &trace->shown->fiber[hash * UM_TRACE_WAYS];
 }
 
 /* The entry of a fiber, or NULL. relaxed: the core's own. */
@@ -328,19 +328,20 @@ UM_LINKONCE struct um_trace_fiber *um_trace_find(struct um_trace *trace, uint64_
     return NULL;
 }
 
-/* Enters a fiber: in place of one that has ended, else of any of its set. */
+/* Enters a fiber: where none is, else in place of one that has ended, else of any of its set. Which
+ * one changes: the names of those that have ended are for tools/umbra-trace. */
 UM_LINKONCE void um_trace_enlist(struct um_trace *trace, const struct um_fiber *fiber,
                                  uint64_t self)
 {
     struct um_trace_fiber *way = um_trace_set(trace, self);
-    struct um_trace_fiber *place =
-        &way[um_atomic_load(&trace->shown->count.of[UM_TRACE_BEGIN], relaxed) % UM_TRACE_WAYS];
+    uint64_t first = um_atomic_load(&trace->shown->count.of[UM_TRACE_BEGIN], relaxed);
+    struct um_trace_fiber *place = &way[first % UM_TRACE_WAYS];
+    uint64_t other = 1;
 
-    for (int i = 0; i < UM_TRACE_WAYS; i++) {
-        uint64_t other = um_atomic_load(&way[i].self, relaxed); /* the core's own */
-
+    for (uint64_t i = first; i < first + UM_TRACE_WAYS && other != 0; i++) {
+        other = um_atomic_load(&way[i % UM_TRACE_WAYS].self, relaxed); /* the core's own */
         if (other == 0 || (other & UM_TRACE_ENDED))
-            place = &way[i];
+            place = &way[i % UM_TRACE_WAYS];
     }
     /* release, all that follow: a reader in another process that has read any of the new words
      * finds the word of the new fiber, or none, if it reads that again (tools/umbra-trace) */
