@@ -21,14 +21,26 @@
  *          UMBRA_URING is not defined, or if the kernel has no such io_uring or forbids it
  *          (containers, seccomp). UMBRA_IO=uring or UMBRA_IO=pool in the environment forces one.
  *
- * The way "pool", and calls of threads that are no core, set O_NONBLOCK on pipes, terminals and
- * sockets that they read, write, accept from or connect, and leave it set.
+ * Flags. No call leaves a descriptor's flags changed: other threads and processes may use it, too.
+ * The ring, MSG_DONTWAIT and RWF_NOWAIT need no flag. Where none of them is there, the pool, and a
+ * thread that is no core, set O_NONBLOCK for the system's call alone, never while they wait:
+ *
+ *   accept and connect, on any kernel
+ *   read and write of nothing
+ *   read and write of what the kernel has no such form for: pipes before Linux 6.5, FIFOs,
+ *   terminals, writes to an eventfd, inotify
+ *
+ * A call of other code that begins in that moment may get EAGAIN. Calls of one program (or shared
+ * object) exclude each other meanwhile; but where several processes, or several copies of this
+ * library, accept from one socket, set O_NONBLOCK on it for good. Else one may put the flag back
+ * just before the other's system call, which then blocks until a connection comes.
  *
  * Deadlines and cancellation (umbra_cancel). A call that returns -ETIMEDOUT or -ECANCELED has ended
  * the operation before: the kernel never touches the buffer afterwards, and no byte was taken or
  * sent. If the operation was done by then, the call returns what it did instead; so nothing is
- * lost. With deadline 0 a call does what can be done at once, or returns -ETIMEDOUT. With the way
- * "pool" an operation on a file that a helper has begun is waited for.
+ * lost. With deadline 0 a call does what can be done at once, or returns -ETIMEDOUT; so does a call
+ * of a canceled fiber, with -ECANCELED. With the way "pool" an operation on a file that a helper
+ * has begun is waited for.
  *
  * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
  * descriptor must not be closed while a call uses it. shutdown(2) of both directions ends the calls

@@ -1,68 +1,23 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/*
- * umbra/io.h: each test under both ways, the ring and the pool, with the same results. The tests of
- * the ring skip where the program or the kernel has none.
- */
+/* umbra/io.h: each test under both ways, the ring and the pool, with the same results. */
 #define _GNU_SOURCE
 #include "fibers.h"
+#include "io_way.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#if __has_include(<linux/filter.h>) /* not beside musl, as Debian has it */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#endif
-#include <umbra/io.h>
-
-/* Skips where there is no ring; else the process's operations go this way. */
-static void choose_way(const char *way)
-{
-#ifndef UMBRA_URING
-    if (strcmp(way, "uring") == 0)
-        cr_skip_test("compiled without UMBRA_URING (liburing)");
-#elif defined(UMBRA_POSIX_ONLY)
-    if (strcmp(way, "uring") == 0)
-        cr_skip_test("UMBRA_POSIX_ONLY has no ring");
-#else
-    struct io_uring ring;
-
-    if (strcmp(way, "uring") == 0 && um_uring_open(&ring) != 0)
-        cr_skip_test("the kernel has no io_uring that can wait on futexes, or forbids it");
-    if (strcmp(way, "uring") == 0)
-        io_uring_queue_exit(&ring);
-#endif
-    setenv("UMBRA_IO", way, 1);
-}
-
-#define IO_TEST(name)                                                                              \
-    static void name(void);                                                                        \
-    Test(io_uring, name)                                                                           \
-    {                                                                                              \
-        choose_way("uring");                                                                       \
-        name();                                                                                    \
-    }                                                                                              \
-    Test(io_pool, name)                                                                            \
-    {                                                                                              \
-        choose_way("pool");                                                                        \
-        name();                                                                                    \
-    }                                                                                              \
-    static void name(void)
 
 /* ---- what the tests share ---- */
 
@@ -1036,25 +991,7 @@ Test(io, an_unknown_way_is_refused)
     }
 }
 
-/* The kernel forbids io_uring to this process, as containers do. */
-static void forbid_rings(void)
-{
-#ifndef SECCOMP_MODE_FILTER
-    cr_skip_test("compiled without the kernel's headers");
-#else
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425, 0, 1), /* io_uring_setup */
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {4, filter};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        cr_skip_test("no seccomp filters here");
-#endif
-}
+enum { IO_URING_SETUP = 425 };
 
 static void *asks_forced_ring(void *unused)
 {
@@ -1063,9 +1000,11 @@ static void *asks_forced_ring(void *unused)
     return NULL;
 }
 
+/* As containers do. */
 Test(io, where_rings_are_forbidden_the_pool_is_taken)
 {
-    forbid_rings();
+    if (!forbid(IO_URING_SETUP, IO_URING_SETUP, EPERM))
+        cr_skip_test("no filters of system calls here");
     unsetenv("UMBRA_IO");
     cr_assert_eq(run_cores(2, asks_echo, NULL), 0);
     setenv("UMBRA_IO", "uring", 1);

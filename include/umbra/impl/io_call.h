@@ -8,10 +8,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <umbra/base/atomic.h>
@@ -19,6 +22,7 @@
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/os/os.h>
+#include <umbra/os/run_once.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -27,6 +31,7 @@
 #ifdef UMBRA_IMPLEMENTATION
 
 /* Strict C11 hides these: see os/linux.h. */
+extern long um_linux_syscall(long number, ...) __asm__("syscall");
 extern int um_linux_accept4(int socket, struct sockaddr *address, socklen_t *length,
                             int flags) __asm__("accept4");
 extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __asm__("pread64");
@@ -88,19 +93,6 @@ UM_LINKONCE bool um_io_on_file(const struct um_io *io)
            (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
 }
 
-/* Makes the descriptor one whose operations do not wait. 0 or a negative errno. */
-UM_LINKONCE int um_io_unblock(const struct um_io *io)
-{
-    int flags;
-
-    if (io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND)
-        return 0; /* MSG_DONTWAIT */
-    flags = fcntl(io->fd, F_GETFL);
-    if (flags >= 0 && ((flags & O_NONBLOCK) || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) == 0))
-        return 0;
-    return -errno;
-}
-
 /* The error that a connection attempt has ended with; -EINPROGRESS: it goes on. */
 UM_LINKONCE int um_io_connected(int fd)
 {
@@ -113,7 +105,8 @@ UM_LINKONCE int um_io_connected(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
 }
 
-UM_LINKONCE ssize_t um_io_call(const struct um_io *io)
+/* The system's call as it is: it waits, unless the descriptor has O_NONBLOCK. */
+UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
 {
     switch (io->call) {
     case UM_SYSTEM_READ:
@@ -124,10 +117,6 @@ UM_LINKONCE ssize_t um_io_call(const struct um_io *io)
         return io->offset == UMBRA_IO_HERE
                    ? write(io->fd, io->at, io->bytes)
                    : um_linux_pwrite(io->fd, io->at, io->bytes, (int64_t)io->offset);
-    case UM_SYSTEM_RECV:
-        return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
-    case UM_SYSTEM_SEND:
-        return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     case UM_SYSTEM_ACCEPT:
         return um_linux_accept4(io->fd, NULL, NULL, SOCK_CLOEXEC);
     default:
@@ -135,13 +124,121 @@ UM_LINKONCE ssize_t um_io_call(const struct um_io *io)
     }
 }
 
-/* Carries the operation out by a system call. Returns its result, or a negative errno. */
+#define UM_LINUX_RWF_NOWAIT 8L /* strict C11 hides it; the same on all processors here */
+
+/* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
+ * nothing was done. */
+UM_LINKONCE ssize_t um_io_now(const struct um_io *io)
+{
+    const struct iovec part = {io->at, io->bytes};
+    bool reads = io->call == UM_SYSTEM_READ;
+
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+    case UM_SYSTEM_WRITE:
+        if (io->bytes > 0) /* else it would not look at the descriptor */
+            return um_linux_syscall(reads ? SYS_preadv2 : SYS_pwritev2, (long)io->fd, &part, 1L,
+                                    io->offset, 0L, UM_LINUX_RWF_NOWAIT);
+        break;
+    case UM_SYSTEM_RECV:
+        return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
+    case UM_SYSTEM_SEND:
+        return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    default:
+        break;
+    }
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+/* As um_io_now(), for sockets before Linux 6.5: EOPNOTSUPP for all else. */
+UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
+{
+    bool reads = io->call == UM_SYSTEM_READ;
+    ssize_t result = -1;
+
+    errno = ENOTSOCK;
+    if ((reads || io->call == UM_SYSTEM_WRITE) && io->bytes > 0 && io->offset == UMBRA_IO_HERE)
+        result = reads ? recv(io->fd, io->at, io->bytes, MSG_DONTWAIT)
+                       : send(io->fd, io->at, io->bytes, MSG_DONTWAIT);
+    if (result < 0 && errno == ENOTSOCK)
+        errno = EOPNOTSUPP;
+    return result;
+}
+
+/* A call of the process that has set O_NONBLOCK holds it until it has put the flag back: another
+ * would take the flag for the owner's, and find itself waiting. fork(2) takes it along. */
+UM_SHARED(pthread_mutex_t um_io_flag_lock, PTHREAD_MUTEX_INITIALIZER);
+UM_SHARED(struct um_run_once um_io_flag_once, {UM_RUN_NEVER});
+UM_SHARED(UM_THREAD_LOCAL unsigned um_io_flag_forks, 0); /* um_fork_begins() */
+
+UM_LINKONCE UM_COLD void um_io_before_fork(void)
+{
+    if (um_fork_begins(&um_io_flag_forks))
+        pthread_mutex_lock(&um_io_flag_lock);
+}
+
+UM_LINKONCE UM_COLD void um_io_after_fork(void)
+{
+    if (um_fork_ends(&um_io_flag_forks))
+        pthread_mutex_unlock(&um_io_flag_lock);
+}
+
+UM_LINKONCE UM_COLD void um_io_watch_forks(void)
+{
+    pthread_atfork(um_io_before_fork, um_io_after_fork, um_io_after_fork);
+}
+
+/* The plain call, with O_NONBLOCK meanwhile. */
+UM_LINKONCE ssize_t um_io_with_flag(const struct um_io *io)
+{
+    ssize_t result = -1;
+    int cancels, flags, saved;
+
+    um_once_in_process(&um_io_flag_once, um_io_watch_forks);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+    pthread_mutex_lock(&um_io_flag_lock);
+    flags = fcntl(io->fd, F_GETFL); /* -1: no descriptor, as the call shall say */
+    if ((flags & O_NONBLOCK) || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        result = um_io_plain(io);
+    saved = errno;
+    if (!(flags & O_NONBLOCK) && (flags = fcntl(io->fd, F_GETFL)) >= 0)
+        fcntl(io->fd, F_SETFL, flags & ~O_NONBLOCK); /* others may have changed the others */
+    pthread_mutex_unlock(&um_io_flag_lock);
+    pthread_setcancelstate(cancels, &cancels);
+    errno = saved;
+    return result;
+}
+
+/* True if errno says that a form of the call is not there, or forbidden. */
+UM_INLINE bool um_io_no_form(ssize_t result)
+{
+    return result < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM);
+}
+
+/* Carries out the operation unless it must wait. Returns its result, or a negative errno. */
 UM_LINKONCE int um_io_try(const struct um_io *io)
+{
+    bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND;
+    ssize_t result;
+
+    do {
+        result = um_io_now(io);
+        if (!on_socket && um_io_no_form(result))
+            result = um_io_on_socket(io);
+        if (!on_socket && um_io_no_form(result))
+            result = um_io_with_flag(io);
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : (int)result;
+}
+
+/* Carries out a read or write of a file, for as long as it takes. */
+UM_LINKONCE int um_io_block(const struct um_io *io)
 {
     ssize_t result;
 
     do
-        result = um_io_call(io);
+        result = um_io_plain(io);
     while (result < 0 && errno == EINTR);
     return result < 0 ? -errno : (int)result;
 }
@@ -186,14 +283,36 @@ UM_INLINE size_t um_io_most(size_t bytes)
     return bytes < UM_IO_MOST_BYTES ? bytes : UM_IO_MOST_BYTES;
 }
 
+/* Waits until the descriptor is ready for the operation. 0 or a negative errno. */
+typedef int um_io_ready_fn(void *context, struct um_io *io);
+
+/* Waits and tries again while an operation must wait. result: that of the first attempt. Returns
+ * that of the last, or the error of a wait. */
+UM_LINKONCE int um_io_finish(struct um_io *io, int result, um_io_ready_fn *ready, void *context)
+{
+    while (um_io_must_wait(io, result)) {
+        int error = um_io_finds_full(io, result) ? um_io_pause(io) : ready(context, io);
+
+        if (error != 0)
+            return error;
+        /* the report may be of an earlier socket of this number */
+        result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
+    }
+    return result;
+}
+
 /* ---- threads that are no core ---- */
 
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
-UM_LINKONCE int um_io_poll(const struct um_io *io)
+UM_LINKONCE int um_io_poll(void *unused, struct um_io *io)
 {
     struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
     int count;
 
+    (void)unused;
+    /* poll may say for ever that it is ready, as POLLERR of an error queue */
+    if (umbra_cycles() >= io->deadline)
+        return -ETIMEDOUT;
     do {
         uint64_t now = umbra_cycles();
         uint64_t ms = now < io->deadline ? umbra_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
@@ -205,23 +324,7 @@ UM_LINKONCE int um_io_poll(const struct um_io *io)
 
 UM_LINKONCE int um_io_of_thread(struct um_io *io)
 {
-    int error = um_io_on_file(io) ? 0 : um_io_unblock(io);
-    int result;
-
-    if (error != 0)
-        return error;
-    while (um_io_must_wait(io, result = um_io_try(io))) {
-        /* poll may say for ever that it is ready, as POLLERR of an error queue */
-        if (um_io_finds_full(io, result))
-            error = um_io_pause(io);
-        else
-            error = umbra_cycles() < io->deadline ? um_io_poll(io) : -ETIMEDOUT;
-        if (error != 0)
-            return error;
-        if (result == -EINPROGRESS)
-            return um_io_connected(io->fd);
-    }
-    return result;
+    return um_io_on_file(io) ? um_io_block(io) : um_io_finish(io, um_io_try(io), um_io_poll, NULL);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -237,8 +237,9 @@ UM_LINKONCE UM_COLD int um_poller_make(struct umbra_runtime *runtime, struct um_
 /* ---- an operation ---- */
 
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT, -ECANCELED or another negative errno. */
-UM_LINKONCE int um_poller_wait(struct um_poller *poller, struct um_io *io)
+UM_LINKONCE int um_poller_wait(void *context, struct um_io *io)
 {
+    struct um_poller *poller = context;
     int error;
     bool taken;
 
@@ -271,11 +272,25 @@ UM_LINKONCE int um_poller_wait(struct um_poller *poller, struct um_io *io)
     return error;
 }
 
-UM_LINKONCE void um_io_try_on_helper(void *arg)
+UM_LINKONCE void um_io_block_on_helper(void *arg)
 {
     struct um_io *io = arg;
 
-    io->result = um_io_try(io);
+    io->result = um_io_block(io);
+}
+
+/* A read or write of a file, by a helper; or at once, if the fiber must not wait for one. */
+UM_LINKONCE int um_pool_file(struct um_io *io)
+{
+    int error = um_blocking_run(um_io_block_on_helper, io, io->deadline, io->from);
+    ssize_t result;
+
+    if (error == 0)
+        return io->result;
+    result = um_io_now(io);
+    if (result >= 0)
+        return (int)result;
+    return um_io_no_form(result) || errno == EAGAIN || errno == EINTR ? error : -errno;
 }
 
 UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
@@ -283,26 +298,11 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
     struct umbra_runtime *runtime = core->runtime;
     struct um_poller *poller = (struct um_poller *)um_runtime_attached(runtime, um_poller_end);
     int error;
-    int result;
 
-    if (um_io_on_file(io)) {
-        error = um_blocking_run(um_io_try_on_helper, io, io->deadline, io->from);
-        return error != 0 ? error : io->result;
-    }
+    if (um_io_on_file(io))
+        return um_pool_file(io);
     error = poller ? 0 : um_poller_make(runtime, &poller);
-    if (error == 0)
-        error = um_io_unblock(io);
-    if (error != 0)
-        return error;
-    result = um_io_try(io);
-    while (um_io_must_wait(io, result)) {
-        error = um_io_finds_full(io, result) ? um_io_pause(io) : um_poller_wait(poller, io);
-        if (error != 0)
-            return error;
-        /* the report may be of an earlier socket of this number */
-        result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
-    }
-    return result;
+    return error != 0 ? error : um_io_finish(io, um_io_try(io), um_poller_wait, poller);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
