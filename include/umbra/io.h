@@ -10,7 +10,8 @@
  *             if (umbra_io_send(socket, text + at, got - at, UMBRA_NEVER, &sent) != 0)
  *                 return;
  *
- * Two ways, with the same results:
+ * Two ways, with the same results, which are those of read(2), recv(2) and their like; a descriptor
+ * that the system's call refuses, an offset that it cannot take, is refused at once:
  *
  *   uring  one io_uring for each core that uses this header: operations of all fibers that are ready
  *          go to the kernel together, and the core's sleep ends by a message and by a completion

@@ -737,9 +737,8 @@ static void *compares(void *manner)
     return NULL;
 }
 
-Test(io_pool, each_call_answers_as_the_system_does)
+IO_TEST(each_call_answers_as_the_system_does)
 {
-    choose_way("pool");
     for (enum manner manner = 0; manner < MANNERS; manner++)
         cr_assert_eq(run_cores(1, compares, &manner), 0);
 }

@@ -21,6 +21,7 @@
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/impl/io_call.h>
+#include <umbra/impl/io_pool.h>
 #include <umbra/protocol/uring.h>
 
 #if defined(UMBRA_IMPLEMENTATION) && defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
@@ -182,7 +183,6 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct um_io *
         break;
     case UM_SYSTEM_RECV:
         io_uring_prep_recv(sqe, io->fd, io->at, io->bytes, 0);
-        sqe->ioprio |= IORING_RECVSEND_POLL_FIRST; /* most that receive must wait: try only then */
         break;
     case UM_SYSTEM_SEND:
         io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_NOSIGNAL);
@@ -231,19 +231,45 @@ UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool pol
                : io->result;
 }
 
+UM_LINKONCE int um_uring_ready(void *context, struct um_io *io)
+{
+    int result = um_uring_once(context, io, true);
+
+    return result < 0 && result != -EINTR ? result : 0;
+}
+
+/*
+ * True if the ring answers as the system's call does. It takes an address before it looks at the
+ * descriptor, ignores an offset where there are no positions, and waits for reads of nothing, and
+ * for what has no read, such as an epoll instance. The trial ends before it does anything, with
+ * EFAULT if all but the memory is right.
+ */
+UM_LINKONCE bool um_uring_suits(const struct um_io *io)
+{
+    struct um_io trial = {.call = io->call, .fd = io->fd, .bytes = 1, .offset = io->offset};
+
+    if (io->call == UM_SYSTEM_CONNECT)
+        return io->length <= sizeof(struct sockaddr_storage);
+    if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
+        return true;
+    trial.at = (void *)UINTPTR_MAX; /* no process has this */
+    return io->bytes > 0 && um_io_plain(&trial) < 0 && errno == EFAULT;
+}
+
 /* A descriptor with O_NONBLOCK gets EAGAIN from the ring, too. A connection that finds a local
  * socket's queue full waits in the kernel otherwise, on a thread of the ring. */
 UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 {
     struct um_uring *uring = (struct um_uring *)core->more->source;
+    bool suits = um_uring_suits(io);
     int result;
 
-    while ((result = um_uring_once(uring, io, false)) == -EAGAIN && um_io_must_wait(io, result)) {
-        result = um_io_finds_full(io, result) ? um_io_pause(io) : um_uring_once(uring, io, true);
-        if (result < 0)
-            return result;
-    }
-    return result;
+    do
+        result = suits ? um_uring_once(uring, io, false) : -EAGAIN;
+    while (result == -EINTR);
+    if (result == -EAGAIN && um_io_on_file(io)) /* poll(2) is of no use */
+        return um_pool_file(io);
+    return um_io_finish(io, suits ? result : um_io_try(io), um_uring_ready, uring);
 }
 
 /* ---- sleeping: protocol/uring.h ---- */
