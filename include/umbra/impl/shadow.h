@@ -171,7 +171,6 @@ UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
 }
 
 /* The child has none of its parent's helper threads: their places are free, and the structs count
-/* The child has none of its parent's helper threads: their places are free, and the structs count
  * as destroyed. The bindings of owners are gone by then: the handler in impl/owner.h runs first. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
