@@ -175,7 +175,7 @@ UM_LINKONCE void umbra_buffers_destroy(struct umbra_buffers *buffers);
  * thread or fiber; never switches; a thread that is no core of the pool's runtime may block. */
 UM_INLINE void *umbra_buffer_take(struct umbra_buffers *buffers);
 
-/* Gives a buffer back; NULL is allowed. Any thread or fiber; neither switches nor blocks. */
+/* Gives a buffer back, once; NULL is allowed. Any thread or fiber; neither switches nor blocks. */
 UM_INLINE void umbra_buffer_give(void *buffer);
 
 /*
@@ -235,6 +235,8 @@ UM_INLINE void umbra_buffer_give(void *buffer)
 
     if (!buffer)
         return;
+    if (UMBRA_ASSERT)
+        um_buffer_check_give(buffer);
     node = um_buffer_node(buffer);
     list = (struct um_buffer_list *)node->arg;
     if (UM_LIKELY(list->core && list->core == um_core_self)) {

@@ -391,6 +391,21 @@ static void *loops_without_a_function(void *arg)
     return arg;
 }
 
+static void *gives_a_buffer_back_twice(void *arg)
+{
+    struct umbra_buffers *buffers;
+    void *buffer;
+
+    if (umbra_buffers_create(umbra_runtime_self(), 64, &buffers) != 0)
+        return arg;
+    buffer = umbra_buffer_take(buffers);
+    umbra_buffer_give(buffer);
+    buffer = umbra_buffer_take(buffers);
+    umbra_buffer_give(buffer);
+    umbra_buffer_give(buffer);
+    return arg;
+}
+
 static const struct given {
     umbra_fiber_fn *fn;
     const char *what, *how;
@@ -408,6 +423,7 @@ static const struct given {
     {forks_no_function, "task 0x", " has no function at "},
     {forks_no_functions_work, "task 0x", " has no function at "},
     {joins_with_no_function, "task 0x", " has no function at "},
+    {gives_a_buffer_back_twice, "buffer 0x", " is not taken, and is given back at "},
     {loops_without_a_function, "loop with argument 0x", " has no function at "},
 };
 

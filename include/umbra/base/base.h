@@ -100,6 +100,7 @@
  *   - tasks that are joined twice, or joined though all zero; or forked or started again while they
  *     wait to begin; forks and parallel loops without a function
  *   - messages that are posted twice, and branches that two receivers wait with (umbra/port.h)
+ *   - buffers that are given back twice (umbra/memory.h)
  *   - a release of a runtime that is not held, a close of a dispatcher's source that is not open
  */
 #ifndef UMBRA_ASSERT

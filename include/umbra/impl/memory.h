@@ -64,8 +64,13 @@ UM_INLINE struct um_node *um_buffer_node(void *buffer)
     return (struct um_node *)((char *)buffer - UMBRA_CACHE_LINE);
 }
 
+#define UM_BUFFER_TAKEN 1 /* in the node's flags, with UMBRA_ASSERT: it is the program's */
+
+/* A buffer that is taken. */
 UM_INLINE void *um_buffer_of_node(struct um_node *node)
 {
+    if (UMBRA_ASSERT)
+        node->flags = UM_BUFFER_TAKEN;
     return (char *)node + UMBRA_CACHE_LINE;
 }
 
@@ -73,6 +78,9 @@ static_assert(sizeof(struct um_node) <= UMBRA_CACHE_LINE, "a buffer's node is a 
 
 UM_LINKONCE void *um_buffer_take_slow(struct um_buffer_list *list);
 UM_LINKONCE void *um_buffer_take_outside(struct umbra_buffers *buffers);
+
+/* A buffer is given back, with UMBRA_ASSERT: aborts if it is not taken. */
+UM_LINKONCE UM_NOINLINE void um_buffer_check_give(void *buffer);
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -486,6 +494,16 @@ UM_LINKONCE void *um_buffer_take_outside(struct umbra_buffers *buffers)
     }
     um_lock_release(&list->lock);
     return buffer;
+}
+
+UM_LINKONCE UM_NOINLINE void um_buffer_check_give(void *buffer)
+{
+    struct um_node *node = um_buffer_node(buffer);
+
+    if (node->flags != UM_BUFFER_TAKEN)
+        um_misused("buffer", buffer, " is not taken, and is given back",
+                   __builtin_return_address(0));
+    node->flags = 0;
 }
 
 /* Makes list number i. 0 or -ENOMEM. */
