@@ -79,6 +79,14 @@ static void lock_memory(const struct refused *unused)
         _exit(SKIPPED);
 }
 
+static void refuse_memory(const struct refused *call)
+{
+#if defined(UMBRA_UNDER_TSAN) || defined(UMBRA_UNDER_ASAN)
+    _exit(SKIPPED); /* they map memory themselves */
+#endif
+    refuse(call);
+}
+
 /* For what is probed afterwards. */
 static void use_up_descriptors(const struct refused *unused)
 {
@@ -267,7 +275,12 @@ static const struct capability capabilities[] = {
      refuse,
      {SYS_mprotect, 2, PROT_NONE, EPERM}},
     {"a probe's descriptors", NULL, probes_guards, false, use_up_descriptors, {0, 0, 0, 0}},
-    {"a probe's memory", NULL, probes_guards, false, refuse, {SYS_mmap, 0, ANY_VALUE, ENOMEM}},
+    {"a probe's memory",
+     NULL,
+     probes_guards,
+     false,
+     refuse_memory,
+     {SYS_mmap, 0, ANY_VALUE, ENOMEM}},
     {"pages in memory", NULL, knows_stack_used, true, refuse, {SYS_mincore, 0, ANY_VALUE, EPERM}},
     {"fences of other threads",
      NULL,
