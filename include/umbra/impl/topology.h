@@ -320,6 +320,21 @@ UM_LINKONCE UM_COLD int um_affinity_note(hwloc_topology_t hw, struct umbra_affin
     return 0;
 }
 
+#define UM_HWLOC_MASK_BYTES(last) (((size_t)(last) / 64 + 1) * 8) /* as CPU_ALLOC_SIZE(3) */
+
+/* hwloc_set_cpubind() for the calling thread. hwloc (2.9) allocates a mask of the system's and does not
+ * look whether it got one: what is freed here is what it gets. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_hwloc_bind(hwloc_topology_t hw, hwloc_const_bitmap_t set)
+{
+    int last = hwloc_bitmap_last(set);
+    void *volatile mask = malloc(UM_HWLOC_MASK_BYTES(last < 0 ? 0 : last));
+
+    if (!mask)
+        return -ENOMEM;
+    free(mask);
+    return hwloc_set_cpubind(hw, set, HWLOC_CPUBIND_THREAD) == 0 ? 0 : um_hwloc_error();
+}
+
 /* Binds the calling thread to the processors in `set`; saved as in umbra_topology_bind. */
 UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topology,
                                              hwloc_const_bitmap_t set,
@@ -330,8 +345,8 @@ UM_LINKONCE UM_COLD int um_topology_bind_set(const struct umbra_topology *topolo
 
     if (topology->info.binds) {
         result = saved != NULL ? um_affinity_note(topology->hw, &note) : 0;
-        if (result == 0 && hwloc_set_cpubind(topology->hw, set, HWLOC_CPUBIND_THREAD) != 0)
-            result = um_hwloc_error();
+        if (result == 0)
+            result = um_hwloc_bind(topology->hw, set);
         if (result != 0) {
             um_affinity_free(note);
             /* The processors existed at creation; Linux reports EINVAL when they have gone. */
@@ -552,8 +567,7 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
         return -EPERM;
     if (later == NULL) {
         um_affinity_latest = saved->outer;
-        if (hwloc_set_cpubind(topology->hw, saved->before, HWLOC_CPUBIND_THREAD) != 0)
-            result = um_hwloc_error();
+        result = um_hwloc_bind(topology->hw, saved->before);
     } else {
         /* When the later one is undone, the thread gets back what it had before this one. */
         hwloc_bitmap_t before = later->before;
