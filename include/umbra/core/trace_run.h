@@ -254,12 +254,12 @@ UM_LINKONCE UM_COLD void um_trace_trim(const struct um_trace *trace)
     static const char zeros[UM_OS_PAGE];
     const char *low = (const char *)trace->shown;
     uint64_t from = trace->from + (uint64_t)(low - (const char *)trace->area);
-    size_t used =
+    size_t filled =
         sizeof(*trace->shown) + sizeof(*trace->ring) +
         um_min_u64(um_records_head(trace->ring), um_traces.records) * UM_TRACE_RECORD_BYTES;
     size_t empty = 0; /* where the zeros begin that are there */
 
-    for (size_t at = 0; at < used; at += UM_OS_PAGE) {
+    for (size_t at = 0; at < filled; at += UM_OS_PAGE) {
         if (memcmp(low + at, zeros, sizeof(zeros)) == 0)
             continue;
         if (at > empty)

@@ -304,12 +304,12 @@ UM_LINKONCE int um_io_finish(struct um_io *io, int result, um_io_ready_fn *ready
 /* ---- threads that are no core ---- */
 
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
-UM_LINKONCE int um_io_poll(void *unused, struct um_io *io)
+UM_LINKONCE int um_io_poll(void *nothing, struct um_io *io)
 {
     struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
     int count;
 
-    (void)unused;
+    (void)nothing;
     /* poll may say for ever that it is ready, as POLLERR of an error queue */
     if (umbra_cycles() >= io->deadline)
         return -ETIMEDOUT;
