@@ -173,9 +173,10 @@ UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
  * must return from its function itself. Calls that need not wait succeed as before (a signaled
  * event, a free mutex, a fiber that has ended). A fiber that computes, is stopped by a transfer, or
  * is delayed stays so (umbra_canceled, umbra_continue). These calls wait in spite of a cancel: the
- * joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end, and calls that free
- * something (umbra_detach, umbra_dispatch_destroy). umbra_condition_wait returns with its mutex
- * locked, as always.
+ * joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end, calls that free
+ * something (umbra_detach, umbra_dispatch_destroy), and without a deadline the locks of mutexes and
+ * read-write locks, barriers and umbra_once. umbra_condition_wait returns with its mutex locked, as
+ * always.
  *
  * The event that the fiber waits for, or the object that contains it, must stay until the waiting
  * call has returned, even if the event was signaled before.

@@ -4,38 +4,25 @@
  * plain threads together. A caller that has to wait waits for an event (umbra/event.h): a fiber
  * lets its core run other fibers, a thread spins and then sleeps.
  *
- * All of them work alike. A word says which caller has the resource. The fast path changes the word
- * by one compare-and-swap and touches nothing else. A caller that cannot have the resource now is a
- * waiter: it adds itself to a count of waiters, and waits for the object's event with a function
- * that tries to take the resource:
+ * Mutex, semaphore and read-write lock work alike (protocol/waiters.h). A word says what the object
+ * has to give, and whether callers wait. The fast path changes the word by one compare-and-swap and
+ * touches nothing else. A caller that cannot have the resource now looks in place for a while: a
+ * thread for the spin phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core
+ * has nothing else to do. Then it is a waiter: it adds itself to the object's list, and waits for
+ * an event in its own frame. The caller that gives up the resource gives it to the oldest waiter,
+ * and signals that event: the resource belongs to the waiter before it runs. Newcomers do not
+ * overtake waiters in the list, except for a mutex, where a waiter may be patient.
  *
- *   the waiter                                   the giver
- *   W1  waiters + 1                 seq_cst      G1  the resource is free       seq_cst
- *   W2  join the event; the event's holder       G2  look at waiters            seq_cst
- *       tries to take the resource for it        G3  if any: signal the event
+ * An object may be freed by its last user, even if the call that gave up the resource has not
+ * returned: that call touches the object no more once another caller can have the resource. So a
+ * mutex may guard the number of its users, and a semaphore, latch or once may be in the frame of
+ * the caller that waits for it. Two objects need more: before a barrier is freed, the calls of all
+ * its parties must have returned; before a condition is freed, the calls of all its waiters.
  *
- * No wake-up is lost: if W2 finds the resource taken, then W2 comes before G1 in the order of all
- * seq_cst operations, hence W1 before G2, and the giver signals. The signal offers the resource to
- * the waiters in their order (protocol/event.h), to each once, until one takes it; the resource
- * belongs to that waiter before it runs. A signal that no waiter takes stays; the next waiter to
- * join then tries once more, which does no harm.
- *
- * A newcomer may take a free resource before the waiters ("barging"). But a signal that releases a
- * waiter has given it the resource.
- *
- * A semaphore's waiter looks in place before W1: it is a newcomer still. So a post for a waiter
- * that looks touches the semaphore's own line only, not its event.
- *
- * A mutex goes further (protocol/mutex.h). Its waiter first spins in place: a thread for the spin
- * phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core has nothing else to
- * do. If the holder is a fiber of the same core, either it is ready, and the waiter does not spin
- * at all, or it waits itself, and what wakes it ends the waiter's spin. A spinning waiter is no
- * waiter in the table above: other callers may overtake it, its holder too. After that it announces
- * itself and queues. From then on an unlock keeps the mutex for a fiber's queue: the signal gives
- * it to the oldest waiter, and a newcomer does not get it, unless it queues in the few instructions
- * between the two steps of one unlock, or has looked before the waiter came. So a fiber's wait
- * lasts at most the spin phase, one turn for each waiter in front, one for each such newcomer, and
- * one for a thread that was called.
+ * The waiters of a mutex that are fibers are firm: from the first unlock on that comes after they
+ * queued they are not overtaken. So a fiber's wait lasts at most the spin phase, and one turn for
+ * each waiter in front, for each caller that was looking when it queued, and for a thread that was
+ * called.
  *
  * A thread that is given a mutex may first have to get a processor, and all others would wait for
  * that: where more threads want a mutex than there are processors, at each turn. So a queued thread
@@ -43,20 +30,20 @@
  * a time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call,
  * the next unlock promises it to the called thread, and no other caller gets it. A thread that spun
  * in vain queues again, at the end. If UMBRA_MUTEX_PATIENCE_NS after it queued first it does so, or
- * a signal finds the mutex taken already, it is overtaken no more than a fiber, and then each
- * unlock gives the mutex to the oldest in the queue. So a thread's wait lasts at most the spin phase
- * and UMBRA_MUTEX_PATIENCE_NS, and for each waiter in front, and for itself, twice:
+ * an unlock finds it the oldest, it is overtaken no more than a fiber, and then each unlock gives
+ * the mutex to the oldest in the queue. So a thread's wait lasts at most the spin phase and
+ * UMBRA_MUTEX_PATIENCE_NS, and for each waiter in front, and for itself, twice:
  * UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a thread.
  *
- * Lines that move between cores. The words of a mutex are in one line, M; its event is in another.
+ * Lines that move between cores. A mutex, a semaphore or a read-write lock is one line, M.
  *
  *   lock and unlock, no other caller       none
  *   a turn while another caller spins      none, between two of its looks; a look takes M, and the
  *                                          holder takes it back to unlock: looks become rarer
  *   a spinning caller takes it             M once for the look that finds it free, and the step
  *                                          that takes it
- *   a waiter queues and is given it        M for W1, the event's line for the join; both go back to
- *                                          the holder for G1 and G3, and one line wakes the waiter
+ *   a waiter queues and is given it        M for the list; it goes back to the holder, which takes
+ *                                          the waiter out of it; and one line wakes the waiter
  *
  * A barrier has its word in one line, B, and its event in another. A party comes by one step on B,
  * and looks at B in place as a mutex's waiter does; the step of the last party lets all go that
@@ -70,11 +57,9 @@
  * runtime reports as a deadlock once all its cores are idle (umbra/core.h).
  *
  * Objects are in the caller's memory, own nothing, and need not be destroyed; all zero is a good
- * initial state where the initializer says so. An object must outlive the call that gives up the
- * resource, not only the call that it wakes: before a mutex is freed, its last user must be joined.
- * Any memory is allowed, malloc's too. Where several cores use an object, it is faster if it begins
- * a cache line, as an event is (umbra/event.h); all but conditions also end one, so that neighbours
- * in an array share none.
+ * initial state where the initializer says so. Any memory is allowed, malloc's too. Where several
+ * cores use an object, it is faster if it begins a cache line, as an event is (umbra/event.h); all
+ * but conditions also end one, so that neighbours in an array share none.
  */
 #ifndef UMBRA_SYNC_H
 #define UMBRA_SYNC_H
@@ -85,6 +70,7 @@
 #include <umbra/event.h>
 #include <umbra/protocol/event.h>
 #include <umbra/protocol/lock.h>
+#include <umbra/protocol/waiters.h>
 
 /*
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
@@ -98,6 +84,13 @@
  * Errors of the calls that wait: -ETIMEDOUT (the deadline passed first), -ECANCELED (the calling
  * fiber is canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one
  * with a deadline), and the other errors of a thread's first wait (umbra_event_wait).
+ *
+ * A cancel (umbra_cancel) does not end these waits, which a program would not expect to fail:
+ * umbra_mutex_lock, umbra_barrier_wait and umbra_once; the waits for a mutex or read-write lock
+ * with the deadline UMBRA_NEVER; and the lock of the mutex at the end of umbra_condition_wait. It
+ * ends those with another deadline, and the waits for what may never come: of a semaphore,
+ * condition or latch. Where a wait that failed must not be taken for one that succeeded, the
+ * result must be looked at.
  */
 
 /* ---- mutex ---- */
@@ -107,13 +100,12 @@
 #define UMBRA_MUTEX_PATIENCE_NS 1000000
 
 struct umbra_mutex {
-    struct umbra_event event;
-    um_atomic_uptr owner;  /* its holder, a fiber or thread (um_fiber_self()); or FREE, KEPT or
-                              PROMISED: protocol/mutex.h */
-    um_atomic_u64 waiters; /* fibers and threads that queue, or will: protocol/mutex.h */
-    um_atomic_u64 due;     /* until when the called waiter may be overtaken, a time stamp; the call
-                              that calls it, read by holders */
-    unsigned char apart[UM_LINE_REST(24)];
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/mutex.h */
+    um_atomic_uptr owner; /* its holder, a fiber or thread (um_fiber_self()), or 0; the holder */
+    um_atomic_u64 due;    /* until when the called waiter may be overtaken, a time stamp; the call
+                             that calls it, read by holders */
+    struct um_waiters waiters;
+    unsigned char apart[UM_LINE_REST(24 + sizeof(struct um_waiters))];
 };
 
 #define UMBRA_MUTEX_INIT UM_MUTEX_INIT
@@ -126,9 +118,11 @@ UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
  * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber or
  * thread that ends as the holder leaves it locked for ever, also for a thread that is created
  * later: locks wait, up to their deadlines, and unlocks return -EPERM. UMBRA_ASSERT reports a fiber
- * that does (base/base.h). */
+ * that does (base/base.h). The first fails only by misuse, or in a thread's first wait: a fiber
+ * that is canceled locks, too. */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
-UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex,
+                                                          uint64_t deadline);
 
 /* Unlocks. -EPERM: the caller does not hold it. */
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
@@ -137,7 +131,7 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 
 struct umbra_condition {
     struct um_lock list; /* guards the other fields, for a few instructions at a time */
-    struct um_condition_waiter *first, *last;
+    struct um_waiters waiters;
     uint64_t round; /* how often all waiters have been notified */
 };
 
@@ -152,8 +146,8 @@ UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
  * it, or is on an alternate signal stack), and those of a thread's first wait. After -ENOMEM with a
  * deadline the mutex may also have been unlocked and locked again.
  */
-UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition, struct umbra_mutex *mutex,
-                                     uint64_t deadline);
+UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition,
+                                                struct umbra_mutex *mutex, uint64_t deadline);
 
 /* Ends the wait of the waiter that has waited longest; with `all` of all waiters. Without a waiter
  * nothing happens. The caller need not hold the mutex. */
@@ -162,10 +156,9 @@ UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool 
 /* ---- counting semaphore ---- */
 
 struct umbra_semaphore {
-    struct umbra_event event;
-    um_atomic_u64 count;
-    um_atomic_u32 waiters;
-    unsigned char apart[UM_LINE_REST(12)];
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/semaphore.h */
+    struct um_waiters waiters;
+    unsigned char apart[UM_LINE_REST(8 + sizeof(struct um_waiters))];
 };
 
 #define UMBRA_SEMAPHORE_INIT(initial) UM_SEMAPHORE_INIT(initial)
@@ -173,22 +166,25 @@ struct umbra_semaphore {
 UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
 
 /*
- * wait: takes one, and waits while there is none. post: adds `more`; fewer than 2^64 must be there
- * at any time. post_async is for signal handlers, too: it makes one umbra_event_signal_async for
- * each waiter that it releases, so that call's limit of 65,535 signals holds here, too.
+ * wait: takes one, and waits while there is none; a newcomer does not overtake callers that queue.
+ * post: adds `more`; fewer than 2^62 must be there at any time. It touches the semaphore no more
+ * once another caller can take what it adds: that caller may free it. post_async is for signal
+ * handlers, too: it makes one umbra_event_signal_async for each waiter that it releases. Without a
+ * result of 0 the caller of wait has nothing, also if its fiber is canceled.
  */
-UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore,
+                                                     uint64_t deadline);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
 UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more);
 
 /* ---- read-write lock ---- */
 
-/* Many readers or one writer. A writer that waits keeps new readers out. */
+/* Many readers or one writer. A caller that waits keeps new readers out; waiters have the lock in
+ * their order, and readers between two writers together. */
 struct umbra_rwlock {
-    struct umbra_event event;
-    um_atomic_u64 state;   /* readers, or UM_RWLOCK_WRITER; and waiting writers times 2^32 */
-    um_atomic_u32 waiters; /* both kinds */
-    unsigned char apart[UM_LINE_REST(12)];
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/rwlock.h */
+    struct um_waiters waiters;
+    unsigned char apart[UM_LINE_REST(8 + sizeof(struct um_waiters))];
 };
 
 #define UMBRA_RWLOCK_INIT UM_RWLOCK_INIT
@@ -223,7 +219,8 @@ UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
 /*
  * count_down: counts down by one; -EINVAL: the latch is open already. add: adds to a latch that is
  * not open; -EINVAL: it is open; -EOVERFLOW: the sum would be 2^64 or more, and nothing is added.
- * wait: waits until it is open.
+ * wait: waits until it is open. A canceled fiber does not wait: where what is counted uses the
+ * waiter's memory, it waits in a shield.
  *
  * With add a latch waits for fibers that were not counted before. The 1 below is the waiter's
  * own: it keeps the latch from opening while the waiter spawns. A fiber that spawns others adds in
@@ -236,7 +233,9 @@ UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
  *             umbra_latch_count_down(&all);
  *     }
  *     umbra_latch_count_down(&all);
- *     umbra_latch_wait(&all, UMBRA_NEVER);
+ *     umbra_shield(true);                            `all` must stay until they have ended
+ *     error = umbra_latch_wait(&all, UMBRA_NEVER);
+ *     umbra_shield(false);
  */
 UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
 UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more);
@@ -261,13 +260,15 @@ UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t partie
  * as the deadline passes, the barrier opens, and the call returns 0. More callers at a time than
  * parties: undefined; callers for which the barrier has opened do not count. Before a barrier is
  * freed, all calls must have returned: the last party still touches it when the others go on.
+ * umbra_barrier_wait waits though the calling fiber is canceled.
  */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
-UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier, uint64_t deadline);
+UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
+                                                       uint64_t deadline);
 
 struct umbra_once {
-    struct umbra_event event;
-    um_atomic_u32 state; /* 0: not called, 1: running, 2: done */
+    struct umbra_event event; /* signaled: the function has returned */
+    um_atomic_u32 begun;      /* 1: a call runs it, or has */
     unsigned char apart[UM_LINE_REST(4)];
 };
 
@@ -276,9 +277,10 @@ struct umbra_once {
 UM_INLINE void umbra_once_init(struct umbra_once *once);
 
 /*
- * The first call runs fn(arg) in the caller. Every call returns when fn has returned: 0; -EINVAL,
- * with nothing done: there is no fn; or an error of the wait for that. fn may wait, but must not
- * call umbra_once on the same object.
+ * The first call runs fn(arg) in the caller. Every call returns when fn has returned, with 0,
+ * though the calling fiber is canceled; or at once with -EINVAL: there is no fn; or, if it would
+ * have to wait, with -EPERM or an error of a thread's first wait. fn may wait, but must not call
+ * umbra_once on the same object.
  */
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
@@ -294,22 +296,22 @@ UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), 
 
 #define UM_MUTEX_INIT                                                                              \
     {                                                                                              \
-        .event = UMBRA_EVENT_INIT                                                                  \
+        .word = 0                                                                                  \
     }
 
 #define UM_CONDITION_INIT                                                                          \
     {                                                                                              \
-        .first = NULL                                                                              \
+        .round = 0                                                                                 \
     }
 
 #define UM_SEMAPHORE_INIT(initial)                                                                 \
     {                                                                                              \
-        .event = UMBRA_EVENT_INIT, .count = (initial)                                              \
+        .word = (initial)*UM_SEMAPHORE_ONE                                                         \
     }
 
 #define UM_RWLOCK_INIT                                                                             \
     {                                                                                              \
-        .event = UMBRA_EVENT_INIT                                                                  \
+        .word = 0                                                                                  \
     }
 
 #define UM_LATCH_INIT(initial)                                                                     \
@@ -380,54 +382,38 @@ UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
 
 UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
-    return um_semaphore_take(semaphore) ? 0 : um_semaphore_wait(semaphore, deadline);
+    return um_semaphore_take(&semaphore->word) ? 0 : um_semaphore_wait(semaphore, deadline);
 }
 
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more)
 {
-    for (uint64_t due = um_semaphore_give(semaphore, more); due > 0; due--)
-        umbra_event_signal(&semaphore->event);
+    if (um_semaphore_add(&semaphore->word, more))
+        um_semaphore_serve(semaphore, false);
 }
 
 UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more)
 {
-    for (uint64_t due = um_semaphore_give(semaphore, more); due > 0; due--)
-        umbra_event_signal_async(&semaphore->event);
-}
-
-/* True if the lock was free and is now the caller's, for writing. */
-UM_INLINE bool um_rwlock_try_write(struct umbra_rwlock *lock)
-{
-    uint64_t nobody = 0;
-
-    return um_atomic_cas(&lock->state, &nobody, UM_RWLOCK_WRITER, seq_cst, relaxed);
+    if (um_semaphore_add(&semaphore->word, more))
+        um_semaphore_serve(semaphore, true);
 }
 
 UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline)
 {
-    return um_rwlock_take_read(lock) ? 0 : um_rwlock_wait_read(lock, deadline);
+    return um_rwlock_take(&lock->word, false) ? 0 : um_rwlock_wait(lock, false, deadline);
 }
 
 UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline)
 {
-    return um_rwlock_try_write(lock) ? 0 : um_rwlock_wait_write(lock, deadline);
+    return um_rwlock_take(&lock->word, true) ? 0 : um_rwlock_wait(lock, true, deadline);
 }
 
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock)
 {
-    uint64_t state = um_atomic_load(&lock->state, relaxed); /* only compared */
-    uint64_t held;
+    enum um_rwlock_given given = um_rwlock_give(&lock->word);
 
-    do {
-        held = state & UM_RWLOCK_HELD;
-        if (held == 0)
-            return -EPERM;
-        /* seq_cst: G1 */
-    } while (!um_atomic_cas(&lock->state, &state, state - (held == UM_RWLOCK_WRITER ? held : 1),
-                            seq_cst, relaxed));
-    if (held == UM_RWLOCK_WRITER || held == 1)
-        um_sync_given(&lock->waiters, &lock->event);
-    return 0;
+    if (given == UM_RWLOCK_LET_GO)
+        um_rwlock_serve(lock);
+    return given == UM_RWLOCK_FREE ? -EPERM : 0;
 }
 
 /* ---- latch ---- */
@@ -462,8 +448,9 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
 
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
-    /* acquire: what fn wrote; pairs with um_once_slow() */
-    if (UM_LIKELY(um_atomic_load(&once->state, acquire) == UM_ONCE_DONE))
+    /* acquire: what fn wrote; pairs with the signal in um_once_slow() */
+    if (UM_LIKELY(um_event_state_of(um_atomic_load(&once->event.event.word, acquire)) ==
+                  UMBRA_EVENT_SIGNALED))
         return 0;
     return um_once_slow(once, fn, arg);
 }

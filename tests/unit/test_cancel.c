@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* umbra_cancel: each kind of wait returns -ECANCELED, before it begins and while it lasts. */
+/* umbra_cancel: a wait that may fail returns -ECANCELED, before it begins and while it lasts. */
 #define _GNU_SOURCE
 #include "fibers.h"
 
@@ -53,7 +53,7 @@ static int sleeps(void)
 
 static int locks(void)
 {
-    return umbra_mutex_lock(&mutex);
+    return umbra_mutex_lock_deadline(&mutex, umbra_deadline(10 * SECOND));
 }
 
 static int waits_condition(void)
@@ -73,12 +73,12 @@ static int waits_semaphore(void)
 
 static int reads(void)
 {
-    return umbra_rwlock_read(&rwlock, UMBRA_NEVER);
+    return umbra_rwlock_read(&rwlock, umbra_deadline(10 * SECOND));
 }
 
 static int writes(void)
 {
-    return umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+    return umbra_rwlock_write(&rwlock, umbra_deadline(10 * SECOND));
 }
 
 static int waits_latch(void)
@@ -117,11 +117,11 @@ static const struct {
     {"condition of an event", waits_until},
     {"any of two events", waits_any},
     {"sleep", sleeps},
-    {"mutex", locks},
+    {"mutex, deadline", locks},
     {"condition", waits_condition},
     {"semaphore", waits_semaphore},
-    {"read", reads},
-    {"write", writes},
+    {"read, deadline", reads},
+    {"write, deadline", writes},
     {"latch", waits_latch},
     {"port", receives},
     {"join here", joins_here},
@@ -178,7 +178,7 @@ static void set_up(void)
 
     UMBRA_PORT_OPEN(&port, 0);
     umbra_mutex_lock(&mutex);
-    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+    cr_assert_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
     umbra_spawn(ends_when_canceled, NULL, &endless[0]);
     umbra_spawn_with(NULL, &there, ends_when_canceled, NULL, &endless[1]);
 }
@@ -292,6 +292,174 @@ Test(cancel, comes_from_threads)
         cr_assert_eq((intptr_t)error, -ECANCELED);
     }
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+/* ---- what it does not end ---- */
+
+static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);
+static struct umbra_once once = UMBRA_ONCE_INIT;
+static struct umbra_event once_may_end = UMBRA_EVENT_INIT;
+static struct umbra_fiber begins_once;
+
+static void nothing(void)
+{
+}
+
+static void holds_mutex(void)
+{
+    cr_expect_eq(umbra_mutex_lock(&mutex), 0);
+}
+
+static void gives_mutex(void)
+{
+    cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
+}
+
+static int takes_mutex(void)
+{
+    int error = umbra_mutex_lock(&mutex);
+
+    return error == 0 ? umbra_mutex_unlock(&mutex) : error;
+}
+
+static struct umbra_event other_may_end = UMBRA_EVENT_INIT;
+
+static void *holds_other(void *arg)
+{
+    cr_expect_eq(umbra_mutex_lock(&other_mutex), 0);
+    cr_expect_eq(umbra_event_wait(&other_may_end), 0);
+    cr_expect_eq(umbra_mutex_unlock(&other_mutex), 0);
+    return arg;
+}
+
+/* The condition's wait ends by the cancel, while another fiber has the mutex. */
+static int takes_mutex_again(void)
+{
+    cr_expect_eq(umbra_mutex_lock(&other_mutex), 0);
+    cr_expect_eq(umbra_spawn(holds_other, NULL, NULL), 0);
+    umbra_yield();
+    cr_expect_eq(umbra_condition_wait(&condition, &other_mutex, UMBRA_NEVER), -ECANCELED);
+    return umbra_mutex_unlock(&other_mutex);
+}
+
+static void gives_other(void)
+{
+    umbra_event_signal(&other_may_end);
+}
+
+static void holds_rwlock(void)
+{
+    cr_expect_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
+}
+
+static void gives_rwlock(void)
+{
+    cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
+}
+
+static int takes_to_read(void)
+{
+    int error = umbra_rwlock_read(&rwlock, UMBRA_NEVER);
+
+    return error == 0 ? umbra_rwlock_unlock(&rwlock) : error;
+}
+
+static int takes_to_write(void)
+{
+    int error = umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+
+    return error == 0 ? umbra_rwlock_unlock(&rwlock) : error;
+}
+
+static int meets(void)
+{
+    return umbra_barrier_wait(&pair) >= 0 ? 0 : -ECANCELED;
+}
+
+static void waits_to_end(void *arg)
+{
+    (void)arg;
+    cr_expect_eq(umbra_event_wait(&once_may_end), 0);
+}
+
+static void *runs_once(void *arg)
+{
+    cr_expect_eq(umbra_once(&once, waits_to_end, NULL), 0);
+    return arg;
+}
+
+static void holds_once(void)
+{
+    umbra_once_init(&once);
+    cr_expect_eq(umbra_spawn(runs_once, NULL, &begins_once), 0);
+    umbra_yield();
+}
+
+static void gives_once(void)
+{
+    umbra_event_signal(&once_may_end);
+    cr_expect_eq(umbra_join(begins_once, NULL), 0);
+}
+
+static int finds_once_done(void)
+{
+    return umbra_once(&once, waits_to_end, NULL);
+}
+
+static void comes(void)
+{
+    cr_expect_geq(umbra_barrier_wait(&pair), 0);
+}
+
+static const struct lock {
+    const char *name;
+    void (*hold)(void);
+    int (*take)(void);
+    void (*give)(void);
+} locks_without_deadline[] = {
+    {"mutex", holds_mutex, takes_mutex, gives_mutex},
+    {"mutex, after a condition", nothing, takes_mutex_again, gives_other},
+    {"read", holds_rwlock, takes_to_read, gives_rwlock},
+    {"write", holds_rwlock, takes_to_write, gives_rwlock},
+    {"barrier", nothing, meets, comes},
+    {"once", holds_once, finds_once_done, gives_once},
+};
+
+static void *takes_a_lock(void *lock)
+{
+    return (void *)(intptr_t)((const struct lock *)lock)->take();
+}
+
+static void cancel_one_that_locks(const struct lock *lock, bool blocked)
+{
+    struct umbra_fiber fiber;
+    void *error;
+
+    lock->hold();
+    cr_expect_eq(umbra_spawn(takes_a_lock, (void *)(uintptr_t)lock, &fiber), 0);
+    for (int i = 0; blocked && i < 10; i++)
+        umbra_yield();
+    cr_expect_eq(umbra_cancel(fiber), 0);
+    for (int i = 0; i < 10; i++)
+        umbra_yield();
+    cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED, "%s", lock->name);
+    lock->give();
+    cr_expect_eq(umbra_join(fiber, &error), 0);
+    cr_expect_eq((intptr_t)error, 0, "%s: %d", lock->name, (int)(intptr_t)error);
+}
+
+static void *cancels_what_locks(void *arg)
+{
+    for (size_t i = 0; i < sizeof(locks_without_deadline) / sizeof(*locks_without_deadline); i++) {
+        cancel_one_that_locks(&locks_without_deadline[i], true);
+        cancel_one_that_locks(&locks_without_deadline[i], false);
+    }
+    return arg;
+}
+
+Test(cancel, does_not_end_a_lock_without_a_deadline)
+{
+    cr_assert_eq(run_cores(1, cancels_what_locks, NULL), 0);
 }
 
 /* ---- what it does not do ---- */

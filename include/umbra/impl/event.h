@@ -433,20 +433,10 @@ UM_LINKONCE int um_await_in_place(const struct um_await *await)
                : -EAGAIN;
 }
 
-/* Does any wait for one event up to the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
-UM_LINKONCE int um_await_begin(const struct um_await *await)
+/* Queues, after the looks: 0, UM_AWAIT_LEAVE or a negative errno. */
+UM_LINKONCE int um_await_queue(const struct um_await *await, struct umbra_core *core,
+                               struct um_fiber *self)
 {
-    struct umbra_core *core = um_core_self;
-    struct um_fiber *self = core ? um_core_current(core) : NULL;
-    int error;
-
-    if (self && !um_fiber_on_stack(self))
-        return -EPERM;
-    if (um_await_over(await))
-        return 0;
-    error = um_await_in_place(await);
-    if (error != -EAGAIN)
-        return error;
     if (self && um_fiber_barred(self) && !await->firm)
         return -ECANCELED;
     if (await->announce)
@@ -459,6 +449,21 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
     if (!self)
         return um_await_thread(await);
     return um_await_fiber(await, core, self);
+}
+
+/* Does any wait for one event up to the switch: 0, UM_AWAIT_LEAVE or a negative errno. */
+UM_LINKONCE int um_await_begin(const struct um_await *await)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    int error;
+
+    if (self && !um_fiber_on_stack(self))
+        return -EPERM;
+    if (um_await_over(await))
+        return 0;
+    error = um_await_in_place(await);
+    return error == -EAGAIN ? um_await_queue(await, core, self) : error;
 }
 
 UM_INLINE int um_await_run(const struct um_await *await)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The bodies of umbra/sync.h: the slow paths of mutex, condition, semaphore, read-write lock,
- * barrier, latch and once. Private; included by that header, after its declarations. W1, W2, G1, G2
- * and G3 are the steps of the table there.
+ * barrier, latch and once. Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_SYNC_H
 #define UMBRA_IMPL_SYNC_H
@@ -16,17 +15,13 @@
 #include <umbra/protocol/claim.h>
 #include <umbra/protocol/lock.h>
 #include <umbra/protocol/mutex.h>
+#include <umbra/protocol/rwlock.h>
+#include <umbra/protocol/semaphore.h>
+#include <umbra/protocol/waiters.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
 #endif
-
-/* G2, G3. */
-UM_INLINE void um_sync_given(um_atomic_u32 *waiters, struct umbra_event *event)
-{
-    if (UM_UNLIKELY(um_atomic_load(waiters, seq_cst) > 0)) /* against W1 */
-        umbra_event_signal(event);
-}
 
 /* The identity of the calling fiber in this generation, or of the calling thread: see
  * um_fiber_self(). A fiber of a runtime in another shared object counts as its thread. */
@@ -39,6 +34,9 @@ UM_INLINE uintptr_t um_sync_self(void)
 
 /* ---- mutex ---- */
 
+UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline);
+UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex);
+
 /* The calling fiber holds one mutex more, or one less. */
 UM_INLINE void um_mutex_count(uint32_t change)
 {
@@ -48,64 +46,39 @@ UM_INLINE void um_mutex_count(uint32_t change)
         fiber->mutexes += change;
 }
 
+/* The mutex has just become the caller's. */
+UM_INLINE void um_mutex_own(struct umbra_mutex *mutex, uintptr_t self)
+{
+    um_atomic_store(&mutex->owner, self, relaxed); /* only its writer compares it */
+    um_mutex_count(1);
+}
+
 /* True if the mutex was free and is now the caller's. */
 UM_INLINE bool um_mutex_try(struct umbra_mutex *mutex)
 {
-    bool taken = um_mutex_take_from(&mutex->owner, UM_MUTEX_FREE, um_sync_self());
+    bool taken = um_mutex_try_word(&mutex->word);
 
-    if (taken)
-        um_mutex_count(1);
+    if (UM_LIKELY(taken))
+        um_mutex_own(mutex, um_sync_self());
     return taken;
-}
-
-/* True if a called waiter has not had the mutex for so long that it is promised it. */
-UM_INLINE bool um_mutex_overdue(const struct umbra_mutex *mutex)
-{
-    /* relaxed, both: only fairness depends on them */
-    return UM_UNLIKELY(um_mutex_has_called(um_atomic_load(&mutex->waiters, relaxed))) &&
-           umbra_cycles() > um_atomic_load(&mutex->due, relaxed);
 }
 
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 {
+    uint64_t held = UM_MUTEX_HELD;
+
     /* relaxed: only the caller can have written its own identity */
     if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self()))
         return -EPERM;
     um_mutex_count(UINT32_MAX);
-    if (UM_UNLIKELY(um_mutex_give(&mutex->owner, &mutex->waiters, um_mutex_overdue(mutex))))
-        umbra_event_signal(&mutex->event); /* G3 */
+    um_atomic_store(&mutex->owner, 0, relaxed); /* as above */
+    /* release: pairs with um_mutex_try_word(). The last step, if there is no waiter */
+    if (UM_UNLIKELY(!um_atomic_cas(&mutex->word, &held, 0, release, relaxed)))
+        um_mutex_unlock_slow(mutex);
     return 0;
 }
 
-/* ---- condition variable ---- */
-
-/*
- * A waiter, in its own frame. It is in the list until it is notified or gives up. A call that
- * notifies all takes the whole list and begins a new round; from then on only that call walks the
- * list. Its waiters, however many, see that their round is over.
- */
-struct um_condition_waiter {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event notified;
-    struct um_condition_waiter *next, *prev; /* these and the following: under the list's lock */
-    bool listed;                             /* until it is unlinked alone; notify_all leaves it */
-    uint64_t round;                          /* in which it began to wait */
-};
-
-/* G1, G2: adds `more`. Returns how many signals are due. A waiter that does W1 after G2 sees the
- * new count at W2. */
-UM_INLINE uint64_t um_semaphore_give(struct umbra_semaphore *semaphore, uint64_t more)
-{
-    uint64_t waiters;
-
-    um_atomic_fetch_add(&semaphore->count, more, seq_cst);
-    waiters = um_atomic_load(&semaphore->waiters, seq_cst); /* against W1 */
-    return more < waiters ? more : waiters;
-}
-
-/* ---- read-write lock ---- */
-
-#define UM_RWLOCK_HELD UINT64_C(0xffffffff) /* the number of readers; all bits: a writer */
-#define UM_RWLOCK_WRITER UINT64_C(0xffffffff)
+/* ---- barrier ---- */
 
 /* Of the parties of the present meeting, how many have come. */
 UM_INLINE uint32_t um_barrier_come(const struct umbra_barrier *barrier)
@@ -115,32 +88,23 @@ UM_INLINE uint32_t um_barrier_come(const struct umbra_barrier *barrier)
     return (uint32_t)(state / UM_BARRIER_ONE % barrier->parties);
 }
 
-#define UM_ONCE_DONE 2u
-
-UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline);
-UM_LINKONCE bool um_semaphore_take(void *arg);
 UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline);
-UM_LINKONCE bool um_rwlock_take_read(void *arg);
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline);
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline);
+UM_LINKONCE void um_semaphore_serve(struct umbra_semaphore *semaphore, bool async);
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait(struct umbra_rwlock *lock, bool writer,
+                                           uint64_t deadline);
+UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock);
 UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 #ifdef UMBRA_IMPLEMENTATION
 
 /* ---- waiting, common ---- */
 
-/*
- * Waits for the event with a function that tries to take the resource of `on`. kind, on, at: for
- * reports. at: the place of the program's call, which is the return address of the outermost
- * function that is not inlined.
- */
-UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void *arg,
-                             uint64_t deadline, const struct um_kind *kind, const void *on,
-                             const void *at)
+/* A wait for an event. kind, on, at: for reports. at: the place of the program's call, which is the
+ * return address of the outermost function that is not inlined. */
+UM_LINKONCE int um_sync_wait(struct umbra_event *event, uint64_t deadline,
+                             const struct um_kind *kind, const void *on, const void *at)
 {
     struct um_await await = {.event = &event->event,
-                             .accept = take,
-                             .arg = arg,
                              .deadline = um_deadline_cycles(deadline),
                              .kind = kind,
                              .on = on,
@@ -149,22 +113,86 @@ UM_LINKONCE int um_sync_wait(struct umbra_event *event, um_accept_fn *take, void
     return um_await_run(&await);
 }
 
-/* W1, and its end. seq_cst: against G2 of the giver */
-UM_INLINE void um_sync_announce(um_atomic_u32 *waiters, uint32_t change)
+/* A waiter, in the frame of its call: in the list of a mutex, semaphore, read-write lock or
+ * condition. */
+struct um_sync_waiter {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_waiter waiter;
+    uint64_t round; /* of a condition, in which it began to wait; under the list's lock */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event given; /* signaled when it is out of the list */
+};
+
+/* Signals a waiter that is out of its list, and those that were taken out with it. NULL: none.
+ * async: the caller may be a signal handler. */
+UM_LINKONCE void um_sync_signal(struct um_waiter *waiter, bool async)
 {
-    um_atomic_fetch_add(waiters, change, seq_cst);
+    while (waiter) {
+        struct um_waiter *next = waiter->next; /* its frame may end at the signal */
+        struct umbra_event *given = &((struct um_sync_waiter *)waiter)->given;
+
+        if (async)
+            umbra_event_signal_async(given);
+        else
+            umbra_event_signal(given);
+        waiter = next;
+    }
 }
 
+/* Takes the list of waiters: waits while another call has it, for some instructions. */
+UM_LINKONCE void um_sync_take_list(um_atomic_u64 *word, uint64_t clear, uint64_t set)
+{
+    for (unsigned looks = 0; !um_waiters_try(word, clear, set); looks++)
+        um_thread_look_again(looks, UMBRA_NEVER);
+}
+
+/* A call that waits for a mutex, semaphore or read-write lock. */
+struct um_sync_request {
+    struct um_sync_waiter waiter;
+    void *on;
+    bool (*look)(void *request);  /* true: the caller has it. Sets crowded */
+    void (*join)(void *request);  /* adds the waiter to the list */
+    bool (*leave)(void *request); /* false: the waiter was not in the list any more */
+    bool crowded;                 /* the last look saw waiters that a look would overtake */
+    bool firm;                    /* goes on though the fiber is canceled */
+    uint64_t deadline;            /* a time stamp */
+    const struct um_kind *kind;   /* for reports */
+    const void *at;
+};
+
+/* Looks in place, then waits in the list. 1: the caller has it by a look; 0: the waiter was taken
+ * out of the list; or a negative errno. The caller may wait (um_may_wait()). */
+UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
+{
+    struct umbra_core *core = um_core_self;
+    struct umbra_event *given = &request->waiter.given;
+    struct um_await await = {.event = &given->event,
+                             .accept = request->look,
+                             .arg = request,
+                             .crowded = &request->crowded,
+                             .deadline = request->deadline,
+                             .firm = request->firm,
+                             .kind = request->kind,
+                             .on = request->on,
+                             .at = request->at};
+    int error = request->look(request) ? 0 : um_await_in_place(&await);
+
+    if (error != -EAGAIN)
+        return error == 0 ? 1 : error;
+    request->join(request);
+    await.accept = NULL;
+    error = um_await_end(um_await_queue(&await, core, core ? um_core_current(core) : NULL));
+    if (error == 0 || request->leave(request))
+        return error;
+    um_event_wait_firm(given, NULL, NULL, request->kind, request->on, request->at);
+    return 0;
+}
+
+/* ---- mutex ---- */
+
 struct um_mutex_request {
-    struct umbra_mutex *mutex;
+    struct um_sync_request sync;
     uintptr_t self;
-    uint64_t since;     /* when it queued first, a time stamp; waiter, before it queues */
-    uint64_t announced; /* 0, UM_MUTEX_FIRM or UM_MUTEX_PATIENT; written as `since` */
-    uint32_t gap;       /* polls in place between two looks */
-    uint32_t left;      /* of them, before the next look */
-    bool crowded;       /* the last look saw a firm waiter */
-    bool called;        /* waiter, or the event's holder before it wakes the waiter; so is taken */
-    bool taken;
+    uint32_t gap;  /* polls in place between two looks */
+    uint32_t left; /* of them, before the next look */
 };
 
 #define UM_MUTEX_GAP 64 /* at most; about 1 us */
@@ -176,140 +204,143 @@ struct um_mutex_request {
  * without a look, not pauses, make the looks rare, since the spin phase is measured after so many
  * polls, and ends then.
  */
-UM_LINKONCE bool um_mutex_spin(struct um_mutex_request *request)
+UM_LINKONCE bool um_mutex_spin(void *arg)
 {
-    struct umbra_mutex *mutex = request->mutex;
+    struct um_mutex_request *request = arg;
+    struct umbra_mutex *mutex = request->sync.on;
 
     if (request->left > 0) {
         request->left--;
         return false;
     }
-    request->taken = um_mutex_look(&mutex->owner, &mutex->waiters, request->self, request->called);
-    /* relaxed: only fairness depends on it */
-    request->crowded = um_mutex_has_firm(um_atomic_load(&mutex->waiters, relaxed));
     request->gap = request->gap < UM_MUTEX_GAP ? 2 * request->gap : UM_MUTEX_GAP;
     request->left = request->gap;
-    return request->taken;
+    return um_mutex_look(&mutex->word, request->sync.waiter.waiter.called, &request->sync.crowded);
 }
 
 /* True if the waiter has queued for so long that no newcomer may overtake it. */
-UM_INLINE bool um_mutex_impatient(const struct um_mutex_request *request, uint64_t now)
+UM_INLINE bool um_mutex_impatient(const struct um_waiter *waiter, uint64_t now)
 {
-    return now - request->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+    return now - waiter->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
 }
 
-/* Calls a patient waiter, takes the mutex for it, or refuses, if callers came first; then it becomes
- * firm if it has queued for long: in its event's holder. */
-UM_LINKONCE bool um_mutex_accept_patient(struct um_mutex_request *request)
+/* The caller has the list, and the mutex: both are given to the oldest waiter, or it is called. */
+UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
 {
-    struct umbra_mutex *mutex = request->mutex;
-    enum um_mutex_offer offer =
-        um_mutex_offer_patient(&mutex->owner, &mutex->waiters, request->self);
+    bool calls = mutex->waiters.strict == 0;
 
-    request->taken = offer == UM_MUTEX_TAKEN;
-    request->called = offer == UM_MUTEX_CALLS;
-    if (request->called) /* relaxed: only fairness depends on it */
-        um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
-    if (offer == UM_MUTEX_REFUSED && um_mutex_impatient(request, umbra_cycles())) {
-        request->announced = UM_MUTEX_FIRM;
-        request->taken = um_mutex_take_as_firm(&mutex->owner, &mutex->waiters, request->self);
-        return request->taken;
+    if (calls) {
+        uint64_t now = umbra_cycles();
+
+        calls = !um_mutex_impatient(mutex->waiters.first, now);
+        /* relaxed: only fairness depends on it. No waiter is called now, and its time goes on */
+        um_atomic_store(&mutex->due, now + umbra_ns_to_cycles(UMBRA_MUTEX_CALL_NS), relaxed);
     }
-    return offer != UM_MUTEX_REFUSED;
+    um_sync_signal(um_mutex_hand_over(&mutex->word, &mutex->waiters, calls), false);
 }
 
-/* Ends a wait in place, or in the event's holder. */
-UM_LINKONCE bool um_mutex_accept(void *arg)
+UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex)
+{
+    /* relaxed, both: only fairness depends on them */
+    bool overdue = (um_atomic_load(&mutex->word, relaxed) & UM_MUTEX_CALLED) != 0 &&
+                   umbra_cycles() > um_atomic_load(&mutex->due, relaxed);
+
+    if (um_mutex_give(&mutex->word, overdue))
+        um_mutex_serve(mutex);
+}
+
+/* A waiter has changed the list. */
+UM_LINKONCE void um_mutex_let_list_go(struct umbra_mutex *mutex)
+{
+    if (um_mutex_let_go(&mutex->word, &mutex->waiters))
+        um_mutex_serve(mutex);
+}
+
+/* A fiber is firm; a thread is patient at first. One that was called is so no more. */
+UM_LINKONCE void um_mutex_join(void *arg)
 {
     struct um_mutex_request *request = arg;
+    struct umbra_mutex *mutex = request->sync.on;
+    struct um_waiter *waiter = &request->sync.waiter.waiter;
 
-    if (!request->announced || request->called)
-        return um_mutex_spin(request);
-    if (request->announced == UM_MUTEX_PATIENT)
-        return um_mutex_accept_patient(request);
-    request->taken = um_mutex_take_announced(&request->mutex->owner, request->self);
-    return request->taken;
+    waiter->strict = (request->self & UM_SELF_THREAD) == 0;
+    if (!waiter->strict) {
+        uint64_t now = umbra_cycles();
+
+        if (waiter->since == 0)
+            waiter->since = now;
+        waiter->strict = um_mutex_impatient(waiter, now);
+    }
+    um_sync_take_list(&mutex->word, waiter->called ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0,
+                      UM_WAITERS_SOME);
+    waiter->called = false;
+    um_waiters_add(&mutex->waiters, waiter);
+    um_mutex_let_list_go(mutex);
 }
 
-/* Counts the waiter as `as`, or no longer if that is 0, and as one that is not called. */
-UM_LINKONCE void um_mutex_announce_as(struct um_mutex_request *request, uint64_t as)
-{
-    struct umbra_mutex *mutex = request->mutex;
-    uint64_t before = request->announced | (request->called ? UM_MUTEX_CALLED : 0);
-
-    um_mutex_announce_change(&mutex->waiters, as - before);
-    if (request->called && !request->taken)
-        um_mutex_release_promise(&mutex->owner);
-    request->announced = as;
-    request->called = false;
-}
-
-UM_LINKONCE void um_mutex_announce(void *arg)
+UM_LINKONCE bool um_mutex_leave(void *arg)
 {
     struct um_mutex_request *request = arg;
-    uint64_t now = umbra_cycles();
-    bool firm = (request->self & UM_SELF_THREAD) == 0;
+    struct umbra_mutex *mutex = request->sync.on;
+    struct um_waiter *waiter = &request->sync.waiter.waiter;
+    bool listed;
 
-    if (!request->announced)
-        request->since = now;
-    firm |= um_mutex_impatient(request, now);
-    um_mutex_announce_as(request, firm ? UM_MUTEX_FIRM : UM_MUTEX_PATIENT);
+    um_sync_take_list(&mutex->word, 0, 0);
+    listed = waiter->listed;
+    if (listed)
+        um_waiters_remove(&mutex->waiters, waiter);
+    um_mutex_let_list_go(mutex);
+    return listed;
 }
 
 UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
 {
     const struct umbra_mutex *mutex = on;
-    uintptr_t owner = um_atomic_load(&mutex->owner, relaxed); /* for display only */
 
-    um_report_holder(text, owner <= UM_MUTEX_PROMISED ? UM_MUTEX_FREE : owner);
+    um_report_holder(text, um_atomic_load(&mutex->owner, relaxed)); /* for display only */
 }
 
 UM_SHARED(const struct um_kind um_kind_mutex, {"mutex", um_mutex_describe});
 
 /* Waits until the mutex is the caller's, as often as it is called in vain. 0 or an error. */
-UM_LINKONCE int um_mutex_queue(const struct um_await *await, struct um_mutex_request *request)
+UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, uint64_t deadline,
+                               const void *at)
 {
-    struct umbra_mutex *mutex = request->mutex;
-    int error;
+    struct um_mutex_request request = {.sync = {.waiter = {.given = UMBRA_EVENT_INIT},
+                                                .on = mutex,
+                                                .look = um_mutex_spin,
+                                                .join = um_mutex_join,
+                                                .leave = um_mutex_leave,
+                                                .firm = deadline == UMBRA_NEVER,
+                                                .deadline = um_deadline_cycles(deadline),
+                                                .kind = &um_kind_mutex,
+                                                .at = at},
+                                       .self = self};
+    int error = um_may_wait();
 
+    if (error != 0)
+        return error;
     do {
-        request->gap = 1;
-        request->left = 0;
-        error = um_await_run(await);
-    } while (error == 0 && !request->taken);
-    if (request->announced) {
-        um_mutex_announce_as(request, 0);
-        /* it may have been called last: then no other waiter was. seq_cst: against W1 */
-        if (error != 0 && um_atomic_load(&mutex->waiters, seq_cst) > 0)
-            umbra_event_signal(&mutex->event);
-    }
-    return error;
+        request.gap = 1;
+        request.left = 0;
+        error = um_sync_queue(&request.sync);
+    } while (error == 0 && request.sync.waiter.waiter.called);
+    return error < 0 ? error : 0;
 }
 
 UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
 {
-    struct um_mutex_request request = {.mutex = mutex, .self = um_sync_self()};
-    struct um_await await = {.event = &mutex->event.event,
-                             .accept = um_mutex_accept,
-                             .announce = um_mutex_announce,
-                             .arg = &request,
-                             .crowded = &request.crowded,
-                             .kind = &um_kind_mutex,
-                             .on = mutex,
-                             .at = at};
+    uintptr_t self = um_sync_self();
+    bool firm;
     int error = 0;
 
     /* relaxed: only the caller can have written its own identity */
-    if (um_atomic_load(&mutex->owner, relaxed) == request.self)
+    if (um_atomic_load(&mutex->owner, relaxed) == self)
         return -EDEADLK;
-    if (!um_mutex_look(&mutex->owner, &mutex->waiters, request.self, false)) {
-        if (deadline == 0)
-            return -ETIMEDOUT;
-        await.deadline = um_deadline_cycles(deadline);
-        error = um_mutex_queue(&await, &request);
-    }
+    if (!um_mutex_look(&mutex->word, false, &firm))
+        error = deadline == 0 ? -ETIMEDOUT : um_mutex_queue(mutex, self, deadline, at);
     if (error == 0)
-        um_mutex_count(1);
+        um_mutex_own(mutex, self);
     return error;
 }
 
@@ -318,57 +349,41 @@ UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t de
     return um_mutex_wait_at(mutex, deadline, __builtin_return_address(0));
 }
 
-UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
-                                     struct um_condition_waiter *waiter)
-{
-    um_lock_take(&condition->list);
-    waiter->listed = true;
-    waiter->round = condition->round;
-    waiter->prev = condition->last;
-    if (condition->last)
-        condition->last->next = waiter;
-    else
-        condition->first = waiter;
-    condition->last = waiter;
-    um_lock_release(&condition->list);
-}
+/* ---- condition variable ---- */
 
-/* Under the list's lock. */
-UM_LINKONCE void um_condition_unlink(struct umbra_condition *condition,
-                                     struct um_condition_waiter *waiter)
-{
-    waiter->listed = false;
-    if (waiter->next)
-        waiter->next->prev = waiter->prev;
-    else
-        condition->last = waiter->prev;
-    if (waiter->prev)
-        waiter->prev->next = waiter->next;
-    else
-        condition->first = waiter->next;
-}
+UM_SHARED(const struct um_kind um_kind_condition, {"condition", NULL});
 
 /* True if the waiter could give up, since it had not been notified. */
 UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
-                                      struct um_condition_waiter *waiter)
+                                      struct um_sync_waiter *waiter)
 {
     bool listed;
 
     um_lock_take(&condition->list);
-    listed = waiter->listed && waiter->round == condition->round;
+    listed = waiter->waiter.listed && waiter->round == condition->round;
     if (listed)
-        um_condition_unlink(condition, waiter);
+        um_waiters_remove(&condition->waiters, &waiter->waiter);
     um_lock_release(&condition->list);
     return listed;
 }
 
-UM_SHARED(const struct um_kind um_kind_condition, {"condition", NULL});
+/* A waiter adds itself. A call that notifies all takes the whole list and begins a new round; from
+ * then on only that call walks the list. Its waiters, however many, see that their round is over.
+ * */
+UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
+                                     struct um_sync_waiter *waiter)
+{
+    um_lock_take(&condition->list);
+    waiter->round = condition->round;
+    um_waiters_add(&condition->waiters, &waiter->waiter);
+    um_lock_release(&condition->list);
+}
 
 UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
                                                  struct umbra_mutex *mutex, uint64_t deadline)
 {
     const void *at = __builtin_return_address(0); /* for reports */
-    struct um_condition_waiter waiter = {.notified = UMBRA_EVENT_INIT};
+    struct um_sync_waiter waiter = {.given = UMBRA_EVENT_INIT};
     int error = um_may_wait(); /* after 0 the waits below without a deadline do not fail */
 
     if (error != 0)
@@ -377,67 +392,33 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
         return -EPERM;
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
-    error = um_sync_wait(&waiter.notified, NULL, NULL, deadline, &um_kind_condition, condition, at);
-    umbra_shield(true);
-    if (error != 0 && !um_condition_give_up(condition, &waiter))
-        error = um_sync_wait(&waiter.notified, NULL, NULL, UMBRA_NEVER, &um_kind_condition,
-                             condition, at);
+    error = um_sync_wait(&waiter.given, deadline, &um_kind_condition, condition, at);
+    if (error != 0 && !um_condition_give_up(condition, &waiter)) {
+        um_event_wait_firm(&waiter.given, NULL, NULL, &um_kind_condition, condition, at);
+        error = 0;
+    }
     if (!um_mutex_try(mutex))
         um_mutex_wait_at(mutex, UMBRA_NEVER, at);
-    umbra_shield(false);
     return error;
-}
-
-UM_LINKONCE void um_condition_notify_one(struct umbra_condition *condition)
-{
-    struct um_condition_waiter *waiter;
-
-    um_lock_take(&condition->list);
-    waiter = condition->first;
-    if (waiter)
-        um_condition_unlink(condition, waiter);
-    um_lock_release(&condition->list);
-    if (waiter)
-        umbra_event_signal(&waiter->notified);
-}
-
-UM_LINKONCE void um_condition_notify_all(struct umbra_condition *condition)
-{
-    struct um_condition_waiter *waiter;
-
-    um_lock_take(&condition->list);
-    waiter = condition->first;
-    condition->first = condition->last = NULL;
-    condition->round++;
-    um_lock_release(&condition->list);
-    while (waiter) {
-        struct um_condition_waiter *next = waiter->next; /* its frame may end at the signal */
-
-        umbra_event_signal(&waiter->notified);
-        waiter = next;
-    }
 }
 
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all)
 {
-    if (all)
-        um_condition_notify_all(condition);
-    else
-        um_condition_notify_one(condition);
+    struct um_waiter *first;
+
+    um_lock_take(&condition->list);
+    first = condition->waiters.first;
+    if (all) {
+        condition->waiters.first = condition->waiters.last = NULL;
+        condition->round++;
+    } else if (first) {
+        um_waiters_remove(&condition->waiters, first);
+    }
+    um_lock_release(&condition->list);
+    um_sync_signal(first, false);
 }
 
 /* ---- counting semaphore ---- */
-
-UM_LINKONCE bool um_semaphore_take(void *arg)
-{
-    struct umbra_semaphore *semaphore = arg;
-    uint64_t count = um_atomic_load(&semaphore->count, seq_cst); /* W2 */
-
-    while (count > 0) /* acquires what the poster wrote */
-        if (um_atomic_cas(&semaphore->count, &count, count - 1, seq_cst, seq_cst))
-            return true;
-    return false;
-}
 
 UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
 {
@@ -445,129 +426,147 @@ UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
 
     um_text_add(text, " with count ");
     /* relaxed, here and in the other describe functions: for display only */
-    um_text_add_number(text, um_atomic_load(&semaphore->count, relaxed), 10);
+    um_text_add_number(text, um_atomic_load(&semaphore->word, relaxed) / UM_SEMAPHORE_ONE, 10);
     um_text_add(text, ",");
 }
 
 UM_SHARED(const struct um_kind um_kind_semaphore, {"semaphore", um_semaphore_describe});
 
-struct um_semaphore_request {
-    struct umbra_semaphore *semaphore;
-    bool announced; /* waiter; the event's holders do not read it */
-};
-
-UM_LINKONCE bool um_semaphore_accept(void *arg)
+/* The caller has the list. async: as um_sync_signal(). */
+UM_LINKONCE void um_semaphore_serve(struct umbra_semaphore *semaphore, bool async)
 {
-    struct um_semaphore_request *request = arg;
-
-    return um_semaphore_take(request->semaphore);
+    um_sync_signal(um_semaphore_let_go(&semaphore->word, &semaphore->waiters), async);
 }
 
-/* W1. Only a waiter that queues does it: a post then signals, and takes the event's line. */
-UM_LINKONCE void um_semaphore_announce(void *arg)
+UM_LINKONCE bool um_semaphore_look(void *arg)
 {
-    struct um_semaphore_request *request = arg;
+    struct um_sync_request *request = arg;
+    struct umbra_semaphore *semaphore = request->on;
 
-    request->announced = true;
-    um_sync_announce(&request->semaphore->waiters, 1);
+    /* relaxed: only fairness depends on it */
+    request->crowded = (um_atomic_load(&semaphore->word, relaxed) & UM_WAITERS_SOME) != 0;
+    return um_semaphore_take(&semaphore->word);
+}
+
+UM_LINKONCE void um_semaphore_join(void *arg)
+{
+    struct um_sync_request *request = arg;
+    struct umbra_semaphore *semaphore = request->on;
+
+    um_sync_take_list(&semaphore->word, 0, UM_WAITERS_SOME);
+    um_waiters_add(&semaphore->waiters, &request->waiter.waiter);
+    um_semaphore_serve(semaphore, false);
+}
+
+UM_LINKONCE bool um_semaphore_leave(void *arg)
+{
+    struct um_sync_request *request = arg;
+    struct umbra_semaphore *semaphore = request->on;
+    bool listed;
+
+    um_sync_take_list(&semaphore->word, 0, 0);
+    listed = request->waiter.waiter.listed;
+    if (listed)
+        um_waiters_remove(&semaphore->waiters, &request->waiter.waiter);
+    um_semaphore_serve(semaphore, false);
+    return listed;
 }
 
 UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
-    struct um_semaphore_request request = {.semaphore = semaphore};
-    struct um_await await = {.event = &semaphore->event.event,
-                             .accept = um_semaphore_accept,
-                             .announce = um_semaphore_announce,
-                             .arg = &request,
-                             .kind = &um_kind_semaphore,
-                             .on = semaphore,
-                             .at = __builtin_return_address(0)};
-    int error;
+    struct um_sync_request request = {.waiter = {.given = UMBRA_EVENT_INIT},
+                                      .on = semaphore,
+                                      .look = um_semaphore_look,
+                                      .join = um_semaphore_join,
+                                      .leave = um_semaphore_leave,
+                                      .deadline = um_deadline_cycles(deadline),
+                                      .kind = &um_kind_semaphore,
+                                      .at = __builtin_return_address(0)};
+    int error = deadline == 0 ? -ETIMEDOUT : um_may_wait();
 
-    if (deadline == 0)
-        return -ETIMEDOUT;
-    await.deadline = um_deadline_cycles(deadline);
-    error = um_await_run(&await);
-    if (request.announced)
-        um_sync_announce(&semaphore->waiters, UINT32_MAX);
-    return error;
+    if (error == 0)
+        error = um_sync_queue(&request);
+    return error < 0 ? error : 0;
 }
 
-#define UM_RWLOCK_WRITER_WAITS (UINT64_C(1) << 32)
-
-UM_LINKONCE bool um_rwlock_take_read(void *arg)
-{
-    struct umbra_rwlock *lock = arg;
-    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
-
-    while (state < UM_RWLOCK_WRITER - 1) /* no writer has it or waits */
-        if (um_atomic_cas(&lock->state, &state, state + 1, seq_cst, seq_cst))
-            return true;
-    return false;
-}
-
-/* For a writer that has announced itself. */
-UM_LINKONCE bool um_rwlock_take_write(void *arg)
-{
-    struct umbra_rwlock *lock = arg;
-    uint64_t state = um_atomic_load(&lock->state, seq_cst); /* W2 */
-
-    while ((state & UM_RWLOCK_HELD) == 0)
-        if (um_atomic_cas(&lock->state, &state, (state - UM_RWLOCK_WRITER_WAITS) | UM_RWLOCK_WRITER,
-                          seq_cst, seq_cst))
-            return true;
-    return false;
-}
+/* ---- read-write lock ---- */
 
 UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
 {
     const struct umbra_rwlock *lock = on;
-    uint64_t state = um_atomic_load(&lock->state, relaxed);
+    uint64_t word = um_atomic_load(&lock->word, relaxed);
+    uint64_t readers = word / UM_RWLOCK_READER;
 
-    if ((state & UM_RWLOCK_HELD) == UM_RWLOCK_WRITER) {
+    if (word & UM_RWLOCK_WRITER) {
         um_text_add(text, " held by a writer,");
         return;
     }
     um_text_add(text, " held by ");
-    um_text_add_number(text, state & UM_RWLOCK_HELD, 10);
-    um_text_add(text, (state & UM_RWLOCK_HELD) == 1 ? " reader," : " readers,");
+    um_text_add_number(text, readers, 10);
+    um_text_add(text, readers == 1 ? " reader," : " readers,");
 }
 
 UM_SHARED(const struct um_kind um_kind_read_lock, {"read lock", um_rwlock_describe});
 UM_SHARED(const struct um_kind um_kind_write_lock, {"write lock", um_rwlock_describe});
 
-/* One signal releases one reader; each released reader signals the next one. */
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_read(struct umbra_rwlock *lock, uint64_t deadline)
+/* The caller has the list. */
+UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock)
 {
-    int error;
-
-    if (deadline == 0)
-        return -ETIMEDOUT;
-    um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_read, lock, deadline, &um_kind_read_lock,
-                         lock, __builtin_return_address(0));
-    um_sync_announce(&lock->waiters, UINT32_MAX);
-    um_sync_given(&lock->waiters, &lock->event);
-    return error;
+    um_sync_signal(um_rwlock_let_go(&lock->word, &lock->waiters), false);
 }
 
-/* A writer that gives up lets in the readers that it kept out. */
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait_write(struct umbra_rwlock *lock, uint64_t deadline)
+UM_LINKONCE bool um_rwlock_look(void *arg)
 {
-    int error;
+    struct um_sync_request *request = arg;
+    struct umbra_rwlock *lock = request->on;
 
-    if (deadline == 0)
-        return -ETIMEDOUT;
-    um_atomic_fetch_add(&lock->state, UM_RWLOCK_WRITER_WAITS, seq_cst);
-    um_sync_announce(&lock->waiters, 1);
-    error = um_sync_wait(&lock->event, um_rwlock_take_write, lock, deadline, &um_kind_write_lock,
-                         lock, __builtin_return_address(0));
-    if (error != 0)
-        um_atomic_fetch_add(&lock->state, 0 - UM_RWLOCK_WRITER_WAITS, seq_cst); /* G1 */
-    um_sync_announce(&lock->waiters, UINT32_MAX);
-    if (error != 0)
-        um_sync_given(&lock->waiters, &lock->event);
-    return error;
+    /* relaxed: only fairness depends on it */
+    request->crowded = (um_atomic_load(&lock->word, relaxed) & UM_WAITERS_SOME) != 0;
+    return um_rwlock_take(&lock->word, request->waiter.waiter.strict);
+}
+
+UM_LINKONCE void um_rwlock_join(void *arg)
+{
+    struct um_sync_request *request = arg;
+    struct umbra_rwlock *lock = request->on;
+
+    um_sync_take_list(&lock->word, 0, UM_WAITERS_SOME);
+    um_waiters_add(&lock->waiters, &request->waiter.waiter);
+    um_rwlock_serve(lock);
+}
+
+UM_LINKONCE bool um_rwlock_leave(void *arg)
+{
+    struct um_sync_request *request = arg;
+    struct umbra_rwlock *lock = request->on;
+    bool listed;
+
+    um_sync_take_list(&lock->word, 0, 0);
+    listed = request->waiter.waiter.listed;
+    if (listed)
+        um_waiters_remove(&lock->waiters, &request->waiter.waiter);
+    um_rwlock_serve(lock);
+    return listed;
+}
+
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait(struct umbra_rwlock *lock, bool writer,
+                                           uint64_t deadline)
+{
+    struct um_sync_request request = {
+        .waiter = {.waiter = {.strict = writer}, .given = UMBRA_EVENT_INIT},
+        .on = lock,
+        .look = um_rwlock_look,
+        .join = um_rwlock_join,
+        .leave = um_rwlock_leave,
+        .firm = deadline == UMBRA_NEVER,
+        .deadline = um_deadline_cycles(deadline),
+        .kind = writer ? &um_kind_write_lock : &um_kind_read_lock,
+        .at = __builtin_return_address(0)};
+    int error = deadline == 0 ? -ETIMEDOUT : um_may_wait();
+
+    if (error == 0)
+        error = um_sync_queue(&request);
+    return error < 0 ? error : 0;
 }
 
 UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
@@ -583,7 +582,7 @@ UM_SHARED(const struct um_kind um_kind_latch, {"latch", um_latch_describe});
 
 UM_LINKONCE UM_NOINLINE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
 {
-    return um_sync_wait(&latch->event, NULL, NULL, deadline, &um_kind_latch, latch,
+    return um_sync_wait(&latch->event, deadline, &um_kind_latch, latch,
                         __builtin_return_address(0));
 }
 
@@ -648,6 +647,7 @@ UM_LINKONCE UM_NOINLINE int um_barrier_await(struct umbra_barrier *barrier,
                              .announce = um_barrier_queue,
                              .arg = arrival,
                              .deadline = um_deadline_cycles(deadline),
+                             .firm = deadline == UMBRA_NEVER,
                              .kind = &um_kind_barrier,
                              .on = barrier,
                              .at = at};
@@ -686,23 +686,26 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *ba
 
 /* ---- once ---- */
 
-#define UM_ONCE_RUNNING 1u
-
 UM_SHARED(const struct um_kind um_kind_once, {"once", NULL});
 
 UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg)
 {
-    uint32_t state = 0;
+    const void *at = __builtin_return_address(0); /* for reports */
+    uint32_t begun = 0;
+    int error = 0;
 
     if (!fn)
         return -EINVAL;
-    if (!um_atomic_cas(&once->state, &state, UM_ONCE_RUNNING, relaxed, relaxed))
-        return um_sync_wait(&once->event, NULL, NULL, UMBRA_NEVER, &um_kind_once, once,
-                            __builtin_return_address(0));
-    fn(arg);
-    umbra_event_signal(&once->event);
-    um_atomic_store(&once->state, UM_ONCE_DONE, release); /* pairs with umbra_once() */
-    return 0;
+    /* relaxed: the event orders */
+    if (um_atomic_cas(&once->begun, &begun, 1, relaxed, relaxed)) {
+        fn(arg);
+        umbra_event_signal(&once->event); /* the last step: see umbra_once() */
+    } else {
+        error = um_may_wait();
+        if (error == 0)
+            um_event_wait_firm(&once->event, NULL, NULL, &um_kind_once, once, at);
+    }
+    return error;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

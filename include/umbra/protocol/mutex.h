@@ -1,47 +1,34 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The mutex's two words: which caller holds it, and how many callers have announced that they
- * queue. Private. Checked by tests/model/mutex.
+ * The mutex's word: whether it is held, and by which rules the next caller gets it. Private.
+ * Checked by tests/model/mutex.
  *
- *   owner    FREE      any caller takes it
- *            KEPT      only an announced waiter takes it; any caller, if there is no firm one
- *            PROMISED  only the called waiter takes it
- *            else      the identity of its holder, a fiber or thread
- *   waiters  firm      waiters that are not overtaken, a number
- *            patient   waiters that may be overtaken for a while, a number
- *            CALLED    one patient waiter was called: it is out of the queue, and spins
+ *   bit            set where                                    by
+ *   LOCKED, SOME   the list of waiters: protocol/waiters.h
+ *   HELD           a caller has it, or a call that has the      the taker
+ *                  list gives it
+ *   FIRM           a waiter in the list is not to be overtaken  the call that has the list
+ *   CALLED         a waiter was called: it is out of the        the call that has the list; the
+ *                  list, without the mutex, and spins           called waiter clears it
+ *   PROMISED       only the called waiter takes it              unlock; cleared with CALLED
  *
- *   the waiter, after it spun                    the holder, in unlock
- *   W1  waiters + 1                  seq_cst     G1  owner = KEPT, or FREE if it sees no firm waiter;
- *   W2  join the event; its holder                   PROMISED if the called one has waited too long
- *       looks at owner for it        seq_cst     G2  look at waiters              seq_cst
- *   W3  at the end: waiters - 1      seq_cst     G3  if any, and none is called or one is firm:
- *                                                    signal the event
+ * Waiters are firm, or patient: those may be overtaken for a while. A newcomer takes a mutex that
+ * is not HELD, unless a waiter is firm or was promised it.
  *
- * At W2, and at each later signal, a firm waiter takes a mutex that is FREE or KEPT, a patient one
- * only one that is KEPT. For a patient waiter that finds it FREE the event's holder sets CALLED, if
- * it is not set, and wakes it: it then competes with callers that come. So a mutex is not idle
- * while a thread is on its way to a processor. If the called waiter spins in vain, it clears CALLED
- * and goes back to W1, after some time as a firm waiter. After that time one that is refused
- * becomes firm in the queue: else it could stay there as long as others take the mutex between G1
- * and the offer.
+ *   the holder, in unlock                               the word, in one step
+ *   no waiter, or LOCKED                                HELD is cleared
+ *   only patient ones, and one is CALLED                HELD is cleared; if the called one has
+ *                                                       waited too long, it is PROMISED
+ *   a firm one, or none is called                       LOCKED: the holder has the list
  *
- * No wake-up is lost: if W2 finds the mutex held, then W2 comes before G1 in the order of all
- * seq_cst operations, hence W1 before G2, and the holder signals, or a waiter is called. A called
- * waiter that takes the mutex unlocks it, and signals; another one clears CALLED before its next
- * W2, and the same holds for all that queue. The choice in G1 needs no order for that, except
- * PROMISED: the called waiter may clear CALLED meanwhile. The holder looks at CALLED after G1, and
- * that waiter at owner after CALLED, all seq_cst: one of them sees the other, makes it KEPT, and
- * signals or joins.
+ * With the list, the oldest waiter leaves it: where one is firm, or the oldest one has queued for
+ * long, it gets the mutex, HELD as it is, when LOCKED is cleared. Else it is called, and the step
+ * that clears LOCKED clears HELD, too: the called one competes with callers that come, so a mutex
+ * is not idle while a thread is on its way to a processor. If it spins in vain it queues again, and
+ * clears CALLED, after some time as a firm waiter.
  *
- * From the first unlock that sees a firm waiter on, all unlocks see it until its wait ends, since
- * each happens after the one before. So a firm waiter that has queued is no longer overtaken by
- * callers that come and take. Three may still be first: the called waiter, one that queues between
- * G1 and G3, and one that stands still between its look, when no firm waiter was there, and its
- * step, until KEPT is there again for this waiter (each such caller once).
- *
- * KEPT without a firm waiter: all have given up. The next caller takes it, since it looks at
- * waiters.
+ * A waiter that lets go of the list and finds the mutex not HELD, nor promised, and a waiter that
+ * could be given it or called, makes it HELD first, and gives it as a holder would.
  */
 #ifndef UMBRA_PROTOCOL_MUTEX_H
 #define UMBRA_PROTOCOL_MUTEX_H
@@ -49,124 +36,111 @@
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/protocol/waiters.h>
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
 #endif
 
-#define UM_MUTEX_FREE ((uintptr_t)0)
-#define UM_MUTEX_KEPT ((uintptr_t)2) /* no identity: a thread's is odd, a fiber's an address */
-#define UM_MUTEX_PROMISED ((uintptr_t)4)
+#define UM_MUTEX_HELD UINT64_C(4)
+#define UM_MUTEX_FIRM UINT64_C(8)
+#define UM_MUTEX_CALLED UINT64_C(16)
+#define UM_MUTEX_PROMISED UINT64_C(32)
 
-#define UM_MUTEX_FIRM UINT64_C(1)
-#define UM_MUTEX_PATIENT (UINT64_C(1) << 32)
-#define UM_MUTEX_CALLED (UINT64_C(1) << 63)
-
-UM_INLINE bool um_mutex_has_firm(uint64_t waiters)
+/* True if a caller may take the mutex. called: it was called. */
+UM_INLINE bool um_mutex_is_free(uint64_t word, bool called)
 {
-    return (waiters & (UM_MUTEX_PATIENT - 1)) > 0;
+    if ((word & UM_MUTEX_PROMISED) != 0)
+        return called && (word & UM_MUTEX_HELD) == 0;
+    return (word & (UM_MUTEX_HELD | UM_MUTEX_FIRM)) == 0;
 }
 
-UM_INLINE bool um_mutex_has_called(uint64_t waiters)
+/* True if the mutex was free, without waiters, and is the caller's now. */
+UM_INLINE bool um_mutex_try_word(um_atomic_u64 *word)
 {
-    return waiters >= UM_MUTEX_CALLED;
+    uint64_t now = 0;
+
+    /* acquire: what the last holder wrote; pairs with um_mutex_give() */
+    return um_atomic_cas(word, &now, UM_MUTEX_HELD, acquire, relaxed);
 }
 
-/* True if `owner` was `from` and is the caller's now. For a caller without W1. */
-UM_INLINE bool um_mutex_take_from(um_atomic_uptr *owner, uintptr_t from, uintptr_t self)
+/* A caller that is not in the list looks: true if the mutex is its own now. firm: if not, whether a
+ * waiter is firm. */
+UM_INLINE bool um_mutex_look(um_atomic_u64 *word, bool called, bool *firm)
 {
-    /* acquire: what the last holder wrote; pairs with G1 */
-    return um_atomic_cas(owner, &from, self, acquire, relaxed);
-}
+    uint64_t now = um_atomic_load(word, relaxed); /* only compared */
+    uint64_t ends = called ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0;
 
-/* A caller that is in no queue looks at a mutex that it did not get at once. called: it was called. */
-UM_INLINE bool um_mutex_look(um_atomic_uptr *owner, um_atomic_u64 *waiters, uintptr_t self,
-                             bool called)
-{
-    /* acquire: where KEPT is seen, so is the waiter that G1 saw; pairs with G1 */
-    uintptr_t now = um_atomic_load(owner, acquire);
-
-    if (now == UM_MUTEX_FREE || (now == UM_MUTEX_PROMISED && called))
-        return um_mutex_take_from(owner, now, self);
-    /* relaxed: a new waiter that this misses tries, too, and one of them gets it */
-    if (now == UM_MUTEX_KEPT && !um_mutex_has_firm(um_atomic_load(waiters, relaxed)))
-        return um_mutex_take_from(owner, now, self);
-    return false;
-}
-
-/* W1, W3, and the change of a called waiter that queues again. */
-UM_INLINE void um_mutex_announce_change(um_atomic_u64 *waiters, uint64_t change)
-{
-    um_atomic_fetch_add(waiters, change, seq_cst); /* against G2 */
-}
-
-/* After a called waiter has cleared CALLED and is not the holder: before its W2, or its end. */
-UM_INLINE void um_mutex_release_promise(um_atomic_uptr *owner)
-{
-    uintptr_t promised = UM_MUTEX_PROMISED;
-
-    /* seq_cst: against G1 of a holder that saw CALLED. It hands on what the last holder wrote */
-    um_atomic_cas(owner, &promised, UM_MUTEX_KEPT, seq_cst, seq_cst);
-}
-
-/* W2, and each later offer, for a firm waiter. */
-UM_INLINE bool um_mutex_take_announced(um_atomic_uptr *owner, uintptr_t self)
-{
-    uintptr_t now = um_atomic_load(owner, seq_cst); /* W2, against G1 */
-
-    while (now == UM_MUTEX_FREE || now == UM_MUTEX_KEPT)
-        /* acquires what the last holder wrote; failed: W2 again */
-        if (um_atomic_cas(owner, &now, self, seq_cst, seq_cst))
+    while (um_mutex_is_free(now, called))
+        /* acquire: as um_mutex_try_word() */
+        if (um_atomic_cas(word, &now, (now & ~ends) | UM_MUTEX_HELD, acquire, relaxed))
             return true;
+    *firm = (now & UM_MUTEX_FIRM) != 0;
     return false;
 }
 
-enum um_mutex_offer { UM_MUTEX_REFUSED, UM_MUTEX_TAKEN, UM_MUTEX_CALLS };
-
-/* The same for a patient waiter: it has the mutex, or is called, or stays in the queue. */
-UM_INLINE enum um_mutex_offer um_mutex_offer_patient(um_atomic_uptr *owner, um_atomic_u64 *waiters,
-                                                     uintptr_t self)
+/* An unlock. overdue: the called waiter, if any, has waited too long. True if the caller, still the
+ * holder, has the list now, and must hand the mutex over. */
+UM_INLINE bool um_mutex_give(um_atomic_u64 *word, bool overdue)
 {
-    uintptr_t now = um_atomic_load(owner, seq_cst); /* W2, against G1 */
+    uint64_t now = um_atomic_load(word, relaxed); /* only compared */
+    uint64_t next;
+    bool promised, serves;
 
-    while (now == UM_MUTEX_KEPT)
-        /* acquires what the last holder wrote; failed: W2 again */
-        if (um_atomic_cas(owner, &now, self, seq_cst, seq_cst))
-            return UM_MUTEX_TAKEN;
-    if (now != UM_MUTEX_FREE)
-        return UM_MUTEX_REFUSED;
-    /* relaxed: a holder that misses it signals once too often */
-    if (um_mutex_has_called(um_atomic_fetch_or(waiters, UM_MUTEX_CALLED, relaxed)))
-        return UM_MUTEX_REFUSED;
-    return UM_MUTEX_CALLS;
+    do {
+        promised = overdue && (now & UM_MUTEX_CALLED) != 0;
+        serves = !promised && (now & UM_WAITERS_BITS) == UM_WAITERS_SOME &&
+                 ((now & UM_MUTEX_FIRM) != 0 || (now & UM_MUTEX_CALLED) == 0);
+        next = serves ? now | UM_WAITERS_LOCKED : now & ~UM_MUTEX_HELD;
+        if (promised)
+            next |= UM_MUTEX_PROMISED;
+        /* release: what the holder wrote. acquire: as um_waiters_try() */
+    } while (!um_atomic_cas(word, &now, next, acq_rel, relaxed));
+    return serves;
 }
 
-/* A patient waiter that was refused becomes a firm one, in the queue: W1 and W2 of that. */
-UM_INLINE bool um_mutex_take_as_firm(um_atomic_uptr *owner, um_atomic_u64 *waiters, uintptr_t self)
+/* The word's bits that tell of the list. */
+UM_INLINE uint64_t um_mutex_list_bits(struct um_waiters *list)
 {
-    um_mutex_announce_change(waiters, UM_MUTEX_FIRM - UM_MUTEX_PATIENT);
-    return um_mutex_take_announced(owner, self);
+    return (um_plain_read(list->first) ? UM_WAITERS_SOME : 0) |
+           (um_plain_read(list->strict) > 0 ? UM_MUTEX_FIRM : 0);
 }
 
-/* G1 and G2, for the holder. overdue: the called waiter, if any, has waited too long. True if the
- * holder must signal the event (G3). */
-UM_INLINE bool um_mutex_give(um_atomic_uptr *owner, um_atomic_u64 *waiters, bool overdue)
+/* Lets go of the list, which has waiters, and of the mutex: for a caller that holds both. Returns
+ * the waiter that it signals. calls: it is called, if no waiter is firm and none is called. */
+UM_INLINE struct um_waiter *um_mutex_hand_over(um_atomic_u64 *word, struct um_waiters *list,
+                                               bool calls)
 {
-    uint64_t now = um_atomic_load(waiters, relaxed); /* relaxed: see above */
-    uintptr_t next = um_mutex_has_firm(now) ? UM_MUTEX_KEPT : UM_MUTEX_FREE;
+    struct um_waiter *waiter = um_waiters_take(list, 0);
+    uint64_t now = um_atomic_load(word, relaxed); /* only compared */
+    uint64_t clear = UM_WAITERS_BITS | UM_MUTEX_FIRM | (calls ? UM_MUTEX_HELD : 0);
+    uint64_t set = um_mutex_list_bits(list) | (calls ? UM_MUTEX_CALLED : 0);
 
-    if (overdue && um_mutex_has_called(now))
-        next = UM_MUTEX_PROMISED;
-    um_atomic_store(owner, next, seq_cst);  /* G1: releases what the holder wrote */
-    now = um_atomic_load(waiters, seq_cst); /* G2, against W1 and the end of CALLED */
-    if (next == UM_MUTEX_PROMISED) {
-        if (um_mutex_has_called(now))
-            return false;
-        um_mutex_release_promise(owner);
-        now = um_atomic_load(waiters, seq_cst); /* G2 again, since the owner has changed */
-    }
-    return now > 0 && (um_mutex_has_firm(now) || !um_mutex_has_called(now));
+    um_plain_write(waiter->called, calls);
+    /* release: what the holder wrote, and the list; pairs with the takers and um_waiters_try() */
+    while (!um_atomic_cas(word, &now, (now & ~clear) | set, release, relaxed))
+        continue;
+    return waiter;
+}
+
+/* Lets go of the list, for a waiter. True if the caller has the list still, and the mutex, and must
+ * hand both over. */
+UM_INLINE bool um_mutex_let_go(um_atomic_u64 *word, struct um_waiters *list)
+{
+    uint64_t bits = um_mutex_list_bits(list);
+    uint64_t now = um_atomic_load(word, relaxed); /* only compared */
+    uint64_t next;
+    bool serves;
+
+    do {
+        serves = (bits & UM_WAITERS_SOME) != 0 &&
+                 (now & (UM_MUTEX_HELD | UM_MUTEX_PROMISED)) == 0 &&
+                 ((bits & UM_MUTEX_FIRM) != 0 || (now & UM_MUTEX_CALLED) == 0);
+        next = serves ? now | UM_MUTEX_HELD : (now & ~(UM_WAITERS_BITS | UM_MUTEX_FIRM)) | bits;
+        /* release: the list, as above. acquire: what the last holder wrote, for the waiter */
+    } while (!um_atomic_cas(word, &now, next, acq_rel, relaxed));
+    return serves;
 }
 
 #endif
