@@ -29,6 +29,8 @@ static void *philosopher(void *arg)
 {
     unsigned long seat = (unsigned long)(uintptr_t)arg;
     unsigned long left = seat, right = (seat + 1) % seats;
+    uint64_t deadline;
+    int error;
 
     if (polite && seat == seats - 1) {
         left = right;
@@ -36,7 +38,13 @@ static void *philosopher(void *arg)
     }
     umbra_event_wait(&fork_at[left]);
     umbra_latch_count_down(&raised);
-    umbra_latch_wait(&raised, umbra_deadline(polite ? PATIENCE_OF_THE_POLITE_NS : PATIENCE_NS));
+    deadline = umbra_deadline(polite ? PATIENCE_OF_THE_POLITE_NS : PATIENCE_NS);
+    /* not all may get one: then the others go on after a while */
+    error = umbra_latch_wait(&raised, deadline);
+    if (error != 0 && error != -ETIMEDOUT) {
+        umbra_event_signal(&fork_at[left]);
+        return NULL;
+    }
     umbra_event_wait(&fork_at[right]);
     printf("philosopher %lu eats\n", seat);
     umbra_event_signal(&fork_at[right]);

@@ -28,11 +28,20 @@ struct queue {
 static struct queue *queue;
 static size_t producers = 4, consumers = 4, items = 10000; /* the last of each producer */
 
+static void must(int error)
+{
+    if (error == 0)
+        return;
+    fprintf(stderr, "producers: %s\n", strerror(-error));
+    exit(1);
+}
+
+/* No fiber here is canceled, or waits until a time: the waits do not fail. */
 static void put(unsigned long item)
 {
     umbra_mutex_lock(&queue->mutex);
     while (queue->count == PLACES)
-        umbra_condition_wait(&queue->has_place, &queue->mutex, UMBRA_NEVER);
+        must(umbra_condition_wait(&queue->has_place, &queue->mutex, UMBRA_NEVER));
     queue->item[(queue->first + queue->count++) % PLACES] = item;
     umbra_condition_notify(&queue->has_item, false);
     umbra_mutex_unlock(&queue->mutex);
@@ -45,7 +54,7 @@ static bool get(unsigned long *item)
 
     umbra_mutex_lock(&queue->mutex);
     while (queue->count == 0 && queue->producers > 0)
-        umbra_condition_wait(&queue->has_item, &queue->mutex, UMBRA_NEVER);
+        must(umbra_condition_wait(&queue->has_item, &queue->mutex, UMBRA_NEVER));
     found = queue->count > 0;
     if (found) {
         *item = queue->item[queue->first];
@@ -82,14 +91,6 @@ static void *consume(void *arg)
             *sum += gathered[i];
     } while (count == most);
     return NULL;
-}
-
-static void must(int error)
-{
-    if (error == 0)
-        return;
-    fprintf(stderr, "producers: %s\n", strerror(-error));
-    exit(1);
 }
 
 /* Starts all, and adds up what the consumers have got. */

@@ -90,7 +90,7 @@
  * with the deadline UMBRA_NEVER; and the lock of the mutex at the end of umbra_condition_wait. It
  * ends those with another deadline, and the waits for what may never come: of a semaphore,
  * condition or latch. Where a wait that failed must not be taken for one that succeeded, the
- * result must be looked at.
+ * compiler warns if the result is not looked at (UM_CHECKED).
  */
 
 /* ---- mutex ---- */
@@ -121,7 +121,7 @@ UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
  * that does (base/base.h). The first fails only by misuse, or in a thread's first wait: a fiber
  * that is canceled locks, too. */
 UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
-UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex,
+UM_ALWAYS_INLINE UM_CHECKED int umbra_mutex_lock_deadline(struct umbra_mutex *mutex,
                                                           uint64_t deadline);
 
 /* Unlocks. -EPERM: the caller does not hold it. */
@@ -146,7 +146,7 @@ UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
  * it, or is on an alternate signal stack), and those of a thread's first wait. After -ENOMEM with a
  * deadline the mutex may also have been unlocked and locked again.
  */
-UM_LINKONCE int umbra_condition_wait(struct umbra_condition *condition,
+UM_LINKONCE UM_CHECKED int umbra_condition_wait(struct umbra_condition *condition,
                                                 struct umbra_mutex *mutex, uint64_t deadline);
 
 /* Ends the wait of the waiter that has waited longest; with `all` of all waiters. Without a waiter
@@ -172,7 +172,7 @@ UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t 
  * handlers, too: it makes one umbra_event_signal_async for each waiter that it releases. Without a
  * result of 0 the caller of wait has nothing, also if its fiber is canceled.
  */
-UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore,
+UM_ALWAYS_INLINE UM_CHECKED int umbra_semaphore_wait(struct umbra_semaphore *semaphore,
                                                      uint64_t deadline);
 UM_INLINE void umbra_semaphore_post(struct umbra_semaphore *semaphore, uint64_t more);
 UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uint64_t more);
@@ -193,11 +193,11 @@ UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
 
 /* Locks for reading. A reader must not lock it again: a waiting writer would
  * keep it out, and wait for it. */
-UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline);
+UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline);
 
 /* Locks for writing. A reader or the writer must not call this: it would
  * wait for itself. */
-UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline);
+UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline);
 
 /* Ends a read or a write; the lock does not check that it is the caller's. -EPERM: the lock is
  * free. */
@@ -239,7 +239,7 @@ UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
  */
 UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch);
 UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more);
-UM_LINKONCE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
+UM_LINKONCE UM_CHECKED int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline);
 
 /* A barrier opens when `parties` callers, at least 1, have come, again and again. */
 struct umbra_barrier {
@@ -263,7 +263,7 @@ UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t partie
  * umbra_barrier_wait waits though the calling fiber is canceled.
  */
 UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
-UM_LINKONCE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
+UM_LINKONCE UM_CHECKED int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
                                                        uint64_t deadline);
 
 struct umbra_once {

@@ -28,13 +28,15 @@ static void *takes_outside(void *arg)
 
 static void *takes_semaphore(void *arg)
 {
-    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
+    if (umbra_semaphore_wait(&semaphore, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 static void *writes(void *arg)
 {
-    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+    if (umbra_rwlock_write(&rwlock, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
@@ -57,7 +59,8 @@ static void spawn(const char *name, umbra_fiber_fn *fn)
 
 static void *body(void *arg)
 {
-    umbra_rwlock_read(&rwlock, UMBRA_NEVER);
+    if (umbra_rwlock_read(&rwlock, UMBRA_NEVER) != 0)
+        return NULL;
     spawn("holder", holds);
     spawn("taker", takes_held);
     spawn("ends", takes_left);

@@ -72,10 +72,10 @@ static void *child(void *arg)
         umbra_condition_notify(&changed, false);
         umbra_mutex_unlock(&lock);
     }
-    umbra_semaphore_wait(&places, UMBRA_NEVER);
-    umbra_semaphore_post(&places, 1);
-    umbra_rwlock_read(&table, UMBRA_NEVER);
-    umbra_rwlock_unlock(&table);
+    if (umbra_semaphore_wait(&places, UMBRA_NEVER) == 0)
+        umbra_semaphore_post(&places, 1);
+    if (umbra_rwlock_read(&table, UMBRA_NEVER) == 0)
+        umbra_rwlock_unlock(&table);
     umbra_latch_count_down(&latch);
     umbra_yield();
     umbra_event_signal(&ready);

@@ -98,38 +98,44 @@ PLACE(locks)
 
 PLACE(locks_deadline)
 {
-    umbra_mutex_lock_deadline(&mutex, umbra_deadline(HOUR));
+    if (umbra_mutex_lock_deadline(&mutex, umbra_deadline(HOUR)) != 0)
+        return NULL;
     return arg;
 }
 
 PLACE(waits_for_condition)
 {
     umbra_mutex_lock(&mine);
-    umbra_condition_wait(&condition, &mine, UMBRA_NEVER);
+    if (umbra_condition_wait(&condition, &mine, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 PLACE(waits_for_semaphore)
 {
-    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
+    if (umbra_semaphore_wait(&semaphore, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 PLACE(reads)
 {
-    umbra_rwlock_read(&rwlock, UMBRA_NEVER);
+    if (umbra_rwlock_read(&rwlock, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 PLACE(writes)
 {
-    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+    if (umbra_rwlock_write(&rwlock, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 PLACE(waits_for_latch)
 {
-    umbra_latch_wait(&latch, UMBRA_NEVER);
+    if (umbra_latch_wait(&latch, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
@@ -315,7 +321,7 @@ static void prepare(void)
     struct umbra_spawn_options away = on_core(1);
 
     umbra_mutex_lock(&mutex);
-    umbra_rwlock_write(&rwlock, UMBRA_NEVER);
+    cr_assert_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
     latch = (struct umbra_latch)UMBRA_LATCH_INIT(1);
     barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(2);
     umbra_port_post(&full, &message[0], UMBRA_NEVER);

@@ -99,25 +99,29 @@ static struct umbra_event many[10];
 
 static void *waits_for_semaphore(void *arg)
 {
-    umbra_semaphore_wait(&semaphore, UMBRA_NEVER);
+    if (umbra_semaphore_wait(&semaphore, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
 static void *writes(void *lock)
 {
-    umbra_rwlock_write(lock, UMBRA_NEVER);
+    if (umbra_rwlock_write(lock, UMBRA_NEVER) != 0)
+        return NULL;
     return NULL;
 }
 
 static void *reads(void *lock)
 {
-    umbra_rwlock_read(lock, UMBRA_NEVER);
+    if (umbra_rwlock_read(lock, UMBRA_NEVER) != 0)
+        return NULL;
     return NULL;
 }
 
 static void *waits_for_latch(void *arg)
 {
-    umbra_latch_wait(&latch, UMBRA_NEVER);
+    if (umbra_latch_wait(&latch, UMBRA_NEVER) != 0)
+        return NULL;
     return arg;
 }
 
@@ -139,9 +143,12 @@ static void *waits_for_any(void *count)
 
 static void *waits_for_all_kinds(void *arg)
 {
-    umbra_rwlock_read(&read_by_two, UMBRA_NEVER);
-    umbra_rwlock_read(&read_by_two, UMBRA_NEVER);
-    umbra_rwlock_write(&written, UMBRA_NEVER);
+    if (umbra_rwlock_read(&read_by_two, UMBRA_NEVER) != 0)
+        return NULL;
+    if (umbra_rwlock_read(&read_by_two, UMBRA_NEVER) != 0)
+        return NULL;
+    if (umbra_rwlock_write(&written, UMBRA_NEVER) != 0)
+        return NULL;
     umbra_spawn(waits_for_semaphore, NULL, NULL);
     umbra_spawn(writes, &read_by_two, NULL);
     umbra_spawn(reads, &written, NULL);

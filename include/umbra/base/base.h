@@ -85,6 +85,8 @@
 /* Also for functions that report their return address: link-time optimization would inline them. */
 #define UM_NOINLINE __attribute__((__noinline__))
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
+/* A caller must look at the result: what it waited for may not have come. */
+#define UM_CHECKED __attribute__((__warn_unused_result__))
 #define UM_UNCHECKED __attribute__((__no_sanitize__("address"), __no_sanitize__("thread")))
 #define UM_ALIGNED(bytes) __attribute__((__aligned__(bytes)))
 /* The alignment of objects in the user's memory: what malloc() returns is enough. */

@@ -414,9 +414,8 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
     }
     for (unsigned none = error == 0 ? cores : core - 1; none < cores; none++)
         umbra_latch_count_down(&touch.all);
-    umbra_shield(true);
-    umbra_latch_wait(&touch.all, UMBRA_NEVER);
-    umbra_shield(false);
+    um_event_wait_firm(&touch.all.event, NULL, NULL, &um_kind_latch, &touch.all,
+                       __builtin_return_address(0));
     free(slice);
     return error;
 }
