@@ -39,11 +39,12 @@ fi
 export MPIEXEC_TIMEOUT=50
 export UCX_LOG_LEVEL=fatal # it writes to standard output when a process that it looks for has ended
 
-# run NAME VARIABLE=VALUE ... [abort]: the program, under that MPI.
+# run NAME VARIABLE=VALUE ... [abort]: the program, under that MPI. Without shared memory, which UCX
+# sometimes does not find when several processes spawn together (docs/mpi.md).
 run() {
     name=$1
     shift
-    env "LD_LIBRARY_PATH=$MPICH/lib:$MPICH/lib/mpich" "$@" <&- >"$folder/$name"
+    env UCX_TLS=tcp,self "LD_LIBRARY_PATH=$MPICH/lib:$MPICH/lib/mpich" "$@" <&- >"$folder/$name"
 }
 
 if [ "$how" = abort ]; then
