@@ -20,7 +20,8 @@
  *   pool   an epoll instance and a thread for the runtime; files, which never wait for anything that
  *          epoll could see, are read and written by the helpers of umbra/blocking.h. Taken if
  *          UMBRA_URING is not defined, or if the kernel has no such io_uring or forbids it
- *          (containers, seccomp). UMBRA_IO=uring or UMBRA_IO=pool in the environment forces one.
+ *          (containers, seccomp), also if it does so later. UMBRA_IO=uring or UMBRA_IO=pool in the
+ *          environment forces one.
  *
  * Flags. No call leaves a descriptor's flags changed: other threads and processes may use it, too.
  * The ring, MSG_DONTWAIT and RWF_NOWAIT need no flag. Where none of them is there, the pool, and a
@@ -57,6 +58,8 @@
  *   -EMFILE, -ENFILE  the limit of descriptors leaves none: for the ring, for epoll, or for the
  *                connection that would be accepted, which stays in the socket's queue
  *   -ENOSYS      UMBRA_IO=uring, and the program or the kernel has none
+ *   -EIO         the kernel has ended the core's ring with the operation under way, and it is not
+ *                known what was done: a file's, a connection, or any if the kernel has lost results
  *   -EINVAL      UMBRA_IO is something else, which umbra_last_error_text() says; or the system's
  * or the system's error for the operation: -EBADF, -ECONNRESET (the peer has reset the connection),
  * -EPIPE (it reads no more; umbra_io_write raises SIGPIPE then, as write(2) does, umbra_io_send does

@@ -57,11 +57,14 @@ static inline void choose_way(const char *way)
         cr_skip_test("UMBRA_POSIX_ONLY has no ring");
 #else
     struct io_uring ring;
+    int freed;
 
-    if (strcmp(way, "uring") == 0 && um_uring_open(&ring) != 0)
+    if (strcmp(way, "uring") == 0 && um_uring_open(&ring, &freed) != 0)
         cr_skip_test("the kernel has no io_uring that can wait on futexes, or forbids it");
-    if (strcmp(way, "uring") == 0)
+    if (strcmp(way, "uring") == 0) {
         io_uring_queue_exit(&ring);
+        close(freed);
+    }
 #endif
     setenv("UMBRA_IO", way, 1);
 }

@@ -991,7 +991,7 @@ Test(io, an_unknown_way_is_refused)
     }
 }
 
-enum { IO_URING_SETUP = 425 };
+enum { IO_URING_SETUP = 425, IO_URING_ENTER, IO_URING_REGISTER };
 
 static void *asks_forced_ring(void *unused)
 {
@@ -1000,15 +1000,135 @@ static void *asks_forced_ring(void *unused)
     return NULL;
 }
 
-/* As containers do. */
-Test(io, where_rings_are_forbidden_the_pool_is_taken)
+/* As containers do, wholly or in part. */
+static void forbids_rings(unsigned one, unsigned other)
 {
-    if (!forbid(IO_URING_SETUP, IO_URING_SETUP, EPERM))
+    if (!forbid(one, other, EPERM))
         cr_skip_test("no filters of system calls here");
     unsetenv("UMBRA_IO");
-    cr_assert_eq(run_cores(2, asks_echo, NULL), 0);
+    cr_assert_eq(run_cores(1, uses_pipe, NULL), 0);
+    cr_assert_eq(run_cores(1, uses_file, NULL), 0);
     setenv("UMBRA_IO", "uring", 1);
     cr_assert_eq(run_cores(1, asks_forced_ring, NULL), 0);
+}
+
+Test(io, where_rings_are_forbidden_the_pool_is_taken)
+{
+    forbids_rings(IO_URING_SETUP, IO_URING_SETUP);
+}
+
+Test(io, where_rings_cannot_be_registered_the_pool_is_taken)
+{
+    forbids_rings(IO_URING_REGISTER, IO_URING_REGISTER);
+}
+
+Test(io, where_rings_cannot_be_entered_the_pool_is_taken)
+{
+    forbids_rings(IO_URING_ENTER, IO_URING_ENTER);
+}
+
+/* A ring that serves, until a filter forbids its core to enter it. */
+struct breaking {
+    unsigned error; /* the filter's */
+    int waits;      /* what a receive that waits meanwhile then returns */
+    int later;      /* what a later call returns */
+};
+
+static void *signals_later(void *event)
+{
+    usleep(20000);
+    umbra_event_signal(event);
+    return NULL;
+}
+
+/* The core sleeps, and a thread's message wakes it. */
+static void check_sleep(void)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    pthread_t thread;
+
+    cr_expect_eq(pthread_create(&thread, NULL, signals_later, &event), 0);
+    umbra_hold(umbra_runtime_self()); /* no deadlock: the thread signals */
+    cr_expect_eq(umbra_event_wait(&event), 0);
+    umbra_release(umbra_runtime_self());
+    pthread_join(thread, NULL);
+    umbra_sleep_ns(MS);
+}
+
+static void check_later(int pair[2], const struct breaking *breaking)
+{
+    FILE *file = tmpfile();
+    char byte = 'x';
+    size_t count = 0;
+
+    cr_expect_eq(umbra_io_send(pair[1], &byte, 1, UMBRA_NEVER, &count), breaking->later);
+    cr_expect_eq(umbra_io_recv(pair[0], &byte, 1, UMBRA_NEVER, &count), breaking->later);
+    cr_expect_eq(umbra_io_recv(pair[0], &byte, 1, umbra_deadline(MS), &count),
+                 breaking->later ? breaking->later : -ETIMEDOUT);
+    cr_expect_eq(umbra_io_write(fileno(file), "abc", 3, 0, UMBRA_NEVER, &count), breaking->later);
+    cr_expect_eq(umbra_io_read(fileno(file), &byte, 1, 2, UMBRA_NEVER, &count), breaking->later);
+    if (!breaking->later)
+        cr_expect_eq(byte, 'c');
+    fclose(file);
+}
+
+static void *breaks(void *arg)
+{
+    const struct breaking *breaking = arg;
+    struct receiving receiving;
+    char text[4];
+    int pair[2], other[2];
+
+    socket_pair(pair);
+    socket_pair(other);
+    receiving = (struct receiving){
+        .socket = pair[0], .at = text, .bytes = sizeof(text), .deadline = UMBRA_NEVER};
+    cr_expect_eq(send_text(other[0], "x"), 1);
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    umbra_sleep_ns(MS); /* the kernel has it */
+    if (!forbid(IO_URING_ENTER, IO_URING_REGISTER, breaking->error)) {
+        cr_log_info("no filters of system calls here");
+        umbra_cancel(receiving.fiber);
+    } else {
+        check_sleep();
+        cr_expect_eq(write(pair[1], "abcd", 4), 4);
+    }
+    umbra_join(receiving.fiber, NULL);
+    cr_expect_eq(receiving.error, breaking->waits);
+    cr_expect_eq(receiving.got, breaking->waits ? 0 : 4);
+    check_sleep();
+    check_later(other, breaking);
+    close_pair(pair);
+    close_pair(other);
+    return NULL;
+}
+
+static void breaks_with(struct breaking breaking, const char *way)
+{
+    choose_way("uring");
+    setenv("UMBRA_IO", way, 1);
+    cr_assert_eq(run_cores(1, breaks, &breaking), 0);
+}
+
+Test(io_uring, where_a_ring_stops_to_serve_the_pool_goes_on)
+{
+    breaks_with((struct breaking){EPERM, 0, 0}, "");
+}
+
+Test(io_uring, where_rings_have_gone_the_pool_goes_on)
+{
+    breaks_with((struct breaking){ENOSYS, 0, 0}, "");
+}
+
+Test(io_uring, what_the_kernel_has_lost_is_an_error)
+{
+    breaks_with((struct breaking){EBADR, -EIO, 0}, "");
+}
+
+Test(io_uring, where_a_forced_ring_stops_to_serve_calls_fail)
+{
+    breaks_with((struct breaking){EPERM, -ENOSYS, -ENOSYS}, "uring");
 }
 
 /* ---- the end ---- */

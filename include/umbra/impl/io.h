@@ -51,7 +51,7 @@ UM_LINKONCE UM_COLD int um_io_begin(struct umbra_core *core)
     if (way < 0)
         return way;
     if (way != UM_IO_POOL)
-        error = um_uring_make(core);
+        error = um_uring_make(core, way == UM_IO_URING);
     if (error == -ENOSYS && way == UM_IO_EITHER)
         error = 0;
     core->more->io_begun = error == 0;

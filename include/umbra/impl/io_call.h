@@ -53,7 +53,8 @@ struct um_io {
     short events;            /* what it waits for, of poll(2) */
     int result;              /* written before `done` is signaled */
     uint64_t pause_ns;       /* before it is tried again: um_io_pause() */
-    struct um_io *next;      /* in the list of its descriptor: impl/io_pool.h */
+    struct um_io *next;      /* in the list of its descriptor (impl/io_pool.h) or ring */
+    struct um_io **link;     /* what points to it there: impl/io_uring.h */
     struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
 };
 

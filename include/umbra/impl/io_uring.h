@@ -13,6 +13,10 @@
  * An operation lives in its caller's frame. A caller whose wait ends early queues a cancellation,
  * and waits on, whatever comes, for the operation's own completion: only after that has the kernel
  * done with the buffer, and the frame.
+ *
+ * A ring may stop to serve, for good: a filter (seccomp(2)) that was set since forbids to enter it,
+ * say. Then it ends, and with it all of its operations: um_uring_break(). The core's operations go
+ * by the pool from there on.
  */
 #ifndef UMBRA_IMPL_IO_URING_H
 #define UMBRA_IMPL_IO_URING_H
@@ -54,9 +58,10 @@
 #ifndef UM_HAS_URING
 
 /* The program has none: umbra/io.h says when. */
-UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core)
+UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
 {
     (void)core;
+    (void)forced;
     return -ENOSYS;
 }
 
@@ -72,6 +77,8 @@ UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
 #define UM_URING_QUEUED 256     /* operations that are queued before they must be submitted */
 #define UM_URING_COMPLETED 4096 /* places for completions; the kernel keeps what is more */
 
+#define UM_URING_TRIED 512 /* descriptors that are tried once, and not each time */
+
 /* Not in every liburing that will do: Linux 6.7, and the flags of futex2. */
 #define UM_URING_FUTEX_WAIT 51
 #define UM_URING_FUTEX_WORD (2 | 128) /* 32 bits, private to the process */
@@ -82,8 +89,12 @@ struct um_uring {
     struct um_source source;
     struct um_uring_bed bed;
     struct umbra_core *core;
-    struct io_uring ring;
-    bool flushes; /* a fiber has been spawned that will submit */
+    struct io_uring ring; /* unless it has broken */
+    struct um_io *first;  /* operations that are queued or under way */
+    int freed;            /* a pipe, which ends when the kernel has freed the ring */
+    bool flushes;         /* a fiber has been spawned that will submit */
+    bool broken;          /* the kernel does not serve it any more */
+    bool forced;          /* by UMBRA_IO: the pool does not take its place */
 };
 
 UM_INLINE struct um_uring *um_uring_of_bed(struct um_uring_bed *bed)
@@ -93,18 +104,24 @@ UM_INLINE struct um_uring *um_uring_of_bed(struct um_uring_bed *bed)
 
 /* ---- completions ---- */
 
+/* The operation is over. */
+UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct um_io *io, int result)
+{
+    *io->link = io->next;
+    if (io->next)
+        io->next->link = io->link;
+    io->result = result;
+    uring->source.under_way--;
+    umbra_event_signal(&io->done);
+}
+
 /* data: the operation, the bed (its watch), or NULL (a cancellation). */
 UM_LINKONCE void um_uring_complete(struct um_uring *uring, void *data, int result)
 {
-    struct um_io *io = data;
-
-    if (data == &uring->bed) {
+    if (data == &uring->bed)
         uring->bed.watched = false;
-    } else if (data) {
-        io->result = result;
-        uring->source.under_way--;
-        umbra_event_signal(&io->done);
-    }
+    else if (data)
+        um_uring_finish(uring, data, result);
 }
 
 UM_LINKONCE void um_uring_take(struct um_uring *uring)
@@ -121,11 +138,65 @@ UM_LINKONCE void um_uring_take(struct um_uring *uring)
     io_uring_cq_advance(&uring->ring, count);
 }
 
+/* ---- a ring that breaks ---- */
+
+/* What the kernel has not taken can be done another way. */
+UM_LINKONCE UM_COLD void um_uring_drop_queue(struct um_uring *uring)
+{
+    struct io_uring_sq *queue = &uring->ring.sq;
+
+    for (unsigned left = io_uring_sq_ready(&uring->ring); left > 0; left--) {
+        const struct io_uring_sqe *sqe = &queue->sqes[(queue->sqe_tail - left) & queue->ring_mask];
+
+        um_uring_complete(uring, (void *)(uintptr_t)sqe->user_data, -ENOSYS);
+    }
+}
+
+#define UM_URING_FREED_MS 1000
+
+/*
+ * Ends the ring. What waits in the kernel for a descriptor is dropped there, with nothing done:
+ * only a core that enters its ring executes it. Reads and writes of files, which threads of the
+ * kernel execute, and connections may be done: that is not known; nor is any result, if the kernel
+ * has lost some (EBADR). The kernel has done with all buffers when it has freed the ring. A child
+ * of fork(2) that has the ring's descriptor delays that; by the limit even a disk is done.
+ */
+UM_LINKONCE UM_COLD void um_uring_break(struct um_uring *uring, int error)
+{
+    struct pollfd freed = {.fd = uring->freed, .events = POLLIN};
+    struct um_io *io;
+
+    uring->broken = true;
+    uring->core->asks = &uring->core->no_source;
+    if (uring->bed.watched) /* so that the kernel's watch takes no wake of a later sleep */
+        um_os_futex_wake(&uring->core->waiter.park.parked);
+    um_uring_drop_queue(uring);
+    uring->bed.watched = false;
+    io_uring_queue_exit(&uring->ring);
+    while (poll(&freed, 1, UM_URING_FREED_MS) < 0 && errno == EINTR)
+        ;
+    close(uring->freed);
+    while ((io = uring->first) != NULL) {
+        bool unknown = error == -EBADR || io->call == UM_SYSTEM_CONNECT || um_io_on_file(io);
+
+        um_uring_finish(uring, io, unknown ? -EIO : -ENOSYS);
+    }
+}
+
+/* Takes the completions, after a call of the ring with this result. */
+UM_LINKONCE void um_uring_entered(struct um_uring *uring, int result)
+{
+    um_uring_take(uring);
+    if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY &&
+        result != -ENOMEM && result != -ETIME)
+        um_uring_break(uring, result);
+}
+
 /* Submits what is queued, as far as the kernel takes it, and takes all completions. The core. */
 UM_LINKONCE void um_uring_submit(struct um_uring *uring)
 {
-    io_uring_submit_and_get_events(&uring->ring); /* what it has not taken stays queued */
-    um_uring_take(uring);
+    if (!uring->broken) /* what it has not taken stays queued */
+        um_uring_entered(uring, io_uring_submit_and_get_events(&uring->ring));
 }
 
 UM_LINKONCE void um_uring_attend(struct um_source *source)
@@ -135,18 +206,19 @@ UM_LINKONCE void um_uring_attend(struct um_source *source)
 
 /* ---- operations ---- */
 
-/* A place in the queue; the fiber that calls may switch. */
+/* A place in the queue, or NULL: the ring has broken. The fiber that calls may switch. */
 UM_LINKONCE struct io_uring_sqe *um_uring_place(struct um_uring *uring)
 {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+    while (!uring->broken) {
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 
-    while (!sqe) {
+        if (sqe)
+            return sqe;
         um_uring_submit(uring);
-        sqe = io_uring_get_sqe(&uring->ring);
-        if (!sqe) /* the kernel has no memory for more operations at the moment */
-            umbra_yield();
+        if (!uring->broken && io_uring_sq_space_left(&uring->ring) == 0)
+            umbra_yield(); /* the kernel has no memory for more operations at the moment */
     }
-    return sqe;
+    return NULL;
 }
 
 /* Submits what all fibers have queued that were ready when it was spawned. */
@@ -157,7 +229,7 @@ UM_LINKONCE void *um_uring_flush(void *arg)
     uring->flushes = false;
     for (;;) {
         um_uring_submit(uring);
-        if (io_uring_sq_ready(&uring->ring) == 0)
+        if (uring->broken || io_uring_sq_ready(&uring->ring) == 0)
             return NULL;
         umbra_yield();
     }
@@ -199,34 +271,54 @@ UM_LINKONCE void um_uring_cancel(struct um_uring *uring, struct um_io *io)
 {
     struct io_uring_sqe *sqe = um_uring_place(uring);
 
+    if (!sqe)
+        return;
     io_uring_prep_cancel(sqe, io, 0);
     io_uring_sqe_set_data(sqe, NULL);
     um_uring_flush_soon(uring);
 }
 
-/* Carries out the operation or, if `poll`, waits until its descriptor is ready. Returns the result,
- * or a negative errno. */
-UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool poll)
+/* Queues the operation or, if `poll`, a wait until its descriptor is ready. False: the ring has
+ * broken. */
+UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool poll)
 {
     struct io_uring_sqe *sqe = um_uring_place(uring);
-    int error;
 
+    if (!sqe)
+        return false;
     umbra_event_init(&io->done, false);
     if (poll)
         io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
     else
         um_uring_prepare(sqe, io);
     io_uring_sqe_set_data(sqe, io);
+    io->next = uring->first;
+    io->link = &uring->first;
+    if (io->next)
+        io->next->link = &io->next;
+    uring->first = io;
     uring->source.under_way++;
     um_uring_flush_soon(uring);
+    return true;
+}
+
+/* Carries out the operation or, if `poll`, waits until its descriptor is ready. Returns the result,
+ * or a negative errno; -ENOSYS if the ring has broken. */
+UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool poll)
+{
+    int error;
+
+    if (!um_uring_queue(uring, io, poll))
+        return -ENOSYS;
     error = um_io_await(io, io->deadline);
     if (error == 0)
         return io->result;
     um_uring_cancel(uring, io);
     um_io_await_firm(io);
-    /* else it was done: a poll, which has done nothing, may be so again and again, as with POLLERR of
-     * an error queue */
-    return poll || io->result == -ECANCELED || io->result == -EINTR || io->result == -EAGAIN
+    /* else it was done: a poll, which has done nothing, may be so again and again, as with POLLERR
+     * of an error queue */
+    return poll || io->result == -ECANCELED || io->result == -EINTR || io->result == -EAGAIN ||
+                   io->result == -ENOSYS
                ? error
                : io->result;
 }
@@ -256,11 +348,11 @@ UM_LINKONCE bool um_uring_suits(const struct um_io *io)
     return io->bytes > 0 && um_io_plain(&trial) < 0 && errno == EFAULT;
 }
 
-/* A descriptor with O_NONBLOCK gets EAGAIN from the ring, too. A connection that finds a local
- * socket's queue full waits in the kernel otherwise, on a thread of the ring. */
-UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
+/* The operation, by a ring that serves. A descriptor with O_NONBLOCK gets EAGAIN from the ring,
+ * too. A connection that finds a local socket's queue full waits in the kernel otherwise, on a
+ * thread of the ring. */
+UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
 {
-    struct um_uring *uring = (struct um_uring *)core->more->source;
     bool suits = um_uring_suits(io);
     int result;
 
@@ -270,6 +362,14 @@ UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
     if (result == -EAGAIN && um_io_on_file(io)) /* poll(2) is of no use */
         return um_pool_file(io);
     return um_io_finish(io, suits ? result : um_io_try(io), um_uring_ready, uring);
+}
+
+UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
+{
+    struct um_uring *uring = (struct um_uring *)core->more->source;
+    int result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
+
+    return result == -ENOSYS && uring->broken && !uring->forced ? um_pool_run(core, io) : result;
 }
 
 /* ---- sleeping: protocol/uring.h ---- */
@@ -297,19 +397,23 @@ UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
     struct __kernel_timespec time = {.tv_sec = (int64_t)(left / 1000000000),
                                      .tv_nsec = (long long)(left % 1000000000)};
     struct io_uring_cqe *cqe;
+    int result;
 
     /* waits only if the kernel has taken all that was queued, the watch among it */
-    io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1,
-                                     deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
-    um_uring_take(uring);
+    result = io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1,
+                                              deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
+    um_uring_entered(uring, result);
 }
 
 UM_LINKONCE void um_uring_park_core(struct um_source *source, uint64_t deadline_ns)
 {
     struct um_uring *uring = (struct um_uring *)source;
+    struct um_park *park = &uring->core->waiter.park;
 
-    um_uring_park(&uring->core->waiter.park, &uring->bed, um_source_ready, uring->core,
-                  deadline_ns);
+    if (uring->broken)
+        um_park_until(park, um_source_ready, uring->core, deadline_ns);
+    else
+        um_uring_park(park, &uring->bed, um_source_ready, uring->core, deadline_ns);
 }
 
 /* ---- begin and end ---- */
@@ -319,17 +423,19 @@ UM_LINKONCE UM_COLD void um_uring_end(struct um_source *source)
 {
     struct um_uring *uring = (struct um_uring *)source;
 
-    while (source->under_way > 0) {
+    while (source->under_way > 0) { /* of a ring that has broken none is */
         struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 
         if (sqe) {
             io_uring_prep_cancel(sqe, NULL, IORING_ASYNC_CANCEL_ANY);
             io_uring_sqe_set_data(sqe, NULL);
         }
-        io_uring_submit_and_wait(&uring->ring, 1);
-        um_uring_take(uring);
+        um_uring_entered(uring, io_uring_submit_and_wait(&uring->ring, 1));
     }
-    io_uring_queue_exit(&uring->ring);
+    if (!uring->broken) {
+        io_uring_queue_exit(&uring->ring);
+        close(uring->freed);
+    }
     free(uring);
 }
 
@@ -346,37 +452,70 @@ UM_LINKONCE UM_COLD bool um_uring_blocks_all(void)
 #endif
 }
 
+/* The error of a call that begins a ring, or -ENOSYS if that says that there is none. */
+UM_LINKONCE UM_COLD int um_uring_refusal(int error)
+{
+    return error == -EPERM || error == -EACCES || error == -EINVAL ? -ENOSYS : error;
+}
+
+/* Gives the ring the end of a pipe to keep. *freed: the other end. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_uring_watch_end(struct io_uring *ring, int *freed)
+{
+    int ends[2];
+    int error;
+
+    if (um_linux_syscall(SYS_pipe2, ends, UM_LINUX_O_CLOEXEC) != 0)
+        return -errno;
+    error = um_uring_refusal(io_uring_register_files(ring, &ends[1], 1));
+    close(ends[1]);
+    if (error == 0)
+        *freed = ends[0];
+    else
+        close(ends[0]);
+    return error;
+}
+
+/* 0, or -ENOSYS: it cannot wait on futexes; or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_uring_check(struct io_uring *ring)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+    bool will_do = probe && io_uring_opcode_supported(probe, UM_URING_FUTEX_WAIT);
+    int error = will_do ? 0 : probe ? -ENOSYS : -ENOMEM;
+
+    io_uring_free_probe(probe);
+    return error;
+}
+
 /* Opens the ring. 0; -ENOSYS: the kernel has none that will do, or forbids it; or its error. */
-UM_LINKONCE UM_COLD int um_uring_open(struct io_uring *ring)
+UM_LINKONCE UM_COLD int um_uring_open(struct io_uring *ring, int *freed)
 {
     struct io_uring_params params = {
         .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
         .cq_entries = UM_URING_COMPLETED};
-    struct io_uring_probe *probe;
-    bool will_do;
     int error;
 
     if (um_uring_blocks_all())
         return -ENOSYS;
-    error = io_uring_queue_init_params(UM_URING_QUEUED, ring, &params);
+    error = um_uring_refusal(io_uring_queue_init_params(UM_URING_QUEUED, ring, &params));
     if (error != 0)
-        return error == -EPERM || error == -EACCES || error == -EINVAL ? -ENOSYS : error;
-    probe = io_uring_get_probe_ring(ring);
-    will_do = probe && io_uring_opcode_supported(probe, UM_URING_FUTEX_WAIT);
-    error = probe ? -ENOSYS : -ENOMEM;
-    io_uring_free_probe(probe);
-    if (will_do)
-        return 0;
+        return error;
+    error = um_uring_watch_end(ring, freed);
+    if (error == 0) {
+        error = um_uring_check(ring);
+        if (error == 0)
+            return 0;
+        close(*freed);
+    }
     io_uring_queue_exit(ring);
     return error;
 }
 
 /* Makes the core's ring. 0 or an error as above. The core. */
-UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core)
+UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
 {
     struct um_uring *uring = calloc(1, sizeof(*uring));
-    int error = uring ? um_uring_open(&uring->ring) : -ENOMEM;
+    int error = uring ? um_uring_open(&uring->ring, &uring->freed) : -ENOMEM;
 
     if (error != 0) {
         free(uring);
@@ -386,6 +525,7 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core)
         .attend = um_uring_attend, .sleep = um_uring_park_core, .end = um_uring_end};
     uring->bed = (struct um_uring_bed){.watch = um_uring_watch, .sleep = um_uring_sleep};
     uring->core = core;
+    uring->forced = forced;
     /* the kernel's word: it has completions that the core must enter the ring for */
     um_source_add(core, &uring->source, (const um_atomic_u32 *)uring->ring.sq.kflags);
     return 0;

@@ -28,7 +28,8 @@
  *
  * A late wake of an earlier sleep completes a watch too early: the core wakes once in vain. While a
  * watch stands the core must never sleep by FUTEX_WAIT itself: FUTEX_WAKE would complete the watch
- * instead. So a core that has a ring always sleeps here.
+ * instead. So a core that has a ring always sleeps here. A ring that breaks (impl/io_uring.h) wakes
+ * its own watch with FUTEX_WAKE; then the core sleeps by FUTEX_WAIT from there on.
  */
 #ifndef UMBRA_PROTOCOL_URING_H
 #define UMBRA_PROTOCOL_URING_H
