@@ -80,8 +80,15 @@
 #else
 #define UM_SHARED(declaration, ...) UM_EXTERN UM_VISIBLE declaration
 #endif
-/* Not C++'s thread_local, whose readers call a function first. */
+/*
+ * Not C++'s thread_local: its readers call a function first. gcc reads a variable that is only
+ * declared by an instruction more, unless it is told that the program itself has the variable.
+ */
+#if !defined(UMBRA_SHARED) && (!defined(__PIC__) || defined(__PIE__))
+#define UM_THREAD_LOCAL __attribute__((__tls_model__("local-exec"))) __thread
+#else
 #define UM_THREAD_LOCAL __thread
+#endif
 /* Also for functions that report their return address: link-time optimization would inline them. */
 #define UM_NOINLINE __attribute__((__noinline__))
 #define UM_COLD __attribute__((__cold__)) UM_NOINLINE
