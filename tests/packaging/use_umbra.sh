@@ -7,6 +7,7 @@
 #   files       the same, with umbra.c beside, as an object or in an archive
 #   pkg-config  installed with Meson under a prefix of its own
 #   cmake       the same, also for a shared library of the user's
+#   pkg-config-shared, cmake-shared  the same with libumbra.so
 #   wrap        a subproject that Meson unpacks, also for a static library of the user's
 #   forgotten   no implementation: what each linker says
 set -eu
@@ -43,12 +44,33 @@ light()
     fi
 }
 
+# linkers: those that are here.
+linkers()
+{
+    echo 'int main(void) { return 0; }' >empty.c
+    for linker in bfd gold lld; do
+        ! $cc -fuse-ld=$linker empty.c -o empty 2>/dev/null || echo $linker
+    done
+}
+
+# on_shared PROGRAM: fails if it has a part of the implementation, or needs more than libumbra.so.
+on_shared()
+{
+    nm "$1" >symbols
+    readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' >needed
+    if grep ' [TWw] shadow_' symbols || ! grep -qx 'libumbra\.so\.0\.1' needed ||
+        grep 'hwloc\|uring\|boost' needed; then
+        echo "$1 is not on libumbra.so alone"
+        exit 1
+    fi
+}
+
 # undefined SYMBOL COMMAND ...: fails unless the linker misses it.
 undefined()
 {
     symbol=$1
     shift
-    if "$@" -o missing 2>errors || ! grep -q "undefined.*$symbol" errors; then
+    if "$@" -o missing 2>errors || ! grep -q "\(undefined\|hidden symbol\).*$symbol" errors; then
         echo "$* could be linked without $symbol, or not for another reason:"
         cat errors
         exit 1
@@ -90,13 +112,40 @@ case $way in
         $cc consumer.o $(pkg-config --libs umbra) -o consumer
         $cxx $strict_cxx $(pkg-config --cflags umbra) consumer.cpp $(pkg-config --libs umbra) -o consumer++
         ;;
-    cmake)
+    pkg-config-shared)
+        install_library
+        PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
+        export PKG_CONFIG_PATH
+        pkg-config --exact-version=0.1.0 umbra-shared
+        library=$(pkg-config --variable=libdir umbra-shared)
+        run_path=-Wl,-rpath,$library
+        $cc $strict $(pkg-config --cflags umbra-shared) -c consumer.c
+        light consumer.o
+        $cc consumer.o $(pkg-config --libs umbra-shared) "$run_path" -o consumer
+        $cxx $strict_cxx $(pkg-config --cflags umbra-shared) -c consumer.cpp -o consumer++.o
+        $cxx consumer++.o $(pkg-config --libs umbra-shared) "$run_path" -o consumer++
+        on_shared consumer
+        on_shared consumer++
+        undefined um_UMBRA_SHARED_needs_libumbra_so $cc consumer.o "$library/libumbra.a" $needs
+        for linker in $(linkers); do # UMBRA_SHARED is forgotten
+            undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file_or_UMBRA_SHARED_in_all \
+                $cc -O2 $(pkg-config --cflags umbra) -fuse-ld=$linker consumer.c \
+                $(pkg-config --libs umbra-shared)
+        done
+        ;;
+    cmake | cmake-shared)
         command -v cmake >/dev/null || exit 77
         install_library
         cp "$here/CMakeLists.txt" .
-        cmake -G Ninja -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" >log || { cat log; exit 1; }
+        [ "$way" = cmake ] && target=umbra::umbra || target=umbra::shared
+        cmake -G Ninja -S . -B built -DCMAKE_PREFIX_PATH="$work/prefix" -DTARGET=$target >log ||
+            { cat log; exit 1; }
         cmake --build built
         light built/CMakeFiles/consumer.dir/consumer.c.o
+        if [ "$way" = cmake-shared ]; then
+            on_shared built/consumer
+            on_shared built/consumer++
+        fi
         [ "$(built/user)" = 42 ]
         mv built/consumer built/consumer++ .
         ;;
@@ -110,17 +159,17 @@ case $way in
         meson setup built user --wrap-mode=forcefallback
         meson compile -C built
         light built/consumer.p/consumer.c.o
+        on_shared built/shared
+        [ "$(built/shared)" = 42 ]
         [ "$(built/user)" = 42 ]
         mv built/consumer built/consumer++ .
         ;;
     forgotten)
-        echo 'int main(void) { return 0; }' >empty.c
-        for linker in bfd gold lld; do
-            $cc -fuse-ld=$linker empty.c -o empty 2>/dev/null || continue
+        for linker in $(linkers); do
             for level in -O0 -O2; do
-                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file \
+                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file_or_UMBRA_SHARED_in_all \
                     $cc $level -I"$source/include" -fuse-ld=$linker consumer.c $needs
-                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file \
+                undefined um_define_UMBRA_IMPLEMENTATION_in_one_C_file_or_UMBRA_SHARED_in_all \
                     $cxx $level -I"$source/include" -fuse-ld=$linker consumer.cpp $needs
             done
             echo "$linker says so"

@@ -13,6 +13,7 @@
  *
  * UMBRA_SHARED, defined in all files of a program or library, says that the bodies are in
  * libumbra.so: one copy for all objects of the process. They are not hidden then.
+ * (packaging/umbra_shared.c)
  *
  * All files of a program must be compiled with the same choices (UMBRA_ASSERT and the like). Each
  * header that has a choice names an empty function after the choice made (UM_CHOICE). Each file
@@ -52,13 +53,12 @@
  * on a stack before the sanitizer knows the stack.
  */
 #ifdef UM_INLINE_IS_CALLED /* libumbra.so: other languages call what is inline in C, too */
-#define UM_INLINE
-#define UM_ALWAYS_INLINE
+#define UM_INLINE extern inline
 #else
 #define UM_INLINE static inline
-/* For functions that switch fibers: a return after a switch is mispredicted (core/join.h). */
-#define UM_ALWAYS_INLINE static inline __attribute__((__always_inline__))
 #endif
+/* For functions that switch fibers: a return after a switch is mispredicted (core/join.h). */
+#define UM_ALWAYS_INLINE UM_INLINE __attribute__((__always_inline__))
 #ifdef UMBRA_SHARED
 #define UM_VISIBLE __attribute__((__visibility__("default")))
 #else
@@ -136,8 +136,25 @@
     static void (*const name##_too)(void) __attribute__((__used__)) = name
 #endif
 
-UM_CHOICE(um_define_UMBRA_IMPLEMENTATION_in_one_C_file);
+#ifdef UMBRA_SHARED
+UM_CHOICE(um_UMBRA_SHARED_needs_libumbra_so);
+#else
+UM_CHOICE(um_define_UMBRA_IMPLEMENTATION_in_one_C_file_or_UMBRA_SHARED_in_all);
+#endif
 UM_CHOICE(UM_CHOSEN_ASSERT);
+
+/*
+ * Each implementation leaves an ELF note: libumbra.so looks for it in the program, which would have
+ * two copies of the state (packaging/umbra_shared.c). Its name is "umbra"; it says nothing else.
+ */
+#if defined(UMBRA_IMPLEMENTATION) && defined(__ELF__) && !defined(UM_MODEL_CHECK)
+__asm__(".pushsection .note.umbra,\"a\",%note\n"
+        ".balign 4\n"
+        ".long 6, 0, 1\n" /* bytes of the name and of the rest; the note's type */
+        ".asciz \"umbra\"\n"
+        ".balign 4\n"
+        ".popsection");
+#endif
 
 /* A deadline or threshold that is never reached; in any unit. */
 #define UMBRA_NEVER UINT64_MAX
