@@ -273,7 +273,7 @@ def event_list(on):
 def mutex_holder(on):
     """What um_fiber_self() in umbra/fiber.h makes: a thread is odd; of a fiber block and generation."""
     owner = number(thing(on, "umbra_mutex")["owner"])
-    if owner in (0, 2, 4):  # UM_MUTEX_FREE, UM_MUTEX_KEPT, UM_MUTEX_PROMISED
+    if owner == 0:
         return " that is free"
     at = (owner & ((1 << 43) - 2)) << 5
     if owner & 1:
@@ -286,14 +286,14 @@ def mutex_holder(on):
 
 
 def lock_holders(on):
-    held = number(thing(on, "umbra_rwlock")["state"]) & 0xFFFFFFFF
-    return " held by a writer" if held == 0xFFFFFFFF else " held by readers: %d" % held
+    word = number(thing(on, "umbra_rwlock")["word"])  # UM_RWLOCK_WRITER, UM_RWLOCK_READER
+    return " held by a writer" if word & 4 else " held by readers: %d" % (word // 8)
 
 
 KNOWN = {
     "mutex": mutex_holder,
     "any of some events": event_list,
-    "semaphore": lambda on: " with count %d" % number(thing(on, "umbra_semaphore")["count"]),
+    "semaphore": lambda on: " with count %d" % (number(thing(on, "umbra_semaphore")["word"]) // 4),
     "latch": lambda on: " with count %d" % number(thing(on, "umbra_latch")["count"]),
     "read lock": lock_holders,
     "write lock": lock_holders,
