@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * README's programs in C++: the fibers and the event of its first one, a shadow, tasks, and two fibers
+ * that name each other. Exit status: 0; 1 something is wrong; 77 no second hardware thread.
+ */
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include <umbra.h>
+
+namespace {
+
+bool check(bool ok, const char *what)
+{
+    std::printf("%s: %s\n", what, ok ? "ok" : "FAILED");
+    return ok;
+}
+
+/* ---- hello ---- */
+
+umbra_event ready = UMBRA_EVENT_INIT;
+
+void *produce(void *number)
+{
+    *static_cast<int *>(number) = 42;
+    umbra_event_signal(&ready); /* wakes the consumer, whatever core it is on */
+    return nullptr;
+}
+
+void *consume(void *number)
+{
+    umbra_spawn_options elsewhere{};
+
+    elsewhere.where = UMBRA_ANYWHERE; /* the first idle core */
+    if (umbra_spawn_with(nullptr, &elsewhere, produce, number, nullptr) == 0)
+        umbra_event_wait(&ready); /* this core runs other fibers meanwhile */
+    std::printf("%d on core %d\n", *static_cast<int *>(number), umbra_core_index());
+    return nullptr;
+}
+
+bool hello()
+{
+    int number = 0;
+
+    return umbra_run(nullptr, consume, &number) == 0 && number == 42;
+}
+
+/* ---- a shadow ---- */
+
+enum class outcome { right, wrong, none };
+
+outcome null_fork()
+{
+    alignas(UMBRA_CACHE_LINE) umbra_shadow shadow;
+    unsigned calls = 0;
+    int error = shadow_create(&shadow, nullptr);
+
+    if (error != 0)
+        return error == -ENODEV ? outcome::none : outcome::wrong;
+    for (unsigned i = 0; i < 1000; i++) {
+        shadow_fork(
+            &shadow, [](void *count) { ++*static_cast<unsigned *>(count); }, &calls);
+        shadow_join(&shadow);
+    }
+    shadow_destroy(&shadow);
+    return calls == 1000 ? outcome::right : outcome::wrong;
+}
+
+/* ---- tasks ---- */
+
+struct part {
+    std::uint64_t *begin, *end;
+};
+
+void quicksort(void *arg)
+{
+    part all = *static_cast<part *>(arg);
+
+    if (all.end - all.begin < 24) {
+        std::sort(all.begin, all.end);
+        return;
+    }
+    std::uint64_t pivot = all.begin[(all.end - all.begin) / 2];
+    auto below = [pivot](std::uint64_t number) { return number < pivot; };
+    auto same = [pivot](std::uint64_t number) { return number == pivot; };
+    part left{all.begin, std::partition(all.begin, all.end, below)};
+    part right{std::partition(left.end, all.end, same), all.end};
+    umbra_task task;
+
+    umbra_task_fork(&task, quicksort, &right);
+    quicksort(&left);
+    umbra_task_join_with(&task, quicksort, &right);
+}
+
+bool sorts()
+{
+    std::vector<std::uint64_t> numbers(20000);
+    std::uint64_t state = 1;
+
+    for (auto &number : numbers) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        number = state >> 20;
+    }
+    part all{numbers.data(), numbers.data() + numbers.size()};
+    auto body = [](void *part) -> void * {
+        quicksort(part);
+        return nullptr;
+    };
+    return umbra_run(nullptr, body, &all) == 0 && std::is_sorted(numbers.begin(), numbers.end());
+}
+
+/* ---- two fibers that name each other ---- */
+
+struct game {
+    unsigned long rallies, played;
+    umbra_fiber ping, pong;
+    int error;
+};
+
+void *pong(void *arg)
+{
+    auto *game = static_cast<struct game *>(arg);
+
+    for (game->played = 1; game->played < game->rallies; game->played++)
+        game->error |= umbra_transfer(game->ping);
+    umbra_continue(game->ping);
+    return nullptr;
+}
+
+void *ping(void *arg)
+{
+    auto *game = static_cast<struct game *>(arg);
+
+    game->ping = umbra_self();
+    game->error = umbra_spawn(pong, game, &game->pong);
+    if (game->error != 0)
+        return nullptr;
+    for (unsigned long i = 0; i < game->rallies; i++)
+        game->error |= umbra_transfer(game->pong);
+    game->error |= umbra_join(game->pong, nullptr);
+    return nullptr;
+}
+
+bool plays()
+{
+    game game{1000, 0, {}, {}, 0};
+
+    return umbra_run(nullptr, ping, &game) == 0 && game.error == 0 && game.played == 1000;
+}
+
+} // namespace
+
+int main()
+{
+    bool ok = check(hello(), "hello");
+    outcome shadow = null_fork();
+
+    ok &= check(shadow != outcome::wrong, "a shadow");
+    ok &= check(sorts(), "tasks");
+    ok &= check(plays(), "two fibers that name each other");
+    if (!ok)
+        return 1;
+    return shadow == outcome::none ? 77 : 0;
+}

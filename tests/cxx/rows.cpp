@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* The same in C++. */
+#include "rows.c"
