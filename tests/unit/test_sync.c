@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIBERS 6
 #define ROUNDS 300
@@ -534,6 +535,113 @@ static void *rwlock_rules(void *arg)
 Test(sync, a_writer_that_waits_keeps_readers_out)
 {
     cr_assert_eq(run_cores(1, rwlock_rules, NULL), 0);
+}
+
+/* ---- a thread that only waits, and has the list when another caller gives ---- */
+
+static struct umbra_semaphore one = UMBRA_SEMAPHORE_INIT(1);
+
+static int take_mutex(uint64_t deadline)
+{
+    return umbra_mutex_lock_deadline(&mutex, deadline);
+}
+
+static void give_mutex(void)
+{
+    umbra_mutex_unlock(&mutex);
+}
+
+static int take_semaphore(uint64_t deadline)
+{
+    return umbra_semaphore_wait(&one, deadline);
+}
+
+static void give_semaphore(void)
+{
+    umbra_semaphore_post(&one, 1);
+}
+
+static int take_rwlock(uint64_t deadline)
+{
+    return umbra_rwlock_write(&rwlock, deadline);
+}
+
+static void give_rwlock(void)
+{
+    umbra_rwlock_unlock(&rwlock);
+}
+
+static const struct listing {
+    const char *name;
+    um_atomic_u64 *word;
+    int (*take)(uint64_t deadline);
+    void (*give)(void);
+} listings[] = {
+    {"mutex", &mutex.word, take_mutex, give_mutex},
+    {"semaphore", &one.word, take_semaphore, give_semaphore},
+    {"write lock", &rwlock.word, take_rwlock, give_rwlock},
+};
+
+static const struct listing *listing;
+static pthread_t lister;
+static _Atomic bool may_list, has_list, judged;
+
+/* In the lister. Stays where the thread has the list, until the runtime has ended, or for 50 ms. */
+static void stays_with_list(int number)
+{
+    (void)number;
+    if (has_list || !(*listing->word & UM_WAITERS_LOCKED))
+        return;
+    has_list = true;
+    for (int i = 0; i < 50 && !judged; i++)
+        usleep(1000);
+}
+
+static void *waits_in_vain(void *arg)
+{
+    while (!may_list)
+        sched_yield();
+    while (!has_list)
+        if (listing->take(umbra_deadline(1)) == 0)
+            listing->give();
+    return arg;
+}
+
+static void *takes_and_gives(void *arg)
+{
+    cr_expect_eq(listing->take(UMBRA_NEVER), 0);
+    listing->give();
+    return arg;
+}
+
+static void *gives_to_list(void *arg)
+{
+    cr_expect_eq(listing->take(0), 0);
+    umbra_spawn(takes_and_gives, NULL, NULL);
+    umbra_yield(); /* until it is in the list */
+    may_list = true;
+    while (!has_list) {
+        pthread_kill(lister, SIGUSR1);
+        umbra_sleep_ns(20000);
+    }
+    listing->give();
+    return arg;
+}
+
+Test(sync, what_is_left_to_a_thread_in_a_call_is_no_deadlock)
+{
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer delays handlers");
+#endif
+    signal(SIGUSR1, stays_with_list);
+    for (size_t i = 0; i < 4 * sizeof(listings) / sizeof(listings[0]); i++) {
+        listing = &listings[i / 4];
+        may_list = has_list = judged = false;
+        cr_assert_eq(pthread_create(&lister, NULL, waits_in_vain, NULL), 0);
+        cr_expect_eq(run_cores(1, gives_to_list, NULL), 0, "%s", listing->name);
+        judged = true;
+        pthread_join(lister, NULL);
+    }
 }
 
 /* ---- barrier, latch, once ---- */

@@ -149,7 +149,7 @@ struct um_sync_request {
     struct um_sync_waiter waiter;
     void *on;
     bool (*look)(void *request);  /* true: the caller has it. Sets crowded */
-    void (*join)(void *request);  /* adds the waiter to the list */
+    bool (*join)(void *request);  /* adds the waiter to the list; true */
     bool (*leave)(void *request); /* false: the waiter was not in the list any more */
     bool crowded;                 /* the last look saw waiters that a look would overtake */
     bool firm;                    /* goes on though the fiber is canceled */
@@ -157,6 +157,21 @@ struct um_sync_request {
     const struct um_kind *kind;   /* for reports */
     const void *at;
 };
+
+/* Joins or leaves the list. Meanwhile other calls may leave to this one what they give, and end. So
+ * a thread that is no core announces it: a runtime is not quiet then (protocol/quiet.h). */
+UM_LINKONCE bool um_sync_change(struct um_sync_request *request, const struct um_fiber *self,
+                                bool (*change)(void *request))
+{
+    bool result;
+
+    if (!self)
+        um_outside_call();
+    result = change(request);
+    if (!self)
+        um_outside_call_ends();
+    return result;
+}
 
 /* Looks in place, then waits in the list. 1: the caller has it by a look; 0: the waiter was taken
  * out of the list; or a negative errno. The caller may wait (um_may_wait()). */
@@ -173,14 +188,15 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
                              .kind = request->kind,
                              .on = request->on,
                              .at = request->at};
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
     int error = request->look(request) ? 0 : um_await_in_place(&await);
 
     if (error != -EAGAIN)
         return error == 0 ? 1 : error;
-    request->join(request);
+    um_sync_change(request, self, request->join);
     await.accept = NULL;
-    error = um_await_end(um_await_queue(&await, core, core ? um_core_current(core) : NULL));
-    if (error == 0 || request->leave(request))
+    error = um_await_end(um_await_queue(&await, core, self));
+    if (error == 0 || um_sync_change(request, self, request->leave))
         return error;
     um_event_wait_firm(given, NULL, NULL, request->kind, request->on, request->at);
     return 0;
@@ -257,7 +273,7 @@ UM_LINKONCE void um_mutex_let_list_go(struct umbra_mutex *mutex)
 }
 
 /* A fiber is firm; a thread is patient at first. One that was called is so no more. */
-UM_LINKONCE void um_mutex_join(void *arg)
+UM_LINKONCE bool um_mutex_join(void *arg)
 {
     struct um_mutex_request *request = arg;
     struct umbra_mutex *mutex = request->sync.on;
@@ -276,6 +292,7 @@ UM_LINKONCE void um_mutex_join(void *arg)
     waiter->called = false;
     um_waiters_add(&mutex->waiters, waiter);
     um_mutex_let_list_go(mutex);
+    return true;
 }
 
 UM_LINKONCE bool um_mutex_leave(void *arg)
@@ -448,7 +465,7 @@ UM_LINKONCE bool um_semaphore_look(void *arg)
     return um_semaphore_take(&semaphore->word);
 }
 
-UM_LINKONCE void um_semaphore_join(void *arg)
+UM_LINKONCE bool um_semaphore_join(void *arg)
 {
     struct um_sync_request *request = arg;
     struct umbra_semaphore *semaphore = request->on;
@@ -456,6 +473,7 @@ UM_LINKONCE void um_semaphore_join(void *arg)
     um_sync_take_list(&semaphore->word, 0, UM_WAITERS_SOME);
     um_waiters_add(&semaphore->waiters, &request->waiter.waiter);
     um_semaphore_serve(semaphore, false);
+    return true;
 }
 
 UM_LINKONCE bool um_semaphore_leave(void *arg)
@@ -525,7 +543,7 @@ UM_LINKONCE bool um_rwlock_look(void *arg)
     return um_rwlock_take(&lock->word, request->waiter.waiter.strict);
 }
 
-UM_LINKONCE void um_rwlock_join(void *arg)
+UM_LINKONCE bool um_rwlock_join(void *arg)
 {
     struct um_sync_request *request = arg;
     struct umbra_rwlock *lock = request->on;
@@ -533,6 +551,7 @@ UM_LINKONCE void um_rwlock_join(void *arg)
     um_sync_take_list(&lock->word, 0, UM_WAITERS_SOME);
     um_waiters_add(&lock->waiters, &request->waiter.waiter);
     um_rwlock_serve(lock);
+    return true;
 }
 
 UM_LINKONCE bool um_rwlock_leave(void *arg)

@@ -24,10 +24,11 @@
  * Threads that push and do not hold the runtime are outside this argument, as documented at
  * umbra_hold(). But a thread that only waits for an event need not hold the runtime, and still it
  * may execute a signal that a fiber has recorded while the thread held the event
- * (protocol/event.h), and push the fiber that the signal releases. So such calls are counted, and
- * Q2 looks at their number before the inboxes: no call was under way, and a call that begins later
- * finds nothing recorded with it, since none is active. If such a call made the judge refuse, the
- * last of these calls judges again:
+ * (protocol/event.h), and push the fiber that the signal releases. Likewise where it has the list
+ * of a semaphore's waiters (protocol/waiters.h). So such calls are counted, and Q2 looks at their
+ * number before the inboxes: no call was under way, and a call that begins later finds nothing
+ * recorded with it, since none is active. If such a call made the judge refuse, the last of these
+ * calls judges again:
  *
  *   Q5  the judge: judging = 1       Q7  the call that ends: calls - 1; if it was the last:
  *   Q6  look at calls                Q8  look at judging; if 1: 0, and judge every runtime
