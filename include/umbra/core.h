@@ -41,8 +41,8 @@
  * Deadlock. When every core is idle, and no timer, shadow or outside holder is left that could wake
  * a fiber, no fiber can run again. If fibers are still blocked or stopped then, the wait for the
  * runtime prints them and returns -EDEADLK. Their stacks stay as they are until the runtime is
- * destroyed, and are then freed without their functions returning; events that they waited for must
- * be initialised anew.
+ * destroyed, and are then freed without their functions returning; what they waited for, an event, a
+ * mutex or another object, must be initialised anew.
  *
  * So a thread that is no core must hold the runtime (umbra_hold) if it may spawn, or wake a fiber
  * (signal, continue, unlock, post, notify, be the last at a barrier or latch, give up waiting for a
