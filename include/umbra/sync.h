@@ -29,11 +29,13 @@
  * is patient at first: an unlock leaves the mutex free, and calls the oldest patient thread, one at
  * a time, which spins again. Where others take the mutex for UMBRA_MUTEX_CALL_NS after the call,
  * the next unlock promises it to the called thread, and no other caller gets it. A thread that spun
- * in vain queues again, at the end. If UMBRA_MUTEX_PATIENCE_NS after it queued first it does so, or
- * an unlock finds it the oldest, it is overtaken no more than a fiber, and then each unlock gives
- * the mutex to the oldest in the queue. So a thread's wait lasts at most the spin phase and
- * UMBRA_MUTEX_PATIENCE_NS, and for each waiter in front, and for itself, twice:
- * UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a thread.
+ * in vain queues again, at the end. If it does so UMBRA_MUTEX_PATIENCE_NS after it queued first, it
+ * is overtaken no more than a fiber, and then each unlock gives the mutex to the oldest in the
+ * queue. A long time in the queue alone does not do that: once all threads had queued for so long,
+ * each turn would wait for a thread to run, and so the next ones would queue for so long, too. So a
+ * thread's wait lasts at most the spin phase and UMBRA_MUTEX_PATIENCE_NS, and for each waiter in
+ * front, and for itself, twice: UMBRA_MUTEX_CALL_NS, a turn, and what the system takes to run a
+ * thread.
  *
  * Lines that move between cores. A mutex, a semaphore or a read-write lock is one line, M.
  *

@@ -166,19 +166,20 @@ static bool is_waited_for(struct umbra_mutex *held)
     return (atomic_load(&held->word) & (UM_WAITERS_SOME | UM_MUTEX_CALLED)) != 0;
 }
 
-/* Callers need not wait until a thread that was woken has a processor. But it gets its turn. */
-Test(sync, a_thread_in_the_queue_of_a_mutex_is_overtaken_for_a_while)
+/* Overtakes a thread that has queued for at least `us`, up to `most` times. But it gets its turn. */
+static void overtake(unsigned us, int most)
 {
     struct umbra_mutex held = UMBRA_MUTEX_INIT;
     unsigned overtaken = 0;
 
-    for (int i = 0; i < 20 || (overtaken == 0 && i < 10000); i++) {
+    for (int i = 0; i < 20 || (overtaken == 0 && i < most); i++) {
         pthread_t thread;
 
         cr_assert_eq(umbra_mutex_lock(&held), 0);
         cr_assert_eq(pthread_create(&thread, NULL, takes_a_turn, &held), 0);
         while (!is_waited_for(&held))
             sched_yield();
+        usleep(us);
         umbra_mutex_unlock(&held);
         overtaken += umbra_mutex_lock_deadline(&held, 0) == 0 && is_waited_for(&held);
         while (is_waited_for(&held)) {
@@ -190,6 +191,19 @@ Test(sync, a_thread_in_the_queue_of_a_mutex_is_overtaken_for_a_while)
     }
     cr_assert_gt(overtaken, 0u);
     cr_assert_eq(atomic_load(&held.word), 0);
+}
+
+/* Callers need not wait until a thread that was woken has a processor. */
+Test(sync, a_thread_in_the_queue_of_a_mutex_is_overtaken_for_a_while)
+{
+    overtake(0, 10000);
+}
+
+/* Also if the holder has kept it waiting: else one long turn makes each later one wait for a thread
+ * to run, and those that queue meanwhile wait for as long. */
+Test(sync, a_thread_that_has_queued_for_long_is_overtaken_for_a_while)
+{
+    overtake(3 * UMBRA_MUTEX_PATIENCE_NS / 1000, 500);
 }
 
 /* Also if others take the mutex as often as they can. */

@@ -240,18 +240,14 @@ UM_INLINE bool um_mutex_impatient(const struct um_waiter *waiter, uint64_t now)
     return now - waiter->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
 }
 
-/* The caller has the list, and the mutex: both are given to the oldest waiter, or it is called. */
+/* The caller has the list, and the mutex: it is given to the oldest waiter, or that one is called,
+ * however long it has queued. */
 UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
 {
     bool calls = mutex->waiters.strict == 0;
 
-    if (calls) {
-        uint64_t now = umbra_cycles();
-
-        calls = !um_mutex_impatient(mutex->waiters.first, now);
-        /* relaxed: only fairness depends on it. No waiter is called now, and its time goes on */
-        um_atomic_store(&mutex->due, now + umbra_ns_to_cycles(UMBRA_MUTEX_CALL_NS), relaxed);
-    }
+    if (calls) /* relaxed: only fairness depends on it. No waiter is called now */
+        um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
     um_sync_signal(um_mutex_hand_over(&mutex->word, &mutex->waiters, calls), false);
 }
 

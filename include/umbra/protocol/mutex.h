@@ -21,11 +21,11 @@
  *                                                       waited too long, it is PROMISED
  *   a firm one, or none is called                       LOCKED: the holder has the list
  *
- * With the list, the oldest waiter leaves it: where one is firm, or the oldest one has queued for
- * long, it gets the mutex, HELD as it is, when LOCKED is cleared. Else it is called, and the step
- * that clears LOCKED clears HELD, too: the called one competes with callers that come, so a mutex
- * is not idle while a thread is on its way to a processor. If it spins in vain it queues again, and
- * clears CALLED, after some time as a firm waiter.
+ * With the list, the oldest waiter leaves it: where one is firm, the oldest gets the mutex, HELD as
+ * it is, when LOCKED is cleared. Else it is called, and the step that clears LOCKED clears HELD,
+ * too: the called one competes with callers that come, so a mutex is not idle while a thread is on
+ * its way to a processor. If it spins in vain it queues again, and clears CALLED, after some time as
+ * a firm waiter.
  *
  * A waiter that lets go of the list and finds the mutex not HELD, nor promised, and a waiter that
  * could be given it or called, makes it HELD first, and gives it as a holder would.
