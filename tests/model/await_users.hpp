@@ -10,6 +10,7 @@ struct um_await {
     void (*announce)(void *arg);
     void *arg;
     uint64_t deadline;
+    bool firm;
     const void *kind;
     const void *on;
     const void *at;
