@@ -88,6 +88,7 @@ struct umbra_topology_options {
  * Reads the topology. options may be NULL. Any thread; blocks for some milliseconds. Returns 0;
  * -EINVAL: both options, or a description that cannot be read; -ENOENT, -EACCES ...: no such file;
  * -ENODEV: no cpu is left that the process may use; -ENOMEM. umbra_last_error_text() says more.
+ * A fork(2) of another thread waits meanwhile, so that the child can read its topology, too.
  * hwloc, which reads it, does not look at the result of all its allocations: where memory ends, it
  * may end the process instead. It may crash on a damaged xml file, too.
  */
@@ -95,7 +96,7 @@ UM_LINKONCE int umbra_topology_create(const struct umbra_topology_options *optio
                                       struct umbra_topology **topology);
 
 /* Frees the topology; NULL is allowed. Saved affinities stay valid, to be undone with another one.
- * Any thread, when no thread uses the topology any more; never blocks. */
+ * Any thread, when no thread uses the topology any more; blocks while another one is read. */
 UM_LINKONCE void umbra_topology_destroy(struct umbra_topology *topology);
 
 /* What the process may use. It lives as long as the topology. Any thread; never blocks. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <umbra/blocking.h>
+#include <umbra/memory.h>
 #include <umbra/team.h>
 
 extern char **environ;
@@ -493,6 +494,80 @@ Test(children, processors_that_a_child_has_chosen_are_its_childs)
     cr_assert_eq(umbra_team_create(&options, &team), 0);
     cr_assert_eq(umbra_team_run(team, every_part_binds_its_child, NULL), 0);
     cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* ---- what a child begins while its parent's threads begin the same ---- */
+
+static int begins_topology(void)
+{
+    struct umbra_topology_options options = {.synthetic = "pu:2"};
+    struct umbra_topology *topology;
+    int error = umbra_topology_create(&options, &topology);
+
+    if (error == 0)
+        umbra_topology_destroy(topology);
+    return error;
+}
+
+static int begins_memory(void)
+{
+    struct umbra_memory memory;
+    int error = umbra_memory_create(NULL, 4096, &memory);
+
+    if (error == 0)
+        umbra_memory_destroy(&memory);
+    return error;
+}
+
+static int begins_runtime(void)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    int error = umbra_runtime_create(&options, &runtime);
+
+    return error == 0 ? umbra_runtime_destroy(runtime) : error;
+}
+
+static const struct {
+    const char *what;
+    int (*fn)(void);
+} begun[] = {
+    {"a topology", begins_topology}, {"memory", begins_memory}, {"a runtime", begins_runtime}};
+
+static um_atomic_u32 enough = 0;
+
+static void *begins_again_and_again(void *fn)
+{
+    while (um_atomic_load(&enough, relaxed) == 0) /* a number */
+        (*(int (**)(void))fn)();
+    return NULL;
+}
+
+Test(children, begin_what_threads_of_the_parent_are_beginning)
+{
+    pthread_t threads[2];
+
+    for (size_t row = 0; row < sizeof(begun) / sizeof(begun[0]); row++) {
+        int (*fn)(void) = begun[row].fn;
+        int status = 0;
+
+        um_atomic_store(&enough, 0, relaxed); /* no thread reads it yet */
+        for (int i = 0; i < 2; i++)
+            cr_assert_eq(pthread_create(&threads[i], NULL, begins_again_and_again, &fn), 0);
+        for (int forks = 0; forks < 200 && status == 0; forks++) {
+            pid_t child = fork();
+
+            if (child == 0) {
+                alarm(20);
+                _exit(fn() != 0);
+            }
+            cr_assert_eq(waitpid(child, &status, 0), child);
+        }
+        um_atomic_store(&enough, 1, relaxed); /* a number */
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        cr_expect_eq(status, 0, "%s: the child ended with %x", begun[row].what, (unsigned)status);
+    }
 }
 
 /* ---- helpers take the program's signals ---- */

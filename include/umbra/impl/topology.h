@@ -9,9 +9,11 @@
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
 #include <umbra/impl/cpu_table.h>
+#include <umbra/os/run_once.h>
 
 #ifdef UMBRA_IMPLEMENTATION
 #include <hwloc.h>
+#include <pthread.h>
 #if HWLOC_API_VERSION < 0x00020000
 #error "Umbra needs hwloc 2.0 or later"
 #endif
@@ -60,6 +62,40 @@ UM_SHARED(UM_THREAD_LOCAL struct umbra_affinity *um_affinity_latest, NULL);
 UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
 #ifdef UMBRA_IMPLEMENTATION
+
+/* ---- fork(2) ---- */
+
+/* hwloc begins and ends a topology under a lock of its own, which fork(2) does not take along: in a
+ * child that was forked meanwhile it would stay locked. So such calls are under this lock, too. */
+struct um_hwloc {
+    pthread_mutex_t lock;
+    struct um_run_once fork_once; /* for fork_error */
+    int fork_error;               /* of pthread_atfork */
+};
+
+UM_SHARED(struct um_hwloc um_hwloc, {PTHREAD_MUTEX_INITIALIZER, {UM_RUN_NEVER}, 0});
+
+/* um_fork_begins(), also for the calls: one may be in another, and what hwloc loads may fork. */
+UM_SHARED(UM_THREAD_LOCAL unsigned um_hwloc_depth, 0);
+
+UM_LINKONCE UM_COLD void um_hwloc_lock(void)
+{
+    if (um_fork_begins(&um_hwloc_depth))
+        pthread_mutex_lock(&um_hwloc.lock);
+}
+
+UM_LINKONCE UM_COLD void um_hwloc_unlock(void)
+{
+    if (um_fork_ends(&um_hwloc_depth))
+        pthread_mutex_unlock(&um_hwloc.lock);
+}
+
+UM_LINKONCE UM_COLD void um_hwloc_watch_forks(void)
+{
+    um_hwloc.fork_error = -pthread_atfork(um_hwloc_lock, um_hwloc_unlock, um_hwloc_unlock);
+}
+
+/* ---- the machine ---- */
 
 /* The error that hwloc has just left in errno, negative. */
 UM_LINKONCE UM_COLD int um_hwloc_error(void)
@@ -260,25 +296,41 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
     return result == 0 ? um_topology_fill(topology) : result;
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
-                                              struct umbra_topology **topology)
+/* The part of umbra_topology_create that is under the lock, without cancellation points. */
+UM_LINKONCE UM_COLD int um_topology_make(const struct umbra_topology_options *options,
+                                         struct umbra_topology **topology)
 {
-    struct umbra_topology *t;
+    struct umbra_topology *t = calloc(1, sizeof *t);
     int result;
 
-    um_why_begin();
-    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
-        return um_why(-EINVAL, "both synthetic and xml are given");
-    t = calloc(1, sizeof *t);
     if (t == NULL || hwloc_topology_init(&t->hw) != 0) {
         free(t);
-        return um_why_returned(-ENOMEM);
+        return -ENOMEM;
     }
     result = um_topology_read(t, options);
     if (result != 0)
         umbra_topology_destroy(t);
     else
         *topology = t;
+    return result;
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
+                                              struct umbra_topology **topology)
+{
+    int cancels, result;
+
+    um_why_begin();
+    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
+        return um_why(-EINVAL, "both synthetic and xml are given");
+    um_once_in_process(&um_hwloc.fork_once, um_hwloc_watch_forks);
+    if (um_hwloc.fork_error != 0)
+        return um_why_returned(um_hwloc.fork_error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+    um_hwloc_lock();
+    result = um_topology_make(options, topology);
+    um_hwloc_unlock();
+    pthread_setcancelstate(cancels, &cancels);
     return um_why_returned(result);
 }
 
@@ -289,7 +341,9 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
     free(topology->table.cpu);
     free(topology->table.core);
     hwloc_bitmap_free(topology->usable);
+    um_hwloc_lock();
     hwloc_topology_destroy(topology->hw);
+    um_hwloc_unlock();
     free(topology);
 }
 
