@@ -519,6 +519,15 @@ static int begins_memory(void)
     return error;
 }
 
+static int begins_team(void)
+{
+    struct umbra_team_options options = {.members = 2, .siblings = true};
+    struct umbra_team *team;
+    int error = umbra_team_create(&options, &team);
+
+    return error == 0 ? umbra_team_destroy(team) : error;
+}
+
 static int begins_runtime(void)
 {
     struct umbra_options options = {.cores = 1};
@@ -531,8 +540,10 @@ static int begins_runtime(void)
 static const struct {
     const char *what;
     int (*fn)(void);
-} begun[] = {
-    {"a topology", begins_topology}, {"memory", begins_memory}, {"a runtime", begins_runtime}};
+} begun[] = {{"a topology", begins_topology},
+             {"memory", begins_memory},
+             {"a team", begins_team},
+             {"a runtime", begins_runtime}};
 
 static um_atomic_u32 enough = 0;
 

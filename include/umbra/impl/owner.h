@@ -92,11 +92,9 @@ UM_LINKONCE UM_COLD void um_owners_in_child(void)
         return;
     um_origin_in_child(); /* frees the bindings of the caller */
     for (struct um_owned *owned = um_owners.first; owned; owned = owned->next) {
-        if (!um_owned_by_caller(owned)) {
-            um_affinity_free(owned->saved);
+        if (!um_owned_by_caller(owned))
             um_owner_ends(&owned->owner);
-        }
-        owned->saved = NULL;
+        owned->saved = NULL; /* another owner may just have freed it, so it is not freed here */
     }
     pthread_mutex_unlock(&um_owners.lock);
 }
