@@ -135,8 +135,8 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
 
 #define UM_CHANNEL_SAME_TYPE(c, item)                                                              \
     ((void)sizeof(struct {                                                                         \
-        static_assert(__builtin_types_compatible_p(__typeof__(*(c)->type), __typeof__(item)),      \
-                      "an item of another type than the channel's");                               \
+        UM_STATIC_ASSERT(__builtin_types_compatible_p(__typeof__(*(c)->type), __typeof__(item)),   \
+                         "an item of another type than the channel's");                            \
         int member;                                                                                \
     }))
 
@@ -151,11 +151,11 @@ UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item
 #pragma GCC system_header
 #endif
 
-static_assert(__alignof__(struct umbra_channel) <= UM_ANY_MEMORY, "malloc's memory will do");
-static_assert(offsetof(struct umbra_channel, half) % UMBRA_CACHE_LINE == 0 &&
-                  offsetof(struct um_channel_half, event) % UMBRA_CACHE_LINE == 0 &&
-                  sizeof(struct umbra_channel) % UMBRA_CACHE_LINE == 0,
-              "what the sides write is apart");
+UM_STATIC_ASSERT(__alignof__(struct umbra_channel) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(offsetof(struct umbra_channel, half) % UMBRA_CACHE_LINE == 0 &&
+                     offsetof(struct um_channel_half, event) % UMBRA_CACHE_LINE == 0 &&
+                     sizeof(struct umbra_channel) % UMBRA_CACHE_LINE == 0,
+                 "what the sides write is apart");
 
 /* bytes: the channel's item_bytes; where it is a constant, the copy is a few instructions. */
 UM_ALWAYS_INLINE int um_channel_push_of(struct umbra_channel *channel, const void *item,

@@ -258,7 +258,7 @@ UM_LINKONCE UM_UNCHECKED void um_context_make(struct um_context *c, void *low, v
                        (void (*)(struct um_arch_place *))(void (*)(void))entry);
 }
 
-static_assert(offsetof(struct um_context, place) == 0, "a place is its context");
+UM_STATIC_ASSERT(offsetof(struct um_context, place) == 0, "a place is its context");
 
 UM_LINKONCE void um_context_adopt(struct um_context *c)
 {

@@ -139,8 +139,8 @@ UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned
         .event = {.manual = true }                                                                 \
     }
 
-static_assert(__alignof__(struct umbra_event) <= UM_ANY_MEMORY, "malloc's memory will do");
-static_assert(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
+UM_STATIC_ASSERT(__alignof__(struct umbra_event) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
 
 /* ---- signalling ---- */
 

@@ -148,6 +148,6 @@ struct um_copy {
 #pragma GCC system_header
 #endif
 
-static_assert(sizeof(struct um_copy) == UMBRA_CACHE_LINE, "a copy is one line");
+UM_STATIC_ASSERT(sizeof(struct um_copy) == UMBRA_CACHE_LINE, "a copy is one line");
 
 #endif

@@ -287,8 +287,8 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \
     ((void)sizeof(struct {                                                                         \
-        static_assert(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),          \
-                      "a message of another type than the port's");                                \
+        UM_STATIC_ASSERT(__builtin_types_compatible_p(__typeof__((p)->type), __typeof__(m)),       \
+                         "a message of another type than the port's");                             \
         int member;                                                                                \
     }))
 #define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
@@ -309,11 +309,11 @@ UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint6
         .capacity = (most), .fresh = UM_PORT_SLOW                                                  \
     }
 
-static_assert(offsetof(struct umbra_port, lock) == 0, "where a UMBRA_PORT(T) has it");
-static_assert(__alignof__(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
-static_assert(__alignof__(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
-static_assert(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
-              "what handlers write is apart");
+UM_STATIC_ASSERT(offsetof(struct umbra_port, lock) == 0, "where a UMBRA_PORT(T) has it");
+UM_STATIC_ASSERT(__alignof__(struct umbra_port) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(__alignof__(struct umbra_arbiter) <= UM_ANY_MEMORY, "for both");
+UM_STATIC_ASSERT(offsetof(struct umbra_arbiter, choice) % UMBRA_CACHE_LINE == 0,
+                 "what handlers write is apart");
 
 /* ---- posting ---- */
 

@@ -148,11 +148,11 @@ UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *
 #pragma GCC system_header
 #endif
 
-static_assert((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
+UM_STATIC_ASSERT((UMBRA_PREFETCH_EVERY & (UMBRA_PREFETCH_EVERY - 1)) == 0, "a power of two");
 
-static_assert(__alignof__(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
-static_assert(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
-static_assert(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+UM_STATIC_ASSERT(__alignof__(struct umbra_prefetch) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(offsetof(struct umbra_prefetch, helper) == UMBRA_CACHE_LINE, "lines of their own");
+UM_STATIC_ASSERT(sizeof(struct umbra_prefetch) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
                                   const struct umbra_prefetch_options *options)

@@ -171,11 +171,12 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 #pragma GCC system_header
 #endif
 
-static_assert(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
-static_assert(offsetof(struct umbra_shadow, owned) == UMBRA_CACHE_LINE, "and has it to itself");
-static_assert(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
-static_assert(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0, "nor does this");
-static_assert(__alignof__(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(sizeof(struct um_slot) <= UMBRA_CACHE_LINE, "the slot is one line");
+UM_STATIC_ASSERT(offsetof(struct umbra_shadow, owned) == UMBRA_CACHE_LINE, "and has it to itself");
+UM_STATIC_ASSERT(offsetof(struct umbra_shadow, policy) % UMBRA_CACHE_LINE == 0, "nor shares any");
+UM_STATIC_ASSERT(offsetof(struct umbra_shadow, owner_waiter) % UMBRA_CACHE_LINE == 0,
+                 "nor does this");
+UM_STATIC_ASSERT(__alignof__(struct umbra_shadow) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* True if no function runs, so that a join would not wait. Any thread; never blocks. */
 UM_INLINE bool um_shadow_done(const struct umbra_shadow *shadow)

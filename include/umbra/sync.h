@@ -287,8 +287,8 @@ UM_INLINE void umbra_once_init(struct umbra_once *once);
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 #define UM_SYNC_PLACE(type)                                                                        \
-    static_assert(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");                  \
-    static_assert(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
+    UM_STATIC_ASSERT(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");               \
+    UM_STATIC_ASSERT(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
 
 #include <umbra/impl/sync.h>
 
@@ -333,7 +333,7 @@ UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), 
         .event = UMBRA_EVENT_INIT_MANUAL                                                           \
     }
 
-static_assert(__alignof__(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(__alignof__(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 /* ---- initial values ---- */
 

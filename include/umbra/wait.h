@@ -209,10 +209,10 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
         .policy = (how)                                                                            \
     }
 
-static_assert(__alignof__(struct umbra_waiter) <= UM_ANY_MEMORY, "malloc's memory will do");
-static_assert(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
-              "counters off the line that signallers read");
-static_assert(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
+UM_STATIC_ASSERT(__alignof__(struct umbra_waiter) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(offsetof(struct umbra_waiter, count) == UMBRA_CACHE_LINE,
+                 "counters off the line that signallers read");
+UM_STATIC_ASSERT(sizeof(struct umbra_waiter) % UMBRA_CACHE_LINE == 0, "and in an array, too");
 
 UM_INLINE int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
                                     uint32_t value, uint32_t mask, uint64_t deadline)
@@ -291,7 +291,7 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
                                       const Atomic<uint##bits##_t> *word, uint##bits##_t value,    \
                                       uint##bits##_t mask, uint64_t deadline)                      \
     {                                                                                              \
-        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        UM_STATIC_ASSERT(sizeof(*word) == sizeof(value), "an atomic that needs no lock");          \
         return um_wait_while_equal##bits(waiter, (const um_atomic_u##bits *)word, value, mask,     \
                                          deadline);                                                \
     }                                                                                              \
@@ -300,7 +300,7 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
                                       const Atomic<uint##bits##_t> *word, uint##bits##_t value,    \
                                       uint##bits##_t mask, uint64_t deadline)                      \
     {                                                                                              \
-        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        UM_STATIC_ASSERT(sizeof(*word) == sizeof(value), "an atomic that needs no lock");          \
         return um_wait_until_equal##bits(waiter, (const um_atomic_u##bits *)word, value, mask,     \
                                          deadline);                                                \
     }                                                                                              \
@@ -308,7 +308,7 @@ UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *
     UM_INLINE void um_signal(Atomic<uint##bits##_t> *word, uint##bits##_t value,                   \
                              struct umbra_waiter *waiter)                                          \
     {                                                                                              \
-        static_assert(sizeof(*word) == sizeof(value), "an atomic that needs no lock");             \
+        UM_STATIC_ASSERT(sizeof(*word) == sizeof(value), "an atomic that needs no lock");          \
         um_signal##bits((um_atomic_u##bits *)word, value, waiter);                                 \
     }
 

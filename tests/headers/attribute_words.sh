@@ -35,7 +35,15 @@ functions='alias alloc_align alloc_size assume_aligned cleanup copy error fd_arg
     printf '#include <%s>\n' "$@"
 } >"$work/with.c"
 
+# Nor does a light file bring <assert.h>: a program may have an assert() of its own.
+{
+    printf '#define assert mine\n#define static_assert mine\n'
+    printf '#include <%s>\n' "$@"
+    printf 'int mine(void);\nint mine(void)\n{\n    return assert == static_assert;\n}\n'
+} >"$work/assert.c"
+
 failed=0
+"$compiler" -std=gnu11 -I"$include" -c "$work/assert.c" -o "$work/assert.o" || failed=1
 for form in without with; do
     {
         printf '#ifndef %s\n#error "%s is no macro any more"\n#endif\n' $(for word in $words; do

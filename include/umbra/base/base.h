@@ -37,7 +37,6 @@
 #error "Umbra needs 64-bit pointers: this is a 32-bit build (-m32, -mx32, or a 32-bit processor)"
 #endif
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,6 +97,12 @@
 #define UM_ALIGNED(bytes) __attribute__((__aligned__(bytes)))
 /* The alignment of objects in the user's memory: what malloc() returns is enough. */
 #define UM_ANY_MEMORY 16
+/* The word in both languages, without <assert.h>: a program may have an assert() of its own. */
+#ifdef __cplusplus
+#define UM_STATIC_ASSERT static_assert
+#else
+#define UM_STATIC_ASSERT _Static_assert
+#endif
 #define UM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -128,7 +133,7 @@
     UM_LINKONCE void name(void)                                                                    \
     {                                                                                              \
     }                                                                                              \
-    static_assert(1, "for the semicolon")
+    UM_STATIC_ASSERT(1, "for the semicolon")
 #else
 #define UM_CHOICE(name) UM_CHOICE_REFERENCE(name)
 #define UM_CHOICE_REFERENCE(name)                                                                  \

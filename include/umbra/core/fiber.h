@@ -203,11 +203,11 @@ struct UM_ALIGNED(64) um_fiber {
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 
-static_assert(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
-static_assert(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
-static_assert(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
-static_assert(offsetof(struct um_fiber, generation) == 128, "and for who joins");
-static_assert(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
+UM_STATIC_ASSERT(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
+UM_STATIC_ASSERT(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
+UM_STATIC_ASSERT(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
+UM_STATIC_ASSERT(offsetof(struct um_fiber, generation) == 128, "and for who joins");
+UM_STATIC_ASSERT(offsetof(struct um_fiber, local) == 192, "what is rarely used comes later");
 
 #define UM_FRAMES_FETCHED 4 /* cache lines: frames of a call or two; Boost's: registers, too */
 #define UM_BLOCK_FETCHED 3  /* cache lines of the control block, up to the generation */
@@ -326,8 +326,8 @@ UM_LINKONCE UM_COLD uintptr_t um_thread_self_first(void);
 #ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD uintptr_t um_thread_self_first(void)
 {
-    um_thread_word = (uintptr_t)um_os_thread() << UM_SELF_LIFE_SHIFT | um_arch_thread_id() >> 5 |
-                     UM_SELF_THREAD;
+    um_thread_word =
+        (uintptr_t)um_os_thread() << UM_SELF_LIFE_SHIFT | um_arch_thread_id() >> 5 | UM_SELF_THREAD;
     return um_thread_word;
 }
 #endif /* UMBRA_IMPLEMENTATION */

@@ -368,7 +368,7 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
     return wait;
 }
 
-static_assert(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
+UM_STATIC_ASSERT(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
 
 /* ---- the end of what is loaded ---- */
 

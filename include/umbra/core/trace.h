@@ -90,7 +90,7 @@ struct um_trace_area {
     char objects[UM_TRACE_UNIT - 64]; /* um_os_objects(); more when the runtime ends */
 };
 
-static_assert(sizeof(struct um_trace_area) == UM_TRACE_UNIT, "known to tools/umbra-trace");
+UM_STATIC_ASSERT(sizeof(struct um_trace_area) == UM_TRACE_UNIT, "known to tools/umbra-trace");
 
 /* A text that records name by an address: of a mark, or of the kind of thing a fiber waits for. */
 struct um_trace_text {
@@ -120,7 +120,8 @@ struct um_trace_counts {
     um_atomic_u64 runs_since; /* when it began to run */
 };
 
-static_assert(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8, "enough room");
+UM_STATIC_ASSERT(UM_TRACE_KINDS <= 32 && UM_TRACE_ENDINGS <= 4 && UM_TRACE_IDLES <= 8,
+                 "enough room");
 
 /* What readers in other processes see of a core: tools/umbra-top and tools/umbra-trace know the
  * layout. The ring follows, if there is one. */
@@ -138,12 +139,12 @@ struct um_trace_shown {
     struct um_trace_text text[UM_TRACE_TEXTS];
 };
 
-static_assert(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
-static_assert(offsetof(struct um_trace_shown, holds) == 480, "known to tools/umbra-top");
-static_assert(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
-static_assert(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
-static_assert(sizeof(struct um_trace_text) == 128, "known to tools/umbra-trace");
-static_assert(sizeof(struct um_trace_shown) == 295424, "the ring's place");
+UM_STATIC_ASSERT(offsetof(struct um_trace_shown, count) == 64, "known to tools/umbra-top");
+UM_STATIC_ASSERT(offsetof(struct um_trace_shown, holds) == 480, "known to tools/umbra-top");
+UM_STATIC_ASSERT(offsetof(struct um_trace_shown, fiber) == 512, "known to tools/umbra-top");
+UM_STATIC_ASSERT(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top");
+UM_STATIC_ASSERT(sizeof(struct um_trace_text) == 128, "known to tools/umbra-trace");
+UM_STATIC_ASSERT(sizeof(struct um_trace_shown) == 295424, "the ring's place");
 
 /* A core records from when its runtime has been tuned. */
 enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };

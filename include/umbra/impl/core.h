@@ -258,10 +258,10 @@ UM_LINKONCE UM_COLD size_t um_core_bytes(const struct umbra_runtime *runtime)
            2 * runtime->cores * sizeof(struct um_fiber *);
 }
 
-static_assert(sizeof(struct umbra_core) % __alignof__(struct um_core_more) == 0,
-              "see um_core_bytes");
-static_assert(__alignof__(struct umbra_core) <= UMBRA_CACHE_LINE,
-              "what um_place_alloc() aligns to");
+UM_STATIC_ASSERT(sizeof(struct umbra_core) % __alignof__(struct um_core_more) == 0,
+                 "see um_core_bytes");
+UM_STATIC_ASSERT(__alignof__(struct umbra_core) <= UMBRA_CACHE_LINE,
+                 "what um_place_alloc() aligns to");
 
 UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned index, int cpu)
 {

@@ -450,7 +450,7 @@ UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
                   stock->room * sizeof(struct um_item));
 }
 
-static_assert(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
+UM_STATIC_ASSERT(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
 
 UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
 {

@@ -74,7 +74,7 @@ UM_INLINE void *um_buffer_of_node(struct um_node *node)
     return (char *)node + UMBRA_CACHE_LINE;
 }
 
-static_assert(sizeof(struct um_node) <= UMBRA_CACHE_LINE, "a buffer's node is a line");
+UM_STATIC_ASSERT(sizeof(struct um_node) <= UMBRA_CACHE_LINE, "a buffer's node is a line");
 
 UM_LINKONCE void *um_buffer_take_slow(struct um_buffer_list *list);
 UM_LINKONCE void *um_buffer_take_outside(struct umbra_buffers *buffers);

@@ -30,7 +30,7 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-static_assert(__alignof__(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
+UM_STATIC_ASSERT(__alignof__(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
 
 #define UM_PART_NS 1000   /* time of a part: an idle core may wait so long for work */
 #define UM_SHORT_NS 20000 /* a loop that may be run whole takes less; some hundred ways of a line */

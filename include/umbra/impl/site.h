@@ -55,7 +55,7 @@ UM_INLINE struct um_site *um_site_of(struct um_site *sites, uintptr_t key)
     return site;
 }
 
-static_assert(UM_SITES == 1 << 4, "um_site_of() takes four bits");
+UM_STATIC_ASSERT(UM_SITES == 1 << 4, "um_site_of() takes four bits");
 
 /* True if the next loop is to be run whole. */
 UM_INLINE bool um_site_next(struct um_site *site)
