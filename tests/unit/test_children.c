@@ -545,6 +545,8 @@ static const struct {
              {"a team", begins_team},
              {"a runtime", begins_runtime}};
 
+#define NS_PER_ROW 1500000000
+
 static um_atomic_u32 enough = 0;
 
 static void *begins_again_and_again(void *fn)
@@ -565,7 +567,7 @@ Test(children, begin_what_threads_of_the_parent_are_beginning)
         um_atomic_store(&enough, 0, relaxed); /* no thread reads it yet */
         for (int i = 0; i < 2; i++)
             cr_assert_eq(pthread_create(&threads[i], NULL, begins_again_and_again, &fn), 0);
-        for (int forks = 0; forks < 200 && status == 0; forks++) {
+        for (uint64_t until = umbra_deadline(NS_PER_ROW); umbra_now_ns() < until && status == 0;) {
             pid_t child = fork();
 
             if (child == 0) {

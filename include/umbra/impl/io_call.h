@@ -101,7 +101,7 @@ UM_LINKONCE int um_io_connected(int fd)
     socklen_t length = sizeof(int);
     int error = 0;
 
-    if (poll(&ready, 1, 0) == 0)
+    if (poll(&ready, 1, 0) != 1) /* a signal may end it, too, though it does not wait */
         return -EINPROGRESS;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
 }
