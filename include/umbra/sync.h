@@ -280,9 +280,9 @@ UM_INLINE void umbra_once_init(struct umbra_once *once);
 
 /*
  * The first call runs fn(arg) in the caller. Every call returns when fn has returned, with 0,
- * though the calling fiber is canceled; or at once with -EINVAL: there is no fn; or, if it would
- * have to wait, with -EPERM or an error of a thread's first wait. fn may wait, but must not call
- * umbra_once on the same object.
+ * though the calling fiber is canceled; or at once with -EINVAL: there is no fn, and none has
+ * returned yet; or, if it would have to wait, with -EPERM or an error of a thread's first wait. fn
+ * may wait, but must not call umbra_once on the same object.
  */
 UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
