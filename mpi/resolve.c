@@ -336,6 +336,11 @@ static const struct known *known_named(const char *name)
     return NULL;
 }
 
+static bool variable_is_number(int variable)
+{
+    return variable == UM_OPTIND || variable == UM_OPTERR || variable == UM_OPTOPT;
+}
+
 /* The argument of object_at(). */
 struct where {
     uintptr_t address;
@@ -411,6 +416,8 @@ static int own_add(struct umbra_image *image, const char *name, const char *sour
     if (!own)
         return -ENOMEM;
     *own = (struct um_own){name, at, bytes, source};
+    if (is && bytes < (variable_is_number(is->variable) ? sizeof(int) : sizeof(char *)))
+        return um_refuse(image, "damaged: %.60s has no room", name);
     if (is && is->variable >= 0)
         image->variable[is->variable] = at;
     return own_check(image, name, source);

@@ -327,3 +327,46 @@ Test(reaches, resolver_outside_the_code_is_not_called)
                  0);
     refused_bytes("has a relocation outside of its data");
 }
+
+/* Takes from each known variable that the executable reserves room for that room, and puts it at the
+ * end of its memory. */
+static int take_room(const Elf64_Dyn *dynamic, uint64_t end)
+{
+    uint64_t rela = 0, count = 0, symbols = 0;
+    int taken = 0;
+
+    for (; dynamic->d_tag != DT_NULL; dynamic++)
+        if (dynamic->d_tag == DT_RELA)
+            rela = dynamic->d_un.d_ptr;
+        else if (dynamic->d_tag == DT_RELASZ)
+            count = dynamic->d_un.d_val / sizeof(Elf64_Rela);
+        else if (dynamic->d_tag == DT_SYMTAB)
+            symbols = dynamic->d_un.d_ptr;
+    for (uint64_t i = 0; i < count; i++) {
+        Elf64_Rela *one = (Elf64_Rela *)(void *)(bytes + rela) + i;
+        Elf64_Sym *symbol = (Elf64_Sym *)(void *)(bytes + symbols) + ELF64_R_SYM(one->r_info);
+
+        if (ELF64_R_TYPE(one->r_info) == R_X86_64_COPY) {
+            one->r_offset = end;
+            symbol->st_size = 0;
+            taken++;
+        }
+    }
+    return taken;
+}
+
+Test(reaches, variable_of_the_library_without_room_is_refused)
+{
+    const Elf64_Ehdr *header = (const void *)bytes;
+    const Elf64_Phdr *at;
+    uint64_t end = 0;
+
+    load(BEHAVES);
+    at = (const void *)(bytes + header->e_phoff);
+    for (unsigned i = 0; i < header->e_phnum; i++)
+        if (at[i].p_type == PT_LOAD)
+            end = at[i].p_vaddr + at[i].p_memsz;
+    if (take_room((const void *)(bytes + segment(PT_DYNAMIC)->p_offset), end) == 0)
+        cr_skip_test("the compiler reserves no room for variables of libraries");
+    refused_bytes("has no room");
+}
