@@ -275,7 +275,8 @@ int um_relocate(struct umbra_image *image)
         error = relocate_packed(image);
     if (error == 0)
         error = own_fill(image);
-    variables_reset(image);
+    if (error == 0)
+        variables_reset(image);
     if (error == 0)
         error = relocate_table(image, d->rela, d->rela_bytes);
     if (error == 0)
