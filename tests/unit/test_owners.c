@@ -11,6 +11,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#define CHILDREN 300 /* beside each kind of owner */
+
 static struct umbra_topology *topology;
 static struct umbra_shadow shadow;
 static struct umbra_team *team;
@@ -409,4 +411,67 @@ Test(owners, a_child_destroys_the_team_of_a_thread_that_it_does_not_have)
     pthread_join(thread, NULL);
     team = NULL;
     end();
+}
+
+/* ---- children of a thread, while another one is bound and gets its binding back ---- */
+
+struct owner {
+    const char *name;
+    int (*make)(void);
+    int (*destroy)(void);
+};
+
+static int make_team_of_one(void)
+{
+    struct umbra_team_options options = {.topology = topology, .members = 1};
+
+    return umbra_team_create(&options, &team);
+}
+
+static void *owns_again_and_again(void *arg)
+{
+    const struct owner *owner = arg;
+
+    for (stage = 1; stage == 1;)
+        if (owner->make() != 0 || owner->destroy() != 0)
+            _exit(1);
+    return NULL;
+}
+
+static int end_at_once(void)
+{
+    return 42;
+}
+
+static void have_children_beside(const struct owner *owner)
+{
+    pthread_t thread;
+
+    stage = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, owns_again_and_again, (void *)owner), 0);
+    while (stage == 0)
+        sched_yield();
+    for (int i = 0; i < CHILDREN; i++) {
+        struct child child = in_child(end_at_once);
+
+        cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 42,
+                  "%s, child %d: status %#x", owner->name, i, (unsigned)child.status);
+    }
+    stage = 2;
+    pthread_join(thread, NULL);
+}
+
+Test(owners, a_child_begins_while_another_thread_is_bound_or_unbound)
+{
+    static const struct owner owners[] = {{"team", make_team_of_one, destroy_team},
+                                          {"shadow", make_shadow, destroy_shadow}};
+    cpu_set_t set;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+    if (CPU_COUNT(&set) < 2)
+        cr_skip_test("needs two processors");
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    for (int i = 0; i < 2; i++)
+        have_children_beside(&owners[i]);
+    umbra_topology_destroy(topology);
 }
