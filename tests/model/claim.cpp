@@ -5,8 +5,9 @@
  * Each scenario: waits with a deadline, or for any of two events, against signals and each other;
  * the waiter does what umbra/event.h does. A deadline passes at once, or by chance not at all.
  * Checked: one event ends a wait, or the waiter gives up, never both; no signal is lost or taken
- * twice; accept is not called for a waiter that gave up; each node is freed once, and no thread
- * touches it afterwards, but for the claim of a group, which stays a claim (see core/sleeper.h).
+ * twice; accept is not called for a waiter that gave up, and what accept wrote is ordered before
+ * what the waiter writes then; each node is freed once, and no thread touches it afterwards, but for
+ * the claim of a group, which stays a claim (see core/sleeper.h).
  */
 #include "checker.hpp"
 #include "claim_variants.hpp"
@@ -35,6 +36,7 @@ template <class P> struct waits : world {
         int condition; /* um_condition */
         int waiter;    /* index of the place whose `bell` is rung */
         um_atomic_u32 bell;
+        um_plain(int) asked; /* plain data of the waiter's: how often accept was called */
     };
 
     event_type *event[EVENTS];
@@ -80,6 +82,7 @@ template <class P> struct waits : world {
         place *p = (place *)arg;
 
         RL_ASSERT(!p->gave_up && p->woken == 0);
+        um_plain_write(p->asked, um_plain_read(p->asked) + 1);
         if (p->condition == FLAG)
             return um_atomic_load(&p->here->flag, relaxed) != 0;
         return p->condition == ALWAYS;
@@ -105,6 +108,7 @@ template <class P> struct waits : world {
         p->claimed->ticket = base << UM_CLAIM_SHIFT | (uint64_t)number << UM_CLAIM_INDEX_SHIFT;
         p->claimed->node.accept = condition == NONE ? NULL : accept;
         p->claimed->node.arg = p;
+        um_plain_write(p->asked, 0);
         um_plain_write(p->claimed->node.flags, UM_NODE_CLAIMED);
         um_atomic_store(&p->claimed->refs, 2, relaxed);
     }
@@ -181,7 +185,9 @@ template <class P> struct waits : world {
         ticket = group->ticket;
         while (deadline && (end = P::um_claim_give_up(group, ticket)) == P::UM_GIVE_UP_LATER)
             rl::yield(1, $);
-        if (end != P::UM_GAVE_UP)
+        if (end == P::UM_GAVE_UP)
+            um_plain_write(places[first].asked, -1); /* its frame is used for something else */
+        else
             sleep(first);
         claim = um_atomic_load(&group->claim, acquire);
         RL_ASSERT(((claim & UM_CLAIM_STATE) == UM_CLAIM_TAKEN) == (end != P::UM_GAVE_UP));
