@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Runs each scenario without faults, to see which calls it makes, and then once for each fault: each
- * call of each site, up to MOST of them, fails once, and fails with all later calls of its name. The
- * first of a site fails with each of its errors, the others with the first.
+ * Runs each scenario without faults, to see which calls it makes, and then once for each fault:
+ * each call of each site, up to MOST of them, fails once, and fails with all later calls of its
+ * name. The first of a site fails with each of its errors, the others with the first.
  *
  *   faults [SCENARIO...]
  *
@@ -134,6 +134,7 @@ static const char *outcome(const struct scenario *scenario, struct fault fault, 
 
     memset(run, 0, sizeof(*run));
     run->fault = fault;
+    fflush(stdout); /* else the child would print it, too */
     child = fork();
     if (child == 0)
         use(scenario);

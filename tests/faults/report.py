@@ -22,7 +22,8 @@ LEAST_FAULTS, LEAST_SITES = 1000, 100
 # Calls that have no errors, or none with these arguments.
 NO_ERRORS = set('''
     __cxa_get_globals __dso_handle __errno_location __morestack _GLOBAL_OFFSET_TABLE_
-    abort clock_gettime dl_iterate_phdr exit free getenv memchr memcmp memcpy memmove memset qsort raise
+    abort clock_gettime dl_iterate_phdr exit free getenv memchr memcmp memcpy memmove memset qsort
+    raise
     sched_yield snprintf strcat strchr strcmp strcpy strcspn strerror strlen strncmp strncpy strstr
     time vsnprintf __isoc99_sscanf __isoc23_sscanf sscanf
     pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_join
@@ -100,7 +101,7 @@ def run_faults(path, scenarios):
     start = 0
     done = subprocess.run((path, *scenarios), stdout=subprocess.PIPE, text=True, check=False)
     for line in done.stdout.splitlines():
-        words = line.split()
+        words = line.split() or ['']
         if words[0] == 'start':
             start = int(words[1], 16)
         elif words[0] == 'clean' and words[2] == 'skipped':
@@ -120,7 +121,8 @@ def table_of(faults):
     for fault in faults:
         by_call[fault.call][fault.outcome] += 1
         places[fault.call].add(fault.at)
-    lines = ['| call | sites | tried | absorbed | clean error | bad |', '| --- | --: | --: | --: | --: | --: |']
+    lines = ['| call | sites | tried | absorbed | clean error | bad |',
+             '| --- | --: | --: | --: | --: | --: |']
     total = collections.Counter(sites=0)
     for call in sorted(by_call):
         counts = by_call[call]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What scenarios share. They say what their calls return, and go on: a scenario without an error has
- * done all that it is for, and one with an error leaves nothing behind. Their own calls of the system
- * are not failed: real_NAME, or calls that Umbra does not make.
+ * What scenarios share. They say what their calls return, and go on: a scenario without an error
+ * has done all that it is for, and one with an error leaves nothing behind. Their own calls of the
+ * system are not failed: __real_NAME, or calls that Umbra does not make.
  */
 #ifndef UMBRA_TESTS_FAULTS_SCENARIO_H
 #define UMBRA_TESTS_FAULTS_SCENARIO_H
