@@ -79,13 +79,14 @@ static bool passes(int error)
 /* The error that this call shall fail with, or 0. */
 static int fails(unsigned call, uintptr_t at)
 {
-    const struct fault *fault = &run->fault;
+    const struct fault *fault;
     unsigned failed;
     struct site *site;
     bool here;
 
     if (!run || !run->armed)
         return 0;
+    fault = &run->fault;
     site = site_of(at, call);
     if (call == CALL_which_cannot_fail)
         return atomic_fetch_add(&site->count, 1), 0;
