@@ -377,6 +377,9 @@ static void check_cell(const char *thread, enum way way, const struct given *giv
     bool same_mask = strcmp(given->mask, program.mask) == 0;
     bool same_processors = strcmp(given->processors, program.processors) == 0;
 
+#ifdef UMBRA_POSIX_ONLY
+    mask = true; /* no thread of the library blocks signals in this form */
+#endif
     cr_expect(shell || same_mask == mask, "%s, %s: mask %s, the program's %s", thread,
               way_name[way], given->mask, program.mask);
     cr_expect_eq(same_processors, processors, "%s, %s: processors %s, the program's %s", thread,
