@@ -563,6 +563,9 @@ Test(children, begin_what_threads_of_the_parent_are_beginning)
 {
     pthread_t threads[2];
 
+#if defined(UM_CONTEXT_ASAN) || defined(UM_CONTEXT_TSAN)
+    cr_skip_test("fork(2) does not take along the locks of a sanitizer's allocator");
+#endif
     for (size_t row = 0; row < sizeof(begun) / sizeof(begun[0]); row++) {
         int (*fn)(void) = begun[row].fn;
         int status = 0;
