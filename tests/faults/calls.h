@@ -105,6 +105,8 @@
          EPERM)                                                                                    \
     CALL(struct io_uring_probe *, io_uring_get_probe_ring, ERRNO, NOTHING, (struct io_uring * a),  \
          (a), ENOMEM)                                                                              \
+    CALL(int, io_uring_register_files, MINUS, NOTHING,                                             \
+         (struct io_uring * a, const int *b, unsigned c), (a, b, c), ENOMEM, EMFILE)               \
     CALL(int, io_uring_submit_and_get_events, MINUS, NOTHING, (struct io_uring * a), (a), EAGAIN,  \
          EBUSY, EINTR)                                                                             \
     CALL(int, io_uring_submit_and_wait, MINUS, NOTHING, (struct io_uring * a, unsigned b), (a, b), \

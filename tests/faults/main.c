@@ -25,8 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UMBRA_IMPLEMENTATION /* for what the library keeps */
+#define UMBRA_IMPLEMENTATION
 #include <umbra.h>
+#include <umbra/io.h>
 
 #include "faults.h"
 
