@@ -28,8 +28,6 @@
          ENOMEM)                                                                                   \
     CALL(int, sigaction, MINUS_ONE, NOTHING,                                                       \
          (int a, const struct sigaction *b, struct sigaction *c), (a, b, c), EINVAL)               \
-    CALL(int, sigaltstack, MINUS_ONE, NOTHING, (const stack_t *a, stack_t *b), (a, b), ENOMEM,     \
-         EPERM)                                                                                    \
     CALL(void *, dlopen, ERRNO, NOTHING, (const char *a, int b), (a, b), ENOMEM)                   \
     CALL(int, dladdr, ZERO, NOTHING, (const void *a, Dl_info *b), (a, b), ENOENT)                  \
     CALL(FILE *, fopen, ERRNO, FILE_OPEN, (const char *a, const char *b), (a, b), EMFILE, EACCES)  \
@@ -151,13 +149,15 @@
     NUMBER(pwritev2, MINUS_ONE, NOTHING, EOPNOTSUPP, EINTR, ENOSPC)                                \
     NUMBER(rt_tgsigqueueinfo, MINUS_ONE, NOTHING, EAGAIN, EPERM)
 
-/* Calls with wrappers of their own. fcntl: those that set flags. */
+/* Calls with wrappers of their own. fcntl: those that set flags. sigaltstack: those that set a
+ * stack of Umbra's; a thread that is not on it can have its old one back. */
 #define OTHERS(CALL)                                                                               \
     CALL(realloc, ENOMEM)                                                                          \
     CALL(getauxval, ENOENT)                                                                        \
     CALL(write, ENOSPC, EINTR)                                                                     \
     CALL(write_elsewhere, EINTR)                                                                   \
     CALL(which_cannot_fail, 0)                                                                     \
+    CALL(sigaltstack, ENOMEM, EPERM)                                                               \
     CALL(fcntl, EPERM)
 
 #endif

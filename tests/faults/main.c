@@ -87,8 +87,10 @@ static void use(const struct scenario *scenario)
     int before = count_descriptors();
 
     set_variables(scenario);
-    if (scenario->own_topology)
+    if (scenario->own_topology) {
+        umbra_topology_destroy(topology);
         topology = NULL;
+    }
     run->process = getpid();
     run->armed = true; /* also while the program ends: what it keeps is given back then */
     run->result = scenario->use();

@@ -203,9 +203,12 @@ static const struct number *number_of(long number)
 #define FUTEX_COMMAND 127
 #define FUTEX_WAKES 1 /* which cannot fail */
 
+/* A list may be shorter than what is read of it, which the sanitizer need not look at. */
+#define READS_LISTS __attribute__((no_sanitize("address", "undefined")))
+
 extern long __real_syscall(long number, ...);
 extern long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...)
+READS_LISTS long __wrap_syscall(long number, ...)
 {
     const struct number *row = number_of(number);
     long a[6], result;
@@ -241,6 +244,23 @@ ssize_t __wrap_write(int fd, const void *at, size_t bytes)
     return error != 0 ? failure(MINUS_ONE, error) : __real_write(fd, at, bytes);
 }
 
+extern int __real_sigaltstack(const stack_t *stack, stack_t *before);
+extern int __wrap_sigaltstack(const stack_t *stack, stack_t *before);
+int __wrap_sigaltstack(const stack_t *stack, stack_t *before)
+{
+    static _Thread_local void *old; /* what the thread has had before */
+    bool is_old = !stack || (stack->ss_flags & SS_DISABLE) || stack->ss_sp == old;
+    int error = fails(is_old ? CALL_which_cannot_fail : CALL_sigaltstack, SITE);
+    int result;
+
+    if (error != 0)
+        return (int)failure(MINUS_ONE, error);
+    result = __real_sigaltstack(stack, before);
+    if (result == 0 && !is_old && before)
+        old = before->ss_sp;
+    return result;
+}
+
 /* Every kernel says how large a page is. */
 extern unsigned long __real_getauxval(unsigned long entry);
 extern unsigned long __wrap_getauxval(unsigned long entry);
@@ -253,7 +273,7 @@ unsigned long __wrap_getauxval(unsigned long entry)
 
 extern int __real_fcntl(int fd, int command, ...);
 extern int __wrap_fcntl(int fd, int command, ...);
-int __wrap_fcntl(int fd, int command, ...)
+READS_LISTS int __wrap_fcntl(int fd, int command, ...)
 {
     va_list list;
     long arg;
