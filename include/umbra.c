@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The cold functions, for a program none of whose files defines UMBRA_IMPLEMENTATION. With
- * -DUMBRA_URING, and -luring for the linker, umbra/io.h uses io_uring.
+ * The implementation, for programs in which no other file defines UMBRA_IMPLEMENTATION. Compiled
+ * with -DUMBRA_URING, and linked with -luring, umbra/io.h uses io_uring.
  */
 #ifndef UMBRA_IMPLEMENTATION
 #define UMBRA_IMPLEMENTATION
