@@ -682,6 +682,16 @@ static struct outcome by_umbra(int kind, const struct call *call, enum manner ma
     return outcome;
 }
 
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8 /* musl before 1.2.5 has neither this nor the functions */
+#endif
+
+/* preadv2(2) or pwritev2(2) with RWF_NOWAIT. */
+static long call_at_once(bool reads, int fd, const struct iovec *part, long offset)
+{
+    return syscall(reads ? SYS_preadv2 : SYS_pwritev2, fd, part, 1L, offset, 0L, (long)RWF_NOWAIT);
+}
+
 /* True if a call that must not wait may refuse what the system does: a connection that takes a
  * moment, and a file, unless the kernel reads or writes it at once. */
 static bool may_refuse(int kind, const struct call *call)
@@ -690,16 +700,12 @@ static bool may_refuse(int kind, const struct call *call)
     struct subject subject = begin(kind, 0, &outcome);
     struct iovec part = {outcome.text, call->bytes};
     struct stat status;
-    ssize_t result = -1;
     bool refuses = call->what == CONNECT && kinds[kind].make == tcp_unconnected;
 
     if (call->what <= WRITE && fstat(subject.fd, &status) == 0 &&
-        (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) {
-        result = call->what == READ
-                     ? preadv2(subject.fd, &part, 1, (off_t)call->offset, RWF_NOWAIT)
-                     : pwritev2(subject.fd, &part, 1, (off_t)call->offset, RWF_NOWAIT);
-        refuses = call->bytes == 0 || result < 0;
-    }
+        (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
+        refuses = call->bytes == 0 ||
+                  call_at_once(call->what == READ, subject.fd, &part, (long)call->offset) < 0;
     end(&subject, &outcome);
     return refuses;
 }
@@ -785,7 +791,7 @@ struct waiting {
 static void *waits(void *arg)
 {
     struct waiting *waiting = arg;
-    char text[8];
+    char text[8] = "";
 
     waiting->result = call_umbra(waiting->fd, waiting->call, text, UMBRA_NEVER);
     return NULL;
@@ -893,7 +899,7 @@ static bool pipes_have_a_form(void)
     struct subject subject = pipe_filled();
     char byte;
     struct iovec part = {&byte, 1};
-    bool has = preadv2(subject.fd, &part, 1, -1, RWF_NOWAIT) == 1;
+    bool has = call_at_once(true, subject.fd, &part, -1) == 1;
 
     dispose(&subject);
     return has;
