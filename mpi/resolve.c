@@ -213,6 +213,19 @@ static const Elf64_Sym *symbol_at(const struct umbra_image *image, uint32_t inde
     return um_elf_at(image, image->dynamic.symbols + index * sizeof(Elf64_Sym), sizeof(Elf64_Sym));
 }
 
+/* True if the name's hash in an ELF file is 0, as that of an empty one. glibc compares such a name
+ * with the names of versions that are none: null pointers. */
+static bool has_no_hash(const char *name)
+{
+    uint32_t hash = 0;
+
+    for (; *name; name++) {
+        hash = (hash << 4) + (unsigned char)*name;
+        hash ^= hash >> 24 & 0xf0;
+    }
+    return (hash & 0x0fffffff) == 0;
+}
+
 /* The name of a version by its number, or NULL. */
 static const char *version_named(const struct umbra_image *image, uint16_t number)
 {
@@ -229,6 +242,8 @@ static const char *version_named(const struct umbra_image *image, uint16_t numbe
                 return NULL;
             if (version->vna_other == number)
                 return um_elf_string(image, version->vna_name);
+            if (version->vna_next == 0)
+                break;
             version_at += version->vna_next;
         }
         if (!library || library->vn_next == 0)
@@ -241,11 +256,15 @@ static const char *version_named(const struct umbra_image *image, uint16_t numbe
 static const char *version_of(const struct umbra_image *image, uint32_t index)
 {
     const uint16_t *number;
+    const char *name;
 
     if (!image->dynamic.versions)
         return NULL;
     number = um_elf_at(image, image->dynamic.versions + index * sizeof(*number), sizeof(*number));
-    return number && (*number & 0x7fff) > 1 ? version_named(image, *number & 0x7fff) : NULL;
+    if (!number || (*number & 0x7fff) <= 1)
+        return NULL;
+    name = version_named(image, *number & 0x7fff);
+    return name && !has_no_hash(name) ? name : NULL;
 }
 
 static const struct um_own *own_named(const struct umbra_image *image, const char *name)
