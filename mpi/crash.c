@@ -136,17 +136,31 @@ static void terminate_set(void (*fn)(void), void (**before)(void))
 
 /* ---- the first image and the last ---- */
 
+/* All, or none. */
+static int handlers_put(void)
+{
+    int error = 0;
+    size_t put = 0;
+
+    while (put < HANDLERS && error == 0) {
+        error = um_handler_put(&handlers[put]);
+        put += error == 0;
+    }
+    if (error == 0)
+        terminate_set(on_terminate, &terminate_before);
+    while (error != 0 && put > 0)
+        um_handler_take(&handlers[--put]);
+    return error;
+}
+
 int um_crash_start(void)
 {
     int error = 0;
 
     pthread_mutex_lock(&lock);
-    if (images == 0) {
-        for (size_t i = 0; i < HANDLERS && error == 0; i++)
-            error = um_handler_put(&handlers[i]);
-        terminate_set(on_terminate, &terminate_before);
-    }
-    images++;
+    if (images == 0)
+        error = handlers_put();
+    images += error == 0;
     pthread_mutex_unlock(&lock);
     return error;
 }

@@ -128,7 +128,7 @@ struct spawn {
     char text[160];  /* or empty: the reason, if only the start has it */
 };
 
-static struct um_launch *launch_make(const char *command, char *const *argv, int refs)
+static struct um_launch *launch_make(const char *command, char *const *argv)
 {
     struct um_launch *launch = malloc(sizeof(*launch));
     size_t count = 0, made = 0;
@@ -141,7 +141,7 @@ static struct um_launch *launch_make(const char *command, char *const *argv, int
         free(launch);
         return NULL;
     }
-    um_atomic_store(&launch->refs, (uint32_t)refs, relaxed);
+    um_atomic_store(&launch->refs, 1, relaxed);
     for (; made <= count; made++) {
         launch->argv[made] = strdup(made == 0 ? command : argv[made - 1]);
         if (!launch->argv[made])
@@ -149,7 +149,6 @@ static struct um_launch *launch_make(const char *command, char *const *argv, int
     }
     if (made > count)
         return launch;
-    um_atomic_store(&launch->refs, 1, relaxed);
     um_launch_put(launch);
     return NULL;
 }
@@ -163,6 +162,7 @@ static struct um_mpi_task *task_make(struct um_launch *launch, int appnum, unsig
     memset(task, 0, sizeof(*task));
     umbra_event_init(&task->bell, false);
     um_atomic_store(&task->refs, 1, relaxed);
+    um_atomic_fetch_add(&launch->refs, 1, relaxed);
     task->launch = launch;
     task->appnum = appnum;
     task->depth = depth;
@@ -199,7 +199,7 @@ static bool tasks_make(const struct spawn *spawn, struct um_mpi_group *children)
     for (int i = 0; i < spawn->commands; i++) {
         char *const *argv = spawn->argv ? spawn->argv[i] : NULL;
         struct um_launch *launch =
-            spawn->count[i] > 0 ? launch_make(spawn->command[i], argv, spawn->count[i]) : NULL;
+            spawn->count[i] > 0 ? launch_make(spawn->command[i], argv) : NULL;
 
         if (!launch && spawn->count[i] > 0)
             break;
@@ -209,6 +209,8 @@ static bool tasks_make(const struct spawn *spawn, struct um_mpi_group *children)
                 break;
             um_atomic_fetch_add(&children->task[made]->refs, 1, relaxed); /* the group's */
         }
+        if (launch)
+            um_launch_put(launch); /* the tasks hold it */
     }
     children->size = made;
     return made == spawn->total;
