@@ -11,9 +11,11 @@ neither fails here nor is known to have no errors. All scenarios: also if there 
 """
 import argparse
 import collections
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 GOOD = ('absorbed', 'error')
@@ -100,7 +102,9 @@ def run_faults(path, scenarios):
     """What the program prints: its sites' counts, its faults, what fails without faults."""
     sites, faults, problems = collections.Counter(), [], []
     start = 0
-    done = subprocess.run((path, *scenarios), stdout=subprocess.PIPE, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # of its traces
+        done = subprocess.run((os.path.abspath(path), *scenarios), stdout=subprocess.PIPE, text=True,
+                              check=False, cwd=folder)
     for line in done.stdout.splitlines():
         words = line.split() or ['']
         if words[0] == 'start':

@@ -530,7 +530,7 @@ static int use_fork(void)
     return on_two_cores(forks);
 }
 
-#define TRACE "UMBRA_TRACE", "/tmp/umbra-faults-%p"
+#define TRACE "UMBRA_TRACE", "umbra-faults-%p"
 
 const struct scenario scenarios[] = {
     {"fibers", use_fibers, {{NULL}}, false},
