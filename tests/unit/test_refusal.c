@@ -88,6 +88,15 @@ static void refuse_memory(const struct refused *call)
     refuse(call);
 }
 
+/* Neither kind of guard can be made any more. */
+static void refuse_guards(const struct refused *advice)
+{
+    const struct refused protection = {SYS_mprotect, 2, PROT_NONE, EPERM};
+
+    refuse(advice);
+    refuse(&protection);
+}
+
 /* For what is probed afterwards. */
 static void use_up_descriptors(const struct refused *unused)
 {
@@ -149,6 +158,25 @@ static int spawns(void)
     umbra_event_signal(&go);
     for (int i = 0; i < LIVE; i++)
         MUST(umbra_join(fiber[i], NULL) == 0);
+    umbra_event_init(&go, true);
+    return 0;
+}
+
+/* Fibers of guards that are there; no fiber without one. */
+static int spawns_guarded_fibers(void)
+{
+    struct umbra_fiber fiber[LIVE];
+    int live = 0, error = 0;
+
+    while (live < LIVE && (error = umbra_spawn(waits_to_go, NULL, &fiber[live])) == 0) {
+        MUST(um_guard_kind() == UM_GUARD_NONE || is_guarded(fiber[live]));
+        live++;
+    }
+    MUST(error == 0 || error == -ENOMEM);
+    umbra_yield();
+    umbra_event_signal(&go);
+    while (live > 0)
+        MUST(umbra_join(fiber[--live], NULL) == 0);
     umbra_event_init(&go, true);
     return 0;
 }
@@ -277,6 +305,12 @@ static const struct capability capabilities[] = {
      false,
      refuse,
      {SYS_mprotect, 2, PROT_NONE, EPERM}},
+    {"guards of both kinds",
+     NULL,
+     spawns_guarded_fibers,
+     false,
+     refuse_guards,
+     {SYS_madvise, 2, GUARD_INSTALL, EINVAL}},
     {"a probe's descriptors", NULL, probes_guards, false, use_up_descriptors, {0, 0, 0, 0}},
     {"a probe's memory",
      NULL,
