@@ -170,8 +170,7 @@ static bool serve(struct bank *bank, struct customer *customer, struct report *s
         {UMBRA_RECEIVE(&bank->audits), .handler = audit, .arg = bank},
         {UMBRA_RECEIVE(&bank->transfers), .handler = transfer, .arg = bank,
          .group = UMBRA_EXCLUSIVE},
-        {UMBRA_RECEIVE(&bank->close), .handler = close_bank, .arg = bank,
-         .group = UMBRA_TEARDOWN}};
+        {UMBRA_RECEIVE(&bank->close), .handler = close_bank, .arg = bank, .group = UMBRA_TEARDOWN}};
     struct request closing = {.amount = 0};
     _Alignas(UMBRA_CACHE_LINE) struct umbra_arbiter arbiter;
     unsigned customers;
@@ -182,7 +181,7 @@ static bool serve(struct bank *bank, struct customer *customer, struct report *s
     customers = spawn_customers(bank, customer);
     good = wait_for_reports(bank, customers, sum) && customers == bank->customers;
     good = ask(&bank->close, &closing) && good;
-    return umbra_arbiter_join(&arbiter) == 0 && good;
+    return umbra_arbiter_join(&arbiter, UMBRA_NEVER) == 0 && good;
 }
 
 static void *run(void *arg)

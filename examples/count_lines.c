@@ -81,9 +81,9 @@ static void *count_all(void *arg)
     for (size_t i = 0; i < files->count; i++)
         files->file[i].error = -umbra_spawn(count_file, &files->file[i], &fiber[i]);
     for (size_t i = 0; i < files->count; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     umbra_cancel(ticker);
-    umbra_join(ticker, NULL);
+    umbra_join(ticker, UMBRA_NEVER, NULL);
     free(fiber);
     fprintf(stderr, "meanwhile another fiber of the core had %zu turns\n", turns);
     return NULL;

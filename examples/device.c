@@ -161,7 +161,7 @@ static void *run(void *arg)
         return NULL;
     umbra_dispatch_begin(dispatch); /* the first step */
     queued = umbra_dispatch_range(dispatch, 1, count + 1, GRAIN);
-    *error = umbra_dispatch_end(dispatch);
+    *error = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     *error = *error ? *error : queued;
     umbra_dispatch_destroy(dispatch);
     return NULL;

@@ -16,7 +16,7 @@ static void *consume(void *number)
     struct umbra_spawn_options elsewhere = {.where = UMBRA_ANYWHERE}; /* the first idle core */
 
     if (umbra_spawn_with(NULL, &elsewhere, produce, number, NULL) == 0)
-        umbra_event_wait(&ready); /* this core runs other fibers meanwhile */
+        umbra_event_wait(&ready, UMBRA_NEVER); /* this core runs other fibers meanwhile */
     printf("%d on core %d\n", *(int *)number, umbra_core_index());
     return NULL;
 }

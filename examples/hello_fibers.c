@@ -21,9 +21,10 @@ static void *first(void *arg)
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
 
         if (umbra_spawn_with(NULL, &there, greet, "world", &fiber) == 0)
-            umbra_join(fiber, NULL); /* this core runs other fibers meanwhile */
+            umbra_join(fiber, UMBRA_NEVER, NULL); /* this core runs other fibers meanwhile */
     }
-    if (umbra_spawn(greet, "neighbour", &fiber) == 0 && umbra_join(fiber, &result) == 0)
+    if (umbra_spawn(greet, "neighbour", &fiber) == 0 &&
+        umbra_join(fiber, UMBRA_NEVER, &result) == 0)
         printf("it returned \"%s\"\n", (const char *)result);
     return NULL;
 }

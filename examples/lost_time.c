@@ -19,7 +19,7 @@ static struct umbra_event over = UMBRA_EVENT_INIT;
 
 static void *answers(void *arg)
 {
-    while (umbra_event_wait(&question) == 0)
+    while (umbra_event_wait(&question, UMBRA_NEVER) == 0)
         umbra_event_signal(&answer);
     return arg;
 }
@@ -27,7 +27,7 @@ static void *answers(void *arg)
 /* The mistake: this holds its core for a millisecond, with no umbra_yield() on the way. */
 static void *compresses(void *arg)
 {
-    while (umbra_event_wait_deadline(&over, umbra_deadline(4 * LONG_NS)) == -ETIMEDOUT)
+    while (umbra_event_wait(&over, umbra_deadline(4 * LONG_NS)) == -ETIMEDOUT)
         for (uint64_t end = umbra_now_ns() + LONG_NS; umbra_now_ns() < end;)
             umbra_pause();
     return arg;
@@ -39,7 +39,7 @@ static uint64_t ask(unsigned number)
     uint64_t start = umbra_now_ns(), took;
 
     umbra_event_signal(&question);
-    umbra_event_wait(&answer);
+    umbra_event_wait(&answer, UMBRA_NEVER);
     took = umbra_now_ns() - start;
     if (took > TOO_LONG_NS)
         umbra_trace_mark("too long: question", number);
@@ -61,8 +61,8 @@ static void *asks(void *slow)
     }
     umbra_event_signal(&over);
     umbra_cancel(answerer);
-    umbra_join(answerer, NULL);
-    umbra_join(compressor, NULL);
+    umbra_join(answerer, UMBRA_NEVER, NULL);
+    umbra_join(compressor, UMBRA_NEVER, NULL);
     return NULL;
 }
 

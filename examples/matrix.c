@@ -60,9 +60,9 @@ static void *run(void *arg)
     umbra_dispatch_begin(dispatch);
     *error = umbra_dispatch_range(dispatch, 0, n, 0); /* 0: as many rows at once as pay */
     if (*error)
-        umbra_dispatch_end(dispatch);
+        umbra_dispatch_end(dispatch, UMBRA_NEVER);
     else
-        *error = umbra_dispatch_end(dispatch);
+        *error = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     umbra_dispatch_destroy(dispatch);
     return NULL;
 }
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
         a[i] = i % 1000;
         b[i] = i % 777 + i / n;
     }
-    umbra_mutex_init(&progress->mutex);
+    progress->mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
     progress->rows = 0;
     error = umbra_run(NULL, run, &failed);
     if (error || failed) {

@@ -34,7 +34,7 @@ static void *first(void *received)
     umbra_yield(); /* the receiver begins to wait */
     MPI_Isend(&message, 1, MPI_INT, 0, 0, MPI_COMM_SELF, &request);
     wait_for(&request);
-    umbra_join(receiver, NULL);
+    umbra_join(receiver, UMBRA_NEVER, NULL);
     return NULL;
 }
 

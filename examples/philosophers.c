@@ -36,7 +36,7 @@ static void *philosopher(void *arg)
         left = right;
         right = seat;
     }
-    umbra_event_wait(&fork_at[left]);
+    umbra_event_wait(&fork_at[left], UMBRA_NEVER);
     umbra_latch_count_down(&raised);
     deadline = umbra_deadline(polite ? PATIENCE_OF_THE_POLITE_NS : PATIENCE_NS);
     /* not all may get one: then the others go on after a while */
@@ -45,7 +45,7 @@ static void *philosopher(void *arg)
         umbra_event_signal(&fork_at[left]);
         return NULL;
     }
-    umbra_event_wait(&fork_at[right]);
+    umbra_event_wait(&fork_at[right], UMBRA_NEVER);
     printf("philosopher %lu eats\n", seat);
     umbra_event_signal(&fork_at[right]);
     umbra_event_signal(&fork_at[left]);
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     }
     raised = (struct umbra_latch)UMBRA_LATCH_INIT(seats);
     for (unsigned long i = 0; i < seats; i++) {
-        umbra_event_init(&fork_at[i], false);
+        fork_at[i] = (struct umbra_event)UMBRA_EVENT_INIT;
         umbra_event_signal(&fork_at[i]);
     }
     error = umbra_run(NULL, table, &status);

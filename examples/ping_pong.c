@@ -46,7 +46,7 @@ static void *ping(void *arg)
         game->error |= umbra_transfer(game->pong);
     printf("transfer: %.2f ns each\n",
            (double)(umbra_now_ns() - start) / 2 / (double)game->rallies);
-    game->error |= umbra_join(game->pong, NULL);
+    game->error |= umbra_join(game->pong, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -68,7 +68,7 @@ static void *two_yielders(void *arg)
     yielder(game);
     printf("yield:    %.2f ns each\n",
            (double)(umbra_now_ns() - start) / 2 / (double)game->rallies);
-    game->error |= umbra_join(other, NULL);
+    game->error |= umbra_join(other, UMBRA_NEVER, NULL);
     return NULL;
 }
 

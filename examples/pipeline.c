@@ -92,7 +92,8 @@ static bool run_pairs(struct umbra_fiber *consumer, const struct job *job)
     for (unsigned long i = 0; i < job->pairs; i++) {
         void *result = NULL;
 
-        right = umbra_join(consumer[i], &result) == 0 && (uintptr_t)result == sum && right;
+        right =
+            umbra_join(consumer[i], UMBRA_NEVER, &result) == 0 && (uintptr_t)result == sum && right;
     }
     return right;
 }
@@ -107,8 +108,8 @@ static void *run(void *arg)
     if (queue && consumer) {
         for (unsigned long i = 0; i < job->pairs; i++) {
             memset(&queue[i], 0, sizeof(queue[i]));
-            umbra_event_init(&queue[i].changed_put, false);
-            umbra_event_init(&queue[i].changed_got, false);
+            queue[i].changed_put = (struct umbra_event)UMBRA_EVENT_INIT;
+            queue[i].changed_got = (struct umbra_event)UMBRA_EVENT_INIT;
             queue[i].items = job->items;
         }
         job->status = run_pairs(consumer, job) ? 0 : 1;

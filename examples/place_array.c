@@ -75,7 +75,7 @@ static int on_all_cores(struct work *work, umbra_fiber_fn *fn)
         started += error == 0;
     }
     while (started > 0)
-        umbra_join(fiber[--started], NULL);
+        umbra_join(fiber[--started], UMBRA_NEVER, NULL);
     free(fiber);
     if (error == 0 && work->sum != sum_of_all())
         error = -EILSEQ;

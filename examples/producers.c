@@ -106,7 +106,7 @@ static void *run(void *sum)
     for (size_t i = 0; i < producers; i++)
         must(umbra_spawn_with(NULL, &anywhere, produce, queue, NULL));
     for (size_t i = 0; i < consumers; i++) {
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
         *(unsigned long *)sum += part[i];
     }
     free(part);
@@ -126,9 +126,9 @@ int main(int argc, char **argv)
     items = argc > 3 ? number_of("ITEMS", argv[3], 1, 1000000) : items;
     queue = malloc(sizeof(*queue));
     must(queue ? 0 : -ENOMEM);
-    umbra_mutex_init(&queue->mutex);
-    umbra_condition_init(&queue->has_item);
-    umbra_condition_init(&queue->has_place);
+    queue->mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+    queue->has_item = (struct umbra_condition)UMBRA_CONDITION_INIT;
+    queue->has_place = (struct umbra_condition)UMBRA_CONDITION_INIT;
     queue->first = queue->count = 0;
     queue->producers = producers;
     error = umbra_run(NULL, run, &sum);

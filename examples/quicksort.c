@@ -127,11 +127,10 @@ static int sort_on(unsigned cores, uint64_t *numbers, size_t count)
         fprintf(stderr, "quicksort: no runtime: error %d\n", -error);
         return 1;
     }
-    begin = umbra_cycles();
+    begin = umbra_now_ns();
     error = umbra_runtime_run(runtime, sorts, &all);
     printf("%zu numbers on %u core%s: %.1f ms\n", count, umbra_runtime_cores(runtime),
-           umbra_runtime_cores(runtime) == 1 ? "" : "s",
-           (double)umbra_cycles_to_ns(umbra_cycles() - begin) / 1e6);
+           umbra_runtime_cores(runtime) == 1 ? "" : "s", (double)(umbra_now_ns() - begin) / 1e6);
     umbra_runtime_destroy(runtime);
     for (size_t i = 0; i < count; i++)
         sum[1] += numbers[i];

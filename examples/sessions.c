@@ -35,7 +35,7 @@ static void *serve(void *arg)
     struct session *self = arg;
 
     for (;;) {
-        umbra_event_wait(&self->request);
+        umbra_event_wait(&self->request, UMBRA_NEVER);
         if (self->asked == 0)
             return NULL;
         if (self->asked != atomic_fetch_add(&self->served, 1) + 1)
@@ -118,7 +118,7 @@ static int spawn_sessions(struct umbra_runtime *runtime, unsigned long sessions)
     for (unsigned long i = 0; i < sessions && error == 0; i++) {
         struct umbra_spawn_options at = {.where = UMBRA_ON_CORE, .core = i % cores};
 
-        umbra_event_init(&session[i].request, false);
+        session[i].request = (struct umbra_event)UMBRA_EVENT_INIT;
         error = umbra_spawn_with(runtime, &at, serve, &session[i], NULL);
     }
     return error;

@@ -97,7 +97,7 @@ static void *count_all(void *arg)
     for (size_t i = 0; i < texts; i++)
         umbra_task_fork(&text[i].task, count_words, &text[i]);
     for (size_t i = texts; i > 0; i--)
-        umbra_task_join(&text[i - 1].task);
+        umbra_task_join(&text[i - 1].task, UMBRA_NEVER);
     return NULL;
 }
 
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         table[i] = malloc(sizeof(*table[i]));
         if (!text || !table[i])
             give_up("the table", strerror(ENOMEM), 1);
-        umbra_mutex_init(&table[i]->mutex);
+        table[i]->mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
         table[i]->first = NULL;
     }
     for (size_t i = 0; i < texts; i++) {

@@ -8,7 +8,7 @@
  *   umbra/dispatch.h   persistent workers that pull values, step by step
  *   umbra/task.h       fork and join of functions, parallel for and reduce
  *   umbra/memory.h     memory on NUMA nodes, pooled buffers, loops and barriers for each node
- *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch, once
+ *   umbra/sync.h       mutex, condition, semaphore, read-write lock, barrier, latch
  *   umbra/blocking.h   blocking functions on helper threads, while the core goes on
  *   umbra/event.h      what fibers and threads wait for, on any core
  *   umbra/core.h       one scheduler a core; spawn and join

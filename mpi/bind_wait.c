@@ -267,7 +267,7 @@ void um_threads_await(struct umbra_child *child)
 {
     /* acq_rel: what the threads wrote; pairs with thread_ended() */
     if (atomic_fetch_sub_explicit(&child->threads, 1, memory_order_acq_rel) != 1)
-        umbra_event_wait(&child->thread_ended);
+        umbra_event_wait(&child->thread_ended, UMBRA_NEVER);
     /* relaxed: no thread is left */
     atomic_store_explicit(&child->threads, 1, memory_order_relaxed);
 }

@@ -104,7 +104,7 @@ static void child_begin(struct umbra_child *child)
     child->runtime = um_core_self->runtime;
     if (child->options.ended)
         child->fiber = umbra_self();
-    umbra_event_init(&child->thread_ended, false);
+    child->thread_ended = (struct umbra_event)UMBRA_EVENT_INIT;
     atomic_init(&child->threads, 1);
     child->stack_low = (const char *)fiber - fiber->context.stack_bytes;
     child->stack_high = (const char *)fiber;
@@ -250,7 +250,7 @@ int umbra_child_start(struct umbra_runtime *runtime, struct umbra_image *image,
 
 int umbra_child_wait(struct umbra_child *child, int *status)
 {
-    int error = umbra_join(child->fiber, NULL);
+    int error = umbra_join(child->fiber, UMBRA_NEVER, NULL);
 
     if (error != 0)
         return error;

@@ -160,7 +160,7 @@ static struct um_mpi_task *task_make(struct um_launch *launch, int appnum, unsig
     if (!task)
         return NULL;
     memset(task, 0, sizeof(*task));
-    umbra_event_init(&task->bell, false);
+    task->bell = (struct umbra_event)UMBRA_EVENT_INIT;
     um_atomic_store(&task->refs, 1, relaxed);
     um_atomic_fetch_add(&launch->refs, 1, relaxed);
     task->launch = launch;
@@ -408,7 +408,7 @@ static void thread_start(void *arg)
 
 static bool real_ended(void *arg)
 {
-    return umbra_event_wait_deadline(arg, 0) == 0;
+    return umbra_event_wait(arg, 0) == 0;
 }
 
 /* The core runs other fibers meanwhile. The caller asks again and again, and so is no fiber that
@@ -417,7 +417,7 @@ static int real_spawn(struct um_mpi_task *task, struct real *real)
 {
     struct um_patience patience = {0, 0};
 
-    umbra_event_init(&real->ended, false);
+    real->ended = (struct umbra_event)UMBRA_EVENT_INIT;
     if (!umbra_runtime_self() || !um_with_threads()) { /* MPI may be called on this thread only */
         real_run(real);
         return real->error;

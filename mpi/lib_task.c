@@ -94,7 +94,7 @@ static void wait_once(struct um_mpi_task *task, struct condition *condition)
     if (!fiber)
         um_atomic_store(&task->threaded, 1, relaxed); /* the request, and its ring, come after */
     if (fiber && um_atomic_load(&task->threaded, relaxed) == 0) {
-        umbra_event_wait(&task->bell);
+        umbra_event_wait(&task->bell, UMBRA_NEVER);
         if (UM_UNLIKELY(um_atomic_load(&task->threaded, relaxed) != 0)) /* the ring orders */
             um_mpi_task_ring(task);
     } else {

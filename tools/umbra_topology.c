@@ -162,7 +162,7 @@ static const char *cycles_text(uint64_t cycles, char text[32])
     return cycles != 0 ? text : "-";
 }
 
-static void print_backends(const struct umbra_wait_report *report, const char *forced)
+static void print_backends(const struct um_wait_report *report, const char *forced)
 {
     const char *chosen = report->backend[report->chosen].name;
 
@@ -172,7 +172,7 @@ static void print_backends(const struct umbra_wait_report *report, const char *f
         printf("\nWaiting: %s, chosen by measurement\n", chosen);
     printf("  time stamp %.3f GHz; expired: cycles of a wait that is over before it starts; idle: "
            "of an 8 us wait\n\n",
-           (double)umbra_ns_to_cycles(1000000000) / 1e9);
+           (double)um_ns_to_cycles(1000000000) / 1e9);
     printf("  %-10s  %-9s  %-8s  %8s  %8s  why\n", "back end", "announced", "executes", "expired",
            "idle");
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {
@@ -199,21 +199,21 @@ static void measure_gaps(void)
 }
 
 /* Calls fn for each place that was measured. Returns how many there are. */
-static unsigned each_gap(void (*fn)(const struct umbra_gap_report *report, void *arg), void *arg)
+static unsigned each_gap(void (*fn)(const struct um_gap_report *report, void *arg), void *arg)
 {
-    struct umbra_gap_report report;
+    struct um_gap_report report;
     unsigned count = 0;
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
         for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (umbra_gap_report(pair, place, &report)) {
+            if (um_gap_report(pair, place, &report)) {
                 fn(&report, arg);
                 count++;
             }
     return count;
 }
 
-static void print_gap(const struct umbra_gap_report *report, void *unused)
+static void print_gap(const struct um_gap_report *report, void *unused)
 {
     (void)unused;
     printf("  %-5s  %-6s  %-12s  %-6s ", report->pair, report->place, report->gap, report->usual);
@@ -237,7 +237,7 @@ static void print_tables(const struct umbra_topology *t, const char *forced)
     print_cores(t);
     print_nodes(t);
     print_nearest(t);
-    print_backends(umbra_wait_report(), forced);
+    print_backends(um_wait_report(), forced);
     if (umbra_topology_info(t)->binds)
         print_gaps();
 }
@@ -303,15 +303,14 @@ static json_t *json_nodes(const struct umbra_topology *t)
     return nodes;
 }
 
-static json_t *json_wait(const struct umbra_wait_report *report, const char *forced)
+static json_t *json_wait(const struct um_wait_report *report, const char *forced)
 {
     json_t *wait = json_object();
     json_t *backends = json_array();
 
     json_object_set_new(wait, "chosen", json_string(report->backend[report->chosen].name));
     json_object_set_new(wait, "forced", forced != NULL ? json_string(forced) : json_null());
-    json_object_set_new(wait, "cycles_hz",
-                        json_integer((json_int_t)umbra_ns_to_cycles(1000000000)));
+    json_object_set_new(wait, "cycles_hz", json_integer((json_int_t)um_ns_to_cycles(1000000000)));
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {
         const struct umbra_backend_report *b = &report->backend[i];
         json_t *backend = json_object();
@@ -331,7 +330,7 @@ static json_t *json_wait(const struct umbra_wait_report *report, const char *for
     return wait;
 }
 
-static void json_gap(const struct umbra_gap_report *report, void *gaps)
+static void json_gap(const struct um_gap_report *report, void *gaps)
 {
     json_t *gap = json_object();
     json_t *ns = json_object();
@@ -357,7 +356,7 @@ static bool print_json(const struct umbra_topology *t, const char *forced)
     json_object_set_new(root, "cores", json_cores(t));
     json_object_set_new(root, "nodes", json_nodes(t));
     json_object_set_new(root, "l3s", json_integer(umbra_topology_info(t)->l3s));
-    json_object_set_new(root, "wait", json_wait(umbra_wait_report(), forced));
+    json_object_set_new(root, "wait", json_wait(um_wait_report(), forced));
     if (umbra_topology_info(t)->binds)
         each_gap(json_gap, gaps);
     json_object_set_new(root, "gaps", gaps);

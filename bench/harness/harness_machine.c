@@ -83,11 +83,11 @@ static const char *shared_name(const struct bench *bench)
 static json_t *measured_gaps(void)
 {
     json_t *list = json_array();
-    struct umbra_gap_report report;
+    struct um_gap_report report;
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
         for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (umbra_gap_report(pair, place, &report))
+            if (um_gap_report(pair, place, &report))
                 json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "pair", report.pair,
                                                       "place", report.place, "gap", report.gap));
     return list;
@@ -104,7 +104,7 @@ json_t *bench_machine(const struct bench *bench)
         "{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:s, s:b, s:i, s:I, s:I}", "bench",
         "machine", "processor", processor_name(&names), "cpus", used_cpus(bench), "shared",
         shared_name(bench), "kernel", kernel, "compiler", COMPILER, "flags", BENCH_FLAGS,
-        "cycles_hz", (json_int_t)umbra_ns_to_cycles(1000000000), "wait_backend", bench->backend,
+        "cycles_hz", (json_int_t)um_ns_to_cycles(1000000000), "wait_backend", bench->backend,
         "gaps", measured_gaps(), "commit", BENCH_COMMIT, "quick", (int)bench->options.quick,
         "seconds", (int)bench->options.seconds, "run_ms", (json_int_t)(bench->run_ns / 1000000u),
         "stolen_ms", (json_int_t)bench->stolen_ms);

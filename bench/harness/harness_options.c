@@ -126,7 +126,7 @@ int bench_choose_backend(struct bench *bench)
                      error == -EINVAL ? "UMBRA_WAIT names no wait back end, or no gap"
                                       : "UMBRA_WAIT names a back end that cannot run here",
                      getenv("UMBRA_WAIT"));
-    bench->backend = umbra_wait_report()->backend[policy.backend].name;
+    bench->backend = um_wait_report()->backend[policy.backend].name;
     return BENCH_OK;
 }
 

@@ -292,7 +292,7 @@ static void print_row(const struct bench_row *row, size_t width, bool rounds)
     printf("%-*s %11.1f %11.1f %11.1f %11.1f %-5s", (int)width, label, s.min, s.median, s.p90,
            s.p99, row->unit);
     if (time)
-        printf(" %10.0f", s.median * (double)umbra_ns_to_cycles(1000000000) / 1e9);
+        printf(" %10.0f", s.median * (double)um_ns_to_cycles(1000000000) / 1e9);
     if (has_limit(row))
         printf(" %9.2fx", bench_quotient(row, row->limit).median);
     else if (rounds)

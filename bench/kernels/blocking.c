@@ -77,7 +77,7 @@ static void *pass_bytes(void *arg)
     scene->error |= umbra_spawn(read_bytes, scene, &reader);
     for (uint64_t i = 0; i < scene->batch->iterations; i++)
         scene->error |= umbra_io_write(scene->pipe[1], "x", 1, UMBRA_IO_HERE, UMBRA_NEVER, &put);
-    umbra_join(reader, NULL);
+    umbra_join(reader, UMBRA_NEVER, NULL);
     scene->batch->ns = bench_now_ns() - begin;
     return NULL;
 }
@@ -87,7 +87,7 @@ static void *answer(void *arg)
     struct scene *scene = arg;
 
     for (uint64_t i = 0; i < scene->batch->iterations; i++) {
-        umbra_event_wait(&scene->there);
+        umbra_event_wait(&scene->there, UMBRA_NEVER);
         scene->batch->verified++;
         umbra_event_signal(&scene->back);
     }
@@ -104,10 +104,10 @@ static void *ping_pong(void *arg)
     begin = bench_now_ns();
     for (uint64_t i = 0; i < scene->batch->iterations; i++) {
         umbra_event_signal(&scene->there);
-        umbra_event_wait(&scene->back);
+        umbra_event_wait(&scene->back, UMBRA_NEVER);
     }
     scene->batch->ns = bench_now_ns() - begin;
-    umbra_join(partner, NULL);
+    umbra_join(partner, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -161,7 +161,7 @@ static void stop(struct bench_row *row)
 
     for (unsigned i = 0; i < scene->blocked; i++) {
         umbra_cancel(scene->fiber[i]);
-        umbra_join(scene->fiber[i], NULL);
+        umbra_join(scene->fiber[i], UMBRA_NEVER, NULL);
     }
     umbra_runtime_destroy(scene->runtime);
     close(scene->pipe[0]);
@@ -179,7 +179,7 @@ static int run(struct bench_row *row, struct bench_batch *batch)
     scene->error = 0;
     error = umbra_spawn_with(scene->runtime, &spawn, scene->work, scene, &fiber);
     if (error == 0)
-        error = umbra_join(fiber, NULL);
+        error = umbra_join(fiber, UMBRA_NEVER, NULL);
     return error != 0 ? error : scene->error;
 }
 

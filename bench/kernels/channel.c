@@ -237,7 +237,7 @@ static void *sends(void *arg)
         umbra_yield();
     begin = bench_now_ns();
     trip->what->means->send(trip->stretch);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     trip->ns = trip->stretch->stream.end_ns - begin;
     return NULL;
 }

@@ -66,7 +66,7 @@ static uint64_t dispatch_null(const struct tasks_case *work, uint64_t iterations
 
         umbra_dispatch_begin(dispatch); /* the one before was ended */
         queued = umbra_dispatch_range(dispatch, 0, work->size, 1);
-        error = umbra_dispatch_end(dispatch);
+        error = umbra_dispatch_end(dispatch, UMBRA_NEVER);
         error = error == 0 ? queued : error;
     }
     *ns = bench_now_ns() - begin;

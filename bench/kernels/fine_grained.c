@@ -220,7 +220,7 @@ static void run_by_task(const struct fine_pair *pair)
 
     umbra_task_fork(&task, pair->run, pair->sides[1]);
     pair->run(pair->sides[0]);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
 }
 
 static void *task_fiber(void *arg)

@@ -42,7 +42,7 @@ struct idle {
 static void wait_for_order(struct idle *idle)
 {
     if (idle->kind != FUTEX) {
-        umbra_event_wait(&idle->order);
+        umbra_event_wait(&idle->order, UMBRA_NEVER);
         return;
     }
     /* acquire: pairs with signal_order() */
@@ -84,7 +84,7 @@ static int start(struct bench_row *row)
 
     idle->turns = 0;
     idle->quit = false;
-    umbra_event_init(&idle->order, false);
+    idle->order = (struct umbra_event)UMBRA_EVENT_INIT;
     if (idle->kind != FIBER)
         return bench_thread(&idle->thread, bench_cpu(row->bench, 1), waits, idle);
     snprintf(cpu, sizeof cpu, "%d", bench_cpu(row->bench, 1));

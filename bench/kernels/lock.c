@@ -79,7 +79,7 @@ static bool take_turn(struct turns *turns)
 static void take_turns(void *arg, unsigned side)
 {
     struct turns *turns = arg;
-    uint64_t work = umbra_ns_to_cycles(turns->contender->work_ns);
+    uint64_t work = um_ns_to_cycles(turns->contender->work_ns);
     uint64_t mine = 0;
 
     um_atomic_fetch_add(&turns->ready, 1, relaxed); /* both begin at about the same time */
@@ -87,10 +87,10 @@ static void take_turns(void *arg, unsigned side)
         um_arch_relax();
     turns->side[side].begin_ns = bench_now_ns();
     while (take_turn(turns)) {
-        uint64_t now = umbra_cycles();
+        uint64_t now = um_cycles();
 
         mine++;
-        while (work != 0 && umbra_cycles() - now < work)
+        while (work != 0 && um_cycles() - now < work)
             ;
     }
     turns->side[side].turns = mine;

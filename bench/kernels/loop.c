@@ -81,7 +81,7 @@ static void once_task(struct loop_case *loop, void *state)
     (void)state;
     umbra_task_fork(&task, shadow_part, loop);
     loop_part(loop, 0);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
 }
 
 static void range_part(size_t begin, size_t end, void *loop)

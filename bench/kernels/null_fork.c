@@ -49,7 +49,7 @@ static struct bench_row *add_limited(struct bench *bench, const char *name,
 /* A row for each back end this architecture has code for; open() refuses those that cannot run. */
 static void add_backends(struct bench *bench, struct bench_row *limit)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
 
     for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {
         const char *backend = report->backend[i].name;

@@ -41,7 +41,7 @@ static struct way {
 /* How many ways there are, to wait. */
 static size_t ways_here(void)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
     size_t count = 2;
 
     for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {

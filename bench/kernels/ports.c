@@ -178,7 +178,7 @@ static void mailbox_post(struct route *to, struct number *number, unsigned port)
 
 static struct umbra_message *mailbox_receive(const struct side *side)
 {
-    umbra_event_wait(&side->from->event);
+    umbra_event_wait(&side->from->event, UMBRA_NEVER);
     return side->from->message;
 }
 
@@ -329,7 +329,7 @@ static void *with_fiber(void *arg)
     trips->error = umbra_spawn_with(NULL, &there, answers, &side, &fiber);
     if (trips->error == 0) {
         call(trips, &trips->meeting->back);
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     return NULL;
 }
@@ -362,7 +362,7 @@ static void with_arbiter(struct trips *trips, struct umbra_branch *branches, uns
     trips->error = umbra_arbiter_start(&arbiter, branches, count, &options);
     if (trips->error == 0) {
         call(trips, &trips->meeting->back);
-        umbra_arbiter_join(&arbiter);
+        umbra_arbiter_join(&arbiter, UMBRA_NEVER);
     }
 }
 
@@ -395,7 +395,7 @@ static void route_init(struct route *route, const struct port_case *what)
 {
     UMBRA_PORT_OPEN(&route->ports[0].port.port, 0);
     UMBRA_PORT_OPEN(&route->ports[1].port.port, 0);
-    umbra_event_init(&route->event, false);
+    route->event = (struct umbra_event)UMBRA_EVENT_INIT;
     route->queue = (struct queue){.lock = PTHREAD_MUTEX_INITIALIZER,
                                   .enough = PTHREAD_COND_INITIALIZER,
                                   .wanted = what->items};

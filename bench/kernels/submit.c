@@ -81,7 +81,7 @@ static int run_tasks(struct bench_row *row, struct bench_batch *batch)
             started += error == 0;
         }
         for (unsigned i = 0; i < started; i++)
-            umbra_task_join(&jobs[i].task);
+            umbra_task_join(&jobs[i].task, UMBRA_NEVER);
     }
     batch->ns = bench_now_ns() - begin;
     batch->verified = verified(count);

@@ -73,7 +73,7 @@ static void meet_in_pthread(struct sync_case *of, unsigned side)
 static void meet_in_fiber(struct sync_case *of, unsigned side)
 {
     (void)side;
-    umbra_barrier_wait(&((struct turn *)of->arg)->umbra);
+    umbra_barrier_wait(&((struct turn *)of->arg)->umbra, UMBRA_NEVER);
 }
 
 /* ---- turns ---- */

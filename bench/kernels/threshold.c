@@ -300,7 +300,7 @@ static void add_default(struct bench *bench, uint64_t partner_ns, struct bench_r
         add(bench, "shadow-two-phase", (struct threshold){DEFAULT, 0, partner_ns}, limit);
 
     json_object_set_new(row->params, "cycles",
-                        json_integer((json_int_t)umbra_ns_to_cycles(UMBRA_SPIN_NS)));
+                        json_integer((json_int_t)um_ns_to_cycles(UMBRA_SPIN_NS)));
     json_object_set_new(row->params, "default", json_true());
 }
 
@@ -369,7 +369,7 @@ static void remark(const struct bench *bench, FILE *out)
 
     if (ping_pong != NULL && bench_find(bench, "shadow-two-phase") != NULL)
         remark_on_cost(
-            bench_summary_of(ping_pong).median * (double)umbra_ns_to_cycles(1000000000) / 1e9, out);
+            bench_summary_of(ping_pong).median * (double)um_ns_to_cycles(1000000000) / 1e9, out);
     remark_on_burning(out);
     fprintf(
         out,

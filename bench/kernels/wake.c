@@ -125,7 +125,7 @@ static void *waits(void *arg)
 
     for (;;) {
         if (wake->what->way == FIBERS)
-            umbra_event_wait(&waiter->event);
+            umbra_event_wait(&waiter->event, UMBRA_NEVER);
         else
             while (sem_wait(&waiter->semaphore) != 0)
                 continue;
@@ -214,7 +214,7 @@ static int start(struct bench_row *row)
     atomic_store(&wake->quit, false);
     wake->batches = 0;
     for (unsigned i = 0; i < wake->waiters; i++) {
-        umbra_event_init(&wake->waiter[i].event, false);
+        wake->waiter[i].event = (struct umbra_event)UMBRA_EVENT_INIT;
         sem_init(&wake->waiter[i].semaphore, 0, 0);
     }
     return wake->what->way == FIBERS ? start_fibers(row) : start_threads(row);

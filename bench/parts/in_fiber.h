@@ -37,7 +37,7 @@ static inline int in_fiber(struct umbra_runtime *runtime, umbra_fiber_fn *body, 
     struct umbra_fiber fiber;
     int error = umbra_spawn_with(runtime, &first, body, arg, &fiber);
 
-    return error != 0 ? error : umbra_join(fiber, NULL);
+    return error != 0 ? error : umbra_join(fiber, UMBRA_NEVER, NULL);
 }
 
 #endif

@@ -24,7 +24,7 @@ static void count_one(void *counter)
 static int shadow_open(struct bench_row *row)
 {
     const struct umbra_wait_options *wait = row->arg;
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
 
     for (int i = 0; wait->backend != NULL && i < UMBRA_BACKEND_COUNT; i++)
         if (strcmp(report->backend[i].name, wait->backend) == 0 && !report->backend[i].executes)
@@ -73,7 +73,7 @@ int shadow_fork_create_at(const struct bench *bench, int owner_cpu, int shadow_c
 
 const char *shadow_fork_monitor(void)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
     struct umbra_wait_options options = {.block_cycles = 1}; /* given, so that it is not measured */
     struct umbra_wait_policy policy;
 

@@ -67,7 +67,7 @@ static inline void *two_sides_first(void *arg)
 
     if (umbra_spawn_with(NULL, &there, two_sides_second, arg, &second) == 0) {
         sides->fn(sides->arg, 0);
-        umbra_join(second, NULL);
+        umbra_join(second, UMBRA_NEVER, NULL);
     }
     return NULL;
 }

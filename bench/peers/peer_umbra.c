@@ -70,7 +70,7 @@ static void *first_transfers(void *turns)
         return NULL;
     turns_first(turns, leave_by_transfer, &second);
     umbra_transfer(second); /* to its end */
-    umbra_join(second, NULL);
+    umbra_join(second, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static void *first_yields(void *turns)
     if (umbra_spawn(second_yields, turns, &sides[1]) != 0)
         return NULL;
     turns_first(turns, leave_by_yield, NULL);
-    umbra_join(sides[1], NULL);
+    umbra_join(sides[1], UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -124,7 +124,7 @@ static void *spawns(void *arg)
             struct umbra_fiber fiber;
 
             umbra_spawn(null_fiber, &spawned->ran, &fiber);
-            umbra_join(fiber, NULL);
+            umbra_join(fiber, UMBRA_NEVER, NULL);
         }
     } else {
         struct umbra_fiber *fibers = calloc(spawned->each, sizeof *fibers);
@@ -133,7 +133,7 @@ static void *spawns(void *arg)
             for (uint64_t n = 0; n < spawned->each; n++)
                 umbra_spawn(null_fiber, &spawned->ran, &fibers[n]);
             for (uint64_t n = 0; n < spawned->each; n++)
-                umbra_join(fibers[n], NULL);
+                umbra_join(fibers[n], UMBRA_NEVER, NULL);
         }
         free(fibers);
     }
@@ -229,7 +229,7 @@ static void *spawns_remotely(void *arg)
 
         if (umbra_spawn_with(NULL, &there, null_fiber, answered, &fiber) != 0)
             break;
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     two->batch->ns = bench_now_ns() - begin;
     return NULL;
@@ -240,7 +240,7 @@ static void *answers(void *arg)
     struct meeting *meeting = arg;
 
     for (;;) {
-        umbra_event_wait(&meeting->there);
+        umbra_event_wait(&meeting->there, UMBRA_NEVER);
         if (meeting->quit)
             return NULL;
         meeting->answered++;
@@ -287,7 +287,7 @@ static void *calls(void *arg)
     begin = bench_now_ns();
     for (uint64_t i = 0; i < iterations; i++) {
         umbra_event_signal(&meeting->there);
-        umbra_event_wait(&meeting->back);
+        umbra_event_wait(&meeting->back, UMBRA_NEVER);
     }
     two->batch->ns = bench_now_ns() - begin;
     meeting->quit = true;
@@ -296,7 +296,7 @@ static void *calls(void *arg)
     if (two->kind == EVENT_THREAD)
         pthread_join(thread, NULL);
     else
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -310,8 +310,8 @@ static int two_cores_run(struct bench_row *row, struct bench_batch *batch)
     two->meeting->answered = 0;
     two->meeting->quit = false;
     atomic_store(&two->meeting->over, false);
-    umbra_event_init(&two->meeting->there, false);
-    umbra_event_init(&two->meeting->back, false);
+    two->meeting->there = (struct umbra_event)UMBRA_EVENT_INIT;
+    two->meeting->back = (struct umbra_event)UMBRA_EVENT_INIT;
     if (two->kind == RUNS)
         error = runs(two);
     else
@@ -352,7 +352,7 @@ static void *blocks(void *arg)
         __atomic_load_n(&population->blocked, __ATOMIC_RELAXED); /* one core: its own */
 
     population_enter(population);
-    umbra_event_wait(&blocked->gate);
+    umbra_event_wait(&blocked->gate, UMBRA_NEVER);
     population_leave(population, number);
     return NULL;
 }
@@ -364,7 +364,7 @@ static int blocked_open_of(struct population *population, size_t stack_bytes)
 
     if (blocked == NULL)
         return -ENOMEM;
-    umbra_event_init(&blocked->gate, true);
+    blocked->gate = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     population->state = blocked;
     return umbra_runtime_create(&options, &blocked->runtime);
 }

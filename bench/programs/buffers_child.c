@@ -61,7 +61,7 @@ static int step(struct umbra_dispatch *dispatch)
     if (error)
         return error;
     error = umbra_dispatch_range(dispatch, 0, tasks, 1);
-    failed = umbra_dispatch_end(dispatch);
+    failed = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     return error ? error : failed;
 }
 
@@ -175,7 +175,7 @@ static void *scatter_steps(void *arg)
     run->ns = child_channel_now_ns() - begin;
     run->resident = now.resident ? resident_bytes() : 0;
     umbra_port_close(&scattered);
-    umbra_arbiter_join(&arbiter);
+    umbra_arbiter_join(&arbiter, UMBRA_NEVER);
     return NULL;
 }
 

@@ -154,9 +154,9 @@ static struct umbra_event *lacked(const struct side *side, size_t height)
 {
     struct job *job = side->place->job;
 
-    if (height != side->row && umbra_event_wait_deadline(&job->known[height], 0) != 0)
+    if (height != side->row && umbra_event_wait(&job->known[height], 0) != 0)
         return &job->known[height];
-    if (height == side->row + 1 && umbra_event_wait_deadline(&job->applied[side->row], 0) != 0)
+    if (height == side->row + 1 && umbra_event_wait(&job->applied[side->row], 0) != 0)
         return &job->applied[side->row];
     return NULL;
 }
@@ -268,7 +268,7 @@ static void be_patient(struct patience *patience, struct umbra_event *event)
         return;
     }
     if (event)
-        umbra_event_wait_deadline(event, umbra_deadline(patience->nap));
+        umbra_event_wait(event, umbra_deadline(patience->nap));
     else
         umbra_sleep_ns(patience->nap);
     patience->nap = patience->nap < NAP_MOST_NS ? 2 * patience->nap : patience->nap;
@@ -333,7 +333,7 @@ static void help_to_the_end(const struct place *place)
     struct umbra_event *end = &job->applied[job->blocks->side - 1];
     struct patience patience = {0};
 
-    while (job->places > 1 && !job->alone && umbra_event_wait_deadline(end, 0) != 0)
+    while (job->places > 1 && !job->alone && umbra_event_wait(end, 0) != 0)
         if (help_somebody(place, NULL))
             patience.until = 0;
         else
@@ -378,9 +378,9 @@ static void pure_step(const struct side *self, size_t k)
         if (!close_pivot(self->place, k))
             return;
     } else {
-        umbra_event_wait(&job->known[k]);
+        umbra_event_wait(&job->known[k], UMBRA_NEVER);
         if (k == self->row + 1) /* the others need the row as it is */
-            umbra_event_wait(&job->applied[self->row]);
+            umbra_event_wait(&job->applied[self->row], UMBRA_NEVER);
         if (job->stop)
             return;
         job->arithmetic.relax_right(block_at(blocks, self->row, k), block_at(blocks, k, k),
@@ -460,7 +460,7 @@ static void *start(void *arg)
 
         job->error = umbra_spawn_with(NULL, &there, make_sides, &job->place[p], &maker);
         if (!job->error) {
-            umbra_join(maker, &made);
+            umbra_join(maker, UMBRA_NEVER, &made);
             job->error = (int)(intptr_t)made;
         }
     }
@@ -491,8 +491,8 @@ static void set_up(struct job *job)
         job->side[row] = (struct side){
             .place = place, .row = row, .next = &job->side[next], .work = side, .done = side};
         place->left = ++place->sides;
-        umbra_event_init(&job->known[row], true);
-        umbra_event_init(&job->applied[row], true);
+        job->known[row] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
+        job->applied[row] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
         atomic_init(&job->lacking[row], side - 1);
     }
 }

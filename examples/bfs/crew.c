@@ -12,7 +12,7 @@ int crew_init(struct crew *crew, struct umbra_runtime *runtime)
     crew->member = calloc(crew->members, sizeof(*crew->member));
     if (!crew->member)
         return -ENOMEM;
-    umbra_barrier_init(&crew->barrier, crew->members);
+    crew->barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(crew->members);
     return 0;
 }
 
@@ -33,7 +33,8 @@ void member_barrier(struct member *member)
             /* relaxed: the barrier orders it before the step that uses it */
             atomic_store_explicit(&crew->counter[(member->step + 1) % CREW_COUNTERS][range].next, 0,
                                   memory_order_relaxed);
-    (void)umbra_barrier_wait(&crew->barrier); /* no error: no deadline, and no cancel */
+    (void)umbra_barrier_wait(&crew->barrier,
+                             UMBRA_NEVER); /* no error: no deadline, and no cancel */
     member->step++;
 }
 
@@ -41,7 +42,7 @@ static void *work(void *arg)
 {
     struct member *member = arg;
 
-    (void)umbra_event_wait(&member->crew->go);
+    (void)umbra_event_wait(&member->crew->go, UMBRA_NEVER);
     if (member->crew->error)
         return NULL;
     member_barrier(member);
@@ -74,7 +75,7 @@ static void *lead(void *arg)
         crew->ns = umbra_now_ns() - begin;
     }
     for (unsigned i = 1; i < begun; i++)
-        (void)umbra_join(crew->member[i].fiber, NULL);
+        (void)umbra_join(crew->member[i].fiber, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -86,7 +87,7 @@ int crew_run(struct crew *crew, crew_fn *fn, void *arg, uint64_t *ns)
     crew->arg = arg;
     crew->error = 0;
     crew->ns = 0;
-    umbra_event_init(&crew->go, true);
+    crew->go = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     for (unsigned i = 0; i < crew->members; i++)
         crew->member[i] = (struct member){.crew = crew, .index = i};
     for (unsigned c = 0; c < CREW_COUNTERS; c++)

@@ -52,7 +52,7 @@ static void factor(struct job *job, size_t k)
     const struct blocks *blocks = &job->blocks;
 
     if (k >= BUFFERS)
-        umbra_event_wait(&job->applied[k - BUFFERS]);
+        umbra_event_wait(&job->applied[k - BUFFERS], UMBRA_NEVER);
     blocks_kernel->factor(blocks->system, &blocks->panel[k],
                           blocks_scratch(blocks, (size_t)umbra_core_index()));
     umbra_event_signal(&job->factored[k]);
@@ -63,7 +63,7 @@ static void apply(struct job *job, size_t k, size_t strip)
     const struct blocks *blocks = &job->blocks;
 
     if (k > 0)
-        umbra_event_wait(updated(job, k - 1, strip));
+        umbra_event_wait(updated(job, k - 1, strip), UMBRA_NEVER);
     blocks_kernel->apply(blocks->system, &blocks->panel[k], blocks_strip(blocks, strip),
                          blocks_scratch(blocks, (size_t)umbra_core_index()));
     umbra_event_signal(updated(job, k, strip));
@@ -91,7 +91,7 @@ static void *work(void *arg)
     for (size_t k = 0; k < job->blocks.panels; k++) {
         size_t first = blocks_first_strip(&job->blocks, k + 1);
 
-        umbra_event_wait(&job->factored[k]);
+        umbra_event_wait(&job->factored[k], UMBRA_NEVER);
         for (size_t s = first; s < strips; s++)
             if (s % job->cores == core && take(job, k, s))
                 apply(job, k, s);
@@ -137,15 +137,15 @@ static int set_up(struct job *job)
     for (size_t k = 0; k < panels; k++) {
         size_t first = blocks_first_strip(&job->blocks, k + 1);
 
-        umbra_event_init(&job->factored[k], true);
-        umbra_event_init(&job->applied[k], true);
+        job->factored[k] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
+        job->applied[k] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
         atomic_init(&job->progress[k].unapplied, strips - first);
         atomic_init(&job->progress[k].outdated, first - blocks_first_strip(&job->blocks, k));
     }
     for (size_t s = 0; s < strips; s++)
         atomic_init(&job->taken[s], 0);
     for (size_t s = 0; s < strips * BUFFERS; s++)
-        umbra_event_init(&job->updated[s], false);
+        job->updated[s] = (struct umbra_event)UMBRA_EVENT_INIT;
     return 0;
 }
 

@@ -92,7 +92,7 @@ static void tell(size_t row, void *arg)
 static void look_around(struct place *place)
 {
     while (place->known < place->job->system->n &&
-           umbra_event_wait_deadline(&place->job->pivot[place->known], 0) == 0)
+           umbra_event_wait(&place->job->pivot[place->known], 0) == 0)
         place->known++;
 }
 
@@ -123,7 +123,7 @@ static bool help_somebody(struct place *place)
 static void do_something_else(struct place *place)
 {
     if (!help_somebody(place))
-        umbra_event_wait_deadline(&place->job->pivot[place->known], umbra_deadline(NAP_NS));
+        umbra_event_wait(&place->job->pivot[place->known], umbra_deadline(NAP_NS));
 }
 
 /* Until the next pivot is finished. When there is nothing to help with, there is nothing before that. */
@@ -131,9 +131,9 @@ static void wait_for_pivot(struct place *place)
 {
     struct umbra_event *pivot = &place->job->pivot[place->known];
 
-    while (umbra_event_wait_deadline(pivot, 0) != 0)
+    while (umbra_event_wait(pivot, 0) != 0)
         if (!help_somebody(place)) {
-            umbra_event_wait(pivot);
+            umbra_event_wait(pivot, UMBRA_NEVER);
             return;
         }
 }
@@ -203,7 +203,7 @@ static void pure_hand_on(struct side *self, size_t known)
         hand_on(self, self->next);
         return;
     }
-    umbra_event_wait(&place->job->pivot[known]);
+    umbra_event_wait(&place->job->pivot[known], UMBRA_NEVER);
     place->stuck = 0;
 }
 
@@ -215,7 +215,7 @@ static void *mu1k_pure_side(void *arg)
     size_t known = 0, step = 0;
 
     while (!share_finished(self->share) && !job->error) {
-        while (known < job->system->n && umbra_event_wait_deadline(&job->pivot[known], 0) == 0)
+        while (known < job->system->n && umbra_event_wait(&job->pivot[known], 0) == 0)
             known++;
         if (share_front_ready(self->share, step, known))
             share_finish_front(self->share, job->system, tell_all, job);
@@ -284,7 +284,7 @@ static void meet(struct job *job, size_t k)
     if (atomic_fetch_add(&job->arrived, 1) + 1 == job->places * (k + 1))
         umbra_event_signal(&job->pivot[k + 1]);
     else
-        umbra_event_wait(&job->pivot[k + 1]);
+        umbra_event_wait(&job->pivot[k + 1], UMBRA_NEVER);
 }
 
 static void *mu2k_side(void *arg)
@@ -373,7 +373,7 @@ static int set_up(struct job *job)
         place->owner[place->groups++] = &job->side[g % sides];
     }
     for (size_t k = 0; k < n; k++)
-        umbra_event_init(&job->pivot[k], true);
+        job->pivot[k] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     return 0;
 }
 
@@ -404,7 +404,7 @@ static void *start(void *arg)
 
         job->error = umbra_spawn_with(NULL, &there, make_sides, &job->place[p], &maker);
         if (!job->error) {
-            umbra_join(maker, &made);
+            umbra_join(maker, UMBRA_NEVER, &made);
             job->error = (int)(intptr_t)made;
         }
     }

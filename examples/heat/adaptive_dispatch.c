@@ -73,7 +73,7 @@ static int all_blocks(struct umbra_dispatch *dispatch, const struct job *job)
     if (error)
         return error;
     error = umbra_dispatch_range(dispatch, 0, job->adaptive->blocks.all, 1);
-    failed = umbra_dispatch_end(dispatch);
+    failed = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     return error ? error : failed;
 }
 

@@ -132,7 +132,7 @@ static int run_workers(struct h_dispatch *dispatch)
     for (unsigned i = 0; i < begun; i++)
         umbra_continue(dispatch->worker[i].fiber);
     for (unsigned i = 0; i < begun; i++)
-        umbra_join(dispatch->worker[i].fiber, NULL);
+        umbra_join(dispatch->worker[i].fiber, UMBRA_NEVER, NULL);
     for (unsigned i = 0; i < made; i++)
         free(dispatch->worker[i].state.scratch);
     return error;

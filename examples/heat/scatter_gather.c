@@ -60,7 +60,7 @@ static void *all_steps(void *arg)
         job->step++;
     }
     umbra_port_close(&job->scattered);
-    umbra_arbiter_join(&arbiter);
+    umbra_arbiter_join(&arbiter, UMBRA_NEVER);
     return NULL;
 }
 

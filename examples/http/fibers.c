@@ -134,7 +134,7 @@ static void *end_share(void *arg)
 {
     struct share *share = arg;
 
-    umbra_event_wait(&ends);
+    umbra_event_wait(&ends, UMBRA_NEVER);
     share->ends = true;
     shutdown(share->socket, SHUT_RD);
     for (struct connection *each = share->first; each; each = each->next)

@@ -14,7 +14,7 @@
  *         struct umbra_fiber fiber;
  *
  *         umbra_spawn(hello, "world", &fiber);
- *         umbra_join(fiber, NULL);
+ *         umbra_join(fiber, UMBRA_NEVER, NULL);
  *         return NULL;
  *     }
  *
@@ -250,9 +250,12 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  void *arg, struct umbra_fiber *fiber);
 
 /*
- * Waits until the fiber has ended, and gives its result (result may be NULL). Any thread or fiber,
- * but no signal handler: a fiber may switch, a thread blocks, as umbra/wait.h says. Each fiber is
- * joined once. Returns 0, or with nothing changed:
+ * Waits until the fiber has ended, until a time of umbra_now_ns() at the latest (UMBRA_NEVER: for
+ * as long as it takes), and gives its result (result may be NULL). Any thread or fiber, but no
+ * signal handler: a fiber may switch, a thread blocks, as umbra/wait.h says. Each fiber is joined
+ * once. A caller that is no fiber of the core that spawned the fiber waits for an answer of that
+ * core; the deadline counts for that, too. Returns 0, or with nothing changed:
+ *   -ETIMEDOUT the deadline passed first: the fiber must still be joined or detached
  *   -ESRCH    it was joined before, or ended detached
  *   -EINVAL   it is detached, or another caller is joining it
  *   -EDEADLK  it is the caller; or the caller is a thread that is no core, and the fiber can never
@@ -264,27 +267,12 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
  *   -ENOMEM   a join that needs an answer of another core
  * or an error of a thread's first wait (umbra_event_wait).
  */
-UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, void **result);
-
-/*
- * The same until a time of umbra_now_ns(): then -ETIMEDOUT, and the fiber must still be joined or
- * detached. A caller that is no fiber of the core that spawned the fiber waits for an answer of
- * that core; the deadline counts for that, too.
- */
-UM_LINKONCE int umbra_join_deadline(struct umbra_fiber fiber, void **result, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber fiber, uint64_t deadline, void **result);
 
 /* Detaches: the fiber cannot be joined, and its memory is used again when it ends. Any thread or
  * fiber, the fiber itself too, but no signal handler. If the fiber was spawned on another core the
  * call waits for that core's answer, and so may switch, or block. Errors as umbra_join. */
 UM_LINKONCE int umbra_detach(struct umbra_fiber fiber);
-
-/*
- * As shadow_join, but the core runs other fibers while the shadow works. If the shadow works no
- * longer than a spin phase, the end is noticed at once; else it is noticed late by at most an
- * eighth of the time waited. A fiber on the core that owns the shadow; may switch. Errors as
- * shadow_join; -EPERM also on an alternate signal stack.
- */
-UM_LINKONCE int umbra_core_shadow_join(struct umbra_shadow *shadow);
 
 /*
  * Calls fn(arg) on the caller's stack while the core's thread may use all processors of the

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The processor: pause, prefetch, and a time stamp that is cheap to read and can be converted to
- * nanoseconds. Useful alone; links no library.
+ * The processor: pause, prefetch, and the clock. Useful alone; links no library.
  *
- * Time stamps ("cycles") tick at a constant rate, whatever the core's clock does: 2 to 4 GHz on
- * x86-64, 24 MHz to 1 GHz elsewhere. All processors of a machine show the same time stamp if the
- * kernel itself uses it as its clock. A reading may be taken some nanoseconds earlier or later than
- * the accesses to memory around it.
+ * Within the library, times are time stamps ("cycles"), which are cheap to read, and tick at a
+ * constant rate, whatever the core's clock does: 2 to 4 GHz on x86-64, 24 MHz to 1 GHz elsewhere.
+ * All processors of a machine show the same time stamp if the kernel itself uses it as its clock. A
+ * reading may be taken some nanoseconds earlier or later than the accesses to memory around it.
  *
  * Callers. Any thread, fiber or signal handler may call any function here. None switches fibers,
- * blocks, fails or makes a system call, except that the first conversion may measure for 200 us.
+ * blocks, fails or makes a system call.
  *
  * This header picks the header in arch/ for the processor that it is compiled for;
  * UMBRA_ARCH_GENERIC makes it pick the portable one. Besides, only umbra/context.h (where a frame
@@ -49,19 +48,7 @@
 
 UM_CHOICE(UM_CHOSEN_CPU);
 
-/* The time stamp now, in cycles. */
-UM_INLINE uint64_t umbra_cycles(void);
-
-/*
- * Convert durations, rounded down. UMBRA_NEVER stays; what does not fit becomes UMBRA_NEVER. The
- * frequency, never 0, is stated by the processor, else measured once per executable or shared
- * object against the monotonic clock: the first caller spins about 200 us. It is
- * umbra_ns_to_cycles(1000000000).
- */
-UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns);
-UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles);
-
-/* The monotonic clock, ns. Slower to read than umbra_cycles, and the same for all processes. */
+/* The monotonic clock, ns: the same for all threads and processes. */
 UM_INLINE uint64_t umbra_now_ns(void);
 
 /* One turn of a loop that polls: leaves the core's resources to its other hardware threads. */
@@ -148,7 +135,8 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
 }
 #endif /* UMBRA_IMPLEMENTATION */
 
-UM_INLINE uint64_t umbra_cycles(void)
+/* The time stamp now, in cycles. */
+UM_INLINE uint64_t um_cycles(void)
 {
     return um_arch_cycles();
 }
@@ -176,12 +164,17 @@ UM_INLINE uint64_t um_convert(uint64_t value, uint64_t to, uint64_t from)
     return whole * to + part;
 }
 
-UM_INLINE uint64_t umbra_ns_to_cycles(uint64_t ns)
+/*
+ * Convert durations, rounded down. UMBRA_NEVER stays; what does not fit becomes UMBRA_NEVER. The
+ * frequency, never 0, is stated by the processor, else measured once per executable or shared
+ * object against the monotonic clock: the first caller spins about 200 us.
+ */
+UM_INLINE uint64_t um_ns_to_cycles(uint64_t ns)
 {
     return um_convert(ns, um_cycles_hz(), 1000000000u);
 }
 
-UM_INLINE uint64_t umbra_cycles_to_ns(uint64_t cycles)
+UM_INLINE uint64_t um_cycles_to_ns(uint64_t cycles)
 {
     return um_convert(cycles, 1000000000u, um_cycles_hz());
 }

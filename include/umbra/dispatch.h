@@ -18,7 +18,7 @@
  *     for (int step = 0; step < steps; step++) {
  *         umbra_dispatch_begin(dispatch);
  *         umbra_dispatch_range(dispatch, 0, rows, 1);
- *         error = umbra_dispatch_end(dispatch); // or umbra_dispatch_steps() for all of them
+ *         error = umbra_dispatch_end(dispatch, UMBRA_NEVER); // umbra_dispatch_steps(): all steps
  *     }
  *     umbra_dispatch_destroy(dispatch);
  *
@@ -116,21 +116,16 @@ UM_LINKONCE int umbra_dispatch_destroy(struct umbra_dispatch *dispatch);
 UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch);
 
 /*
- * Ends a step: the caller, as a source, is complete, and waits for the end of the step. A fiber
- * (may switch) or a thread that is no core (blocks). Returns 0, the first error of a function,
- * -ECANCELED (umbra_dispatch_cancel), -EINVAL (no step has begun), or, with the caller not complete
- * yet, an error of umbra_event_wait.
- */
-UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch);
-
-/*
- * The same, waiting until a time of umbra_now_ns() at the latest. Also returns -ETIMEDOUT, or
- * -ENOMEM for the wait; the step then goes on and must be ended again, and the caller is complete:
- * it must queue nothing more. (A worker's function should return neither error,
+ * Ends a step: the caller, as a source, is complete, and waits for the end of the step, until a
+ * time of umbra_now_ns() at the latest. A fiber (may switch) or a thread that is no core (blocks).
+ * Returns 0, the first error of a function, -ECANCELED (umbra_dispatch_cancel), -EINVAL (no step
+ * has begun), or, with the caller not complete yet, an error of umbra_event_wait. With a deadline
+ * also -ETIMEDOUT, or -ENOMEM for the wait; the step then goes on and must be ended again, and the
+ * caller is complete: it must queue nothing more. (A worker's function should return neither error,
  * since the caller could not tell them apart except by umbra_dispatch_begin, which returns -EBUSY
  * if the step goes on.)
  */
-UM_LINKONCE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch, uint64_t deadline);
+UM_LINKONCE int umbra_dispatch_end(struct umbra_dispatch *dispatch, uint64_t deadline);
 
 /*
  * Begins step number `step`: queues its values, as a source that is open meanwhile. It is called

@@ -5,9 +5,9 @@
  *
  *     struct umbra_event ready = UMBRA_EVENT_INIT;
  *
- *     the waiter                                the signaller
- *     error = umbra_event_wait(&ready);         data = ...;
- *     if (error == 0)                           umbra_event_signal(&ready);
+ *     the waiter                                        the signaller
+ *     error = umbra_event_wait(&ready, UMBRA_NEVER);    data = ...;
+ *     if (error == 0)                                   umbra_event_signal(&ready);
  *         ... data ...
  *
  * An event is reset or signaled. Auto-reset (UMBRA_EVENT_INIT): a signal releases the waiter that
@@ -63,11 +63,10 @@ struct umbra_event {
     unsigned char apart[UM_LINE_REST(sizeof(struct um_event))];
 };
 
+/* Initial values. The first is that of zeroed memory. Elsewhere than in a declaration, while no
+ * call uses the event: event = (struct umbra_event)UMBRA_EVENT_INIT. */
 #define UMBRA_EVENT_INIT UM_EVENT_INIT
-
-/* Makes a reset event. Any caller, while no other call uses the event; neither switches nor
- * blocks. */
-UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual);
+#define UMBRA_EVENT_INIT_MANUAL UM_EVENT_INIT_MANUAL
 
 /*
  * Signals. Any thread or fiber; a signal handler may only use the second. The first may make fibers
@@ -84,10 +83,10 @@ UM_INLINE void umbra_event_signal_async(struct umbra_event *event);
 UM_INLINE void umbra_event_reset(struct umbra_event *event);
 
 /*
- * Waits for a signal; the second until a time of umbra_now_ns() at the latest. With deadline 0 it
- * only takes a signal that is there: then it neither switches nor blocks, and returns 0 or
- * -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A fiber (may switch)
- * or any other thread (blocks); no signal handler. Returns 0, or
+ * Waits for a signal, until a time of umbra_now_ns() at the latest; UMBRA_NEVER: for as long as it
+ * takes. With deadline 0 it only takes a signal that is there: then it neither switches nor blocks,
+ * and returns 0 or -ETIMEDOUT, the latter perhaps while another thread's call holds the event. A
+ * fiber (may switch) or any other thread (blocks); no signal handler. Returns 0, or
  *   -ETIMEDOUT            the deadline passed first
  *   -ECANCELED            the calling fiber is canceled (umbra_cancel)
  *   -EPERM                on an alternate signal stack
@@ -96,8 +95,7 @@ UM_INLINE void umbra_event_reset(struct umbra_event *event);
  *   -EINVAL, -EOPNOTSUPP  a thread's first wait: UMBRA_WAIT names no back end, or one that cannot
  *                         execute here (umbra/wait.h)
  */
-UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event);
-UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event, uint64_t deadline);
 
 /*
  * Waits until the condition holds(arg) returns true. The caller asks it at once. Then it is asked
@@ -106,7 +104,7 @@ UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64
  * thread, in the signalling thread, and in any other thread that holds the event. So it must only
  * read what was written before a signal, must not block, and must be quick. When the wait returns
  * 0, the last answer was true. deadline: UMBRA_NEVER for none. Callers and errors as
- * umbra_event_wait_deadline.
+ * umbra_event_wait.
  */
 UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(void *arg),
                                        void *arg, uint64_t deadline);
@@ -114,7 +112,7 @@ UM_LINKONCE int umbra_event_wait_until(struct umbra_event *event, bool (*holds)(
 /*
  * Waits until the first of `count` events, 1 to 1000, is signaled, and gives its index; of several
  * signaled events, the first of the array. Takes the signal of that event only. which: NULL if not
- * wanted. Callers and errors as umbra_event_wait_deadline, with -ENOMEM for any deadline; -EINVAL:
+ * wanted. Callers and errors as umbra_event_wait, with -ENOMEM for any deadline; -EINVAL:
  * no event, or too many.
  */
 UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned count,
@@ -132,7 +130,6 @@ UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned
     {                                                                                              \
         .event = {.manual = false }                                                                \
     }
-#define UMBRA_EVENT_INIT_MANUAL UM_EVENT_INIT_MANUAL
 
 #define UM_EVENT_INIT_MANUAL                                                                       \
     {                                                                                              \
@@ -143,11 +140,6 @@ UM_STATIC_ASSERT(__alignof__(struct umbra_event) <= UM_ANY_MEMORY, "malloc's mem
 UM_STATIC_ASSERT(sizeof(struct umbra_event) == UMBRA_CACHE_LINE, "and in an array each has a line");
 
 /* ---- signalling ---- */
-
-UM_INLINE void umbra_event_init(struct umbra_event *event, bool manual)
-{
-    *event = (struct umbra_event){.event = {.manual = manual}};
-}
 
 UM_INLINE void umbra_event_signal(struct umbra_event *event)
 {
@@ -172,12 +164,7 @@ UM_INLINE void umbra_event_reset(struct umbra_event *event)
     um_event_reset(&event->event);
 }
 
-UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event)
-{
-    return um_await_end(um_event_wait_outline(event, UMBRA_NEVER));
-}
-
-UM_ALWAYS_INLINE int umbra_event_wait_deadline(struct umbra_event *event, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_event_wait(struct umbra_event *event, uint64_t deadline)
 {
     if (deadline == 0)
         return um_event_try(&event->event) ? 0 : -ETIMEDOUT;

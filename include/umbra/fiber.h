@@ -160,7 +160,7 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
 /*
  * Waits at least for a length of time. If other fibers of the core are ready then, the wait is
  * longer: by the rest of the running fiber's slice, or, if slices are short, by up to 1 us or 16
- * slices, since a busy core does not read the clock after each of them. (umbra_event_wait_deadline
+ * slices, since a busy core does not read the clock after each of them. (umbra_event_wait
  * waits until a given time, for an event that stays reset, too.) A fiber blocks, and its core runs
  * other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is canceled;
  * -EPERM: on an alternate signal stack; or an error of a thread's first wait (umbra_event_wait).
@@ -175,8 +175,7 @@ UM_LINKONCE int umbra_sleep_ns(uint64_t ns);
  * is delayed stays so (umbra_canceled, umbra_continue). These calls wait in spite of a cancel: the
  * joins of tasks without a deadline, umbra_parallel_for, umbra_dispatch_end, calls that free
  * something (umbra_detach, umbra_dispatch_destroy), and without a deadline the locks of mutexes and
- * read-write locks, barriers and umbra_once. umbra_condition_wait returns with its mutex locked, as
- * always.
+ * read-write locks, and barriers. umbra_condition_wait returns with its mutex locked, as always.
  *
  * The event that the fiber waits for, or the object that contains it, must stay until the waiting
  * call has returned, even if the event was signaled before.

@@ -268,16 +268,13 @@ UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_
 UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter);
 
 /*
- * Waits until the arbiter has ended, with all its handlers. Any caller of umbra_join but its
- * handlers, once; a fiber may switch, a thread blocks. Returns 0: a teardown handler, or the one
- * handler, or those of all branches, each for once, have run; -EPIPE: no branch can ever go;
- * -ECANCELED; or an error of umbra_join.
+ * Waits until the arbiter has ended, with all its handlers, until a time of umbra_now_ns() at the
+ * latest. Any caller of umbra_join but its handlers, once; a fiber may switch, a thread blocks.
+ * Returns 0: a teardown handler, or the one handler, or those of all branches, each for once, have
+ * run; -EPIPE: no branch can ever go; -ETIMEDOUT: the arbiter goes on, and must be joined again;
+ * -ECANCELED; or another error of umbra_join.
  */
-UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter);
-
-/* The same until a time of umbra_now_ns() at the latest. -ETIMEDOUT: the arbiter goes on, and must
- * be joined again. */
-UM_LINKONCE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter, uint64_t deadline);
+UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter, uint64_t deadline);
 
 /* ---- types ---- */
 

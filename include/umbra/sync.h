@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Mutex, condition variable, semaphore, read-write lock, barrier, latch and once, for fibers and
+ * Mutex, condition variable, semaphore, read-write lock, barrier and latch, for fibers and
  * plain threads together. A caller that has to wait waits for an event (umbra/event.h): a fiber
  * lets its core run other fibers, a thread spins and then sleeps.
  *
@@ -15,7 +15,7 @@
  *
  * An object may be freed by its last user, even if the call that gave up the resource has not
  * returned: that call touches the object no more once another caller can have the resource. So a
- * mutex may guard the number of its users, and a semaphore, latch or once may be in the frame of
+ * mutex may guard the number of its users, and a semaphore or latch may be in the frame of
  * the caller that waits for it. Two objects need more: before a barrier is freed, the calls of all
  * its parties must have returned; before a condition is freed, the calls of all its waiters.
  *
@@ -87,12 +87,11 @@
  * fiber is canceled), -EPERM (on an alternate signal stack), -ENOMEM (a thread's first wait, or one
  * with a deadline), and the other errors of a thread's first wait (umbra_event_wait).
  *
- * A cancel (umbra_cancel) does not end these waits, which a program would not expect to fail:
- * umbra_mutex_lock, umbra_barrier_wait and umbra_once; the waits for a mutex or read-write lock
- * with the deadline UMBRA_NEVER; and the lock of the mutex at the end of umbra_condition_wait. It
- * ends those with another deadline, and the waits for what may never come: of a semaphore,
- * condition or latch. Where a wait that failed must not be taken for one that succeeded, the
- * compiler warns if the result is not looked at (UM_CHECKED).
+ * A cancel (umbra_cancel) does not end these waits, which a program would not expect to fail: for
+ * a mutex, a read-write lock or a barrier, unless they have a deadline other than UMBRA_NEVER;
+ * and the lock of the mutex at the end of umbra_condition_wait. It ends the waits for
+ * what may never come: of a semaphore, condition or latch. Where a wait that failed must not be
+ * taken for one that succeeded, the compiler warns if the result is not looked at (UM_CHECKED).
  */
 
 /* ---- mutex ---- */
@@ -112,17 +111,18 @@ struct umbra_mutex {
 
 #define UMBRA_MUTEX_INIT UM_MUTEX_INIT
 
-/* Does what the macro does in an initializer; no other call may use the object meanwhile. Neither
- * switches nor blocks. The same is true of the other types. */
-UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex);
-
-/* Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
- * do not overtake, or not for long (above). -EDEADLK: the caller holds it already. A fiber or
- * thread that ends as the holder leaves it locked for ever, also for a thread that is created
- * later: locks wait, up to their deadlines, and unlocks return -EPERM. UMBRA_ASSERT reports a fiber
- * that does (base/base.h). The first fails only by misuse, or in a thread's first wait: a fiber
- * that is canceled locks, too. */
-UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex);
+/*
+ * Locks, for the calling fiber or thread; waits: in place at first, then in a queue that newcomers
+ * do not overtake, or not for long (above). A fiber or thread that ends as the holder leaves it
+ * locked for ever, also for a thread that is created later: locks wait, up to their deadlines, and
+ * unlocks return -EPERM. UMBRA_ASSERT reports a fiber that does (base/base.h).
+ *
+ * The first does not fail: a fiber that is canceled locks, too, and a caller that cannot wait (on
+ * an alternate signal stack; a thread without memory for its first wait) looks in place until the
+ * mutex is its own. A holder that locks again waits for itself; UMBRA_ASSERT aborts it. The second
+ * returns 0 or an error of the calls that wait, or -EDEADLK: the caller holds it already.
+ */
+UM_ALWAYS_INLINE void umbra_mutex_lock(struct umbra_mutex *mutex);
 UM_ALWAYS_INLINE UM_CHECKED int umbra_mutex_lock_deadline(struct umbra_mutex *mutex,
                                                           uint64_t deadline);
 
@@ -138,8 +138,6 @@ struct umbra_condition {
 };
 
 #define UMBRA_CONDITION_INIT UM_CONDITION_INIT
-
-UM_INLINE void umbra_condition_init(struct umbra_condition *condition);
 
 /*
  * Unlocks the mutex, waits to be notified, and locks it again, also after an error. Does not return
@@ -165,8 +163,6 @@ struct umbra_semaphore {
 
 #define UMBRA_SEMAPHORE_INIT(initial) UM_SEMAPHORE_INIT(initial)
 
-UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial);
-
 /*
  * wait: takes one, and waits while there is none; a newcomer does not overtake callers that queue.
  * post: adds `more`; fewer than 2^62 must be there at any time. It touches the semaphore no more
@@ -191,21 +187,23 @@ struct umbra_rwlock {
 
 #define UMBRA_RWLOCK_INIT UM_RWLOCK_INIT
 
-UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock);
-
 /* Locks for reading. A reader must not lock it again: a waiting writer would
- * keep it out, and wait for it. */
-UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline);
+ * keep it out, and wait for it. The first does not fail, as umbra_mutex_lock. */
+UM_ALWAYS_INLINE void umbra_rwlock_read(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_read_deadline(struct umbra_rwlock *lock,
+                                                           uint64_t deadline);
 
-/* Locks for writing. A reader or the writer must not call this: it would
+/* Locks for writing, in the same two ways. A reader or the writer must not call this: it would
  * wait for itself. */
-UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline);
+UM_ALWAYS_INLINE void umbra_rwlock_write(struct umbra_rwlock *lock);
+UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_write_deadline(struct umbra_rwlock *lock,
+                                                            uint64_t deadline);
 
 /* Ends a read or a write; the lock does not check that it is the caller's. -EPERM: the lock is
  * free. */
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
 
-/* ---- latch, barrier, once ---- */
+/* ---- latch, barrier ---- */
 
 /* A latch is open when it has been counted down to 0; then it stays open. */
 struct umbra_latch {
@@ -215,8 +213,6 @@ struct umbra_latch {
 };
 
 #define UMBRA_LATCH_INIT(initial) UM_LATCH_INIT(initial)
-
-UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
 
 /*
  * count_down: counts down by one; -EINVAL: the latch is open already. add: adds to a latch that is
@@ -228,7 +224,7 @@ UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial);
  * own: it keeps the latch from opening while the waiter spawns. A fiber that spawns others adds in
  * the same way, before it counts itself down.
  *
- *     umbra_latch_init(&all, 1);
+ *     struct umbra_latch all = UMBRA_LATCH_INIT(1);
  *     while (more()) {
  *         umbra_latch_add(&all, 1);                  before the fiber can end
  *         if (umbra_spawn(fn, &all, NULL) != 0)      fn ends with umbra_latch_count_down(&all)
@@ -253,38 +249,16 @@ struct umbra_barrier {
 
 #define UMBRA_BARRIER_INIT(number) UM_BARRIER_INIT(number)
 
-UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties);
-
 /*
- * Waits until all parties have come. Returns 1 to the last to come, and 0 to the other parties;
+ * Waits until all parties have come, until the deadline at the latest. Returns 1 to the last to come, and 0 to the other parties;
  * -EINVAL if the barrier is for 0 parties. After an error, -ETIMEDOUT too, the caller counts as not
  * having come: the others wait for as many as if it had never called. If the last party comes just
  * as the deadline passes, the barrier opens, and the call returns 0. More callers at a time than
  * parties: undefined; callers for which the barrier has opened do not count. Before a barrier is
  * freed, all calls must have returned: the last party still touches it when the others go on.
- * umbra_barrier_wait waits though the calling fiber is canceled.
+ * With UMBRA_NEVER a canceled fiber waits, too; with another deadline look at the result.
  */
-UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier);
-UM_LINKONCE UM_CHECKED int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
-                                                       uint64_t deadline);
-
-struct umbra_once {
-    struct umbra_event event; /* signaled: the function has returned */
-    um_atomic_u32 begun;      /* 1: a call runs it, or has */
-    unsigned char apart[UM_LINE_REST(4)];
-};
-
-#define UMBRA_ONCE_INIT UM_ONCE_INIT
-
-UM_INLINE void umbra_once_init(struct umbra_once *once);
-
-/*
- * The first call runs fn(arg) in the caller. Every call returns when fn has returned, with 0,
- * though the calling fiber is canceled; or at once with -EINVAL: there is no fn, and none has
- * returned yet; or, if it would have to wait, with -EPERM or an error of a thread's first wait. fn
- * may wait, but must not call umbra_once on the same object.
- */
-UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg);
+UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline);
 
 #define UM_SYNC_PLACE(type)                                                                        \
     UM_STATIC_ASSERT(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");               \
@@ -328,58 +302,17 @@ UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), 
         .event = UMBRA_EVENT_INIT_MANUAL, .parties = (number)                                      \
     }
 
-#define UM_ONCE_INIT                                                                               \
-    {                                                                                              \
-        .event = UMBRA_EVENT_INIT_MANUAL                                                           \
-    }
-
 UM_STATIC_ASSERT(__alignof__(struct umbra_condition) <= UM_ANY_MEMORY, "malloc's memory will do");
 
-/* ---- initial values ---- */
-
-UM_INLINE void umbra_mutex_init(struct umbra_mutex *mutex)
+UM_ALWAYS_INLINE void umbra_mutex_lock(struct umbra_mutex *mutex)
 {
-    *mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
-}
-
-UM_INLINE void umbra_condition_init(struct umbra_condition *condition)
-{
-    *condition = (struct umbra_condition)UMBRA_CONDITION_INIT;
-}
-
-UM_INLINE void umbra_semaphore_init(struct umbra_semaphore *semaphore, uint64_t initial)
-{
-    *semaphore = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(initial);
-}
-
-UM_INLINE void umbra_rwlock_init(struct umbra_rwlock *lock)
-{
-    *lock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
-}
-
-UM_INLINE void umbra_latch_init(struct umbra_latch *latch, uint64_t initial)
-{
-    *latch = (struct umbra_latch)UMBRA_LATCH_INIT(initial);
-}
-
-UM_INLINE void umbra_barrier_init(struct umbra_barrier *barrier, uint32_t parties)
-{
-    *barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(parties);
-}
-
-UM_INLINE void umbra_once_init(struct umbra_once *once)
-{
-    *once = (struct umbra_once)UMBRA_ONCE_INIT;
+    if (UM_UNLIKELY(!um_mutex_try(mutex)))
+        um_mutex_wait(mutex);
 }
 
 UM_ALWAYS_INLINE int umbra_mutex_lock_deadline(struct umbra_mutex *mutex, uint64_t deadline)
 {
-    return UM_LIKELY(um_mutex_try(mutex)) ? 0 : um_mutex_wait(mutex, deadline);
-}
-
-UM_ALWAYS_INLINE int umbra_mutex_lock(struct umbra_mutex *mutex)
-{
-    return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
+    return UM_LIKELY(um_mutex_try(mutex)) ? 0 : um_mutex_wait_deadline(mutex, deadline);
 }
 
 UM_ALWAYS_INLINE int umbra_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
@@ -399,14 +332,26 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
         um_semaphore_serve(semaphore, true);
 }
 
-UM_ALWAYS_INLINE int umbra_rwlock_read(struct umbra_rwlock *lock, uint64_t deadline)
+UM_ALWAYS_INLINE void umbra_rwlock_read(struct umbra_rwlock *lock)
 {
-    return um_rwlock_take(&lock->word, false) ? 0 : um_rwlock_wait(lock, false, deadline);
+    if (!um_rwlock_take(&lock->word, false))
+        um_rwlock_wait(lock, false);
 }
 
-UM_ALWAYS_INLINE int umbra_rwlock_write(struct umbra_rwlock *lock, uint64_t deadline)
+UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
 {
-    return um_rwlock_take(&lock->word, true) ? 0 : um_rwlock_wait(lock, true, deadline);
+    return um_rwlock_take(&lock->word, false) ? 0 : um_rwlock_wait_deadline(lock, false, deadline);
+}
+
+UM_ALWAYS_INLINE void umbra_rwlock_write(struct umbra_rwlock *lock)
+{
+    if (!um_rwlock_take(&lock->word, true))
+        um_rwlock_wait(lock, true);
+}
+
+UM_ALWAYS_INLINE int umbra_rwlock_write_deadline(struct umbra_rwlock *lock, uint64_t deadline)
+{
+    return um_rwlock_take(&lock->word, true) ? 0 : um_rwlock_wait_deadline(lock, true, deadline);
 }
 
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock)
@@ -446,15 +391,6 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
         /* relaxed: only a number; the release sequence of the counts goes on across it */
     } while (!um_atomic_cas(&latch->count, &count, count + more, relaxed, relaxed));
     return 0;
-}
-
-UM_ALWAYS_INLINE int umbra_once(struct umbra_once *once, void (*fn)(void *arg), void *arg)
-{
-    /* acquire: what fn wrote; pairs with the signal in um_once_slow() */
-    if (UM_LIKELY(um_event_state_of(um_atomic_load(&once->event.event.word, acquire)) ==
-                  UMBRA_EVENT_SIGNALED))
-        return 0;
-    return um_once_slow(once, fn, arg);
 }
 
 #endif

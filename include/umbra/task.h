@@ -72,24 +72,20 @@
 UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
 /*
- * Waits until the task has ended; runs it if no core has begun it. If it was started from outside,
- * runs it only if no core has memory for a fiber. A fiber (may switch), not on an alternate signal
- * stack; or a thread that is no core (blocks: spins, then sleeps).
- */
-UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task);
-
-/*
- * The same until a time of umbra_now_ns() at the latest. But a task that no core has begun is run
- * in the caller, to its end. Returns 0: it has ended; or, with the task still to be joined:
+ * Waits until the task has ended, until a time of umbra_now_ns() at the latest; runs it, to its
+ * end, if no core has begun it. If it was started from outside, runs it only if no core has memory
+ * for a fiber. A fiber (may switch), not on an alternate signal stack; or a thread that is no core
+ * (blocks: spins, then sleeps). Returns 0: it has ended. With UMBRA_NEVER nothing else; with
+ * another deadline it may return, with the task still to be joined:
  *   -ETIMEDOUT  the deadline passed first
  *   -ECANCELED  the calling fiber is canceled (umbra_cancel)
  *   -EPERM      on an alternate signal stack
  *   -ENOMEM     no memory for the wait
  * or an error of a thread's first wait (umbra_event_wait).
  */
-UM_LINKONCE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline);
+UM_ALWAYS_INLINE int umbra_task_join(struct umbra_task *task, uint64_t deadline);
 
-/* As umbra_task_join, for callers that know the forked function and argument: the compiler may
+/* As umbra_task_join without a deadline, for callers that know the forked function and argument: the compiler may
  * inline the call of fn. Not for tasks that were started from outside. */
 UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_fn *fn, void *arg);
 
@@ -203,16 +199,16 @@ UM_ALWAYS_INLINE void umbra_task_join_with(struct umbra_task *task, umbra_task_f
         um_task_take_fn(task);
         fn(arg);
     } else {
-        um_task_join_slow(task);
+        um_task_join_slow(task, UMBRA_NEVER);
     }
 }
 
-UM_ALWAYS_INLINE void umbra_task_join(struct umbra_task *task)
+UM_ALWAYS_INLINE int umbra_task_join(struct umbra_task *task, uint64_t deadline)
 {
-    if (UM_LIKELY(um_tasks_pop(um_tasks_self, task)))
-        um_task_take_fn(task)(task->arg);
-    else
-        um_task_join_slow(task);
+    if (UM_UNLIKELY(!um_tasks_pop(um_tasks_self, task)))
+        return um_task_join_slow(task, deadline);
+    um_task_take_fn(task)(task->arg);
+    return 0;
 }
 
 #endif

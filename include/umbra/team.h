@@ -35,7 +35,6 @@
  *     umbra_team_create     any thread or fiber       until all are bound    -EINVAL, -ENODEV, ...
  *     umbra_team_run        the owner                 until all parts ended  -EPERM, -EBUSY, -ESRCH
  *     umbra_team_barrier    a part of the run         until all parts come   not found
- *     umbra_team_stats      any thread or fiber       never                  -
  *     umbra_team_destroy    the owner, outside a run  until all have ended   -EPERM, -EBUSY
  *
  * The owner is the thread that called umbra_team_create: it is bound to its hardware thread until
@@ -92,15 +91,6 @@ struct umbra_team_options {
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };
 
-/* What a team is, and what it has done so far. */
-struct umbra_team_stats {
-    unsigned members;
-    const int *cpus; /* of each member; lives as long as the team */
-    uint64_t runs;
-    uint64_t taken;                /* parts that another thread than their member executed */
-    struct umbra_wait_stats waits; /* of all threads: for runs, ends of parts, at barriers */
-};
-
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
  * place. Any thread or fiber; blocks (some milliseconds: it reads the topology, and measures, the
@@ -129,9 +119,6 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
  * the number that fn was given; blocks the thread.
  */
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
-
-/* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
-UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_team_stats *stats);
 
 /* Ends the threads, gives the owner its old binding back, and frees the team; NULL is allowed. The
  * owner, outside a run, or after its end any thread; blocks. Returns 0, -EPERM or -EBUSY. */

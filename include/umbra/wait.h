@@ -51,8 +51,8 @@
  * places are shadow, owner, event, inbox, spawn, join and thread; the gaps are none, pause, pauses,
  * fence and clock, each also with +write. Gaps that are not forced are measured (impl/tune.h), once
  * per process for each kind of pair of processors: by the first shadow, and by the first runtime
- * with two cores. What was found is told by umbra_wait_report() of the back ends (impl/backend.h),
- * and by umbra_gap_report() of the gaps (impl/tune.h).
+ * with two cores. What was found is told by um_wait_report() of the back ends (impl/backend.h),
+ * and by um_gap_report() of the gaps (impl/tune.h).
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H

@@ -90,7 +90,7 @@ static void *multiply_on_each_core(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &there, multiplies, c[i], &fiber[i]), 0);
     }
     for (unsigned i = 0; i < 2; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 

@@ -65,7 +65,7 @@ static void *exchange(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &far, sends, &peers[i], &fiber[2 + i]), 0);
     }
     for (unsigned i = 0; i < 4; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return NULL;
 }
 

@@ -103,7 +103,7 @@ static void *has_regions_on_each_core(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &there, has_regions, NULL, &fiber[i]), 0);
     }
     for (unsigned i = 0; i < cores; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -132,7 +132,7 @@ static void *serves(void *arg)
 {
     struct request *request = arg;
 
-    cr_expect_eq(umbra_event_wait(&request->asked), 0);
+    cr_expect_eq(umbra_event_wait(&request->asked, UMBRA_NEVER), 0);
     run_region(&request->region);
     umbra_event_signal(&request->done);
     umbra_release(request->runtime);
@@ -144,7 +144,7 @@ static void *asks(void *arg)
     struct request *request = arg;
 
     umbra_event_signal(&request->asked);
-    cr_expect_eq(umbra_event_wait(&request->done), 0);
+    cr_expect_eq(umbra_event_wait(&request->done, UMBRA_NEVER), 0);
     check_region(&request->region);
     cr_expect(core_is_bound());
     return NULL;
@@ -157,8 +157,8 @@ Test(openmp, region_of_a_plain_thread_for_a_fiber_that_waits)
     pthread_t thread;
 
     note_allowed();
-    umbra_event_init(&request.asked, false);
-    umbra_event_init(&request.done, false);
+    request.asked = (struct umbra_event)UMBRA_EVENT_INIT;
+    request.done = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_assert_eq(umbra_runtime_create(&options, &request.runtime), 0);
     umbra_hold(request.runtime);
     cr_assert_eq(pthread_create(&thread, NULL, serves, &request), 0);

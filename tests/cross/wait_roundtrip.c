@@ -159,11 +159,10 @@ static int try_mode(const char *name, enum umbra_wait_mode mode)
     return try_way(name, "auto", &policy);
 }
 
-static void print_report(const struct umbra_wait_report *report)
+static void print_report(const struct um_wait_report *report)
 {
     printf("     time stamp %llu Hz, automatic choice %s\n",
-           (unsigned long long)umbra_ns_to_cycles(1000000000),
-           report->backend[report->chosen].name);
+           (unsigned long long)um_ns_to_cycles(1000000000), report->backend[report->chosen].name);
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++)
         if (report->backend[i].compiled)
             printf("     %s: %s\n", report->backend[i].name, report->backend[i].reason);
@@ -173,7 +172,7 @@ int main(void)
 {
     int failed = 0;
 
-    print_report(umbra_wait_report());
+    print_report(um_wait_report());
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++)
         failed |= try_backend((enum umbra_wait_backend)i);
     failed |= try_mode("spin", UMBRA_WAIT_SPIN);

@@ -35,7 +35,7 @@ void *consume(void *number)
 
     elsewhere.where = UMBRA_ANYWHERE; /* the first idle core */
     if (umbra_spawn_with(nullptr, &elsewhere, produce, number, nullptr) == 0)
-        umbra_event_wait(&ready); /* this core runs other fibers meanwhile */
+        umbra_event_wait(&ready, UMBRA_NEVER); /* this core runs other fibers meanwhile */
     std::printf("%d on core %d\n", *static_cast<int *>(number), umbra_core_index());
     return nullptr;
 }
@@ -139,7 +139,7 @@ void *ping(void *arg)
         return nullptr;
     for (unsigned long i = 0; i < game->rallies; i++)
         game->error |= umbra_transfer(game->pong);
-    game->error |= umbra_join(game->pong, nullptr);
+    game->error |= umbra_join(game->pong, UMBRA_NEVER, nullptr);
     return nullptr;
 }
 

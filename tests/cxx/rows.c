@@ -52,7 +52,7 @@ static void *transfers(void *arg)
 static void *answers(void *arg)
 {
     for (int i = 0; i < TIMES; i++) {
-        umbra_event_wait(&there);
+        umbra_event_wait(&there, UMBRA_NEVER);
         umbra_event_signal(&here);
     }
     return arg;
@@ -68,7 +68,7 @@ static void yield_row(void)
     for (int i = 1; i < TIMES; i++)
         umbra_yield();
     END("yield", 2 * (TIMES - 1));
-    umbra_join(second, NULL);
+    umbra_join(second, UMBRA_NEVER, NULL);
 }
 
 static void transfer_row(void)
@@ -81,19 +81,19 @@ static void transfer_row(void)
         umbra_transfer(second);
     END("transfer", 2 * (TIMES - 1));
     umbra_continue(second);
-    umbra_join(second, NULL);
+    umbra_join(second, UMBRA_NEVER, NULL);
 }
 
 static void spawn_row(void)
 {
     for (int i = 0; i < 2; i++) { /* the first time makes stacks */
         umbra_spawn(nothing, NULL, &second);
-        umbra_join(second, NULL);
+        umbra_join(second, UMBRA_NEVER, NULL);
     }
     BEGIN();
     for (int i = 0; i < TIMES; i++) {
         umbra_spawn(nothing, NULL, &second);
-        umbra_join(second, NULL);
+        umbra_join(second, UMBRA_NEVER, NULL);
     }
     END("spawn+join", TIMES);
 }
@@ -105,10 +105,10 @@ static void event_row(void)
     BEGIN();
     for (int i = 0; i < TIMES; i++) {
         umbra_event_signal(&there);
-        umbra_event_wait(&here);
+        umbra_event_wait(&here, UMBRA_NEVER);
     }
     END("signal+wait", 2 * TIMES);
-    umbra_join(second, NULL);
+    umbra_join(second, UMBRA_NEVER, NULL);
 }
 
 static void count(void *calls)

@@ -212,7 +212,7 @@ static void *goes_on(void *arg)
         if (pass == 0)
             cr_expect(set_online(owner, false));
         for (unsigned i = 0; i < cores; i++)
-            cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+            cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }

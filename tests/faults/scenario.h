@@ -97,7 +97,7 @@ static inline void on_both(umbra_fiber_fn *fn, void *one, void *other)
     if (!note(umbra_spawn_with(NULL, &there, fn, other, &fiber)))
         return;
     fn(one);
-    note(umbra_join(fiber, NULL));
+    note(umbra_join(fiber, UMBRA_NEVER, NULL));
 }
 
 int use_pipes(void);

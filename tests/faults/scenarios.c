@@ -42,7 +42,7 @@ static void *spawns(void *unused)
     for (int i = 0; i < made; i++) {
         void *value = NULL;
 
-        if (note(umbra_join(fiber[i], &value)))
+        if (note(umbra_join(fiber[i], UMBRA_NEVER, &value)))
             ALWAYS(value == &mark[i]);
     }
     return unused;
@@ -62,11 +62,11 @@ static void *sleeps(void *unused)
     int error;
 
     for (int i = 0; i < MANY; i++) {
-        umbra_event_init(&nor_these[i], false);
+        nor_these[i] = (struct umbra_event)UMBRA_EVENT_INIT;
         all[i] = &nor_these[i];
     }
     note(umbra_sleep_ns(MS / 10));
-    error = umbra_event_wait_deadline(&never, umbra_deadline(MS / 10));
+    error = umbra_event_wait(&never, umbra_deadline(MS / 10));
     ALWAYS(error < 0);
     note(error == -ETIMEDOUT ? 0 : error);
     error = umbra_event_wait_any(all, MANY, umbra_deadline(MS / 10), NULL);
@@ -115,7 +115,7 @@ static void *cancels(void *unused)
         return NULL;
     umbra_yield();
     note(umbra_cancel(fiber));
-    note(umbra_join_deadline(fiber, NULL, umbra_deadline(LONG)));
+    note(umbra_join(fiber, umbra_deadline(LONG), NULL));
     return unused;
 }
 
@@ -157,7 +157,7 @@ static struct umbra_event bell = UMBRA_EVENT_INIT, answer = UMBRA_EVENT_INIT;
 
 static void *answers(void *unused)
 {
-    note(umbra_event_wait(&bell));
+    note(umbra_event_wait(&bell, UMBRA_NEVER));
     umbra_event_signal(&answer);
     return unused;
 }
@@ -165,7 +165,7 @@ static void *answers(void *unused)
 static void *rings(void *unused)
 {
     umbra_event_signal(&bell);
-    note(umbra_event_wait_deadline(&answer, umbra_deadline(LONG)));
+    note(umbra_event_wait(&answer, umbra_deadline(LONG)));
     return unused;
 }
 
@@ -182,7 +182,7 @@ static int use_runtime(void)
         return result();
     if (note(umbra_spawn_with(runtime, NULL, answers, NULL, &fiber))) {
         in_thread(rings, NULL);
-        note(umbra_join(fiber, NULL));
+        note(umbra_join(fiber, UMBRA_NEVER, NULL));
     }
     note(umbra_runtime_wait(runtime));
     note(umbra_runtime_destroy(runtime));
@@ -212,7 +212,7 @@ static void *counts(void *unused)
 
 static void *meets(void *unused)
 {
-    int last = umbra_barrier_wait_deadline(&barrier, umbra_deadline(LONG));
+    int last = umbra_barrier_wait(&barrier, umbra_deadline(LONG));
 
     note(last < 0 ? last : 0);
     umbra_latch_count_down(&latch);
@@ -240,8 +240,8 @@ static void *takes_turns(void *self)
 static void *reads_and_writes(void *writes)
 {
     for (int i = 0; i < 20; i++) {
-        int error = writes ? umbra_rwlock_write(&rwlock, umbra_deadline(LONG))
-                           : umbra_rwlock_read(&rwlock, umbra_deadline(LONG));
+        int error = writes ? umbra_rwlock_write_deadline(&rwlock, umbra_deadline(LONG))
+                           : umbra_rwlock_read_deadline(&rwlock, umbra_deadline(LONG));
 
         if (!note(error))
             return NULL;
@@ -299,7 +299,7 @@ static void *passes_through(void *sides)
         note(error == -EPIPE ? 0 : error);
         MUST(popped == ITEMS);
         umbra_channel_close(&channel);
-        while (umbra_join(fiber, NULL) != 0)
+        while (umbra_join(fiber, UMBRA_NEVER, NULL) != 0)
             umbra_yield();
     }
     umbra_channel_fini(&channel);
@@ -365,7 +365,7 @@ static void *receives(void *unused)
     if (note(umbra_choose(both_ports, 1, umbra_deadline(LONG), &which, &messages)))
         handled++;
     if (note(umbra_arbiter_start(&arbiter, both_ports, 1, NULL))) {
-        while ((error = umbra_arbiter_join(&arbiter)) != 0 && error != -EPIPE)
+        while ((error = umbra_arbiter_join(&arbiter, UMBRA_NEVER)) != 0 && error != -EPIPE)
             umbra_yield();
     } else {
         UMBRA_PORT_CLOSE(&jobs);
@@ -415,8 +415,8 @@ static void forks_down(void *depth)
     }
     umbra_task_fork(&left, forks_down, (void *)below);
     umbra_task_fork(&right, forks_down, (void *)below);
-    umbra_task_join(&right);
-    umbra_task_join(&left);
+    umbra_task_join(&right, UMBRA_NEVER);
+    umbra_task_join(&left, UMBRA_NEVER);
 }
 
 /* Tasks have no errors: all must run. */
@@ -436,7 +436,7 @@ static void *works(void *unused)
     ALWAYS(umbra_parallel_reduce(0, 100000, 100, &sums, NULL, &total) == 0 && total == 100000);
     handled = 0;
     if (note(umbra_task_start(NULL, &started, forks_down, (void *)2)))
-        umbra_task_join(&started);
+        umbra_task_join(&started, UMBRA_NEVER);
     MUST(handled == 4);
     return unused;
 }
@@ -468,7 +468,7 @@ static void *dispatches(void *unused)
         note(umbra_dispatch_range(dispatch, 0, 1000, 1));
         for (int i = 0; i < 200; i++)
             note(umbra_dispatch_put(dispatch, &sum, UMBRA_ANY_NODE));
-        note(umbra_dispatch_end(dispatch));
+        note(umbra_dispatch_end(dispatch, UMBRA_NEVER));
     }
     MUST(sum == 3 * (1000 + 200 * 10));
     note(umbra_dispatch_destroy(dispatch));

@@ -260,7 +260,7 @@ int use_left_calls(void)
     ends[1][0] = ends[1][1] = -1;
     if (note(umbra_runtime_create(&options, &runtime))) {
         if (note(umbra_spawn_with(runtime, NULL, waits_for_ever, NULL, NULL)))
-            note(umbra_event_wait(&begun));
+            note(umbra_event_wait(&begun, UMBRA_NEVER));
         usleep(1000);
         note(umbra_runtime_destroy(runtime));
     }

@@ -193,8 +193,7 @@ static void *forks_to_shadow(void *unused)
     int number = 21;
 
     ALWAYS(umbra_core_info(umbra_runtime_self(), 0, &info) == 0 && info.shadow);
-    if (note(shadow_fork(info.shadow, doubles, &number)) &&
-        note(umbra_core_shadow_join(info.shadow)))
+    if (note(shadow_fork(info.shadow, doubles, &number)) && note(shadow_join(info.shadow)))
         ALWAYS(number == 42);
     return unused;
 }

@@ -19,8 +19,8 @@ int plugin_wait(struct umbra_event *event)
     int error = umbra_spawn(signal_event, event, &fiber);
 
     if (error == 0)
-        error = umbra_event_wait(event);
-    return error == 0 ? umbra_join(fiber, NULL) : error;
+        error = umbra_event_wait(event, UMBRA_NEVER);
+    return error == 0 ? umbra_join(fiber, UMBRA_NEVER, NULL) : error;
 }
 
 int plugin_core(void)

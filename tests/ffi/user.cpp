@@ -64,7 +64,7 @@ void *doubled(void *number)
 void *spawn_and_join(void *sum)
 {
     auto spawn = find<int(void *(*)(void *), void *, fiber *)>("umbra_spawn");
-    auto join = find<int(fiber, void **)>("umbra_join");
+    auto join = find<int(fiber, std::uint64_t, void **)>("umbra_join");
     fiber fibers[10];
 
     for (std::intptr_t i = 0; i < 10; i++)
@@ -73,7 +73,7 @@ void *spawn_and_join(void *sum)
     for (fiber each : fibers) {
         void *result;
 
-        if (join(each, &result) == 0)
+        if (join(each, UINT64_MAX, &result) == 0)
             *static_cast<std::intptr_t *>(sum) += reinterpret_cast<std::intptr_t>(result);
     }
     return nullptr;

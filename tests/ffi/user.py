@@ -32,9 +32,12 @@ shadow_destroy = declare("shadow_destroy", ctypes.c_int, ctypes.c_void_p)
 last_error_text = declare("umbra_last_error_text", ctypes.c_char_p)
 run = declare("umbra_run", ctypes.c_int, ctypes.c_void_p, FIBER_FN, ctypes.c_void_p)
 spawn = declare("umbra_spawn", ctypes.c_int, FIBER_FN, ctypes.c_void_p, ctypes.POINTER(Fiber))
-join = declare("umbra_join", ctypes.c_int, Fiber, ctypes.POINTER(ctypes.c_void_p))
+join = declare("umbra_join", ctypes.c_int, Fiber, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p))
 parallel_for = declare("umbra_parallel_for", None, ctypes.c_size_t, ctypes.c_size_t,
                        ctypes.c_size_t, RANGE_FN, ctypes.c_void_p)
+
+
+NEVER = 2**64 - 1  # UMBRA_NEVER
 
 
 class Memory:
@@ -91,7 +94,7 @@ class User(unittest.TestCase):
                 self.assertEqual(spawn(double, number, ctypes.byref(fiber)), 0)
             for fiber in fibers:
                 result = ctypes.c_void_p()
-                self.assertEqual(join(fiber, ctypes.byref(result)), 0)
+                self.assertEqual(join(fiber, NEVER, ctypes.byref(result)), 0)
                 results.append(result.value)
 
         self.assertEqual(in_fiber(body), 0)

@@ -25,12 +25,13 @@ extern "C" {
     fn shadow_destroy(shadow: *mut c_void) -> c_int;
     fn umbra_run(options: *const c_void, function: FiberFn, arg: *mut c_void) -> c_int;
     fn umbra_spawn(function: FiberFn, arg: *mut c_void, fiber: *mut Fiber) -> c_int;
-    fn umbra_join(fiber: Fiber, result: *mut *mut c_void) -> c_int;
+    fn umbra_join(fiber: Fiber, deadline: u64, result: *mut *mut c_void) -> c_int;
     fn umbra_yield();
     fn umbra_parallel_for(begin: usize, end: usize, grain: usize, f: RangeFn, arg: *mut c_void);
 }
 
 const ENODEV: c_int = 19;
+const UMBRA_NEVER: u64 = u64::MAX;
 
 extern "C" fn count(calls: *mut c_void) {
     unsafe { *(calls as *mut u32) += 1 }
@@ -67,7 +68,7 @@ extern "C" fn spawn_and_join(sum: *mut c_void) -> *mut c_void {
     }
     for fiber in fibers {
         let mut result = null_mut();
-        assert_eq!(unsafe { umbra_join(fiber, &mut result) }, 0);
+        assert_eq!(unsafe { umbra_join(fiber, UMBRA_NEVER, &mut result) }, 0);
         unsafe { *(sum as *mut usize) += result as usize }
     }
     null_mut()

@@ -57,8 +57,6 @@ static struct world {
     struct umbra_rwlock rwlock;
     _Atomic unsigned readers;
     unsigned writer; /* its number; guarded by rwlock */
-    struct umbra_once once;
-    _Atomic unsigned once_calls;
     UMBRA_CHANNEL(uint64_t) channel;
     _Atomic uint64_t pushes, pushed, pops, popped; /* counts and sums */
     struct umbra_port port[2];
@@ -164,7 +162,7 @@ static void *joined(struct umbra_fiber fiber)
     void *result = NULL;
 
     umbra_shield(true);
-    RETURNS(umbra_join(fiber, &result), 0);
+    RETURNS(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     umbra_shield(false);
     return result;
 }
@@ -184,12 +182,12 @@ static void joins(struct actor *self)
     struct umbra_fiber fiber = spawned(self, returns, &child);
     void *result = &child;
 
-    RETURNS(umbra_join_deadline(umbra_self(), NULL, 0), self->thread ? -ESRCH : -EDEADLK);
-    if (roll(self, 2) || !succeeded(umbra_join_deadline(fiber, &result, some_deadline(self))))
+    RETURNS(umbra_join(umbra_self(), 0, NULL), self->thread ? -ESRCH : -EDEADLK);
+    if (roll(self, 2) || !succeeded(umbra_join(fiber, some_deadline(self), &result)))
         result = joined(fiber);
     EXPECT(result == &child);
-    RETURNS(umbra_join(fiber, &result), -ESRCH);
-    RETURNS(umbra_join_deadline(fiber, NULL, 0), -ESRCH);
+    RETURNS(umbra_join(fiber, UMBRA_NEVER, &result), -ESRCH);
+    RETURNS(umbra_join(fiber, 0, NULL), -ESRCH);
     RETURNS(umbra_detach(fiber), -ESRCH);
     RETURNS(umbra_cancel(fiber), -ESRCH);
     RETURNS(umbra_continue(fiber), -ESRCH);
@@ -212,7 +210,7 @@ static void detaches(struct actor *self)
     world.detached++;
     umbra_shield(true);
     RETURNS(umbra_detach(fiber), 0);
-    error = umbra_join_deadline(fiber, NULL, UMBRA_NEVER);
+    error = umbra_join(fiber, UMBRA_NEVER, NULL);
     EXPECT(error == -EINVAL || error == -ESRCH);
     error = umbra_detach(fiber);
     EXPECT(error == -EINVAL || error == -ESRCH);
@@ -223,16 +221,16 @@ static void *waits_for_cancel(void *arg)
 {
     struct child *child = arg;
 
-    RETURNS(umbra_event_wait(&child->event), -ECANCELED);
+    RETURNS(umbra_event_wait(&child->event, UMBRA_NEVER), -ECANCELED);
     EXPECT(umbra_canceled());
     RETURNS(umbra_sleep_ns(1000), -ECANCELED);
-    RETURNS(umbra_event_wait_deadline(&child->event, UMBRA_NEVER), -ECANCELED);
+    RETURNS(umbra_event_wait(&child->event, UMBRA_NEVER), -ECANCELED);
     umbra_shield(true);
     EXPECT(!umbra_canceled());
-    RETURNS(umbra_event_wait_deadline(&child->event, umbra_deadline(1000)), -ETIMEDOUT);
+    RETURNS(umbra_event_wait(&child->event, umbra_deadline(1000)), -ETIMEDOUT);
     umbra_shield(false);
     umbra_event_signal(&child->event);
-    RETURNS(umbra_event_wait(&child->event), 0);
+    RETURNS(umbra_event_wait(&child->event, UMBRA_NEVER), 0);
     return arg;
 }
 
@@ -291,7 +289,7 @@ static void *meets(void *arg)
     struct child *child = arg;
 
     for (uint64_t round = 0; round < child->random; round++) {
-        int last = umbra_barrier_wait(&child->barrier);
+        int last = umbra_barrier_wait(&child->barrier, UMBRA_NEVER);
 
         EXPECT(last == 0 || last == 1);
         child->last += (unsigned)last;
@@ -305,9 +303,9 @@ static void meets_at_barrier(struct actor *self)
     struct umbra_fiber fiber[3];
     unsigned others = (unsigned)roll(self, 4);
 
-    umbra_barrier_init(&child.barrier, 0);
-    RETURNS(umbra_barrier_wait(&child.barrier), -EINVAL);
-    umbra_barrier_init(&child.barrier, others + 1);
+    child.barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(0);
+    RETURNS(umbra_barrier_wait(&child.barrier, UMBRA_NEVER), -EINVAL);
+    child.barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(others + 1);
     for (unsigned i = 0; i < others; i++)
         fiber[i] = spawned(self, meets, &child);
     umbra_shield(true);
@@ -333,7 +331,7 @@ static void waits_for_latch(struct actor *self)
     struct umbra_fiber fiber[3];
     unsigned others = (unsigned)roll(self, 4);
 
-    umbra_latch_init(&child.latch, 1);
+    child.latch = (struct umbra_latch)UMBRA_LATCH_INIT(1);
     RETURNS(umbra_latch_add(&child.latch, UINT64_MAX), -EOVERFLOW);
     RETURNS(umbra_latch_add(&child.latch, others), 0);
     for (unsigned i = 0; i < others; i++)
@@ -370,7 +368,7 @@ static void signals(struct actor *self)
 
 static void waits(struct actor *self)
 {
-    if (succeeded(umbra_event_wait_deadline(&world.automatic, some_deadline(self))))
+    if (succeeded(umbra_event_wait(&world.automatic, some_deadline(self))))
         takes_signal();
 }
 
@@ -380,7 +378,7 @@ static void sets_and_resets(struct actor *self)
         umbra_event_signal(&world.manual);
     else
         umbra_event_reset(&world.manual);
-    succeeded(umbra_event_wait_deadline(&world.manual, some_deadline(self)));
+    succeeded(umbra_event_wait(&world.manual, some_deadline(self)));
 }
 
 static void waits_for_any(struct actor *self)
@@ -426,7 +424,7 @@ static void holds(struct actor *self)
 {
     EXPECT(world.holder == 0);
     world.holder = self->number;
-    RETURNS(umbra_mutex_lock(&world.mutex), -EDEADLK);
+    RETURNS(umbra_mutex_lock_deadline(&world.mutex, UMBRA_NEVER), -EDEADLK);
     linger(self);
     EXPECT(world.holder == self->number);
     world.holder = 0;
@@ -479,7 +477,7 @@ static void posts_semaphore(struct actor *self)
 
 static void reads(struct actor *self)
 {
-    if (!succeeded(umbra_rwlock_read(&world.rwlock, some_deadline(self))))
+    if (!succeeded(umbra_rwlock_read_deadline(&world.rwlock, some_deadline(self))))
         return;
     world.readers++;
     EXPECT(world.writer == 0);
@@ -491,7 +489,7 @@ static void reads(struct actor *self)
 
 static void writes(struct actor *self)
 {
-    if (!succeeded(umbra_rwlock_write(&world.rwlock, some_deadline(self))))
+    if (!succeeded(umbra_rwlock_write_deadline(&world.rwlock, some_deadline(self))))
         return;
     EXPECT(world.writer == 0 && world.readers == 0);
     world.writer = self->number;
@@ -499,22 +497,6 @@ static void writes(struct actor *self)
     EXPECT(world.writer == self->number && world.readers == 0);
     world.writer = 0;
     RETURNS(umbra_rwlock_unlock(&world.rwlock), 0);
-}
-
-static void is_called_once(void *arg)
-{
-    umbra_yield();
-    ++*(_Atomic unsigned *)arg;
-}
-
-static void calls_once(struct actor *self)
-{
-    int without = umbra_once(&world.once, NULL, NULL);
-
-    (void)self;
-    EXPECT(without == -EINVAL || (without == 0 && world.once_calls == 1));
-    if (succeeded(umbra_once(&world.once, is_called_once, &world.once_calls)))
-        EXPECT(world.once_calls == 1);
 }
 
 /* ---- messages ---- */
@@ -611,7 +593,7 @@ static void sums(void *arg)
         return;
     umbra_task_fork(&left.task, sums, &left);
     sums(&right);
-    umbra_task_join(&left.task);
+    umbra_task_join(&left.task, UMBRA_NEVER);
     sum->result = left.result + right.result;
 }
 
@@ -624,9 +606,9 @@ static void runs_tasks(struct actor *self)
     RETURNS(umbra_task_start(world.runtime, &outside.task, sums, &outside), 0);
     sums(&sum);
     EXPECT(sum.result == 21);
-    error = umbra_task_join_deadline(&outside.task, some_deadline(self));
+    error = umbra_task_join(&outside.task, some_deadline(self));
     if (!succeeded(error))
-        umbra_task_join(&outside.task);
+        umbra_task_join(&outside.task, UMBRA_NEVER);
     EXPECT(outside.result == 13);
 }
 
@@ -678,14 +660,14 @@ static void dispatches(struct actor *self)
     options.fn = adds_value;
     umbra_shield(true);
     RETURNS(umbra_dispatch_create(world.runtime, &options, &dispatch), 0);
-    RETURNS(umbra_dispatch_end(dispatch), -EINVAL);
+    RETURNS(umbra_dispatch_end(dispatch, UMBRA_NEVER), -EINVAL);
     RETURNS(umbra_dispatch_begin(dispatch), 0);
     RETURNS(umbra_dispatch_begin(dispatch), -EBUSY);
     RETURNS(umbra_dispatch_destroy(dispatch), -EBUSY);
     RETURNS(umbra_dispatch_put(dispatch, NULL, UMBRA_ANY_NODE), -EINVAL);
     RETURNS(umbra_dispatch_put(dispatch, self, UMBRA_ANY_NODE), 0);
     RETURNS(umbra_dispatch_range(dispatch, 0, range, 1 + roll(self, 9)), 0);
-    RETURNS(umbra_dispatch_end(dispatch), 0);
+    RETURNS(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     EXPECT(done == range + 1);
     RETURNS(umbra_dispatch_destroy(dispatch), 0);
     umbra_shield(false);
@@ -792,7 +774,6 @@ static const struct operation {
     {"semaphore post", posts_semaphore, EITHER, 4},
     {"read", reads, EITHER, 4},
     {"write", writes, EITHER, 3},
-    {"once", calls_once, EITHER, 1},
     {"push", pushes, EITHER, 5},
     {"pop", pops, EITHER, 5},
     {"post", posts, EITHER, 5},
@@ -849,14 +830,13 @@ static void *acts_in_thread(void *arg)
 
 static void world_open(void)
 {
-    umbra_event_init(&world.automatic, false);
-    umbra_event_init(&world.manual, true);
-    umbra_event_init(&world.raised, false);
-    umbra_mutex_init(&world.mutex);
-    umbra_condition_init(&world.condition);
-    umbra_semaphore_init(&world.semaphore, 0);
-    umbra_rwlock_init(&world.rwlock);
-    umbra_once_init(&world.once);
+    world.automatic = (struct umbra_event)UMBRA_EVENT_INIT;
+    world.manual = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
+    world.raised = (struct umbra_event)UMBRA_EVENT_INIT;
+    world.mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+    world.condition = (struct umbra_condition)UMBRA_CONDITION_INIT;
+    world.semaphore = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(0);
+    world.rwlock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
     RETURNS(UMBRA_CHANNEL_OPEN(&world.channel, 1 + world.seed % 5, UMBRA_CHANNEL_MANY), 0);
     UMBRA_PORT_OPEN(&world.port[0], 0);
     UMBRA_PORT_OPEN(&world.port[1], 1 + world.seed % 3);
@@ -868,7 +848,7 @@ static void world_close(void)
     struct umbra_message *message;
     uint64_t item;
 
-    EXPECT(world.detached == world.ended && world.once_calls <= 1);
+    EXPECT(world.detached == world.ended);
     RETURNS(umbra_mutex_lock_deadline(&world.mutex, 0), 0);
     RETURNS(umbra_mutex_unlock(&world.mutex), 0);
     RETURNS(umbra_rwlock_unlock(&world.rwlock), -EPERM);

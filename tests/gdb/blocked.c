@@ -13,7 +13,7 @@ __attribute__((noinline)) static int innermost(int depth)
 {
     volatile int twice = depth * 2;
 
-    umbra_event_wait(&never);
+    umbra_event_wait(&never, UMBRA_NEVER);
     return twice + depth;
 }
 
@@ -40,7 +40,7 @@ static void *stops(void *arg)
 
 static void *joins(void *arg)
 {
-    umbra_join(*(struct umbra_fiber *)arg, NULL);
+    umbra_join(*(struct umbra_fiber *)arg, UMBRA_NEVER, NULL);
     return NULL;
 }
 

@@ -49,7 +49,7 @@ for form in without with; do
         printf '#ifndef %s\n#error "%s is no macro any more"\n#endif\n' $(for word in $words; do
             echo "$word $word"
         done)
-        printf 'int main(void)\n{\n    return umbra_wait_report() == 0;\n}\n'
+        printf 'int main(void)\n{\n    return um_wait_report() == 0;\n}\n'
     } >>"$work/$form.c"
     for option in '' -DUMBRA_ARCH_GENERIC -DUMBRA_POSIX_ONLY; do
         "$compiler" -std=gnu11 -fsyntax-only -I"$include" $option "$work/$form.c" &&

@@ -16,13 +16,13 @@ warns() {
         echo 'void use(struct umbra_mutex *mutex, struct umbra_condition *condition,'
         echo '         struct umbra_semaphore *semaphore, struct umbra_rwlock *lock,'
         echo '         struct umbra_latch *latch, struct umbra_barrier *barrier,'
-        echo '         struct umbra_once *once, void (*fn)(void *), uint64_t deadline);'
+        echo '         uint64_t deadline);'
         echo 'void use(struct umbra_mutex *mutex, struct umbra_condition *condition,'
         echo '         struct umbra_semaphore *semaphore, struct umbra_rwlock *lock,'
         echo '         struct umbra_latch *latch, struct umbra_barrier *barrier,'
-        echo '         struct umbra_once *once, void (*fn)(void *), uint64_t deadline)'
+        echo '         uint64_t deadline)'
         printf '{\n    (void)mutex, (void)condition, (void)semaphore, (void)lock, (void)latch;\n'
-        printf '    (void)barrier, (void)once, (void)fn, (void)deadline;\n    %s;\n}\n' "$1"
+        printf '    (void)barrier, (void)deadline;\n    %s;\n}\n' "$1"
     } >"$work/use.c"
     "$compiler" -std=c11 -I"$include" -c -o "$work/use.o" "$work/use.c" \
         2>"$work/said" || {
@@ -35,16 +35,15 @@ warns() {
 failed=0
 for call in 'umbra_mutex_lock_deadline(mutex, deadline)' \
     'umbra_condition_wait(condition, mutex, deadline)' \
-    'umbra_semaphore_wait(semaphore, deadline)' 'umbra_rwlock_read(lock, deadline)' \
-    'umbra_rwlock_write(lock, deadline)' 'umbra_latch_wait(latch, deadline)' \
-    'umbra_barrier_wait_deadline(barrier, deadline)'; do
+    'umbra_semaphore_wait(semaphore, deadline)' 'umbra_rwlock_read_deadline(lock, deadline)' \
+    'umbra_rwlock_write_deadline(lock, deadline)' 'umbra_latch_wait(latch, deadline)'; do
     if ! warns "$call"; then
         echo "FAIL no warning: $call"
         failed=1
     fi
 done
-for call in 'umbra_mutex_lock(mutex)' 'umbra_mutex_unlock(mutex)' 'umbra_barrier_wait(barrier)' \
-    'umbra_once(once, fn, 0)' 'umbra_rwlock_unlock(lock)' 'umbra_latch_count_down(latch)'; do
+for call in 'umbra_mutex_lock(mutex)' 'umbra_mutex_unlock(mutex)' 'umbra_rwlock_read(lock)' \
+    'umbra_barrier_wait(barrier, UMBRA_NEVER)' 'umbra_rwlock_unlock(lock)' 'umbra_latch_count_down(latch)'; do
     if warns "$call"; then
         echo "FAIL a warning: $call"
         failed=1

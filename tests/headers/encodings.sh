@@ -43,7 +43,7 @@ SHOW(POWER_WAIT)
 uint64_t stamp(void);
 uint64_t stamp(void)
 {
-    return umbra_cycles();
+    return um_cycles();
 }
 void fetch(const void *p);
 void fetch(const void *p)

@@ -12,7 +12,7 @@
 
 int main(void)
 {
-    const void *first = umbra_wait_report();
+    const void *first = um_wait_report();
     const void *second = linkonce_second();
     const void *object = linkonce_object();
 

@@ -5,5 +5,5 @@
 
 const void *linkonce_object(void)
 {
-    return umbra_wait_report();
+    return um_wait_report();
 }

@@ -64,7 +64,7 @@ static void *child(void *arg)
     uint32_t *sum = arg;
 
     umbra_task_fork(&job.task, halve, &job);
-    umbra_task_join(&job.task);
+    umbra_task_join(&job.task, UMBRA_NEVER);
     UMBRA_PORT_POST(&notes, &one, UMBRA_NEVER);
     UMBRA_PORT_POST(&notes, &two, 0);
     umbra_port_post(&raw, &three.message, UMBRA_NEVER);
@@ -74,7 +74,7 @@ static void *child(void *arg)
     }
     if (umbra_semaphore_wait(&places, UMBRA_NEVER) == 0)
         umbra_semaphore_post(&places, 1);
-    if (umbra_rwlock_read(&table, UMBRA_NEVER) == 0)
+    if (umbra_rwlock_read(&table) == 0)
         umbra_rwlock_unlock(&table);
     umbra_latch_count_down(&latch);
     umbra_yield();
@@ -90,12 +90,12 @@ static void *first(void *arg)
 
     UMBRA_PORT_OPEN(&notes, 3);
     if (umbra_spawn(child, arg, &fiber) == 0) {
-        umbra_event_wait(&ready);
-        umbra_event_wait(&gate);
-        umbra_join(fiber, NULL);
+        umbra_event_wait(&ready, UMBRA_NEVER);
+        umbra_event_wait(&gate, UMBRA_NEVER);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     __builtin_prefetch(arg);
-    umbra_sleep_ns(umbra_cycles_to_ns(umbra_cycles() & 1));
+    umbra_sleep_ns(um_cycles_to_ns(um_cycles() & 1));
     return NULL;
 }
 

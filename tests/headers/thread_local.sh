@@ -18,7 +18,7 @@ void *body(void *arg)
 
     umbra_task_fork(&task, arg, arg);
     umbra_yield();
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 END

@@ -57,7 +57,7 @@ static inline bool station_over(const void *line)
 static inline uint64_t test_seed(void)
 {
     const char *given = getenv("UMBRA_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : umbra_cycles();
+    uint64_t seed = given ? strtoull(given, NULL, 0) : um_cycles();
 
     fprintf(stderr, "# UMBRA_TEST_SEED=%llu\n", (unsigned long long)seed);
     return seed;
@@ -66,14 +66,14 @@ static inline uint64_t test_seed(void)
 /* Lets a random while pass, by xorshift64. */
 static inline void think(uint64_t *state, uint64_t most_cycles)
 {
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
     uint64_t cycles;
 
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
     cycles = most_cycles > 0 ? *state % most_cycles : 0;
-    while (umbra_cycles() - start < cycles)
+    while (um_cycles() - start < cycles)
         umbra_pause();
 }
 

@@ -43,7 +43,7 @@ static void round_trips(bool wide, const struct umbra_wait_options *options)
     start(options);
     rig = (struct rig){.policy = policy,
                        .wide = wide,
-                       .think_cycles = umbra_ns_to_cycles(THINK_NS),
+                       .think_cycles = um_ns_to_cycles(THINK_NS),
                        .seed = seed,
                        .rounds = ROUNDS,
                        .deadline = umbra_deadline(SECONDS * 1000000000ull)};
@@ -87,7 +87,7 @@ static void forks(const struct umbra_wait_options *wait)
     start(wait);
     shadow_rig.seed = test_seed();
     shadow_rig.rounds = ROUNDS;
-    shadow_rig.think_cycles = umbra_ns_to_cycles(THINK_NS);
+    shadow_rig.think_cycles = um_ns_to_cycles(THINK_NS);
     shadow_rig.deadline = umbra_deadline(SECONDS * 1000000000ull);
     error = shadow_create(&shadow_rig.shadow, &options);
     if (error == -ENODEV)

@@ -82,7 +82,7 @@ static struct waitpkg_counters rounds(bool wide, const struct umbra_wait_options
     start(options, &faults);
     rig = (struct rig){.policy = policy,
                        .wide = wide,
-                       .think_cycles = umbra_ns_to_cycles(THINK_NS),
+                       .think_cycles = um_ns_to_cycles(THINK_NS),
                        .seed = seed,
                        .rounds = ROUNDS,
                        .deadline = umbra_deadline(SECONDS * 1000000000ull)};
@@ -264,7 +264,7 @@ static void forks(const struct umbra_wait_options *wait, struct waitpkg_faults f
     faults.over = slot_over;
     start(wait, &faults);
     shadow_rig.rounds = FORKS;
-    shadow_rig.think_cycles = umbra_ns_to_cycles(THINK_NS);
+    shadow_rig.think_cycles = um_ns_to_cycles(THINK_NS);
     shadow_rig.deadline = umbra_deadline(SECONDS * 1000000000ull);
     error = shadow_create(&shadow_rig.shadow, &options);
     if (error == -ENODEV)
@@ -321,7 +321,7 @@ static void store_before_arming(void *line)
  */
 static bool forgetful_wait(const struct um_wait_cond *cond, uint64_t deadline)
 {
-    struct um_wait_clock clock = {.now = umbra_cycles()};
+    struct um_wait_clock clock = {.now = um_cycles()};
     uint64_t until = um_deadline_cycles(deadline);
 
     while (clock.now < until) {
@@ -331,7 +331,7 @@ static bool forgetful_wait(const struct um_wait_cond *cond, uint64_t deadline)
         um_arch_monitor_wait(policy.backend, slice, false);
         if (um_wait_look(cond))
             return true;
-        clock.now = umbra_cycles();
+        clock.now = um_cycles();
     }
     return false;
 }
@@ -389,7 +389,7 @@ Test(waitpkg, round_trips_find_a_loop_without_the_second_look)
                                                   .delay_per_mille = 1000,
                                                   .delay_cycles = 200000,
                                                   .over = station_over});
-    rig.think_cycles = umbra_ns_to_cycles(THINK_NS);
+    rig.think_cycles = um_ns_to_cycles(THINK_NS);
     cr_assert_eq(pthread_create(&partner, NULL, forgetful_partner, NULL), 0);
     for (uint64_t round = 1; round <= FORGETFUL_ROUNDS; round++) {
         const struct um_wait_cond cond = {&rig.there.word64, (round - 1) << 32, UINT64_MAX, true,

@@ -21,10 +21,10 @@ static void umbra_event_signal(struct umbra_event *event)
         um_os_futex_wake(&event->set);
 }
 
-static int umbra_event_wait(struct umbra_event *event)
+static int umbra_event_wait(struct umbra_event *event, uint64_t deadline)
 {
     while (um_atomic_exchange(&event->set, 0, acquire) == 0)
-        um_os_futex_wait(&event->set, 0, UMBRA_NEVER);
+        um_os_futex_wait(&event->set, 0, deadline);
     return 0;
 }
 
@@ -76,10 +76,10 @@ static struct umbra_worker *um_dispatch_worker(struct umbra_dispatch *dispatch, 
 /* As um_worker_wait() but for the processor. */
 static void um_worker_wait(struct umbra_worker *worker)
 {
-    umbra_event_wait(&worker->woken);
+    umbra_event_wait(&worker->woken, UMBRA_NEVER);
 }
 
 static int um_dispatch_wait_over(struct umbra_dispatch *dispatch, uint64_t, const void *)
 {
-    return umbra_event_wait(&dispatch->over);
+    return umbra_event_wait(&dispatch->over, UMBRA_NEVER);
 }

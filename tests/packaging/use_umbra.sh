@@ -106,7 +106,7 @@ case $way in
         install_library
         PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
         export PKG_CONFIG_PATH
-        pkg-config --exact-version=0.1.0 umbra
+        pkg-config --exact-version=0.2.0 umbra
         $cc $strict $(pkg-config --cflags umbra) -c consumer.c
         light consumer.o
         $cc consumer.o $(pkg-config --libs umbra) -o consumer
@@ -116,7 +116,7 @@ case $way in
         install_library
         PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
         export PKG_CONFIG_PATH
-        pkg-config --exact-version=0.1.0 umbra-shared
+        pkg-config --exact-version=0.2.0 umbra-shared
         library=$(pkg-config --variable=libdir umbra-shared)
         run_path=-Wl,-rpath,$library
         $cc $strict $(pkg-config --cflags umbra-shared) -c consumer.c

@@ -37,7 +37,7 @@ static void crew_add(struct crew *crew, umbra_fiber_fn *fn, void *arg)
 static void crew_join(struct crew *crew)
 {
     for (unsigned i = 0; i < crew->count; i++)
-        soak_check(crew->load, "join", umbra_join(crew->fiber[i], NULL));
+        soak_check(crew->load, "join", umbra_join(crew->fiber[i], UMBRA_NEVER, NULL));
 }
 
 /* ---- spawn ---- */
@@ -79,7 +79,7 @@ static void fib(void *arg)
     }
     umbra_task_fork(&task, fib, &left);
     fib(&right);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     self->result = left.result + right.result;
 }
 
@@ -121,11 +121,11 @@ static int wait_for_ball(struct game *game, struct umbra_event *ball, uint64_t h
     int error;
 
     if (how % 3 == 0)
-        return umbra_event_wait(ball);
+        return umbra_event_wait(ball, UMBRA_NEVER);
     if (how % 3 == 1)
         return umbra_event_wait_any(both, 2, UMBRA_NEVER, NULL);
     do
-        error = umbra_event_wait_deadline(ball, umbra_deadline(how % 50000));
+        error = umbra_event_wait(ball, umbra_deadline(how % 50000));
     while (error == -ETIMEDOUT);
     return error;
 }
@@ -149,9 +149,9 @@ static void events_round(struct load *load)
     struct player player[2] = {{&game, 0}, {&game, 1}};
     struct crew crew = {.load = load};
 
-    umbra_event_init(&game.ball[0], false);
-    umbra_event_init(&game.ball[1], false);
-    umbra_event_init(&game.never, false);
+    game.ball[0] = (struct umbra_event)UMBRA_EVENT_INIT;
+    game.ball[1] = (struct umbra_event)UMBRA_EVENT_INIT;
+    game.never = (struct umbra_event)UMBRA_EVENT_INIT;
     crew_add(&crew, plays, &player[0]);
     crew_add(&crew, plays, &player[1]);
     umbra_event_signal(&game.ball[0]);
@@ -183,7 +183,7 @@ struct user {
 
 static void take_turn(struct shared *s, unsigned number)
 {
-    soak_check(s->load, "lock", umbra_mutex_lock(&s->mutex));
+    umbra_mutex_lock(&s->mutex);
     while (s->turn != number)
         soak_check(s->load, "condition",
                    umbra_condition_wait(&s->condition, &s->mutex, UMBRA_NEVER));
@@ -194,14 +194,14 @@ static void take_turn(struct shared *s, unsigned number)
 
 static void use_locks(struct shared *s)
 {
-    soak_check(s->load, "lock", umbra_mutex_lock(&s->mutex));
+    umbra_mutex_lock(&s->mutex);
     s->locked++;
     umbra_mutex_unlock(&s->mutex);
     soak_check(s->load, "semaphore", umbra_semaphore_wait(&s->semaphore, UMBRA_NEVER));
-    soak_check(s->load, "write", umbra_rwlock_write(&s->rwlock, UMBRA_NEVER));
+    umbra_rwlock_write(&s->rwlock);
     s->written++;
     umbra_rwlock_unlock(&s->rwlock);
-    soak_check(s->load, "read", umbra_rwlock_read(&s->rwlock, UMBRA_NEVER));
+    umbra_rwlock_read(&s->rwlock);
     umbra_rwlock_unlock(&s->rwlock);
     umbra_semaphore_post(&s->semaphore, 1);
 }
@@ -213,7 +213,7 @@ static void *uses_locks(void *arg)
 
     for (unsigned i = 0; i < USES; i++)
         use_locks(s);
-    umbra_barrier_wait(&s->barrier);
+    umbra_barrier_wait(&s->barrier, UMBRA_NEVER);
     take_turn(s, self->number);
     umbra_latch_count_down(&s->latch);
     return NULL;
@@ -226,12 +226,12 @@ static void sync_round(struct load *load)
     struct user user[USERS];
     struct crew crew = {.load = load};
 
-    umbra_mutex_init(&shared.mutex);
-    umbra_condition_init(&shared.condition);
-    umbra_semaphore_init(&shared.semaphore, 2);
-    umbra_rwlock_init(&shared.rwlock);
-    umbra_barrier_init(&shared.barrier, USERS);
-    umbra_latch_init(&shared.latch, USERS);
+    shared.mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+    shared.condition = (struct umbra_condition)UMBRA_CONDITION_INIT;
+    shared.semaphore = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(2);
+    shared.rwlock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
+    shared.barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(USERS);
+    shared.latch = (struct umbra_latch)UMBRA_LATCH_INIT(USERS);
     for (unsigned i = 0; i < USERS; i++)
         user[i] = (struct user){&shared, i};
     for (unsigned i = 1; i < USERS; i++)
@@ -369,7 +369,7 @@ static void dispatch_round(struct load *load)
     for (int step = 0; step < 5; step++) {
         soak_check(load, "begin", umbra_dispatch_begin(dispatch));
         soak_check(load, "range", umbra_dispatch_range(dispatch, 0, 200, 3));
-        soak_check(load, "end", umbra_dispatch_end(dispatch));
+        soak_check(load, "end", umbra_dispatch_end(dispatch, UMBRA_NEVER));
     }
     soak_check(load, "destroy", umbra_dispatch_destroy(dispatch));
     soak_count(load, "values", sum, 5 * 200);
@@ -537,7 +537,7 @@ static void *waits_for_ever(void *arg)
 {
     struct canceled *canceled = arg;
 
-    if (umbra_event_wait(&canceled->never) == -ECANCELED)
+    if (umbra_event_wait(&canceled->never, UMBRA_NEVER) == -ECANCELED)
         canceled->ends++;
     return NULL;
 }
@@ -558,7 +558,7 @@ static void cancel_round(struct load *load)
     struct canceled canceled = {.load = load};
     struct crew crew = {.load = load};
 
-    umbra_event_init(&canceled.never, false);
+    canceled.never = (struct umbra_event)UMBRA_EVENT_INIT;
     for (int i = 0; i < 5; i++) {
         crew_add(&crew, waits_for_ever, &canceled);
         crew_add(&crew, sleeps, &canceled);

@@ -53,7 +53,7 @@ bool soak_check(struct load *load, const char *what, int error)
 
 static void *waits(void *arg)
 {
-    umbra_event_wait(arg);
+    umbra_event_wait(arg, UMBRA_NEVER);
     return NULL;
 }
 

@@ -59,7 +59,7 @@ static void *wait_for_events(void *arg)
     struct wakes *w = arg;
 
     for (int i = 0; i < WAKES; i++) {
-        soak_check(w->load, "wait", umbra_event_wait(&w->event));
+        soak_check(w->load, "wait", umbra_event_wait(&w->event, UMBRA_NEVER));
         w->woken_ns = umbra_now_ns();
         umbra_event_signal(&w->answered);
     }
@@ -105,10 +105,10 @@ static void wake_by_events(struct wakes *w)
         let_sleep(w->load);
         start = umbra_now_ns();
         umbra_event_signal(&w->event);
-        soak_check(w->load, "wait", umbra_event_wait(&w->answered));
+        soak_check(w->load, "wait", umbra_event_wait(&w->answered, UMBRA_NEVER));
         times_add(&of_event, w->woken_ns - start);
     }
-    soak_check(w->load, "join", umbra_join(fiber, NULL));
+    soak_check(w->load, "join", umbra_join(fiber, UMBRA_NEVER, NULL));
 }
 
 static void wake_by_condition(struct wakes *w)
@@ -147,8 +147,8 @@ void wakes_round(struct load *load)
                       .call = PTHREAD_COND_INITIALIZER,
                       .answer = PTHREAD_COND_INITIALIZER};
 
-    umbra_event_init(&w.event, false);
-    umbra_event_init(&w.answered, false);
+    w.event = (struct umbra_event)UMBRA_EVENT_INIT;
+    w.answered = (struct umbra_event)UMBRA_EVENT_INIT;
     wake_by_events(&w);
     wake_by_conditions(&w);
     load->done += 2 * WAKES;

@@ -106,9 +106,9 @@ static void spawn_some(struct actor *actor)
     for (uint64_t i = 0; i < count; i++) {
         void *result = NULL;
 
-        cr_expect_eq(umbra_join(fiber[i], &result), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, &result), 0);
         cr_expect_eq((uintptr_t)result, (uintptr_t)(self[i].number * 3));
-        cr_expect_eq(umbra_join(fiber[i], NULL), -ESRCH);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), -ESRCH);
         cr_expect_eq(umbra_continue(fiber[i]), -ESRCH);
     }
 }
@@ -131,7 +131,7 @@ static void transfer_there_and_back(struct actor *actor)
     cr_expect_eq(umbra_spawn(transfers_back, &self, &other), 0);
     for (int i = 0; i < 6; i++)
         cr_expect_eq(umbra_transfer(other), 0);
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
 }
 
 static void lock_and_count(struct actor *actor)
@@ -141,7 +141,7 @@ static void lock_and_count(struct actor *actor)
     uint64_t seen;
 
     if (r >> 8 & 3) {
-        cr_expect_eq(umbra_mutex_lock(&world.mutex[i]), 0);
+        umbra_mutex_lock(&world.mutex[i]);
     } else if (umbra_mutex_lock_deadline(&world.mutex[i], umbra_deadline(r >> 16 & 0xfff)) != 0) {
         return;
     }
@@ -173,7 +173,7 @@ static void wait_for_something(struct actor *actor)
     int error;
 
     if (r >> 12 & 1)
-        error = umbra_event_wait_deadline(any[r >> 13 & 1], deadline);
+        error = umbra_event_wait(any[r >> 13 & 1], deadline);
     else
         error = umbra_event_wait_any(any, 3, deadline, &which);
     cr_expect(error == 0 || error == -ETIMEDOUT);
@@ -213,7 +213,7 @@ static void ask(struct actor *actor)
 
         world.asked[i]++;
         umbra_event_signal(&world.request[i]);
-        cr_expect_eq(umbra_event_wait(&world.reply[i]), 0);
+        cr_expect_eq(umbra_event_wait(&world.reply[i], UMBRA_NEVER), 0);
         cr_expect_eq(world.answered[i], before + 1);
     }
     umbra_mutex_unlock(&world.asking[i]);
@@ -224,7 +224,7 @@ static void *answerer(void *arg)
     size_t i = (size_t)(uintptr_t)arg;
 
     for (;;) {
-        umbra_event_wait(&world.request[i]);
+        umbra_event_wait(&world.request[i], UMBRA_NEVER);
         if (world.over)
             return NULL;
         world.answered[i]++;
@@ -282,7 +282,7 @@ static void world_init(unsigned cores)
     world.end_ns = end_of_run_ns();
     for (int i = 0; i < CELLS; i++) {
         world.tokens[i] = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(1);
-        umbra_event_init(&world.manual[i], true);
+        world.manual[i] = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     }
 }
 
@@ -303,7 +303,7 @@ static void *outside(void *arg)
         wait_for_something(&actor);
         lock_and_count(&actor);
         ask(&actor);
-        cr_assert_eq(umbra_join(fiber, &result), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
         cr_assert_eq((uintptr_t)result, (uintptr_t)(self.number * 3));
     }
     return NULL;

@@ -22,9 +22,9 @@
 static void random_delay(uint64_t *random)
 {
     uint64_t r = random_next(random);
-    uint64_t end = umbra_cycles() + (r & 3 ? 0 : (UINT64_C(1) << (r >> 8 & 15) << 3));
+    uint64_t end = um_cycles() + (r & 3 ? 0 : (UINT64_C(1) << (r >> 8 & 15) << 3));
 
-    while (umbra_cycles() < end)
+    while (um_cycles() < end)
         umbra_pause();
 }
 

@@ -30,7 +30,6 @@ struct object {
         struct umbra_rwlock rwlock;
         struct umbra_latch latch;
         struct umbra_barrier barrier;
-        struct umbra_once once;
         struct umbra_port port;
     };
     struct umbra_condition condition; /* with the mutex */
@@ -85,8 +84,8 @@ static void linger(struct actor *actor)
 
 static void prepare_mutex(struct object *object)
 {
-    umbra_mutex_init(&object->mutex);
-    umbra_condition_init(&object->condition);
+    object->mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+    object->condition = (struct umbra_condition)UMBRA_CONDITION_INIT;
     object->users = 2;
 }
 
@@ -94,7 +93,7 @@ static bool count_in_mutex(struct object *object, struct actor *actor)
 {
     bool last;
 
-    cr_expect_eq(umbra_mutex_lock(&object->mutex), 0);
+    umbra_mutex_lock(&object->mutex);
     linger(actor);
     last = --object->users == 0;
     cr_expect_eq(umbra_mutex_unlock(&object->mutex), 0);
@@ -116,7 +115,7 @@ static bool count_in_time(struct object *object, struct actor *actor)
 
 static void prepare_rwlock(struct object *object)
 {
-    umbra_rwlock_init(&object->rwlock);
+    object->rwlock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
     object->users = 2;
     object->counted = 0;
 }
@@ -125,7 +124,7 @@ static bool count_in_rwlock(struct object *object, struct actor *actor)
 {
     bool last;
 
-    cr_expect_eq(umbra_rwlock_write(&object->rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_write(&object->rwlock);
     linger(actor);
     last = --object->users == 0;
     cr_expect_eq(umbra_rwlock_unlock(&object->rwlock), 0);
@@ -134,7 +133,7 @@ static bool count_in_rwlock(struct object *object, struct actor *actor)
 
 static bool read_once(struct object *object, struct actor *actor)
 {
-    cr_expect_eq(umbra_rwlock_read(&object->rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_read(&object->rwlock);
     object->counted = 1;
     linger(actor);
     cr_expect_eq(umbra_rwlock_unlock(&object->rwlock), 0);
@@ -145,14 +144,14 @@ static bool write_after_reader(struct object *object, struct actor *actor)
 {
     while (object->counted == 0)
         pass(actor);
-    cr_expect_eq(umbra_rwlock_write(&object->rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_write(&object->rwlock);
     cr_expect_eq(umbra_rwlock_unlock(&object->rwlock), 0);
     return true;
 }
 
 static bool notify(struct object *object, struct actor *actor)
 {
-    cr_expect_eq(umbra_mutex_lock(&object->mutex), 0);
+    umbra_mutex_lock(&object->mutex);
     linger(actor);
     object->users = 1;
     umbra_condition_notify(&object->condition, random_next(&actor->random) >> 40 & 1);
@@ -163,7 +162,7 @@ static bool notify(struct object *object, struct actor *actor)
 static bool wait_for_notify(struct object *object, struct actor *actor)
 {
     (void)actor;
-    cr_expect_eq(umbra_mutex_lock(&object->mutex), 0);
+    umbra_mutex_lock(&object->mutex);
     while (object->users != 1)
         cr_expect_eq(umbra_condition_wait(&object->condition, &object->mutex, UMBRA_NEVER), 0);
     cr_expect_eq(umbra_mutex_unlock(&object->mutex), 0);
@@ -172,7 +171,7 @@ static bool wait_for_notify(struct object *object, struct actor *actor)
 
 static void prepare_semaphore(struct object *object)
 {
-    umbra_semaphore_init(&object->semaphore, 0);
+    object->semaphore = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(0);
 }
 
 static bool post(struct object *object, struct actor *actor)
@@ -207,7 +206,7 @@ static bool wait_for_post_in_time(struct object *object, struct actor *actor)
 
 static void prepare_event(struct object *object)
 {
-    umbra_event_init(&object->event, false);
+    object->event = (struct umbra_event)UMBRA_EVENT_INIT;
 }
 
 static bool signal_event(struct object *object, struct actor *actor)
@@ -220,13 +219,13 @@ static bool signal_event(struct object *object, struct actor *actor)
 static bool wait_for_event(struct object *object, struct actor *actor)
 {
     linger(actor);
-    cr_expect_eq(umbra_event_wait(&object->event), 0);
+    cr_expect_eq(umbra_event_wait(&object->event, UMBRA_NEVER), 0);
     return true;
 }
 
 static void prepare_latch(struct object *object)
 {
-    umbra_latch_init(&object->latch, 1);
+    object->latch = (struct umbra_latch)UMBRA_LATCH_INIT(1);
 }
 
 static bool count_down(struct object *object, struct actor *actor)
@@ -245,41 +244,15 @@ static bool wait_for_latch(struct object *object, struct actor *actor)
 
 static void prepare_barrier(struct object *object)
 {
-    umbra_barrier_init(&object->barrier, 2);
+    object->barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(2);
     object->counted = 2;
 }
 
 static bool meet(struct object *object, struct actor *actor)
 {
     linger(actor);
-    cr_expect_geq(umbra_barrier_wait(&object->barrier), 0);
+    cr_expect_geq(umbra_barrier_wait(&object->barrier, UMBRA_NEVER), 0);
     return --object->counted == 0;
-}
-
-static void prepare_once(struct object *object)
-{
-    umbra_once_init(&object->once);
-    object->counted = 0;
-}
-
-static void begin(void *arg)
-{
-    *(_Atomic int *)arg = 1;
-}
-
-static bool run_once(struct object *object, struct actor *actor)
-{
-    linger(actor);
-    cr_expect_eq(umbra_once(&object->once, begin, &object->counted), 0);
-    return false;
-}
-
-static bool wait_for_once(struct object *object, struct actor *actor)
-{
-    while (object->counted == 0)
-        pass(actor);
-    cr_expect_eq(umbra_once(&object->once, begin, &object->counted), 0);
-    return true;
 }
 
 static void prepare_port(struct object *object)
@@ -315,7 +288,6 @@ static const struct kind kinds[] = {
     {"event", prepare_event, {signal_event, wait_for_event}},
     {"latch", prepare_latch, {count_down, wait_for_latch}},
     {"barrier", prepare_barrier, {meet, meet}},
-    {"once", prepare_once, {run_once, wait_for_once}},
     {"port", prepare_port, {post_message, receive_message}},
 };
 
@@ -397,7 +369,7 @@ static void finish(struct pair *pair)
 {
     for (unsigned side = 0; side < 2; side++) {
         if (pair->actor[side].is_fiber)
-            cr_assert_eq(umbra_join(pair->actor[side].fiber, NULL), 0);
+            cr_assert_eq(umbra_join(pair->actor[side].fiber, UMBRA_NEVER, NULL), 0);
         else
             pthread_join(pair->actor[side].thread, NULL);
     }

@@ -37,7 +37,7 @@ static int lock_somehow(struct actor *actor, uint64_t random)
     struct umbra_mutex *mutex = &actor->scene->mutex;
 
     if (!actor->gives_up || (random & 3) == 0)
-        return umbra_mutex_lock(mutex);
+        return umbra_mutex_lock_deadline(mutex, UMBRA_NEVER);
     if ((random & 3) == 1)
         return umbra_mutex_lock_deadline(mutex, 0);
     return umbra_mutex_lock_deadline(mutex, umbra_deadline(random >> 8 & 0x3ffff));
@@ -111,7 +111,7 @@ static void finish(struct scene *scene, uint64_t *random)
         struct actor *actor = &scene->actor[i];
 
         if (actor->is_fiber)
-            cr_assert_eq(umbra_join(actor->fiber, NULL), 0);
+            cr_assert_eq(umbra_join(actor->fiber, UMBRA_NEVER, NULL), 0);
         else
             pthread_join(actor->thread, NULL);
         turns += actor->turns;

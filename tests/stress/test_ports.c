@@ -217,12 +217,12 @@ static void messages(unsigned cores, enum umbra_wait_mode mode)
     pthread_create(&receiving, NULL, receives, &world.receiver[RECEIVERS - 1]);
     pthread_join(posting, NULL);
     for (unsigned i = 0; i < POSTERS - 1; i++)
-        cr_assert_eq(umbra_join(poster[i], NULL), 0);
+        cr_assert_eq(umbra_join(poster[i], UMBRA_NEVER, NULL), 0);
     for (unsigned i = 0; i < PORTS; i++)
         cr_assert_eq(UMBRA_PORT_CLOSE(&world.port[i]), 0);
     pthread_join(receiving, NULL);
     for (unsigned i = 0; i < RECEIVERS - 1; i++)
-        cr_assert_eq(umbra_join(receiver[i], NULL), 0);
+        cr_assert_eq(umbra_join(receiver[i], UMBRA_NEVER, NULL), 0);
     for (unsigned i = 0; i < PORTS; i++)
         while (umbra_port_receive(&world.port[i].port, &rest, 0) == 0)
             take(0, rest);
@@ -309,8 +309,8 @@ static void choose_once(uint64_t *random)
     } else {
         umbra_spawn_with(NULL, &there, posts_both, &round, &other);
     }
-    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(round.ran[0] + round.ran[1], 1);
     for (int i = 0; i < 2; i++) {
         cr_expect_eq(umbra_port_receive(&round.port[i].port, &left, 0),
@@ -423,11 +423,11 @@ static void joins(unsigned cores)
         poster[i] = spawn(i + 1, posts_to_one, &world.poster[i]);
     }
     for (unsigned i = 0; i < 2; i++)
-        cr_assert_eq(umbra_join(poster[i], &sent[i]), 0);
+        cr_assert_eq(umbra_join(poster[i], UMBRA_NEVER, &sent[i]), 0);
     for (unsigned i = 0; i < 2; i++)
         umbra_port_close(port[i]);
     for (unsigned i = 0; i < JOINS; i++)
-        cr_assert_eq(umbra_arbiter_join(&arbiter[i]), -EPIPE);
+        cr_assert_eq(umbra_arbiter_join(&arbiter[i], UMBRA_NEVER), -EPIPE);
     for (unsigned i = 0; i < 2; i++)
         left[i] = count_of(port[i]);
     cr_assert_eq(tally[0].count + tally[1].count + left[0], (uintptr_t)sent[0]);
@@ -575,11 +575,11 @@ static void interleave_once(uint64_t *random, uint64_t ns, unsigned most)
     for (unsigned i = 0; i < POSTERS - 1; i++)
         poster[i] = spawn(i, requests, &world.poster[i]);
     pthread_create(&thread, NULL, requests, &world.poster[POSTERS - 1]);
-    cr_assert_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_assert_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
     cr_assert(inter.stopped);
     cr_assert_eq(inter.reading, 0);
     for (unsigned i = 0; i < POSTERS - 1; i++)
-        cr_assert_eq(umbra_join(poster[i], NULL), 0);
+        cr_assert_eq(umbra_join(poster[i], UMBRA_NEVER, NULL), 0);
     pthread_join(thread, NULL);
     cr_assert_eq(inter.reads + count_of_both(inter.read), inter.posted[0] + inter.posted[1]);
     cr_assert_eq(inter.writes + count_of_both(inter.write), inter.posted[2] + inter.posted[3]);
@@ -673,7 +673,7 @@ Test(ports, an_answer_s_port_goes_with_its_frame)
     for (int i = 0; i < 2; i++)
         pthread_create(&thread[i], NULL, asks, NULL);
     for (unsigned i = 0; i < POSTERS; i++)
-        cr_assert_eq(umbra_join(asking[i], NULL), 0);
+        cr_assert_eq(umbra_join(asking[i], UMBRA_NEVER, NULL), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
     umbra_port_close(&desk.port);
@@ -719,7 +719,7 @@ static void close_once(uint64_t *random)
         cr_expect_eq(UMBRA_PORT_CLOSE(&port[(i + (r >> 40)) % 3]), 0);
     }
     for (int i = 0; i < 3; i++) {
-        end[i] = umbra_arbiter_join(&arbiter[i]);
+        end[i] = umbra_arbiter_join(&arbiter[i], UMBRA_NEVER);
         cr_expect(end[i] == -EPIPE || ((r >> 32) % 3 == (unsigned)i && end[i] == -ECANCELED));
     }
     world.received++;

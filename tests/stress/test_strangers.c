@@ -112,16 +112,16 @@ static int carry_out(struct order *order)
         error = umbra_sleep_ns(r >> 40 & 0x3ffff);
         break;
     case 2:
-        error = umbra_event_wait_deadline(&world.event[(r >> 8) % EVENTS],
-                                          umbra_deadline(r >> 40 & 0x3ffff));
+        error =
+            umbra_event_wait(&world.event[(r >> 8) % EVENTS], umbra_deadline(r >> 40 & 0x3ffff));
         check(error == 0 || error == -ETIMEDOUT || error == -ECANCELED);
         break;
     case 3:
-        error = umbra_mutex_lock(&world.mutex);
+        error = umbra_mutex_lock_deadline(&world.mutex, UMBRA_NEVER);
         lock_and_count(error);
         break;
     default:
-        error = umbra_event_wait(&order->own);
+        error = umbra_event_wait(&order->own, UMBRA_NEVER);
     }
     return error;
 }
@@ -191,7 +191,7 @@ static void join(struct umbra_fiber fiber, struct order *order, uint64_t r)
     else if (r & 2)
         check(may_have_ended(umbra_cancel(fiber)));
     while (error == -ETIMEDOUT) {
-        error = umbra_join_deadline(fiber, &result, umbra_deadline(patience_ns));
+        error = umbra_join(fiber, umbra_deadline(patience_ns), &result);
         if (error == -ETIMEDOUT && !(r & 4))
             umbra_event_signal(&order->own);
         else if (error == -ETIMEDOUT)
@@ -200,7 +200,7 @@ static void join(struct umbra_fiber fiber, struct order *order, uint64_t r)
     }
     check(error == 0);
     check((uintptr_t)result == (uintptr_t)(order->random * 3));
-    check(umbra_join(fiber, NULL) == -ESRCH);
+    check(umbra_join(fiber, UMBRA_NEVER, NULL) == -ESRCH);
     check(umbra_cancel(fiber) == -ESRCH);
 }
 
@@ -217,7 +217,7 @@ static void spawn_some(uint64_t *random)
                                               .name = r & 4 ? "spawned by a stranger" : NULL};
 
         orders[i].random = random_next(random);
-        umbra_event_init(&orders[i].own, false);
+        orders[i].own = (struct umbra_event)UMBRA_EVENT_INIT;
         check(umbra_spawn_with(world.runtime, &options, fiber, &orders[i], &fibers[i]) == 0);
         world.spawned++;
         make_known(r >> 8, fibers[i]);
@@ -236,7 +236,7 @@ static void do_something(uint64_t *random)
         umbra_event_signal(&world.event[r % EVENTS]);
         break;
     case 1:
-        error = umbra_event_wait_deadline(&world.event[r % EVENTS], umbra_deadline(r >> 48));
+        error = umbra_event_wait(&world.event[r % EVENTS], umbra_deadline(r >> 48));
         check(error == 0 || error == -ETIMEDOUT);
         break;
     case 2:
@@ -282,7 +282,7 @@ static void start(void)
     world.tokens = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(0);
     world.mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
     for (int i = 0; i < EVENTS; i++)
-        umbra_event_init(&world.event[i], i % 2 != 0);
+        world.event[i].event.manual = i % 2 != 0;
     cr_assert_eq(umbra_runtime_create(&options, &world.runtime), 0);
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &every_ms, NULL);
@@ -306,7 +306,7 @@ static void stop_posting(void)
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
 
         cr_assert_eq(umbra_spawn_with(world.runtime, &there, nothing, NULL, &fiber), 0);
-        cr_assert_eq(umbra_join(fiber, NULL), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
 }
 
@@ -315,7 +315,7 @@ static void stop_taking(struct umbra_fiber *takers)
 {
     for (int i = 0; i < TAKERS; i++) {
         cr_expect_eq(umbra_cancel(takers[i]), 0);
-        cr_expect_eq(umbra_join(takers[i], NULL), 0);
+        cr_expect_eq(umbra_join(takers[i], UMBRA_NEVER, NULL), 0);
     }
 }
 

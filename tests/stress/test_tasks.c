@@ -66,11 +66,11 @@ static void tree(void *arg)
         dawdle(random_next(&random));
     }
     if (count > 0 && child[0].tells)
-        cr_expect_eq(umbra_event_wait(&told), 0);
+        cr_expect_eq(umbra_event_wait(&told, UMBRA_NEVER), 0);
     for (uint64_t i = 0; i < count; i++) { /* any of them first, then up or down */
         uint64_t at = (up ? first + i : first + count - i) % count;
 
-        umbra_task_join(&child[at].task);
+        umbra_task_join(&child[at].task, UMBRA_NEVER);
         self->size += child[at].size;
         dawdle(random_next(&random));
     }
@@ -98,7 +98,7 @@ static void *grow_several(void *arg)
     for (uintptr_t i = 0; i < 4; i++)
         cr_expect_eq(umbra_spawn(grow_trees, (void *)((uintptr_t)arg + i), &fiber[i]), 0);
     for (int i = 0; i < 4; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return NULL;
 }
 
@@ -209,7 +209,7 @@ static void *run_some_loops(void *arg)
     end_ns += whole_ns / 2;
     cr_expect_eq(umbra_spawn_with(NULL, &last, run_loops, (char *)arg + 1, &fiber), 0);
     run_loops(arg);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return NULL;
 }
 
@@ -260,7 +260,7 @@ static void *steps(void *arg)
         processed = 0;
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, count, 1 + random % 7), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         cr_expect_eq(processed, 2 * count);
     }
     umbra_dispatch_destroy(dispatch);
@@ -388,7 +388,7 @@ static bool meet(struct umbra_dispatch *dispatch, uint64_t *random)
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, range, 1), 0);
     for (int i = 0; i < ADDERS; i++)
         cr_expect_eq(umbra_dispatch_put(dispatch, &crowd.adder[i], UMBRA_ANY_NODE), 0);
-    error = umbra_dispatch_end(dispatch);
+    error = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     cr_expect_eq(error, 0, "%u of %u, %u workers", crowd.begun, crowd.wanted, workers);
     return error == 0;
 }

@@ -19,7 +19,7 @@ static struct umbra_event never = UMBRA_EVENT_INIT;
 
 static void *answer(void *arg)
 {
-    while (umbra_event_wait(&asked) == 0)
+    while (umbra_event_wait(&asked, UMBRA_NEVER) == 0)
         umbra_event_signal(&answered);
     return arg;
 }
@@ -43,14 +43,14 @@ int plugin_wait(void)
     int error;
 
     umbra_event_signal(&asked);
-    error = umbra_event_wait(&answered);
+    error = umbra_event_wait(&answered, UMBRA_NEVER);
     if (error == 0) {
         umbra_event_signal(&asked);
-        error = umbra_event_wait_deadline(&answered, UMBRA_NEVER - 1);
+        error = umbra_event_wait(&answered, UMBRA_NEVER - 1);
     }
     if (error == 0)
         error = umbra_sleep_ns(SOON_NS);
-    if (error == 0 && umbra_event_wait_deadline(&never, umbra_deadline(SOON_NS)) != -ETIMEDOUT)
+    if (error == 0 && umbra_event_wait(&never, umbra_deadline(SOON_NS)) != -ETIMEDOUT)
         error = -EINVAL;
     return error;
 }
@@ -65,7 +65,7 @@ static void *work(void *arg)
 {
     umbra_sleep_ns(SOON_NS);
     umbra_event_signal(&ready);
-    umbra_event_wait(&dismissed);
+    umbra_event_wait(&dismissed, UMBRA_NEVER);
     return arg;
 }
 
@@ -74,7 +74,7 @@ int plugin_hire(void)
     int error = -pthread_create(&hired, NULL, work, NULL);
 
     is_hired = error == 0;
-    return error == 0 ? umbra_event_wait(&ready) : error;
+    return error == 0 ? umbra_event_wait(&ready, UMBRA_NEVER) : error;
 }
 
 static __attribute__((__destructor__)) void dismiss(void)

@@ -52,7 +52,7 @@ static void together(umbra_fiber_fn *fn, void *arg)
     cr_assert_eq(pthread_create(&thread, NULL, fn, arg), 0);
     pthread_join(thread, NULL);
     for (unsigned i = 0; i < 2; i++)
-        cr_assert_eq(umbra_join(fiber[i], NULL), 0);
+        cr_assert_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
@@ -65,7 +65,7 @@ static void *passes_on(void *arg)
     struct umbra_event *event = arg;
 
     for (int i = 0; i < ROUNDS; i++) {
-        cr_expect_eq(umbra_event_wait(event), 0);
+        cr_expect_eq(umbra_event_wait(event, UMBRA_NEVER), 0);
         umbra_event_signal(event);
     }
     return NULL;
@@ -73,11 +73,11 @@ static void *passes_on(void *arg)
 
 static void use_event(struct umbra_event *event)
 {
-    umbra_event_init(event, false);
+    *event = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_event_signal(event);
     together(passes_on, event);
-    cr_assert_eq(umbra_event_wait_deadline(event, umbra_deadline(SECOND)), 0);
-    cr_assert_eq(umbra_event_wait_deadline(event, umbra_deadline(1)), -ETIMEDOUT);
+    cr_assert_eq(umbra_event_wait(event, umbra_deadline(SECOND)), 0);
+    cr_assert_eq(umbra_event_wait(event, umbra_deadline(1)), -ETIMEDOUT);
 }
 
 Test(anywhere, an_event)
@@ -100,7 +100,7 @@ static void *deposits(void *arg)
     struct account *account = arg;
 
     for (int i = 0; i < ROUNDS; i++) {
-        cr_expect_eq(umbra_mutex_lock(&account->mutex), 0);
+        umbra_mutex_lock(&account->mutex);
         account->balance++;
         umbra_condition_notify(&account->changed, true);
         while (i == ROUNDS - 1 && account->balance < (long)TOGETHER * ROUNDS)
@@ -129,14 +129,8 @@ struct meeting {
     struct umbra_rwlock minutes;
     struct umbra_latch open;
     struct umbra_barrier round;
-    struct umbra_once chair;
-    int inside, written, elected;
+    int inside, written;
 };
-
-static void elects(void *arg)
-{
-    ++*(int *)arg;
-}
 
 static void *meets(void *arg)
 {
@@ -144,16 +138,15 @@ static void *meets(void *arg)
 
     cr_expect_eq(umbra_latch_count_down(&meeting->open), 0);
     cr_expect_eq(umbra_latch_wait(&meeting->open, UMBRA_NEVER), 0);
-    cr_expect_eq(umbra_once(&meeting->chair, elects, &meeting->elected), 0);
     for (int i = 0; i < ROUNDS; i++) {
         cr_expect_eq(umbra_semaphore_wait(&meeting->places, UMBRA_NEVER), 0);
         meeting->inside++;
         umbra_semaphore_post(&meeting->places, 1);
-        cr_expect_eq(umbra_rwlock_write(&meeting->minutes, UMBRA_NEVER), 0);
+        umbra_rwlock_write(&meeting->minutes);
         meeting->written++;
         cr_expect_eq(umbra_rwlock_unlock(&meeting->minutes), 0);
-        cr_expect_geq(umbra_barrier_wait(&meeting->round), 0);
-        cr_expect_eq(umbra_rwlock_read(&meeting->minutes, UMBRA_NEVER), 0);
+        cr_expect_geq(umbra_barrier_wait(&meeting->round, UMBRA_NEVER), 0);
+        umbra_rwlock_read(&meeting->minutes);
         cr_expect_geq(meeting->written, (i + 1) * TOGETHER);
         cr_expect_eq(umbra_rwlock_unlock(&meeting->minutes), 0);
     }
@@ -165,12 +158,10 @@ static void use_meeting(struct meeting *meeting)
     *meeting = (struct meeting){.places = UMBRA_SEMAPHORE_INIT(1),
                                 .minutes = UMBRA_RWLOCK_INIT,
                                 .open = UMBRA_LATCH_INIT(TOGETHER),
-                                .round = UMBRA_BARRIER_INIT(TOGETHER),
-                                .chair = UMBRA_ONCE_INIT};
+                                .round = UMBRA_BARRIER_INIT(TOGETHER)};
     together(meets, meeting);
     cr_assert_eq(meeting->inside, TOGETHER * ROUNDS);
     cr_assert_eq(meeting->written, TOGETHER * ROUNDS);
-    cr_assert_eq(meeting->elected, 1);
 }
 
 Test(anywhere, all_others_of_sync_h)
@@ -220,7 +211,7 @@ static void *serves(void *arg)
         cr_expect_eq(UMBRA_PORT_POST(&office->items, &office->item[i], UMBRA_NEVER), 0);
     }
     UMBRA_PORT_CLOSE(&office->items);
-    cr_expect_eq(umbra_arbiter_join(&office->arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&office->arbiter, UMBRA_NEVER), -EPIPE);
     return NULL;
 }
 
@@ -253,7 +244,7 @@ static void *forks(void *arg)
     for (int i = 0; i < 2; i++)
         umbra_task_fork(&tasks->task[i], does, &tasks->done);
     for (int i = 2; i-- > 0;)
-        umbra_task_join(&tasks->task[i]);
+        umbra_task_join(&tasks->task[i], UMBRA_NEVER);
     return NULL;
 }
 

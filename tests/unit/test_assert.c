@@ -22,7 +22,7 @@ static void *spawns_keeper(void *arg)
     struct umbra_fiber fiber;
 
     umbra_spawn_with(NULL, &options, keeps, NULL, &fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -61,7 +61,7 @@ static void *spawns_two(void *arg)
     for (int i = 0; i < 2; i++)
         umbra_spawn(locks_and_unlocks, NULL, &fiber[i]);
     for (int i = 0; i < 2; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -80,8 +80,8 @@ static void *joins_twice(void *arg)
     struct umbra_task task;
 
     umbra_task_fork(&task, does_nothing, NULL);
-    umbra_task_join(&task);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 
@@ -107,7 +107,7 @@ static void *forgets_tasks(void *forks)
     for (int i = 0; i < *(int *)forks; i++)
         umbra_task_fork(&task[i], does_nothing, NULL);
     if (*(int *)forks > 1)
-        umbra_task_join(&task[0]); /* not the newest: both go to the old list before */
+        umbra_task_join(&task[0], UMBRA_NEVER); /* not the newest: both go to the old list before */
     return NULL;
 }
 
@@ -176,7 +176,7 @@ static void *joins_zeros(void *arg)
 {
     struct umbra_task task = {.fn = NULL};
 
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 
@@ -202,8 +202,8 @@ static void *joins_once(void *arg)
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 3; i++)
             umbra_task_fork(&task[i], does_nothing, NULL);
-        umbra_task_join(&task[0]);
-        cr_expect_eq(umbra_task_join_deadline(&task[1], 0), 0);
+        umbra_task_join(&task[0], UMBRA_NEVER);
+        cr_expect_eq(umbra_task_join(&task[1], 0), 0);
         umbra_task_join_with(&task[2], does_nothing, NULL);
     }
     return arg;
@@ -273,6 +273,22 @@ Test(assert, a_close_without_a_source_is_reported)
     cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
     cr_assert(says(&child, "umbra: misuse: dispatcher 0x"));
     cr_assert(says(&child, " has no open source, and one is closed at "));
+}
+
+static int a_lock_too_many(void)
+{
+    umbra_mutex_lock(&mutex);
+    umbra_mutex_lock(&mutex);
+    return 0;
+}
+
+Test(assert, a_lock_by_the_holder_is_reported)
+{
+    struct child child = in_child(a_lock_too_many);
+
+    cr_assert(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT);
+    cr_assert(says(&child, "umbra: misuse: mutex 0x"));
+    cr_assert(says(&child, " is locked by its holder at "));
 }
 
 /* ---- what is given twice, and functions that are none ---- */
@@ -467,11 +483,11 @@ static void *gives_again(void *arg)
         cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, NULL), 0);
         umbra_yield();
         cr_expect_eq(umbra_port_post(&port, &other, 0), 0);
-        cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+        cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
         umbra_task_fork(&shared_task, does_nothing, NULL);
-        umbra_task_join(&shared_task);
+        umbra_task_join(&shared_task, UMBRA_NEVER);
         cr_expect_eq(umbra_task_start(NULL, &shared_task, does_nothing, NULL), 0);
-        umbra_task_join(&shared_task);
+        umbra_task_join(&shared_task, UMBRA_NEVER);
     }
     return arg;
 }

@@ -111,7 +111,7 @@ static void spawn_reading(struct reading *reading)
 static void end_reading(struct reading *reading)
 {
     cr_expect_eq(write(reading->pipe[1], "x", 1), 1);
-    umbra_join(reading->fiber, NULL);
+    umbra_join(reading->fiber, UMBRA_NEVER, NULL);
     close(reading->pipe[0]);
     close(reading->pipe[1]);
 }
@@ -212,7 +212,7 @@ static void *many_calls(void *arg)
         cr_expect_eq(umbra_spawn(calls, &number[i], &fiber[i]), 0);
     }
     for (int i = 0; i < CALLS; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect(helpers_of(umbra_runtime_self()) <= *(unsigned *)arg);
     return NULL;
 }
@@ -279,7 +279,7 @@ static void *cancels(void *unused)
     while (umbra_fiber_info(waiting.fiber, NULL) != UMBRA_FIBER_SYSTEM_CALL)
         umbra_yield();
     cr_expect_eq(umbra_cancel(waiting.fiber), 0);
-    umbra_join(waiting.fiber, NULL);
+    umbra_join(waiting.fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(waiting.error, -ECANCELED);
     cr_expect_eq(waiting.begun, 0);
     cr_expect_eq(umbra_cancel(taken.fiber), 0);

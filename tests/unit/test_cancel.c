@@ -26,12 +26,12 @@ static bool no(void *arg)
 
 static int waits_event(void)
 {
-    return umbra_event_wait(&never);
+    return umbra_event_wait(&never, UMBRA_NEVER);
 }
 
 static int waits_event_deadline(void)
 {
-    return umbra_event_wait_deadline(&never, umbra_deadline(10 * SECOND));
+    return umbra_event_wait(&never, umbra_deadline(10 * SECOND));
 }
 
 static int waits_until(void)
@@ -58,7 +58,7 @@ static int locks(void)
 
 static int waits_condition(void)
 {
-    int error = umbra_mutex_lock(&other_mutex);
+    int error = umbra_mutex_lock_deadline(&other_mutex, UMBRA_NEVER);
 
     if (error == 0)
         error = umbra_condition_wait(&condition, &other_mutex, UMBRA_NEVER);
@@ -73,12 +73,12 @@ static int waits_semaphore(void)
 
 static int reads(void)
 {
-    return umbra_rwlock_read(&rwlock, umbra_deadline(10 * SECOND));
+    return umbra_rwlock_read_deadline(&rwlock, umbra_deadline(10 * SECOND));
 }
 
 static int writes(void)
 {
-    return umbra_rwlock_write(&rwlock, umbra_deadline(10 * SECOND));
+    return umbra_rwlock_write_deadline(&rwlock, umbra_deadline(10 * SECOND));
 }
 
 static int waits_latch(void)
@@ -95,17 +95,17 @@ static int receives(void)
 
 static int joins_here(void)
 {
-    return umbra_join(endless[0], NULL);
+    return umbra_join(endless[0], UMBRA_NEVER, NULL);
 }
 
 static int joins_elsewhere(void)
 {
-    return umbra_join(endless[1], NULL);
+    return umbra_join(endless[1], UMBRA_NEVER, NULL);
 }
 
 static int joins_deadline(void)
 {
-    return umbra_join_deadline(endless[0], NULL, umbra_deadline(10 * SECOND));
+    return umbra_join(endless[0], umbra_deadline(10 * SECOND), NULL);
 }
 
 static const struct {
@@ -149,12 +149,12 @@ static void *waits_twice(void *arg)
 static void *ends_when_canceled(void *arg)
 {
     (void)arg;
-    return (void *)(intptr_t)umbra_event_wait(&never);
+    return (void *)(intptr_t)umbra_event_wait(&never, UMBRA_NEVER);
 }
 
 static void expect_canceled(struct umbra_fiber fiber, const struct found *found)
 {
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(found->first, -ECANCELED, "%s: %d", waits[found->which].name, found->first);
     cr_expect_eq(found->again, -ECANCELED, "%s again: %d", waits[found->which].name, found->again);
 }
@@ -178,7 +178,7 @@ static void set_up(void)
 
     UMBRA_PORT_OPEN(&port, 0);
     umbra_mutex_lock(&mutex);
-    cr_assert_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_write(&rwlock);
     umbra_spawn(ends_when_canceled, NULL, &endless[0]);
     umbra_spawn_with(NULL, &there, ends_when_canceled, NULL, &endless[1]);
 }
@@ -191,7 +191,7 @@ static void take_down(void)
     umbra_rwlock_unlock(&rwlock);
     for (int i = 0; i < 2; i++) {
         cr_expect_eq(umbra_cancel(endless[i]), 0);
-        cr_expect_eq(umbra_join(endless[i], &error), 0);
+        cr_expect_eq(umbra_join(endless[i], UMBRA_NEVER, &error), 0);
         cr_expect_eq((intptr_t)error, -ECANCELED);
         cr_expect_eq(umbra_cancel(endless[i]), -ESRCH);
     }
@@ -262,9 +262,9 @@ static void *begins_after_a_sleep(void *arg)
         while (umbra_fiber_info(far, NULL) != UMBRA_FIBER_BLOCKED)
             umbra_yield();
         cr_expect_eq(umbra_cancel(far), 0);
-        cr_expect_eq(umbra_join(far, NULL), 0);
+        cr_expect_eq(umbra_join(far, UMBRA_NEVER, NULL), 0);
         cr_assert_eq(umbra_spawn_with(NULL, &there, returns, NULL, &far), 0);
-        cr_expect_eq(umbra_join(far, NULL), 0);
+        cr_expect_eq(umbra_join(far, UMBRA_NEVER, NULL), 0);
     }
     cr_expect_lt(umbra_now_ns() - start, 9 * SECOND);
     return arg;
@@ -288,7 +288,7 @@ Test(cancel, comes_from_threads)
         while (i % 2 && umbra_fiber_info(far, NULL) != UMBRA_FIBER_BLOCKED)
             umbra_yield();
         cr_assert_eq(umbra_cancel(far), 0); /* perhaps before a core has taken it */
-        cr_assert_eq(umbra_join(far, &error), 0);
+        cr_assert_eq(umbra_join(far, UMBRA_NEVER, &error), 0);
         cr_assert_eq((intptr_t)error, -ECANCELED);
     }
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
@@ -297,9 +297,6 @@ Test(cancel, comes_from_threads)
 /* ---- what it does not end ---- */
 
 static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);
-static struct umbra_once once = UMBRA_ONCE_INIT;
-static struct umbra_event once_may_end = UMBRA_EVENT_INIT;
-static struct umbra_fiber begins_once;
 
 static void nothing(void)
 {
@@ -307,7 +304,7 @@ static void nothing(void)
 
 static void holds_mutex(void)
 {
-    cr_expect_eq(umbra_mutex_lock(&mutex), 0);
+    umbra_mutex_lock(&mutex);
 }
 
 static void gives_mutex(void)
@@ -317,17 +314,16 @@ static void gives_mutex(void)
 
 static int takes_mutex(void)
 {
-    int error = umbra_mutex_lock(&mutex);
-
-    return error == 0 ? umbra_mutex_unlock(&mutex) : error;
+    umbra_mutex_lock(&mutex);
+    return umbra_mutex_unlock(&mutex);
 }
 
 static struct umbra_event other_may_end = UMBRA_EVENT_INIT;
 
 static void *holds_other(void *arg)
 {
-    cr_expect_eq(umbra_mutex_lock(&other_mutex), 0);
-    cr_expect_eq(umbra_event_wait(&other_may_end), 0);
+    umbra_mutex_lock(&other_mutex);
+    cr_expect_eq(umbra_event_wait(&other_may_end, UMBRA_NEVER), 0);
     cr_expect_eq(umbra_mutex_unlock(&other_mutex), 0);
     return arg;
 }
@@ -335,7 +331,7 @@ static void *holds_other(void *arg)
 /* The condition's wait ends by the cancel, while another fiber has the mutex. */
 static int takes_mutex_again(void)
 {
-    cr_expect_eq(umbra_mutex_lock(&other_mutex), 0);
+    umbra_mutex_lock(&other_mutex);
     cr_expect_eq(umbra_spawn(holds_other, NULL, NULL), 0);
     umbra_yield();
     cr_expect_eq(umbra_condition_wait(&condition, &other_mutex, UMBRA_NEVER), -ECANCELED);
@@ -349,7 +345,7 @@ static void gives_other(void)
 
 static void holds_rwlock(void)
 {
-    cr_expect_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_write(&rwlock);
 }
 
 static void gives_rwlock(void)
@@ -359,56 +355,24 @@ static void gives_rwlock(void)
 
 static int takes_to_read(void)
 {
-    int error = umbra_rwlock_read(&rwlock, UMBRA_NEVER);
-
-    return error == 0 ? umbra_rwlock_unlock(&rwlock) : error;
+    umbra_rwlock_read(&rwlock);
+    return umbra_rwlock_unlock(&rwlock);
 }
 
 static int takes_to_write(void)
 {
-    int error = umbra_rwlock_write(&rwlock, UMBRA_NEVER);
-
-    return error == 0 ? umbra_rwlock_unlock(&rwlock) : error;
+    umbra_rwlock_write(&rwlock);
+    return umbra_rwlock_unlock(&rwlock);
 }
 
 static int meets(void)
 {
-    return umbra_barrier_wait(&pair) >= 0 ? 0 : -ECANCELED;
-}
-
-static void waits_to_end(void *arg)
-{
-    (void)arg;
-    cr_expect_eq(umbra_event_wait(&once_may_end), 0);
-}
-
-static void *runs_once(void *arg)
-{
-    cr_expect_eq(umbra_once(&once, waits_to_end, NULL), 0);
-    return arg;
-}
-
-static void holds_once(void)
-{
-    umbra_once_init(&once);
-    cr_expect_eq(umbra_spawn(runs_once, NULL, &begins_once), 0);
-    umbra_yield();
-}
-
-static void gives_once(void)
-{
-    umbra_event_signal(&once_may_end);
-    cr_expect_eq(umbra_join(begins_once, NULL), 0);
-}
-
-static int finds_once_done(void)
-{
-    return umbra_once(&once, waits_to_end, NULL);
+    return umbra_barrier_wait(&pair, UMBRA_NEVER) >= 0 ? 0 : -ECANCELED;
 }
 
 static void comes(void)
 {
-    cr_expect_geq(umbra_barrier_wait(&pair), 0);
+    cr_expect_geq(umbra_barrier_wait(&pair, UMBRA_NEVER), 0);
 }
 
 static const struct lock {
@@ -422,7 +386,6 @@ static const struct lock {
     {"read", holds_rwlock, takes_to_read, gives_rwlock},
     {"write", holds_rwlock, takes_to_write, gives_rwlock},
     {"barrier", nothing, meets, comes},
-    {"once", holds_once, finds_once_done, gives_once},
 };
 
 static void *takes_a_lock(void *lock)
@@ -444,7 +407,7 @@ static void cancel_one_that_locks(const struct lock *lock, bool blocked)
         umbra_yield();
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED, "%s", lock->name);
     lock->give();
-    cr_expect_eq(umbra_join(fiber, &error), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &error), 0);
     cr_expect_eq((intptr_t)error, 0, "%s: %d", lock->name, (int)(intptr_t)error);
 }
 
@@ -470,9 +433,9 @@ static void *succeeds_without_waiting(void *arg)
 
     cr_expect(umbra_canceled());
     umbra_event_signal(&ready);
-    cr_expect_eq(umbra_event_wait(&ready), 0);
-    cr_expect_eq(umbra_event_wait(&ready), -ECANCELED);
-    cr_expect_eq(umbra_mutex_lock(&mutex), 0);
+    cr_expect_eq(umbra_event_wait(&ready, UMBRA_NEVER), 0);
+    cr_expect_eq(umbra_event_wait(&ready, UMBRA_NEVER), -ECANCELED);
+    umbra_mutex_lock(&mutex);
     cr_expect_eq(umbra_mutex_unlock(&mutex), 0);
     return arg;
 }
@@ -502,9 +465,9 @@ static void *shields(void *arg)
 static void *shielded_wait(void *arg)
 {
     umbra_shield(true);
-    cr_expect_eq(umbra_event_wait(&never), 0);
+    cr_expect_eq(umbra_event_wait(&never, UMBRA_NEVER), 0);
     umbra_shield(false);
-    cr_expect_eq(umbra_event_wait(&never), -ECANCELED);
+    cr_expect_eq(umbra_event_wait(&never, UMBRA_NEVER), -ECANCELED);
     return arg;
 }
 
@@ -516,12 +479,12 @@ static void *looks_at_the_rest(void *arg)
 
     umbra_spawn(succeeds_without_waiting, arg, &fiber);
     umbra_cancel(fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     umbra_spawn(shields, arg, &fiber);
     umbra_cancel(fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     umbra_spawn(only_naps, (void *)1, &fiber); /* in the same memory */
-    umbra_join(fiber, &result);
+    umbra_join(fiber, UMBRA_NEVER, &result);
     cr_expect_null(result, "the next life is not canceled");
     umbra_spawn(shielded_wait, arg, &fiber);
     while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
@@ -530,13 +493,13 @@ static void *looks_at_the_rest(void *arg)
     umbra_yield();
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED);
     umbra_event_signal(&never);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(umbra_spawn_with(NULL, &stopped, only_naps, NULL, &fiber), 0);
     umbra_cancel(fiber);
     umbra_yield();
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_STOPPED);
     umbra_continue(fiber);
-    umbra_join(fiber, &result);
+    umbra_join(fiber, UMBRA_NEVER, &result);
     cr_expect_eq((intptr_t)result, 1);
     cr_expect_eq(umbra_cancel(umbra_self()), 0);
     cr_expect(umbra_canceled());
@@ -579,8 +542,8 @@ static void *posts_and_cancels(void *arg)
         umbra_cancel(fiber[i / 2 % 2]);
         umbra_semaphore_post(&tokens, 1);
         umbra_cancel(fiber[1 - i / 2 % 2]);
-        umbra_join(fiber[0], NULL);
-        umbra_join(fiber[1], NULL);
+        umbra_join(fiber[0], UMBRA_NEVER, NULL);
+        umbra_join(fiber[1], UMBRA_NEVER, NULL);
     }
     while (umbra_semaphore_wait(&tokens, 0) == 0)
         taken++;

@@ -161,7 +161,7 @@ static void *pop_waits(void *kind)
     popper = started(pops, &result);
     until_blocked(popper);
     cr_expect_eq(push(&numbers, 5, UMBRA_NEVER), 0);
-    umbra_join(popper, NULL);
+    umbra_join(popper, UMBRA_NEVER, NULL);
     cr_expect_eq(result, 5);
     UMBRA_CHANNEL_FINI(&numbers);
     return NULL;
@@ -177,7 +177,7 @@ static void *push_waits(void *kind)
     pusher = started(pushes_seven, &result);
     until_blocked(pusher);
     cr_expect_eq(next(&numbers, 0), 1);
-    umbra_join(pusher, NULL);
+    umbra_join(pusher, UMBRA_NEVER, NULL);
     cr_expect_eq(result, 0);
     cr_expect_eq(next(&numbers, 0), 7);
     UMBRA_CHANNEL_FINI(&numbers);
@@ -208,11 +208,11 @@ static void *in_order(void *arg)
         until_blocked(popper[i]);
     }
     push(&numbers, 1, 0);
-    umbra_join(popper[0], NULL);
+    umbra_join(popper[0], UMBRA_NEVER, NULL);
     cr_expect_eq(result[0], 1);
     cr_expect_eq(umbra_fiber_info(popper[1], NULL), UMBRA_FIBER_BLOCKED);
     push(&numbers, 2, 0);
-    umbra_join(popper[1], NULL);
+    umbra_join(popper[1], UMBRA_NEVER, NULL);
     cr_expect_eq(result[1], 2);
     UMBRA_CHANNEL_FINI(&numbers);
     return arg;
@@ -237,7 +237,7 @@ static void *both_woken(void *arg)
     push(&numbers, 1, 0);
     push(&numbers, 2, 0);
     for (int i = 0; i < 2; i++)
-        umbra_join(popper[i], NULL);
+        umbra_join(popper[i], UMBRA_NEVER, NULL);
     cr_expect_eq(result[0] + result[1], 3);
     UMBRA_CHANNEL_FINI(&numbers);
     return arg;
@@ -261,7 +261,7 @@ static void *too_late(void *arg)
     cr_expect_eq(next(&numbers, 0), 1);
     until_blocked(popper);
     push(&numbers, 2, 0);
-    umbra_join(popper, NULL);
+    umbra_join(popper, UMBRA_NEVER, NULL);
     cr_expect_eq(result, 2);
     UMBRA_CHANNEL_FINI(&numbers);
     return arg;
@@ -284,7 +284,7 @@ static void *closing(void *arg)
     }
     cr_expect_eq(UMBRA_CHANNEL_CLOSE(&numbers), 0);
     for (int i = 0; i < 3; i++) {
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
         cr_expect_eq(popped[i], -EPIPE);
     }
     UMBRA_CHANNEL_FINI(&numbers);
@@ -296,7 +296,7 @@ static void *closing(void *arg)
     }
     cr_expect_eq(UMBRA_CHANNEL_CLOSE(&numbers), 0);
     for (int i = 0; i < 2; i++) {
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
         cr_expect_eq(pushed[i], -EPIPE);
     }
     cr_expect_eq(next(&numbers, 0), 1);
@@ -345,7 +345,7 @@ static void *canceled(void *arg)
     popper = started(pops, &result);
     until_blocked(popper);
     umbra_cancel(popper);
-    umbra_join(popper, NULL);
+    umbra_join(popper, UMBRA_NEVER, NULL);
     cr_expect_eq(result, -ECANCELED);
     cr_expect_eq(numbers.channel.both.waiting[UM_CHANNEL_POP], 0);
     cr_expect_eq(push(&numbers, 1, 0), 0);
@@ -393,7 +393,7 @@ static void *streams_between_cores(void *kind)
                          0);
             cr_expect_eq(umbra_spawn_with(NULL, &there, streams, NULL, &pusher), 0);
             drain();
-            umbra_join(pusher, NULL);
+            umbra_join(pusher, UMBRA_NEVER, NULL);
             UMBRA_CHANNEL_FINI(&numbers);
         }
     }
@@ -459,7 +459,7 @@ Test(channel, from_a_thread_to_a_fiber)
         umbra_hold(runtime);
         cr_assert_eq(umbra_spawn_with(runtime, &here, drains, NULL, &fiber), 0);
         pthread_create(&thread, NULL, thread_streams, NULL);
-        cr_assert_eq(umbra_join(fiber, NULL), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
         pthread_join(thread, NULL);
         umbra_runtime_destroy(runtime);
         UMBRA_CHANNEL_FINI(&numbers);

@@ -43,13 +43,13 @@ static void *continued_from_afar(void *arg)
         go_on = early;
         umbra_spawn_with(NULL, &there, continues_it, &stopped_one, &other);
         if (early)
-            cr_expect_eq(umbra_join(other, &result), 0);
+            cr_expect_eq(umbra_join(other, UMBRA_NEVER, &result), 0);
         umbra_spawn(spins_once, NULL, &next);
         cr_expect_eq(umbra_transfer(next), 0);
         if (!early)
-            cr_expect_eq(umbra_join(other, &result), 0);
+            cr_expect_eq(umbra_join(other, UMBRA_NEVER, &result), 0);
         cr_expect_eq((intptr_t)result, 0);
-        cr_expect_eq(umbra_join(next, NULL), 0);
+        cr_expect_eq(umbra_join(next, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -71,7 +71,7 @@ static void *transfers_once(void *arg)
 
     umbra_spawn_with(NULL, &stopped, same, NULL, &other);
     cr_expect_eq(umbra_transfer(other), 0); /* the permit brings it back */
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -99,9 +99,9 @@ static void *overtakes_its_spawn(void *arg)
         there.stopped = stopped;
         umbra_spawn_with(NULL, &there, stopped ? same : transfers_once, NULL, &comes);
         spawned = 1;
-        cr_expect_eq(umbra_join(other, &result), 0);
+        cr_expect_eq(umbra_join(other, UMBRA_NEVER, &result), 0);
         cr_expect_eq((intptr_t)result, 0);
-        cr_expect_eq(umbra_join(comes, NULL), 0);
+        cr_expect_eq(umbra_join(comes, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -135,10 +135,10 @@ static void *rides_on_the_mail_before(void *arg)
         umbra_spawn_with(NULL, &there, waits_for_go, NULL, &before);
         cr_expect_eq(umbra_continue(before), 0);
         go = 1;
-        cr_expect_eq(umbra_join(before, NULL), 0);
+        cr_expect_eq(umbra_join(before, UMBRA_NEVER, NULL), 0);
         umbra_spawn_with(NULL, &stopped, same, NULL, &after);
         cr_expect_eq(umbra_continue(after), 0);
-        cr_expect_eq(umbra_join(after, NULL), 0);
+        cr_expect_eq(umbra_join(after, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -187,15 +187,15 @@ static void *leaves_no_permit(void *arg)
         while (umbra_fiber_info(taken, NULL) != UMBRA_FIBER_TERMINATED)
             continue;
         umbra_sleep_ns(20000); /* the core that had it gets the mail */
-        cr_expect_eq(umbra_join(taken, NULL), 0);
+        cr_expect_eq(umbra_join(taken, UMBRA_NEVER, NULL), 0);
         umbra_spawn(leaves_until_continued, NULL, &next);
         until(&stage);
         umbra_yield();
         umbra_yield();
         stage = 2;
         cr_expect_eq(umbra_continue(next), 0);
-        cr_expect_eq(umbra_join(next, NULL), 0);
-        cr_expect_eq(umbra_join(partner, NULL), 0);
+        cr_expect_eq(umbra_join(next, UMBRA_NEVER, NULL), 0);
+        cr_expect_eq(umbra_join(partner, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -233,7 +233,7 @@ static void *lives_without_a_place(void *arg)
         umbra_spawn_with(NULL, &anywhere, same, NULL, &fiber);
         seen_block = fiber.block;
         seen_generation = fiber.generation;
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     enough = 1;
     until(&stopped_looking); /* it holds no runtime, so this one must not end before */

@@ -160,7 +160,7 @@ Test(core, a_runtime_can_be_waited_for_again)
 
 static void *blocks(void *arg)
 {
-    umbra_event_wait(arg);
+    umbra_event_wait(arg, UMBRA_NEVER);
     return NULL;
 }
 
@@ -327,7 +327,7 @@ Test(core, may_be_destroyed_when_the_last_holder_has_let_go)
 /* ---- a core's shadow ---- */
 
 struct errand {
-    struct umbra_event asked, answered;
+    struct umbra_event asked, answered, done;
 };
 
 static void asks_a_fiber(void *arg)
@@ -336,28 +336,30 @@ static void asks_a_fiber(void *arg)
 
     umbra_sleep_ns(3 * MS); /* long enough for the core to have nothing to do */
     umbra_event_signal(&errand->asked);
-    umbra_event_wait(&errand->answered);
+    umbra_event_wait(&errand->answered, UMBRA_NEVER);
+    umbra_event_signal(&errand->done);
 }
 
 static void *answers_the_shadow(void *arg)
 {
     struct errand *errand = arg;
 
-    umbra_event_wait(&errand->asked);
+    umbra_event_wait(&errand->asked, UMBRA_NEVER);
     umbra_event_signal(&errand->answered);
     return NULL;
 }
 
 static void *joins_its_shadow(void *arg)
 {
-    struct errand errand = {.asked = UMBRA_EVENT_INIT, .answered = UMBRA_EVENT_INIT};
+    struct errand errand = {.asked = UMBRA_EVENT_INIT};
     struct umbra_fiber fiber;
 
     umbra_spawn(answers_the_shadow, &errand, &fiber);
     umbra_yield();
     cr_expect_eq(shadow_fork(own_shadow(), asks_a_fiber, &errand), 0);
-    cr_expect_eq(umbra_core_shadow_join(own_shadow()), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_event_wait(&errand.done, UMBRA_NEVER), 0);
+    cr_expect_eq(shadow_join(own_shadow()), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -439,7 +441,7 @@ static void *finds_both_shadows_elsewhere(void *arg)
 
     shadow_is_elsewhere(NULL);
     cr_expect_eq(umbra_spawn_with(NULL, &there, shadow_is_elsewhere, NULL, &fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -520,7 +522,7 @@ static void *tells_shadows(void *arg)
         struct umbra_fiber fiber;
 
         cr_expect_eq(umbra_spawn_with(NULL, &there, tells_shadow, &at->cpu[i], &fiber), 0);
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     return NULL;
 }
@@ -647,7 +649,7 @@ static void *interleaves_unbound(void *arg)
     for (int i = 0; i < 3; i++)
         cr_expect_eq(umbra_spawn(yields_unbound_once, &turns[i], &fiber[i]), 0);
     for (int i = 0; i < 3; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     cr_expect(core_is_bound());
     return arg;
 }
@@ -702,7 +704,7 @@ static void *blocks_deep_down(void *arg)
 
     for (int i = 0; i < 3; i++)
         memset((char *)between[i], i, sizeof(between[i]));
-    umbra_event_wait(arg);
+    umbra_event_wait(arg, UMBRA_NEVER);
     return between[1][0] ? arg : NULL;
 }
 
@@ -724,7 +726,7 @@ Test(core, may_have_fibers_where_those_of_another_stood)
         struct umbra_runtime *runtime;
         umbra_fiber_fn *fn = i % 2 ? uses_its_stack : blocks_deep_down;
 
-        umbra_event_init(&never, false);
+        never = (struct umbra_event)UMBRA_EVENT_INIT;
         cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
         for (int f = 0; f < 40; f++)
             cr_assert_eq(umbra_spawn_with(runtime, NULL, fn, &never, NULL), 0);
@@ -745,7 +747,7 @@ static void *thousands(void *arg)
     umbra_yield();
     umbra_event_signal(&go);
     for (int i = 0; i < 5000; i++)
-        cr_expect_eq(umbra_join(fibers[i], NULL), 0);
+        cr_expect_eq(umbra_join(fibers[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -772,7 +774,7 @@ static void *runs_out(void *arg)
     cr_expect_gt(spawned, 0);
     setrlimit(RLIMIT_AS, &before);
     cr_expect_eq(umbra_spawn(nothing, NULL, &fiber), 0, "everything else works");
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     umbra_yield();
     umbra_event_signal(&go);
     return arg;
@@ -828,7 +830,7 @@ static void wait_for_times(int count)
 
 static void *joins_it(void *arg)
 {
-    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, NULL);
+    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, UMBRA_NEVER, NULL);
 }
 
 enum how { DETACHED, JOINED_LATE, JOINED_EARLY, JOINED_BY_ANOTHER };
@@ -852,10 +854,10 @@ static void spawn_and_end(struct umbra_runtime *runtime, const struct umbra_spaw
         umbra_yield();
     if (how == JOINED_BY_ANOTHER) {
         cr_expect_eq(umbra_spawn_with(runtime, &there, joins_it, &fiber, &joiner), 0);
-        cr_expect_eq(umbra_join(joiner, &result), 0);
+        cr_expect_eq(umbra_join(joiner, UMBRA_NEVER, &result), 0);
         cr_expect_eq((intptr_t)result, 0);
     } else {
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
 }
 
@@ -991,11 +993,11 @@ static void *joins_and_spawns(void *arg)
     struct umbra_fiber next;
     void *result = NULL;
 
-    cr_expect_eq(umbra_join(hold_up->fiber, &result), 0);
+    cr_expect_eq(umbra_join(hold_up->fiber, UMBRA_NEVER, &result), 0);
     cr_expect_eq(result, hold_up);
     pthread_kill(hold_up->core, SIGUSR1);
     cr_expect_eq(umbra_spawn_with(hold_up->runtime, &larger, nothing, arg, &next), 0);
-    cr_expect_eq(umbra_join(next, &result), 0);
+    cr_expect_eq(umbra_join(next, UMBRA_NEVER, &result), 0);
     cr_expect_eq(result, arg);
     return NULL;
 }

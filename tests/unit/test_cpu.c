@@ -26,7 +26,7 @@ static struct moment moment_now(void)
 
     for (int i = 0; i < 5; i++) {
         uint64_t before = umbra_now_ns();
-        uint64_t cycles = umbra_cycles();
+        uint64_t cycles = um_cycles();
         uint64_t after = umbra_now_ns();
 
         if (after - before < least) {
@@ -48,7 +48,7 @@ static bool agree_over_20_ms(void)
         umbra_pause();
     end = moment_now();
     by_clock = end.ns - start.ns;
-    by_stamp = umbra_cycles_to_ns(end.cycles - start.cycles);
+    by_stamp = um_cycles_to_ns(end.cycles - start.cycles);
     return (by_stamp > by_clock ? by_stamp - by_clock : by_clock - by_stamp) <= by_clock / 100;
 }
 
@@ -84,10 +84,10 @@ Test(cpu, threads_that_ask_first_together_get_one_frequency)
 
 Test(cpu, time_stamps_never_go_back)
 {
-    uint64_t last = umbra_cycles();
+    uint64_t last = um_cycles();
 
     for (int i = 0; i < 100000; i++) {
-        uint64_t now = umbra_cycles();
+        uint64_t now = um_cycles();
 
         cr_assert_geq(now, last);
         last = now;
@@ -110,10 +110,10 @@ Test(cpu, clock_never_goes_back)
 
 Test(cpu, one_second_is_the_frequency)
 {
-    cr_assert_eq(umbra_ns_to_cycles(SECOND_NS), um_cycles_hz());
-    cr_assert_eq(umbra_cycles_to_ns(um_cycles_hz()), SECOND_NS);
-    cr_assert_eq(umbra_ns_to_cycles(0), 0u);
-    cr_assert_eq(umbra_cycles_to_ns(0), 0u);
+    cr_assert_eq(um_ns_to_cycles(SECOND_NS), um_cycles_hz());
+    cr_assert_eq(um_cycles_to_ns(um_cycles_hz()), SECOND_NS);
+    cr_assert_eq(um_ns_to_cycles(0), 0u);
+    cr_assert_eq(um_cycles_to_ns(0), 0u);
 }
 
 Test(cpu, conversion_there_and_back_loses_one_tick)
@@ -122,8 +122,8 @@ Test(cpu, conversion_there_and_back_loses_one_tick)
     uint64_t hundred_years_ns = SECOND_NS * 86400 * 36600;
 
     for (uint64_t ns = 1; ns < hundred_years_ns; ns = 3 * ns + 1) {
-        uint64_t cycles = umbra_ns_to_cycles(ns);
-        uint64_t back = umbra_cycles_to_ns(cycles);
+        uint64_t cycles = um_ns_to_cycles(ns);
+        uint64_t back = um_cycles_to_ns(cycles);
 
         if (cycles == UMBRA_NEVER)
             break;
@@ -134,8 +134,8 @@ Test(cpu, conversion_there_and_back_loses_one_tick)
 
 Test(cpu, conversion_saturates_at_never)
 {
-    cr_assert_eq(umbra_ns_to_cycles(UMBRA_NEVER), UMBRA_NEVER);
-    cr_assert_eq(umbra_cycles_to_ns(UMBRA_NEVER), UMBRA_NEVER);
+    cr_assert_eq(um_ns_to_cycles(UMBRA_NEVER), UMBRA_NEVER);
+    cr_assert_eq(um_cycles_to_ns(UMBRA_NEVER), UMBRA_NEVER);
     cr_assert_eq(um_convert(UMBRA_NEVER / 2, 3 * SECOND_NS, SECOND_NS), UMBRA_NEVER);
     cr_assert_eq(um_convert(UMBRA_NEVER - 1, SECOND_NS, SECOND_NS), UMBRA_NEVER - 1);
     cr_assert_eq(um_convert(UMBRA_NEVER - 1, SECOND_NS + 1, SECOND_NS), UMBRA_NEVER);
@@ -246,11 +246,11 @@ static bool is_bounded(uint32_t backend)
 static void expect_end(uint32_t backend, uint64_t until, bool deep)
 {
     um_atomic_u64 word = 0;
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
 
     um_arch_arm_load64(backend, &word);
     um_arch_monitor_wait(backend, until, deep);
-    cr_expect_lt(umbra_cycles() - start, um_cycles_hz(), "%s", um_backend_name(backend));
+    cr_expect_lt(um_cycles() - start, um_cycles_hz(), "%s", um_backend_name(backend));
 }
 
 Test(cpu, monitor_waits_end_without_a_store)
@@ -260,8 +260,8 @@ Test(cpu, monitor_waits_end_without_a_store)
             continue;
         for (int deep = 0; deep <= 1; deep++) {
             expect_end(backend, 0, deep);
-            expect_end(backend, umbra_cycles(), deep);
-            expect_end(backend, umbra_cycles() + umbra_ns_to_cycles(1000000), deep);
+            expect_end(backend, um_cycles(), deep);
+            expect_end(backend, um_cycles() + um_ns_to_cycles(1000000), deep);
         }
     }
 }

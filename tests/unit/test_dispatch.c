@@ -76,7 +76,7 @@ static void ranges(struct umbra_dispatch *dispatch)
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 5, VALUES, grains[i]), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 7, 7, 1), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         expect_seen(5, VALUES, 1);
     }
 }
@@ -93,7 +93,7 @@ static void pointers(struct umbra_dispatch *dispatch)
     for (int i = 0; i < VALUES; i++)
         cr_expect_eq(umbra_dispatch_put(dispatch, (void *)&seen[i], i % 3 - 1), 0);
     cr_expect_eq(umbra_dispatch_put(dispatch, NULL, UMBRA_ANY_NODE), -EINVAL);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(0, VALUES, 1);
 }
 
@@ -109,27 +109,27 @@ static struct umbra_event step_may_end;
 static int waits_to_end(struct umbra_worker *worker, struct umbra_value value, void *arg)
 {
     (void)arg;
-    cr_expect_eq(umbra_event_wait(&step_may_end), 0);
+    cr_expect_eq(umbra_event_wait(&step_may_end, UMBRA_NEVER), 0);
     return sees(worker, value, NULL);
 }
 
 static void ends_in_time(struct umbra_dispatch *dispatch)
 {
-    umbra_event_init(&step_may_end, false);
+    step_may_end = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 3, 4, 1), 0);
     for (int i = 0; i < 3; i++)
-        cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
+        cr_expect_eq(umbra_dispatch_end(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
     cr_expect_eq(umbra_dispatch_begin(dispatch), -EBUSY, "it is under way");
     cr_expect_eq(umbra_dispatch_destroy(dispatch), -EBUSY);
     umbra_event_signal(&step_may_end);
-    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(10 * SECOND)), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, umbra_deadline(10 * SECOND)), 0);
     expect_seen(3, 4, 1);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 5, 6, 1), 0);
-    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, 0), -ETIMEDOUT);
+    cr_expect_eq(umbra_dispatch_end(dispatch, 0), -ETIMEDOUT);
     umbra_event_signal(&step_may_end);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(5, 6, 1);
 }
 
@@ -149,15 +149,15 @@ static int begins_no_step(struct umbra_dispatch *dispatch, size_t step, void *ar
 
 static void one_at_a_time(struct umbra_dispatch *dispatch)
 {
-    cr_expect_eq(umbra_dispatch_end(dispatch), -EINVAL, "none has begun");
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), -EINVAL, "none has begun");
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), -EBUSY);
     cr_expect_eq(umbra_dispatch_steps(dispatch, begins_no_step, NULL), -EBUSY);
     cr_expect_eq(umbra_dispatch_destroy(dispatch), -EBUSY);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(0, VALUES, 1);
-    cr_expect_eq(umbra_dispatch_end(dispatch), -EINVAL);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), -EINVAL);
     cr_expect_eq(umbra_dispatch_steps(dispatch, begins_no_step, NULL), 0);
 }
 
@@ -171,14 +171,14 @@ static void *ends_canceled(void *arg)
     struct umbra_dispatch_options options = {.fn = waits_to_end};
     struct umbra_dispatch *dispatch;
 
-    umbra_event_init(&step_may_end, false);
+    step_may_end = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
     umbra_cancel(umbra_self());
-    cr_expect_eq(umbra_dispatch_end_deadline(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
+    cr_expect_eq(umbra_dispatch_end(dispatch, umbra_deadline(MS)), -ETIMEDOUT);
     umbra_event_signal(&step_may_end);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(0, 1, 1);
     cr_expect_eq(umbra_dispatch_destroy(dispatch), 0);
     return arg;
@@ -194,7 +194,7 @@ static void many_steps(struct umbra_dispatch *dispatch)
     for (size_t step = 0; step < 2000; step++) {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, step % 5, 1), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         for (size_t i = 0; i < step % 5; i++)
             cr_expect_eq(atomic_exchange(&seen[i], 0), 1);
     }
@@ -226,7 +226,7 @@ static void grows(struct umbra_dispatch *dispatch)
         leaves = 0;
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, VALUES), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         cr_expect_eq(leaves, VALUES);
     }
 }
@@ -266,7 +266,7 @@ static void sources(struct umbra_dispatch *dispatch)
         cr_expect_eq(pthread_create(&thread[i], NULL, puts_some, &source[i]), 0);
     }
     cr_expect_eq(umbra_dispatch_range(dispatch, 1500, 2000, 3), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(0, 2000, 1);
     for (int i = 0; i < 3; i++)
         pthread_join(thread[i], NULL);
@@ -289,13 +289,13 @@ static void errors(struct umbra_dispatch *dispatch)
 
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), -EIO);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), -EIO);
     while (umbra_dispatch_left(dispatch, &rest))
         sees(NULL, rest, NULL);
     expect_seen(0, VALUES, 1);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 701, VALUES, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     expect_seen(701, VALUES, 1);
 }
 
@@ -321,7 +321,7 @@ static void is_cancelled(struct umbra_dispatch *dispatch)
     cancelled = dispatch;
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), -ECANCELED);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), -ECANCELED);
     while (umbra_dispatch_left(dispatch, &rest))
         sees(NULL, rest, NULL);
     expect_seen(0, VALUES, 1);
@@ -364,7 +364,7 @@ static void two_steps(struct umbra_dispatch *dispatch)
     for (int step = 1; step <= 2; step++) {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, 300, 1), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         expect_seen(0, 300, 1);
     }
 }
@@ -402,7 +402,7 @@ static void hungry(struct umbra_dispatch *dispatch)
     for (int i = 0; i < 50; i++) {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         cr_expect_eq(left, 0);
     }
 }
@@ -430,7 +430,7 @@ static void *ranges_for_the_hungry(void *arg)
             umbra_yield();
         cr_expect_eq(umbra_dispatch_range(dispatch, 0, (size_t)values, 1), 0);
         cr_expect_eq(requests(dispatch), values < 5 ? 5 - values : 0, "%d values", values);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     }
     umbra_dispatch_destroy(dispatch);
     return arg;
@@ -467,7 +467,7 @@ static void *one_value_to_steal(void *arg)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     cr_expect_eq(unanswered, 3, "all but the two who have a value");
     umbra_dispatch_destroy(dispatch);
     return arg;
@@ -521,7 +521,7 @@ static void *range_of_one_worker(void *arg)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     umbra_dispatch_destroy(dispatch);
     return arg;
 }
@@ -579,7 +579,7 @@ static void *values_for_others(void *arg)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 1, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     for (unsigned i = 2; i < FOR_OTHERS; i++)
         cr_expect_eq(got[i], i, "value %u: worker %u", i, got[i]);
     cr_expect_eq(got[1], FOR_OTHERS, "was refused");
@@ -757,8 +757,8 @@ static int waits_for_its_value(struct umbra_dispatch *dispatch, size_t step, voi
 {
     (void)arg;
     cr_expect_eq(umbra_dispatch_put(dispatch, &processed, UMBRA_ANY_NODE), 0);
-    cr_expect_eq(umbra_event_wait_deadline(&processed, umbra_deadline(UINT64_C(20000000000))), 0,
-                 "%zu", step);
+    cr_expect_eq(umbra_event_wait(&processed, umbra_deadline(UINT64_C(20000000000))), 0, "%zu",
+                 step);
     return step < 20;
 }
 
@@ -826,7 +826,7 @@ static void quick_parts(struct umbra_dispatch *dispatch)
     parts = 0;
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, VALUES, 0), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     cr_expect_lt(parts, (size_t)VALUES / 4);
 }
 
@@ -854,7 +854,7 @@ static void slow_parts(struct umbra_dispatch *dispatch)
     longest = 0;
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 100, 0), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     cr_expect_eq(longest, 1);
 }
 
@@ -873,13 +873,13 @@ static uint64_t awake_after(struct umbra_dispatch *dispatch, size_t slow_values)
     um_dispatch_worker(dispatch, 0)->shares_cpu = 0; /* it waits, on this core */
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_assert_eq(umbra_dispatch_range(dispatch, 0, slow_values, 1), 0);
-    cr_assert_eq(umbra_dispatch_end(dispatch), 0);
+    cr_assert_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     return um_core_self->waiter.awake_cycles;
 }
 
 static bool within_ns(uint64_t cycles, uint64_t least, uint64_t most)
 {
-    return cycles >= umbra_ns_to_cycles(least) && cycles <= umbra_ns_to_cycles(most);
+    return cycles >= um_ns_to_cycles(least) && cycles <= um_ns_to_cycles(most);
 }
 
 static void *stays_awake(void *arg)
@@ -955,7 +955,7 @@ static void steps_until_seen(struct umbra_dispatch *dispatch, const bool *seen)
     do {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_assert_eq(umbra_dispatch_range(dispatch, 0, 40, 1), 0);
-        cr_assert_eq(umbra_dispatch_end(dispatch), 0);
+        cr_assert_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     } while (!*seen && umbra_now_ns() < end);
 }
 
@@ -1029,11 +1029,11 @@ static void *drops_a_large_range(void *arg)
     cr_assert_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, SIZE_MAX, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), -EDOM);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), -EDOM);
     begin = umbra_now_ns();
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0); /* index by index it would take years */
     cr_expect_lt(umbra_now_ns() - begin, UINT64_C(1000000000));
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     umbra_dispatch_destroy(dispatch);
     return NULL;
 }
@@ -1087,7 +1087,7 @@ Test(dispatch, a_cancel_stops_a_step_or_does_not)
         cancels.done = 0;
         umbra_dispatch_begin(cancels.dispatch);
         umbra_dispatch_range(cancels.dispatch, 0, 64, 1);
-        error = umbra_dispatch_end(cancels.dispatch);
+        error = umbra_dispatch_end(cancels.dispatch, UMBRA_NEVER);
         if (error == 0)
             cr_expect_eq(cancels.done, 64);
         else
@@ -1127,7 +1127,7 @@ static void *closes_too_often(void *arg)
         umbra_source_close(dispatch);
         umbra_source_close(dispatch);
         cr_expect_eq(umbra_dispatch_put(dispatch, arg, UMBRA_ANY_NODE), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
         cr_expect_eq(finished, step);
     }
     cr_expect_eq(umbra_dispatch_destroy(dispatch), 0);

@@ -25,18 +25,18 @@ Test(event, auto_reset_gives_a_signal_to_one)
 {
     struct umbra_event event = UMBRA_EVENT_INIT;
 
-    cr_assert(umbra_event_wait_deadline(&event, 0) != 0);
+    cr_assert(umbra_event_wait(&event, 0) != 0);
     umbra_event_signal(&event);
     umbra_event_signal(&event);
     cr_assert_eq(state_of(&event), UMBRA_EVENT_SIGNALED);
-    cr_assert(umbra_event_wait_deadline(&event, 0) == 0);
-    cr_assert(umbra_event_wait_deadline(&event, 0) != 0, "two that nobody waited for are one");
+    cr_assert(umbra_event_wait(&event, 0) == 0);
+    cr_assert(umbra_event_wait(&event, 0) != 0, "two that nobody waited for are one");
     umbra_event_signal(&event);
     umbra_event_reset(&event);
-    cr_assert(umbra_event_wait_deadline(&event, 0) != 0);
+    cr_assert(umbra_event_wait(&event, 0) != 0);
     umbra_event_reset(&event);
     umbra_event_signal(&event);
-    cr_assert_eq(umbra_event_wait(&event), 0);
+    cr_assert_eq(umbra_event_wait(&event, UMBRA_NEVER), 0);
     cr_assert_eq(state_of(&event), UMBRA_EVENT_RESET);
 }
 
@@ -44,15 +44,15 @@ Test(event, manual_reset_stays)
 {
     struct umbra_event event = UMBRA_EVENT_INIT_MANUAL;
 
-    cr_assert(umbra_event_wait_deadline(&event, 0) != 0);
+    cr_assert(umbra_event_wait(&event, 0) != 0);
     umbra_event_signal(&event);
     for (int i = 0; i < 3; i++) {
-        cr_assert(umbra_event_wait_deadline(&event, 0) == 0);
-        cr_assert_eq(umbra_event_wait(&event), 0);
-        cr_assert_eq(umbra_event_wait_deadline(&event, 0), 0);
+        cr_assert(umbra_event_wait(&event, 0) == 0);
+        cr_assert_eq(umbra_event_wait(&event, UMBRA_NEVER), 0);
+        cr_assert_eq(umbra_event_wait(&event, 0), 0);
     }
     umbra_event_reset(&event);
-    cr_assert(umbra_event_wait_deadline(&event, 0) != 0);
+    cr_assert(umbra_event_wait(&event, 0) != 0);
 }
 
 Test(event, deadlines_end_waits)
@@ -60,12 +60,12 @@ Test(event, deadlines_end_waits)
     struct umbra_event event = UMBRA_EVENT_INIT;
     uint64_t start = umbra_now_ns();
 
-    cr_assert_eq(umbra_event_wait_deadline(&event, 0), -ETIMEDOUT);
-    cr_assert_eq(umbra_event_wait_deadline(&event, in_ms(3)), -ETIMEDOUT);
-    cr_assert_eq(umbra_event_wait_deadline(&event, umbra_now_ns() + MS), -ETIMEDOUT);
+    cr_assert_eq(umbra_event_wait(&event, 0), -ETIMEDOUT);
+    cr_assert_eq(umbra_event_wait(&event, in_ms(3)), -ETIMEDOUT);
+    cr_assert_eq(umbra_event_wait(&event, umbra_now_ns() + MS), -ETIMEDOUT);
     cr_assert_geq(umbra_now_ns() - start, 3 * MS - 1000);
     umbra_event_signal(&event);
-    cr_assert_eq(umbra_event_wait_deadline(&event, 0), 0, "a signal beats the deadline");
+    cr_assert_eq(umbra_event_wait(&event, 0), 0, "a signal beats the deadline");
     cr_assert_eq(state_of(&event), UMBRA_EVENT_RESET);
 }
 
@@ -77,7 +77,7 @@ static int woken;
 
 static void *waits(void *arg)
 {
-    cr_expect_eq(umbra_event_wait(&shared), 0);
+    cr_expect_eq(umbra_event_wait(&shared, UMBRA_NEVER), 0);
     order[woken++] = (int)(intptr_t)arg;
     return arg;
 }
@@ -94,7 +94,7 @@ static void *first_in_first_out(void *arg)
 {
     struct umbra_fiber fiber[5];
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     spawn_waiters(fiber, 5);
     for (int i = 0; i < 5; i++) {
         cr_expect_eq(umbra_fiber_info(fiber[i], NULL), UMBRA_FIBER_BLOCKED);
@@ -104,8 +104,8 @@ static void *first_in_first_out(void *arg)
         cr_expect_eq(order[i], i);
     }
     for (int i = 0; i < 5; i++)
-        umbra_join(fiber[i], NULL);
-    cr_expect(umbra_event_wait_deadline(&shared, 0) != 0);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
+    cr_expect(umbra_event_wait(&shared, 0) != 0);
     return arg;
 }
 
@@ -118,14 +118,14 @@ static void *all_at_once(void *arg)
 {
     struct umbra_fiber fiber[5];
 
-    umbra_event_init(&shared, true);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     spawn_waiters(fiber, 5);
     umbra_event_signal(&shared);
     umbra_yield();
     cr_expect_eq(woken, 5);
     for (int i = 0; i < 5; i++)
-        umbra_join(fiber[i], NULL);
-    cr_expect(umbra_event_wait_deadline(&shared, 0) == 0);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
+    cr_expect(umbra_event_wait(&shared, 0) == 0);
     return arg;
 }
 
@@ -144,7 +144,7 @@ static void *answers(void *arg)
     struct duel *duel = arg;
 
     for (int i = 0; i < duel->rounds; i++) {
-        cr_expect_eq(umbra_event_wait(&duel->ping), 0);
+        cr_expect_eq(umbra_event_wait(&duel->ping, UMBRA_NEVER), 0);
         umbra_event_signal(&duel->pong);
     }
     return NULL;
@@ -159,9 +159,9 @@ static void *duels(void *arg)
     umbra_spawn_with(NULL, &there, answers, duel, &other);
     for (int i = 0; i < duel->rounds; i++) {
         umbra_event_signal(&duel->ping);
-        cr_expect_eq(umbra_event_wait(&duel->pong), 0);
+        cr_expect_eq(umbra_event_wait(&duel->pong, UMBRA_NEVER), 0);
     }
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
     return NULL;
 }
 
@@ -188,9 +188,9 @@ Test(event, goes_between_a_fiber_and_a_thread)
     cr_assert_eq(umbra_spawn_with(runtime, NULL, answers, &duel, &fiber), 0);
     for (int i = 0; i < duel.rounds; i++) {
         umbra_event_signal(&duel.ping);
-        cr_assert_eq(umbra_event_wait(&duel.pong), 0);
+        cr_assert_eq(umbra_event_wait(&duel.pong, UMBRA_NEVER), 0);
     }
-    cr_assert_eq(umbra_join(fiber, NULL), 0);
+    cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
@@ -202,7 +202,7 @@ Test(event, goes_between_threads)
     cr_assert_eq(pthread_create(&thread, NULL, thread_answers, &duel), 0);
     for (int i = 0; i < duel.rounds; i++) {
         umbra_event_signal(&duel.ping);
-        cr_assert_eq(umbra_event_wait_deadline(&duel.pong, in_ms(60000)), 0);
+        cr_assert_eq(umbra_event_wait(&duel.pong, in_ms(60000)), 0);
     }
     pthread_join(thread, NULL);
 }
@@ -213,7 +213,7 @@ static void *times_out(void *arg)
 {
     uint64_t start = umbra_now_ns();
 
-    cr_expect_eq(umbra_event_wait_deadline(&shared, in_ms(2)), -ETIMEDOUT);
+    cr_expect_eq(umbra_event_wait(&shared, in_ms(2)), -ETIMEDOUT);
     cr_expect_geq(umbra_now_ns() - start, 2 * MS - 1000);
     return arg;
 }
@@ -229,17 +229,17 @@ static void *deadlines(void *arg)
 {
     struct umbra_fiber fiber[4], other;
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     for (int i = 0; i < 4; i++)
         umbra_spawn(times_out, NULL, &fiber[i]);
     for (int i = 0; i < 4; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_eq(state_of(&shared), UMBRA_EVENT_RESET);
     umbra_event_signal(&shared); /* none of the four is left in the queue */
-    cr_expect(umbra_event_wait_deadline(&shared, 0) == 0);
+    cr_expect(umbra_event_wait(&shared, 0) == 0);
     umbra_spawn(signals_later, &shared, &other);
-    cr_expect_eq(umbra_event_wait_deadline(&shared, in_ms(60000)), 0);
-    umbra_join(other, NULL);
+    cr_expect_eq(umbra_event_wait(&shared, in_ms(60000)), 0);
+    umbra_join(other, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -272,7 +272,7 @@ static void *looks_late(void *arg)
     cr_expect_eq(um_await_begin(&await), 0,
                  "a deadline that has passed must not hide what was there");
     cr_expect_eq(looks, 2);
-    umbra_join(other, NULL);
+    umbra_join(other, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -298,7 +298,7 @@ static void *gives_up_and_comes_again(void *event)
         struct umbra_event *events[] = {event};
         unsigned which;
 
-        cr_expect_eq(umbra_event_wait_deadline(event, umbra_deadline(1000)), -ETIMEDOUT);
+        cr_expect_eq(umbra_event_wait(event, umbra_deadline(1000)), -ETIMEDOUT);
         cr_expect_eq(umbra_event_wait_any(events, 1, umbra_deadline(1000), &which), -ETIMEDOUT);
     }
     return event;
@@ -312,7 +312,7 @@ static void begin_call(void)
 {
     uint64_t word = UMBRA_EVENT_RESET;
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     released_by_call = (struct um_released){NULL, NULL};
     cr_assert(um_event_cas(&shared.event, &word, UMBRA_EVENT_JOINING));
     um_event_hold(&shared.event, &call, word, UMBRA_EVENT_JOINING, &released_by_call);
@@ -377,7 +377,7 @@ static void begin_closed_call(void)
 {
     begin_call();
     do { /* a deadline may also pass before the wait has begun */
-        cr_assert_eq(umbra_event_wait_deadline(&shared, in_ms(1)), -ETIMEDOUT);
+        cr_assert_eq(umbra_event_wait(&shared, in_ms(1)), -ETIMEDOUT);
     } while (!um_event_is_closed(&shared.event));
 }
 
@@ -402,7 +402,7 @@ static void *has_the_signal_beside_made(void *arg)
 
     umbra_spawn(signals_later, &beside, &fiber);
     takes_the_signal_beside(NULL);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -424,7 +424,7 @@ Test(event, a_signal_is_taken_beside_an_event_that_admits_nobody)
 
 static void *waits_in_vain(void *deadline)
 {
-    cr_expect_eq(umbra_event_wait_deadline(&shared, *(uint64_t *)deadline), -ETIMEDOUT);
+    cr_expect_eq(umbra_event_wait(&shared, *(uint64_t *)deadline), -ETIMEDOUT);
     return NULL;
 }
 
@@ -451,7 +451,7 @@ static void *counts_sleeps(void *sleeps)
         cr_expect_eq(waits_on, &shared);
     }
     for (int i = 0; i < 8; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     getrusage(RUSAGE_THREAD, &after);
     *(long *)sleeps = in_time ? after.ru_nvcsw - before.ru_nvcsw : 0;
     return NULL;
@@ -503,7 +503,7 @@ static void *counts_sleeps_when_offered(void *sleeps)
     struct rusage before, after;
     pthread_t thread;
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     offered = given_up = false;
     cr_expect_eq(pthread_create(&thread, NULL, signals_who_waits, &self), 0);
     getrusage(RUSAGE_THREAD, &before);
@@ -533,14 +533,14 @@ static void *deadlines_that_never_pass(void *arg)
     struct umbra_fiber fiber;
     unsigned which = 99;
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_spawn(signals_later, &shared, &fiber);
-    cr_expect_eq(umbra_event_wait_deadline(&shared, UMBRA_NEVER), 0);
-    umbra_join(fiber, NULL);
+    cr_expect_eq(umbra_event_wait(&shared, UMBRA_NEVER), 0);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     umbra_spawn(signals_later, &shared, &fiber);
     cr_expect_eq(umbra_event_wait_any(&(struct umbra_event *){&shared}, 1, UMBRA_NEVER, &which), 0);
     cr_expect_eq(which, 0);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -572,7 +572,7 @@ static void *conditions(void *arg)
     static int floor[3] = {5, 1, 3};
     struct umbra_fiber fiber[3];
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     woken = 0;
     level = 0;
     for (int i = 0; i < 3; i++)
@@ -582,7 +582,7 @@ static void *conditions(void *arg)
     umbra_event_signal(&shared);
     cr_expect_eq(asked, 3, "each is asked once");
     cr_expect_eq(state_of(&shared), UMBRA_EVENT_SIGNALED, "nobody took it");
-    cr_expect(umbra_event_wait_deadline(&shared, 0) == 0, "so it is there for another");
+    cr_expect(umbra_event_wait(&shared, 0) == 0, "so it is there for another");
     level = 4;
     umbra_event_signal(&shared); /* the first refuses, the second takes it */
     umbra_yield();
@@ -594,7 +594,7 @@ static void *conditions(void *arg)
     level = 9;
     umbra_event_signal(&shared);
     for (int i = 0; i < 3; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_eq(order[2], 5);
     cr_expect_eq(umbra_event_wait_until(&shared, above, &floor[0], 0), 0, "holds at once");
     level = 0;
@@ -617,7 +617,7 @@ static struct umbra_event *each[EVENTS];
 static void several_init(void)
 {
     for (int i = 0; i < EVENTS; i++) {
-        umbra_event_init(&several[i], false);
+        several[i] = (struct umbra_event)UMBRA_EVENT_INIT;
         each[i] = &several[i];
     }
 }
@@ -630,7 +630,7 @@ static void check_any(void)
     umbra_event_signal(&several[3]);
     cr_expect_eq(umbra_event_wait_any(each, EVENTS, UMBRA_NEVER, &which), 0);
     cr_expect_eq(which, 3, "the first of the array");
-    cr_expect(umbra_event_wait_deadline(&several[7], 0) == 0, "the other's signal is left alone");
+    cr_expect(umbra_event_wait(&several[7], 0) == 0, "the other's signal is left alone");
     cr_expect_eq(umbra_event_wait_any(each, 2, in_ms(1), &which), -ETIMEDOUT);
     cr_expect_eq(which, 3, "untouched");
     cr_expect_eq(umbra_event_wait_any(each, 0, UMBRA_NEVER, NULL), -EINVAL);
@@ -649,11 +649,11 @@ static void *any_in_a_fiber(void *arg)
         umbra_spawn_with(NULL, &there, signals_later, &several[i], &fiber);
         cr_expect_eq(umbra_event_wait_any(each, 10, in_ms(60000), &which), 0);
         cr_expect_eq(which, i);
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     for (int i = 0; i < EVENTS; i++) {
         umbra_event_signal(&several[i]);
-        cr_expect(umbra_event_wait_deadline(&several[i], 0) == 0, "no dead waiter takes it");
+        cr_expect(umbra_event_wait(&several[i], 0) == 0, "no dead waiter takes it");
     }
     return arg;
 }
@@ -683,7 +683,7 @@ static void *one_event_twice(void *arg)
     struct umbra_fiber fiber;
     unsigned which;
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_spawn_with(NULL, &there, signals_all_the_time, &shared, &fiber);
     for (int i = 0; i < 20000; i++) {
         which = 99;
@@ -692,7 +692,7 @@ static void *one_event_twice(void *arg)
     }
     enough = 1;
     cr_expect_eq(umbra_fiber_info(umbra_self(), NULL), UMBRA_FIBER_EXECUTING);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -711,7 +711,7 @@ static void on_signal(int number)
 
 static void *signaled_by_a_handler(void *arg)
 {
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     signal(SIGUSR1, on_signal);
     for (int i = 0; i < 100; i++) {
         struct umbra_fiber fiber;
@@ -721,7 +721,7 @@ static void *signaled_by_a_handler(void *arg)
         if (i % 2)
             umbra_yield();
         pthread_kill(pthread_self(), SIGUSR1);
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -740,11 +740,11 @@ static void *signaled_by_a_shadow(void *arg)
 {
     struct umbra_shadow *shadow = own_shadow();
 
-    umbra_event_init(&shared, false);
+    shared = (struct umbra_event)UMBRA_EVENT_INIT;
     for (int i = 0; i < 100; i++) {
         cr_expect_eq(shadow_fork(shadow, shadow_signals, &shared), 0);
-        cr_expect_eq(umbra_event_wait(&shared), 0);
-        cr_expect_eq(umbra_core_shadow_join(shadow), 0);
+        cr_expect_eq(umbra_event_wait(&shared, UMBRA_NEVER), 0);
+        cr_expect_eq(shadow_join(shadow), 0);
     }
     return arg;
 }
@@ -775,15 +775,15 @@ static void *short_lived(void *arg)
         struct umbra_event *event = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*event));
         struct umbra_fiber fiber;
 
-        umbra_event_init(event, false);
+        *event = (struct umbra_event)UMBRA_EVENT_INIT;
         umbra_spawn_with(NULL, &there, signals_once, event, &fiber);
         if (i % 2)
-            umbra_event_wait(event);
+            umbra_event_wait(event, UMBRA_NEVER);
         else
-            umbra_event_wait_deadline(event, in_ms(60000));
+            umbra_event_wait(event, in_ms(60000));
         memset(event, 0xff, sizeof(*event));
         free(event);
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     return arg;
 }

@@ -46,7 +46,7 @@ static void *fibers_of_two_kinds(void *arg)
                      0);
     }
     for (unsigned i = 0; i < count; i++) {
-        cr_expect_eq(umbra_join(fibers[i], &wrong), 0);
+        cr_expect_eq(umbra_join(fibers[i], UMBRA_NEVER, &wrong), 0);
         cr_expect_eq((intptr_t)wrong, 0, "fiber %u saw others' exceptions", i);
     }
     return arg;
@@ -88,7 +88,7 @@ static void *with_a_timer(void *arg)
     umbra_yield();
     fibers_of_two_kinds(NULL);
     stop = 1;
-    cr_expect_eq(umbra_join(sleeper, NULL), 0);
+    cr_expect_eq(umbra_join(sleeper, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -110,7 +110,7 @@ static void joins(void *arg)
     struct umbra_fiber fiber;
 
     cr_expect_eq(umbra_spawn(nothing, arg, &fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
 }
 
 Test(exceptions, stay_with_a_fiber_that_joins)
@@ -156,15 +156,14 @@ static void waits(void *arg)
     struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
 
     cr_expect_eq(umbra_spawn_with(NULL, &anywhere, signals, event, NULL), 0);
-    cr_expect_eq(umbra_event_wait_deadline(event, (uintptr_t)arg % 2 ? umbra_deadline(60 * SECOND)
-                                                                     : UMBRA_NEVER),
-                 0);
+    cr_expect_eq(
+        umbra_event_wait(event, (uintptr_t)arg % 2 ? umbra_deadline(60 * SECOND) : UMBRA_NEVER), 0);
 }
 
 Test(exceptions, stay_with_a_fiber_that_waits)
 {
     for (int i = 0; i < 2 * FIBERS; i++)
-        umbra_event_init(&turn[i], false);
+        turn[i] = (struct umbra_event)UMBRA_EVENT_INIT;
     leaves_by(waits, 1);
     leaves_by(waits, 2);
 }
@@ -186,7 +185,7 @@ static void *in_a_ring(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &stopped, handles, (void *)i, &ring[i]), 0);
     for (int i = 0; i < FIBERS; i++) {
         cr_expect_eq(umbra_continue(ring[i]), 0);
-        cr_expect_eq(umbra_join(ring[i], &wrong), 0);
+        cr_expect_eq(umbra_join(ring[i], UMBRA_NEVER, &wrong), 0);
         cr_expect_eq((intptr_t)wrong, 0, "fiber %d saw others' exceptions", i);
     }
     return arg;

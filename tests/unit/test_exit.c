@@ -14,7 +14,9 @@
 enum { SECONDS = 60 };
 
 #ifdef UMBRA_UNDER_ASAN
-enum { TIMES = 2 }; /* the sanitizer lets each thread call destructors four times, and then forgets it */
+enum {
+    TIMES = 2
+}; /* the sanitizer lets each thread call destructors four times, and then forgets it */
 #else
 enum { TIMES = 5000 };
 #endif
@@ -45,9 +47,9 @@ static void *joins(void *arg)
     void *result = &fiber;
 
     umbra_spawn(exits, &fiber, &fiber);
-    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_expect_null(result);
-    cr_expect_eq(umbra_join(fiber, &result), -ESRCH);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), -ESRCH);
     return arg;
 }
 
@@ -94,7 +96,7 @@ Test(pthread_exit, is_joined_by_a_thread)
     alarm(SECONDS);
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_spawn_with(runtime, &on_core, exits, &fiber, &fiber), 0);
-    cr_assert_eq(umbra_join(fiber, &result), 0);
+    cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_assert_null(result);
     cr_assert_eq(umbra_runtime_run(runtime, joins, NULL), 0);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
@@ -106,9 +108,9 @@ static void *joins_elsewhere(void *arg)
     struct umbra_fiber fiber;
 
     cr_expect_eq(umbra_spawn_with(NULL, &other, exits, NULL, &fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(umbra_spawn_with(NULL, &other, returns, &fiber, &fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -134,7 +136,7 @@ static void *joins_in_place(void *arg)
         void *result = &fiber;
 
         umbra_spawn(exits_in_place, &fiber, &fiber);
-        cr_expect_eq(umbra_join(fiber, &result), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
         cr_expect_null(result);
     }
     return arg;
@@ -167,8 +169,8 @@ static void *exits_and_others(void *arg)
 
         umbra_spawn(exits_later, arg, &first);
         umbra_spawn(returns, &exited, &second);
-        cr_assert_eq(umbra_join(first, NULL), 0);
-        cr_assert_eq(umbra_join(second, &result), 0);
+        cr_assert_eq(umbra_join(first, UMBRA_NEVER, NULL), 0);
+        cr_assert_eq(umbra_join(second, UMBRA_NEVER, &result), 0);
         cr_assert_eq(result, &exited);
     }
     return arg;
@@ -224,7 +226,7 @@ static void *joins_canceled(void *arg)
     void *result = arg;
 
     umbra_spawn(is_canceled, &fiber, &fiber);
-    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_expect_null(result);
     return joins(arg);
 }
@@ -280,8 +282,8 @@ static void *joins_unbound(void *arg)
 
     umbra_spawn(calls_unbound, (void *)nests_unbound, &first);
     umbra_spawn(calls_unbound, (void *)yields_unbound, &second);
-    cr_expect_eq(umbra_join(first, NULL), 0);
-    cr_expect_eq(umbra_join(second, &unbound), 0);
+    cr_expect_eq(umbra_join(first, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(second, UMBRA_NEVER, &unbound), 0);
     cr_expect_eq(*(int *)unbound, *(int *)arg, "as long as the other is");
     cr_expect_eq(usable_cpus(), bound);
     return arg;

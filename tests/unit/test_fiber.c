@@ -30,11 +30,11 @@ static void *returns_results(void *arg)
     void *result = NULL;
 
     cr_expect_eq(umbra_spawn(same, &fiber, &fiber), 0);
-    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_expect_eq(result, &fiber);
     cr_expect_eq(umbra_spawn(same, NULL, &fiber), 0);
     umbra_yield(); /* it ends before the join */
-    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_expect_null(result);
     return arg;
 }
@@ -54,7 +54,7 @@ static void *is_fetched_and_joined(void *arg)
     umbra_fetch_ahead(fiber);
     umbra_fetch_ahead(umbra_self());
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_READY);
-    cr_expect_eq(umbra_join(fiber, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
     cr_expect_eq(result, &fiber);
     umbra_fetch_ahead(fiber); /* stale */
     *(struct umbra_fiber *)arg = fiber;
@@ -79,7 +79,7 @@ static void *joins_across_cores(void *arg)
         void *result = NULL;
 
         cr_expect_eq(umbra_spawn_with(NULL, &there, where_it_runs, &index, &fiber), 0);
-        cr_expect_eq(umbra_join(fiber, &result), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
         cr_expect_eq(result, &index);
         cr_expect_eq(index, (int)core);
     }
@@ -93,7 +93,7 @@ Test(fiber, joins_a_fiber_of_another_core)
 
 static void *joins_for_another(void *arg)
 {
-    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, NULL);
+    return (void *)(intptr_t)umbra_join(*(struct umbra_fiber *)arg, UMBRA_NEVER, NULL);
 }
 
 static void *sleeps_a_little(void *arg)
@@ -120,9 +120,9 @@ static void *third_core_joins(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &there, sleeps_a_little, NULL, &fiber), 0);
     there.core = 2;
     cr_expect_eq(umbra_spawn_with(NULL, &there, joins_for_another, &fiber, &joiner), 0);
-    cr_expect_eq(umbra_join(joiner, &result), 0);
+    cr_expect_eq(umbra_join(joiner, UMBRA_NEVER, &result), 0);
     cr_expect_eq((intptr_t)result, 0);
-    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -ESRCH);
     return arg;
 }
 
@@ -146,7 +146,7 @@ static void *begin_in_their_order(void *arg)
         int first = round % 3; /* so many of them before the one that is watched */
 
         umbra_spawn_with(NULL, &there, same, NULL, &fiber[first]);
-        umbra_join(fiber[first], NULL);
+        umbra_join(fiber[first], UMBRA_NEVER, NULL);
         begun_count = 0;
         for (int i = 0; i < 3; i++) {
             there.stack_bytes = i == first ? 0 : 100000; /* the others are not the watched one */
@@ -154,7 +154,7 @@ static void *begin_in_their_order(void *arg)
         }
         there.stack_bytes = 0;
         for (int i = 0; i < 3; i++)
-            umbra_join(fiber[i], NULL);
+            umbra_join(fiber[i], UMBRA_NEVER, NULL);
         cr_expect(begun[0] == 0 && begun[1] == 1 && begun[2] == 2);
     }
     return arg;
@@ -170,17 +170,17 @@ static struct umbra_fiber ending;
 
 static void *ends_after_a_while(void *arg)
 {
-    uint64_t begin = umbra_cycles();
+    uint64_t begin = um_cycles();
 
     umbra_yield();
-    while (umbra_cycles() - begin < (uintptr_t)arg)
+    while (um_cycles() - begin < (uintptr_t)arg)
         continue;
     return NULL;
 }
 
 static void *joins_the_ending(void *arg)
 {
-    cr_expect_eq(umbra_join(ending, NULL), 0);
+    cr_expect_eq(umbra_join(ending, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -195,7 +195,7 @@ static void *asked_while_they_end(void *arg)
         while_cycles = while_cycles * 75 % 65537; /* Lehmer 1951 */
         umbra_spawn_with(NULL, &there, ends_after_a_while, (void *)(while_cycles % 3000), &ending);
         umbra_spawn_with(NULL, &there, joins_the_ending, NULL, &joiner);
-        cr_expect_eq(umbra_join(joiner, NULL), 0);
+        cr_expect_eq(umbra_join(joiner, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -223,12 +223,12 @@ Test(fiber, is_spawned_and_joined_by_a_plain_thread)
         struct umbra_spawn_options there = on_core(1);
 
         cr_assert_eq(umbra_spawn_with(runtime, &there, where_it_runs, &index, &fiber), 0);
-        cr_assert_eq(umbra_join(fiber, &result), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
         cr_assert_eq(index, 1);
         cr_assert_eq(result, &index);
         cr_assert_eq(umbra_spawn_with(runtime, NULL, where_it_runs, &index, &fiber), 0);
-        cr_assert_eq(umbra_join(fiber, &result), 0);
-        cr_assert_eq(umbra_join(fiber, &result), -ESRCH);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, &result), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, &result), -ESRCH);
     }
     cr_assert_eq(umbra_spawn(same, NULL, NULL), -EPERM);
     cr_assert_eq(umbra_spawn_with(NULL, NULL, same, NULL, NULL), -EPERM);
@@ -244,26 +244,26 @@ static void *wrong_joins(void *arg)
     struct umbra_fiber fiber, joiner, none = {NULL, 0};
     void *result = NULL;
 
-    cr_expect_eq(umbra_join(umbra_self(), NULL), -EDEADLK);
-    cr_expect_eq(umbra_join(none, NULL), -ESRCH);
+    cr_expect_eq(umbra_join(umbra_self(), UMBRA_NEVER, NULL), -EDEADLK);
+    cr_expect_eq(umbra_join(none, UMBRA_NEVER, NULL), -ESRCH);
     umbra_spawn(same, NULL, &fiber);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -ESRCH);
     cr_expect_eq(umbra_detach(fiber), -ESRCH);
     umbra_spawn(sleeps_a_little, NULL, &fiber);
     umbra_spawn(joins_for_another, &fiber, &joiner);
     umbra_yield(); /* the joiner waits */
-    cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
-    cr_expect_eq(umbra_join(joiner, &result), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -EINVAL);
+    cr_expect_eq(umbra_join(joiner, UMBRA_NEVER, &result), 0);
     cr_expect_eq((intptr_t)result, 0);
     umbra_spawn_with(NULL, &there, ends_when_told, NULL, &fiber);
     cr_expect_eq(umbra_detach(fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), -EINVAL);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -EINVAL);
     told = 1;
     umbra_spawn(same, NULL, &fiber);
     umbra_yield();
     cr_expect_eq(umbra_detach(fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), -ESRCH);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -ESRCH);
     return arg;
 }
 
@@ -292,7 +292,7 @@ static void *wrong_spawns(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
     cr_expect_eq(fiber.generation, 7, "untouched on failure");
     cr_expect_eq(umbra_spawn(same, NULL, &fiber), 0, "everything still works");
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -320,9 +320,9 @@ static void *begins_others(void *arg)
     cr_expect_eq(umbra_fiber_info(by_continue, NULL), UMBRA_FIBER_STOPPED);
     cr_expect_eq(umbra_continue(by_continue), 0);
     cr_expect_eq(umbra_continue(remote), 0);
-    cr_expect_eq(umbra_join(by_transfer, NULL), 0);
-    cr_expect_eq(umbra_join(by_continue, NULL), 0);
-    cr_expect_eq(umbra_join(remote, &result), 0);
+    cr_expect_eq(umbra_join(by_transfer, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(by_continue, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(remote, UMBRA_NEVER, &result), 0);
     cr_expect_eq(result, &there);
     return arg;
 }
@@ -365,7 +365,7 @@ static void *many_everywhere(void *arg)
         for (int i = 0; i < 300; i++)
             cr_expect_eq(umbra_spawn_with(NULL, &options, adds_one, &ran[i], &fibers[i]), 0);
         for (int i = 0; i < 300; i++)
-            cr_expect_eq(umbra_join(fibers[i], NULL), 0);
+            cr_expect_eq(umbra_join(fibers[i], UMBRA_NEVER, NULL), 0);
         for (int i = 0; i < 300; i++)
             cr_expect_eq(umbra_spawn_with(NULL, &options, adds_one, &ran[i], NULL), 0);
     }
@@ -401,7 +401,7 @@ static void *spawns_anywhere(void *arg)
     for (int i = 0; i < 2; i++)
         cr_expect_eq(umbra_spawn_with(NULL, &anywhere, meets, NULL, &fiber[i]), 0);
     for (int i = 0; i < 2; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -434,7 +434,7 @@ static void *yields_in_order(void *arg)
     for (int i = 0; i < 3; i++)
         umbra_spawn(writes_thrice, name[i], &fiber[i]);
     for (int i = 0; i < 3; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -469,7 +469,7 @@ static void *transfers_in_a_ring(void *arg)
     for (size_t i = 0; i < 3; i++)
         umbra_spawn(passes_on, (void *)(uintptr_t)i, &ring[i]);
     for (int i = 0; i < 3; i++)
-        cr_expect_eq(umbra_join(ring[i], NULL), 0);
+        cr_expect_eq(umbra_join(ring[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -482,7 +482,7 @@ Test(fiber, transfer_goes_where_it_is_told)
 
 static void *stays_blocked(void *arg)
 {
-    umbra_event_wait(arg);
+    umbra_event_wait(arg, UMBRA_NEVER);
     return NULL;
 }
 
@@ -509,7 +509,7 @@ static void *wrong_transfers(void *arg)
     cr_expect_eq(umbra_transfer(blocked), -EBUSY);
     cr_expect_eq(umbra_transfer(delayed), -EBUSY);
     cr_expect_eq(umbra_transfer(ended), -ESRCH);
-    umbra_join(ended, NULL);
+    umbra_join(ended, UMBRA_NEVER, NULL);
     cr_expect_eq(umbra_transfer(ended), -ESRCH);
     umbra_spawn_with(NULL, &there, stays_blocked, &elsewhere, &far);
     cr_expect_eq(umbra_transfer(far), -EXDEV);
@@ -518,12 +518,12 @@ static void *wrong_transfers(void *arg)
     cr_expect_eq(umbra_fiber_info(stopped, NULL), UMBRA_FIBER_STOPPED);
     cr_expect_eq(umbra_continue(self), 0); /* a permit: this side stays ready */
     cr_expect_eq(umbra_transfer(stopped), 0);
-    cr_expect_eq(umbra_join(stopped, NULL), 0);
+    cr_expect_eq(umbra_join(stopped, UMBRA_NEVER, NULL), 0);
     umbra_event_signal(&never);
     umbra_event_signal(&elsewhere);
-    cr_expect_eq(umbra_join(blocked, NULL), 0);
-    cr_expect_eq(umbra_join(far, NULL), 0);
-    cr_expect_eq(umbra_join(delayed, NULL), 0);
+    cr_expect_eq(umbra_join(blocked, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(far, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(delayed, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -564,7 +564,7 @@ static bool sleep_in_order(void)
     }
     took = umbra_now_ns() - start;
     for (int i = 0; i < 3; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_geq(umbra_now_ns() - start, 6 * MS - 1000);
     return took < MS;
 }
@@ -605,12 +605,12 @@ static void *named(void *arg)
     cr_expect_eq(umbra_fiber_info(umbra_self(), NULL), UMBRA_FIBER_EXECUTING);
     umbra_yield();
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_TERMINATED);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(umbra_fiber_info(fiber, &info), -ESRCH);
     umbra_spawn(same, NULL, &plain); /* the same memory, without the name */
     cr_expect_eq(umbra_fiber_info(plain, &info), UMBRA_FIBER_READY);
     cr_expect_str_eq(info.name, "");
-    umbra_join(plain, NULL);
+    umbra_join(plain, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -632,7 +632,7 @@ static void *named_in_utf_8(void *arg)
             umbra_spawn_with(NULL, &options, same, NULL, &fiber);
             umbra_fiber_info(fiber, &info);
             cr_expect_str_eq(info.name, wanted);
-            umbra_join(fiber, NULL);
+            umbra_join(fiber, UMBRA_NEVER, NULL);
         }
     return arg;
 }
@@ -677,8 +677,8 @@ static void *locals(void *arg)
 
     umbra_spawn(has_local, &destroyed, &fiber[0]);
     umbra_spawn(has_local, &order, &fiber[1]);
-    umbra_join(fiber[0], NULL);
-    umbra_join(fiber[1], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
     cr_expect_null(umbra_local_get(key));
     return arg;
 }
@@ -721,7 +721,7 @@ static void *spawns_keepers(void *arg)
     for (int i = 0; i < 4; i++)
         umbra_spawn_with(NULL, &there, keeps_its_thread, NULL, &fiber[i]);
     for (int i = 0; i < 4; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -749,7 +749,7 @@ static void *is_interrupted(void *arg)
     cr_expect_eq(errno, ENOENT, "the other fiber's");
     cr_expect_eq(address, &errno);
     cr_expect_eq(kept, EINTR);
-    umbra_join(other, NULL);
+    umbra_join(other, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -768,10 +768,10 @@ static void on_alternate_stack(int number)
 {
     (void)number;
     said[0] = umbra_transfer(neighbour);
-    said[1] = umbra_event_wait(&idle_event);
+    said[1] = umbra_event_wait(&idle_event, UMBRA_NEVER);
     said[2] = umbra_sleep_ns(1);
-    said[3] = umbra_join(neighbour, NULL);
-    said[4] = umbra_event_wait_deadline(&idle_event, umbra_deadline(SECOND));
+    said[3] = umbra_join(neighbour, UMBRA_NEVER, NULL);
+    said[4] = umbra_event_wait(&idle_event, umbra_deadline(SECOND));
     umbra_yield();
 }
 
@@ -786,7 +786,7 @@ static void *raises(void *arg)
     pthread_kill(pthread_self(), SIGUSR1);
     for (int i = 0; i < 5; i++)
         cr_expect_eq(said[i], -EPERM, "call %d said %d", i, said[i]);
-    cr_expect_eq(umbra_join(neighbour, NULL), 0, "everything still works");
+    cr_expect_eq(umbra_join(neighbour, UMBRA_NEVER, NULL), 0, "everything still works");
     sigaltstack(&before, NULL);
     free(stack.ss_sp);
     return arg;
@@ -827,7 +827,7 @@ static void *sizes(void *arg)
         umbra_yield();
         cr_expect_geq(stack_used(fiber), 100000);
         cr_expect_lt(stack_used(fiber), 150000 * 2);
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     cr_expect_eq(stack_used(fiber), -ESRCH);
     cr_expect_lt(stack_used(umbra_self()), UMBRA_STACK_BYTES);
@@ -852,7 +852,7 @@ static void *holes(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &options, leaves_a_hole, NULL, &fiber), 0);
     umbra_yield();
     cr_expect_geq(stack_used(fiber), 200000);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -874,7 +874,7 @@ static struct umbra_event wanted = UMBRA_EVENT_INIT_MANUAL;
 
 static void *waits_until_wanted(void *arg)
 {
-    umbra_event_wait(&wanted);
+    umbra_event_wait(&wanted, UMBRA_NEVER);
     return arg;
 }
 

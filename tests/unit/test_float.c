@@ -63,9 +63,9 @@ static void *two_take_turns(void *arg)
 
     cr_expect_eq(umbra_spawn_with(NULL, &own, sets_and_yields, NULL, &one), 0);
     cr_expect_eq(umbra_spawn(looks_and_yields, &cores_words, &other), 0);
-    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -81,7 +81,7 @@ static void *leaves_in_all_ways(void *arg)
     fesetround(FE_DOWNWARD);
     cr_expect_eq(umbra_sleep_ns(1000), 0);
     cr_expect_eq(fegetround(), FE_DOWNWARD);
-    cr_expect_eq(umbra_event_wait(&event), 0);
+    cr_expect_eq(umbra_event_wait(&event, UMBRA_NEVER), 0);
     cr_expect_eq(fegetround(), FE_DOWNWARD);
     cr_expect_eq(umbra_transfer(other), 0);
     cr_expect_eq(fegetround(), FE_DOWNWARD);
@@ -99,14 +99,14 @@ static void *meets_it(void *arg)
 {
     struct umbra_spawn_options stopped = {.stopped = true};
 
-    umbra_event_init(&event, false);
+    event = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_expect_eq(umbra_spawn_with(NULL, &stopped, transfers_back, NULL, &other), 0);
     cr_expect_eq(umbra_spawn_with(NULL, &own, leaves_in_all_ways, NULL, &one), 0);
     cr_expect_eq(umbra_sleep_ns(100000), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
     umbra_event_signal(&event);
-    cr_expect_eq(umbra_join(one, NULL), 0);
-    cr_expect_eq(umbra_join(other, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(other, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
     return arg;
 }
@@ -131,7 +131,7 @@ static void *spawns_with_a_mode(void *arg)
     fesetround(mode);
     cr_expect_eq(umbra_spawn_with(NULL, &own, has, &mode, &one), 0);
     fesetround(FE_TONEAREST);
-    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
     return arg;
 }
@@ -155,10 +155,10 @@ static void *sees_it_exit(void *arg)
     uint64_t cores_words = words();
 
     cr_expect_eq(umbra_spawn_with(NULL, &own, exits, NULL, &one), 0);
-    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(fegetround(), FE_TONEAREST);
     cr_expect_eq(umbra_spawn(looks_and_yields, &cores_words, &one), 0);
-    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -179,7 +179,7 @@ static void *sets_the_cores(void *arg)
 static void *is_told(void *arg)
 {
     cr_expect_eq(umbra_spawn(sets_the_cores, NULL, &one), 0);
-    cr_expect_eq(umbra_join(one, NULL), 0);
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(fegetround(), FE_UPWARD);
     fesetround(FE_TONEAREST);
     return arg;
@@ -216,8 +216,8 @@ static void *both(void *arg)
 {
     cr_expect_eq(umbra_spawn_with(NULL, &own, traps_divisions, NULL, &one), 0);
     cr_expect_eq(umbra_spawn(divides, NULL, &other), 0);
-    umbra_join(one, NULL);
-    umbra_join(other, NULL);
+    umbra_join(one, UMBRA_NEVER, NULL);
+    umbra_join(other, UMBRA_NEVER, NULL);
     return arg;
 }
 

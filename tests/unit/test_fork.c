@@ -182,8 +182,8 @@ static bool waits_a_while(void *arg)
     struct umbra_event event;
 
     (void)arg;
-    umbra_event_init(&event, false);
-    return umbra_event_wait_deadline(&event, umbra_deadline(10 * MS)) == -ETIMEDOUT;
+    event = (struct umbra_event)UMBRA_EVENT_INIT;
+    return umbra_event_wait(&event, umbra_deadline(10 * MS)) == -ETIMEDOUT;
 }
 
 Test(fork, child_may_wait_though_fibers_of_its_parent_did_and_no_thread)
@@ -210,7 +210,7 @@ Test(fork, child_may_wait_though_fibers_of_its_parent_did_and_no_thread)
 
 static void *waits(void *arg)
 {
-    umbra_event_wait(arg);
+    umbra_event_wait(arg, UMBRA_NEVER);
     return NULL;
 }
 
@@ -218,7 +218,7 @@ static void start_parent(struct parent *parent)
 {
     struct umbra_options options = {.cores = 2, .oversubscribe = true};
 
-    umbra_event_init(&parent->event, false);
+    parent->event = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_assert_eq(umbra_runtime_create(&options, &parent->runtime), 0);
     cr_assert_eq(umbra_spawn_with(parent->runtime, NULL, waits, &parent->event, &parent->waits), 0);
     cr_assert_eq(umbra_spawn_with(parent->runtime, NULL, nothing, NULL, &parent->ended), 0);
@@ -227,8 +227,9 @@ static void start_parent(struct parent *parent)
 static void end_parent(struct parent *parent)
 {
     umbra_event_signal(&parent->event);
-    cr_assert_eq(umbra_join(parent->waits, NULL), 0, "the parent's runtime is as before");
-    cr_assert_eq(umbra_join(parent->ended, NULL), 0);
+    cr_assert_eq(umbra_join(parent->waits, UMBRA_NEVER, NULL), 0,
+                 "the parent's runtime is as before");
+    cr_assert_eq(umbra_join(parent->ended, UMBRA_NEVER, NULL), 0);
     cr_assert_eq(umbra_runtime_destroy(parent->runtime), 0);
 }
 
@@ -242,7 +243,8 @@ static bool is_refused(void *arg)
     return umbra_runtime_wait(runtime) == -EPERM &&
            umbra_runtime_run(runtime, nothing, NULL) == -EPERM &&
            umbra_spawn_with(runtime, NULL, nothing, NULL, NULL) == -EPERM &&
-           umbra_join(parent->waits, NULL) == -EPERM && umbra_join(parent->ended, NULL) == -EPERM &&
+           umbra_join(parent->waits, UMBRA_NEVER, NULL) == -EPERM &&
+           umbra_join(parent->ended, UMBRA_NEVER, NULL) == -EPERM &&
            umbra_detach(parent->waits) == -EPERM && umbra_cancel(parent->waits) == -EPERM &&
            umbra_runtime_destroy(runtime) == -EPERM;
 }
@@ -284,7 +286,8 @@ static bool is_refused_to_own_fibers(void *arg)
 
     return umbra_runtime_create(&options, &runtime) == 0 &&
            umbra_spawn_with(runtime, NULL, refused_to_a_fiber, arg, &fiber) == 0 &&
-           umbra_join(fiber, &result) == 0 && result == arg && umbra_runtime_destroy(runtime) == 0;
+           umbra_join(fiber, UMBRA_NEVER, &result) == 0 && result == arg &&
+           umbra_runtime_destroy(runtime) == 0;
 }
 
 Test(fork, fibers_of_the_child_are_refused_it_too)
@@ -339,15 +342,15 @@ static bool is_a_plain_thread(void *arg)
     struct umbra_fiber fiber;
     unsigned key;
 
-    umbra_event_init(&event, false);
+    event = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_yield();
     umbra_task_fork(&task, signals, &event);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     return umbra_core_index() == -1 && umbra_self().block == NULL && !umbra_runtime_self() &&
            !own_shadow() && umbra_spawn(nothing, NULL, &fiber) == -EPERM &&
            umbra_local_create(NULL, &key) == 0 && umbra_local_set(key, arg) == -EPERM &&
-           umbra_event_wait(&event) == 0 &&
-           umbra_event_wait_deadline(&event, umbra_deadline(MS)) == -ETIMEDOUT;
+           umbra_event_wait(&event, UMBRA_NEVER) == 0 &&
+           umbra_event_wait(&event, umbra_deadline(MS)) == -ETIMEDOUT;
 }
 
 Test(fork, child_of_a_fiber_goes_on_as_a_plain_thread)
@@ -363,7 +366,7 @@ static void *counts(void *arg)
 
     ++*(unsigned *)arg;
     return (void *)(uintptr_t)(umbra_spawn(nothing, NULL, &fiber) == 0 &&
-                               umbra_join(fiber, NULL) == 0);
+                               umbra_join(fiber, UMBRA_NEVER, NULL) == 0);
 }
 
 static bool runs_its_own(void *arg)
@@ -475,7 +478,7 @@ static void *joins_forking(void *arg)
         int status = -1;
 
         cr_expect_eq(umbra_spawn(returns_in_child, i > 0 ? arg : NULL, &fiber), 0);
-        cr_expect_eq(umbra_join(fiber, &child), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &child), 0);
         cr_expect_neq(child, NULL, "the child has come back to the joiner");
         cr_expect_eq(waitpid((pid_t)(intptr_t)child, &status, 0), (pid_t)(intptr_t)child);
         cr_expect(WIFEXITED(status), "status %#x", (unsigned)status);

@@ -133,7 +133,7 @@ Test(gap, only_candidates_are_measured)
 
 Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
 {
-    uint32_t ns = (uint32_t)(umbra_ns_to_cycles(16000) / 1000); /* 1/16 cycles */
+    uint32_t ns = (uint32_t)(um_ns_to_cycles(16000) / 1000); /* 1/16 cycles */
     struct um_tune_size near = um_tune_fit(50 * ns, 10000);
     struct um_tune_size far = um_tune_fit(500 * ns, 10000);
     struct um_tune_size unknown = um_tune_fit(0, 10000);
@@ -142,7 +142,7 @@ Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
     cr_expect_leq(far.warm + far.turns, 21);
     cr_expect_geq(far.warm + far.turns, UM_TUNE_TURNS_LEAST);
     cr_expect_eq(unknown.warm + unknown.turns, UM_TUNE_TURNS_LEAST);
-    cr_expect_eq(um_tune_took(umbra_ns_to_cycles(200000), near), 0, "it was interrupted");
+    cr_expect_eq(um_tune_took(um_ns_to_cycles(200000), near), 0, "it was interrupted");
     cr_expect_gt(um_tune_took(1, near), 0);
 }
 
@@ -236,7 +236,7 @@ static void *answers(void *arg)
     struct pair *pair = arg;
 
     for (int i = 0; i < TURNS; i++) {
-        umbra_event_wait(&pair->there);
+        umbra_event_wait(&pair->there, UMBRA_NEVER);
         pair->answered++;
         umbra_event_signal(&pair->back);
     }
@@ -258,12 +258,12 @@ static void *calls(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &there, answers, pair, &fiber), 0);
     for (int i = 0; i < TURNS; i++) {
         umbra_event_signal(&pair->there);
-        umbra_event_wait(&pair->back);
+        umbra_event_wait(&pair->back, UMBRA_NEVER);
     }
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     for (int i = 0; i < TURNS; i++) {
         cr_expect_eq(umbra_spawn_with(NULL, &there, counts, pair, &fiber), 0);
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     }
     return NULL;
 }
@@ -275,8 +275,8 @@ static void hand_over(void)
     struct umbra_runtime *runtime;
     struct pair pair;
 
-    umbra_event_init(&pair.there, false);
-    umbra_event_init(&pair.back, false);
+    pair.there = (struct umbra_event)UMBRA_EVENT_INIT;
+    pair.back = (struct umbra_event)UMBRA_EVENT_INIT;
     pair.answered = pair.spawned = 0;
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0, "%s", umbra_last_error_text());
     cr_expect_eq(umbra_runtime_run(runtime, calls, &pair), 0);

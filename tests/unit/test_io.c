@@ -201,7 +201,7 @@ static void *asks_echo(void *unused)
         cr_expect_str_eq(text, "hello");
     }
     shutdown(fd, SHUT_WR);
-    umbra_join(server, NULL);
+    umbra_join(server, UMBRA_NEVER, NULL);
     cr_expect_eq(receive(fd, text, sizeof(text)), 0);
     close(fd);
     close(echo.listens);
@@ -228,7 +228,7 @@ static void *asks_nonblocking(void *unused)
     spawn_receiving(&receiving);
     until_in_system_call(receiving.fiber);
     cr_expect_eq(send_text(pair[1], "x"), 1);
-    umbra_join(receiving.fiber, NULL);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(receiving.error, 0);
     cr_expect_eq(umbra_io_read(ends[0], text, 1, UMBRA_IO_HERE, umbra_deadline(MS), &count),
                  -ETIMEDOUT);
@@ -336,7 +336,7 @@ static void *cancels(void *unused)
         if (i % 4 >= 2)
             umbra_sleep_ns(MS); /* the kernel has it by then */
         cr_expect_eq(umbra_cancel(receiving.fiber), 0);
-        umbra_join(receiving.fiber, NULL);
+        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
         cr_expect_eq(receiving.error, -ECANCELED);
         check_untouched(pair, receiving.at);
     }
@@ -392,7 +392,7 @@ static void check_canceled(umbra_fiber_fn *fn, struct other_wait *wait)
     umbra_sleep_ns(MS);
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_SYSTEM_CALL);
     cr_expect_eq(umbra_cancel(fiber), 0);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(wait->error, -ECANCELED);
 }
 
@@ -459,14 +459,14 @@ static void *waits_with_error_queued(void *flags)
 
     wait.deadline = umbra_deadline(20 * MS);
     cr_expect_eq(umbra_spawn(reads_byte, &wait, &wait.fiber), 0);
-    umbra_join(wait.fiber, NULL);
+    umbra_join(wait.fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(wait.error, -ETIMEDOUT);
     wait.deadline = UMBRA_NEVER;
     cr_expect_eq(umbra_spawn(reads_byte, &wait, &wait.fiber), 0);
     until_in_system_call(wait.fiber);
     umbra_sleep_ns(5 * MS);
     cr_expect_eq(umbra_cancel(wait.fiber), 0);
-    umbra_join(wait.fiber, NULL);
+    umbra_join(wait.fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(wait.error, -ECANCELED);
     close(wait.socket);
     return NULL;
@@ -511,7 +511,7 @@ static void *sleeps_with_full_ring(void *unused)
         io_uring_prep_nop(sqe);
         io_uring_sqe_set_data(sqe, NULL);
     }
-    umbra_join(receiving.fiber, NULL);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
     uring->flushes = false;
     cr_expect_eq(receiving.error, 0);
     cr_expect_eq(receiving.got, 4);
@@ -594,14 +594,14 @@ static void *waits_for_place(void *flags)
     umbra_sleep_ns(5 * MS);
     until_in_system_call(fiber); /* it is, but while it tries again */
     cr_expect_eq(umbra_cancel(fiber), 0);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(call.error, -ECANCELED);
     close(call.fd);
 
     cr_expect_eq(umbra_spawn(connects_locally, &call, &fiber), 0);
     until_in_system_call(fiber);
     cr_expect_eq(umbra_io_accept(full.listens, UMBRA_NEVER, &accepted), 0);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(call.error, 0);
     close(call.fd);
     close(accepted);
@@ -676,7 +676,7 @@ static void *receives_many(void *unused)
     for (int i = 0; i < MANY; i++)
         cr_expect_eq(write(pair[i][1], i % 2 ? "b" : "a", 1), 1);
     for (int i = 0; i < MANY; i++) {
-        umbra_join(receiving[i].fiber, NULL);
+        umbra_join(receiving[i].fiber, UMBRA_NEVER, NULL);
         cr_expect_eq(receiving[i].error, 0);
         cr_expect_eq(text[i], i % 2 ? 'b' : 'a');
         close_pair(pair[i]);
@@ -776,7 +776,7 @@ static void *takes_bytes(void *socket)
 static void *takes_signals(void *unused)
 {
     (void)unused;
-    while (umbra_event_wait(&signaled) == 0 && !over)
+    while (umbra_event_wait(&signaled, UMBRA_NEVER) == 0 && !over)
         signals_taken++;
     return NULL;
 }
@@ -787,8 +787,8 @@ static void *takes_both(void *socket)
 
     umbra_spawn(takes_bytes, socket, &fiber[0]);
     umbra_spawn(takes_signals, NULL, &fiber[1]);
-    umbra_join(fiber[0], NULL);
-    umbra_join(fiber[1], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -879,12 +879,12 @@ static void *busy_core(void *unused)
         spawn_receiving(&receiving);
         until_in_system_call(receiving.fiber);
         cr_expect_eq(write(pair[1], "x", 1), 1);
-        umbra_join(receiving.fiber, NULL);
+        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
         cr_expect_eq(receiving.error, 0);
     }
     done = 1;
-    umbra_join(busy[0], NULL);
-    umbra_join(busy[1], NULL);
+    umbra_join(busy[0], UMBRA_NEVER, NULL);
+    umbra_join(busy[1], UMBRA_NEVER, NULL);
     close_pair(pair);
     return NULL;
 }
@@ -1049,7 +1049,7 @@ static void check_sleep(void)
 
     cr_expect_eq(pthread_create(&thread, NULL, signals_later, &event), 0);
     umbra_hold(umbra_runtime_self()); /* no deadlock: the thread signals */
-    cr_expect_eq(umbra_event_wait(&event), 0);
+    cr_expect_eq(umbra_event_wait(&event, UMBRA_NEVER), 0);
     umbra_release(umbra_runtime_self());
     pthread_join(thread, NULL);
     umbra_sleep_ns(MS);
@@ -1094,7 +1094,7 @@ static void *breaks(void *arg)
         check_sleep();
         cr_expect_eq(write(pair[1], "abcd", 4), 4);
     }
-    umbra_join(receiving.fiber, NULL);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(receiving.error, breaking->waits);
     cr_expect_eq(receiving.got, breaking->waits ? 0 : 4);
     check_sleep();

@@ -813,7 +813,7 @@ static void check_flags_meanwhile(int kind, const struct call *call)
     if (fcntl(subject.fd, F_GETFL) != before)
         cr_expect_fail("%s of %s: the flags have changed", call->name, kinds[kind].name);
     umbra_cancel(fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(waiting.result, -ECANCELED);
     dispose(&subject);
 }
@@ -993,7 +993,7 @@ static void *spawns_acceptors(void *unused)
         cr_expect_eq(umbra_spawn_with(NULL, &where, accepts_shared, NULL, &fiber[i]), 0);
     }
     for (unsigned i = 0; i < ACCEPTORS; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return NULL;
 }
 

@@ -15,13 +15,13 @@ static struct umbra_event go = UMBRA_EVENT_INIT_MANUAL;
 
 static void *waits_for_go(void *arg)
 {
-    cr_expect_eq(umbra_event_wait(&go), 0);
+    cr_expect_eq(umbra_event_wait(&go, UMBRA_NEVER), 0);
     return arg;
 }
 
 static int join_soon(struct umbra_fiber fiber, void **result)
 {
-    return umbra_join_deadline(fiber, result, umbra_deadline(SOON));
+    return umbra_join(fiber, umbra_deadline(SOON), result);
 }
 
 /* One of this core and one of another, both spawned here. */
@@ -36,7 +36,7 @@ static void *joins_its_own(void *arg)
         void *result = arg;
         uint64_t start = umbra_now_ns();
 
-        cr_expect_eq(umbra_join_deadline(fiber[i], &result, 0), -ETIMEDOUT);
+        cr_expect_eq(umbra_join(fiber[i], 0, &result), -ETIMEDOUT);
         cr_expect_eq(join_soon(fiber[i], &result), -ETIMEDOUT);
         cr_expect_eq(join_soon(fiber[i], &result), -ETIMEDOUT);
         cr_expect(umbra_now_ns() - start >= 2 * SOON);
@@ -46,7 +46,7 @@ static void *joins_its_own(void *arg)
     for (int i = 0; i < 2; i++) {
         void *result = arg;
 
-        cr_expect_eq(umbra_join_deadline(fiber[i], &result, umbra_deadline(10 * SECOND)), 0);
+        cr_expect_eq(umbra_join(fiber[i], umbra_deadline(10 * SECOND), &result), 0);
         cr_expect_eq(result, &fiber[i]);
         cr_expect_eq(join_soon(fiber[i], &result), -ESRCH);
     }
@@ -73,8 +73,8 @@ static void *joins_after_a_deadline(void *arg)
     cr_expect_eq(umbra_detach(fiber[3]), 0);
     cr_expect_eq(umbra_detach(fiber[3]), -EINVAL);
     umbra_event_signal(&go);
-    cr_expect_eq(umbra_join(fiber[0], NULL), 0);
-    cr_expect_eq(umbra_join(fiber[1], NULL), 0);
+    cr_expect_eq(umbra_join(fiber[0], UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(fiber[1], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -97,7 +97,7 @@ static void *asks_soon(void *arg)
 static void *asks(void *arg)
 {
     asking = 1;
-    return (void *)(intptr_t)umbra_join_deadline(shared, arg, umbra_deadline(10 * SECOND));
+    return (void *)(intptr_t)umbra_join(shared, umbra_deadline(10 * SECOND), arg);
 }
 
 static void *waits_of_others(void *arg)
@@ -112,16 +112,16 @@ static void *waits_of_others(void *arg)
         umbra_event_reset(&go);
         cr_expect_eq(umbra_spawn_with(NULL, &of, waits_for_go, &shared, &shared), 0);
         umbra_spawn_with(NULL, &there, asks_soon, NULL, &first);
-        cr_expect_eq(umbra_join(first, &error), 0);
+        cr_expect_eq(umbra_join(first, UMBRA_NEVER, &error), 0);
         cr_expect_eq((intptr_t)error, -ETIMEDOUT, "the first gives up");
         asking = 0;
         umbra_spawn_with(NULL, &there, asks, &result, &second);
         until(&asking);
         umbra_sleep_ns(SOON); /* its request has come here */
-        cr_expect_eq(umbra_join(shared, NULL), -EINVAL, "the second has asked");
+        cr_expect_eq(umbra_join(shared, UMBRA_NEVER, NULL), -EINVAL, "the second has asked");
         cr_expect_eq(join_soon(shared, NULL), -EINVAL);
         umbra_event_signal(&go);
-        cr_expect_eq(umbra_join(second, &error), 0);
+        cr_expect_eq(umbra_join(second, UMBRA_NEVER, &error), 0);
         cr_expect_eq((intptr_t)error, 0);
         cr_expect_eq(result, &shared);
     }
@@ -138,7 +138,7 @@ static void *thread_asks(void *arg)
     cr_expect_eq(join_soon(shared, NULL), -ETIMEDOUT);
     cr_expect_eq(join_soon(shared, NULL), -ETIMEDOUT);
     asking = 2;
-    return (void *)(intptr_t)umbra_join_deadline(shared, arg, UMBRA_NEVER);
+    return (void *)(intptr_t)umbra_join(shared, UMBRA_NEVER, arg);
 }
 
 Test(join, of_a_thread_has_a_deadline)
@@ -156,7 +156,7 @@ Test(join, of_a_thread_has_a_deadline)
     pthread_join(thread, &error);
     cr_assert_eq((intptr_t)error, 0);
     cr_assert_eq(result, &shared);
-    cr_assert_eq(umbra_join_deadline(shared, NULL, umbra_deadline(SOON)), -ESRCH);
+    cr_assert_eq(umbra_join(shared, umbra_deadline(SOON), NULL), -ESRCH);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
@@ -183,7 +183,7 @@ static void *joins_impatiently(void *arg)
 
     do {
         patience_ns += patience_ns / 2;
-        error = umbra_join_deadline(*fiber, &result, umbra_deadline(patience_ns));
+        error = umbra_join(*fiber, umbra_deadline(patience_ns), &result);
     } while (error == -ETIMEDOUT);
     cr_expect_eq(error, 0);
     joined++;
@@ -199,7 +199,7 @@ static void *races(void *arg)
 
         cr_expect_eq(umbra_spawn_with(NULL, &home, counts_a_little, (void *)i, &fiber), 0);
         cr_expect_eq(umbra_spawn_with(NULL, &from, joins_impatiently, &fiber, &joiner), 0);
-        cr_expect_eq(umbra_join(joiner, &result), 0);
+        cr_expect_eq(umbra_join(joiner, UMBRA_NEVER, &result), 0);
         cr_expect_eq((uintptr_t)result, i);
     }
     return arg;
@@ -216,7 +216,7 @@ Test(join, is_done_once_whatever_deadlines_pass)
 static void *joins_for_ever(void *arg)
 {
     (void)arg;
-    return (void *)(intptr_t)umbra_join(shared, NULL);
+    return (void *)(intptr_t)umbra_join(shared, UMBRA_NEVER, NULL);
 }
 
 /* Until a thread is in umbra_join. */
@@ -238,9 +238,9 @@ Test(join, of_the_creator_ends_with_a_deadlock)
 
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_spawn_with(runtime, NULL, waits_for_go, &shared, &shared), 0);
-    cr_assert_eq(umbra_join(shared, NULL), -EDEADLK);
+    cr_assert_eq(umbra_join(shared, UMBRA_NEVER, NULL), -EDEADLK);
     umbra_hold(runtime);
-    cr_assert_eq(umbra_join_deadline(shared, NULL, umbra_deadline(300 * MS)), -ETIMEDOUT,
+    cr_assert_eq(umbra_join(shared, umbra_deadline(300 * MS), NULL), -ETIMEDOUT,
                  "another holder may end it");
     umbra_release(runtime);
     cr_assert_eq(pthread_create(&thread, NULL, joins_for_ever, NULL), 0);
@@ -249,7 +249,7 @@ Test(join, of_the_creator_ends_with_a_deadlock)
     pthread_join(thread, &error);
     cr_assert_eq((intptr_t)error, -EDEADLK);
     umbra_event_signal(&go);
-    cr_assert_eq(umbra_join(shared, NULL), 0, "it could be ended after all");
+    cr_assert_eq(umbra_join(shared, UMBRA_NEVER, NULL), 0, "it could be ended after all");
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
@@ -261,7 +261,8 @@ Test(join, ends_with_its_runtime)
     void *error;
 
     for (int i = 0; i < 20; i++) {
-        umbra_event_init(&go, true); /* the last runtime's fiber still stands in its list */
+        go = (struct umbra_event)
+            UMBRA_EVENT_INIT_MANUAL; /* the last runtime's fiber still stands in its list */
         cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
         cr_assert_eq(umbra_spawn_with(runtime, NULL, waits_for_go, &shared, &shared), 0);
         cr_assert_eq(pthread_create(&thread, NULL, joins_for_ever, NULL), 0);

@@ -494,7 +494,7 @@ static void *come_back(void *arg)
             taken[i] = umbra_buffer_take(buffers);
         if (round == 0) {
             cr_expect_eq(umbra_spawn_with(NULL, &other, gives_all, taken, &fiber), 0);
-            cr_expect_eq(umbra_join(fiber, NULL), 0);
+            cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
         } else {
             cr_expect_eq(pthread_create(&thread, NULL, gives_all, taken), 0);
             cr_expect_eq(pthread_join(thread, NULL), 0);
@@ -577,8 +577,8 @@ static void *pass(void *arg)
     cr_expect_eq(umbra_buffers_create(NULL, sizeof(int), &passed), 0);
     cr_expect_eq(umbra_spawn_with(NULL, &other, takes, NULL, &taker), 0);
     cr_expect_eq(umbra_spawn(gives, NULL, &giver), 0);
-    cr_expect_eq(umbra_join(taker, NULL), 0);
-    cr_expect_eq(umbra_join(giver, NULL), 0);
+    cr_expect_eq(umbra_join(taker, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(giver, UMBRA_NEVER, NULL), 0);
     umbra_buffers_destroy(passed);
     return arg;
 }
@@ -644,7 +644,7 @@ static void iterate(struct umbra_nodes *nodes, size_t middle)
         cr_expect_eq(umbra_spawn_with(nodes->runtime, &there, iterates, &loops, &fiber[i]), 0);
     }
     for (unsigned i = 0; i < 4; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     for (size_t i = 0; i < ITERATIONS; i++)
         cr_expect_eq(loops.done[i], 1, "iteration %zu: %d times", i, loops.done[i]);
 }
@@ -696,7 +696,7 @@ Test(memory, a_node_takes_its_own_iterations_first)
     cr_assert_eq(umbra_nodes_loop(nodes, 0, 0, 20, 10), 0);
     cr_assert_eq(umbra_nodes_loop(nodes, 1, 20, 35, 10), 0);
     cr_assert_eq(umbra_spawn_with(runtime, &there, takes_in_order, nodes, &fiber), 0);
-    cr_assert_eq(umbra_join(fiber, NULL), 0);
+    cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_assert_eq(umbra_nodes_loop(nodes, 0, SIZE_MAX - 1, SIZE_MAX, 0), 0);
     cr_assert(umbra_nodes_next(nodes, &begin, &end));
     cr_assert_eq(begin, SIZE_MAX - 1);
@@ -801,7 +801,7 @@ static int dispatch_once(struct umbra_runtime *runtime)
     error = umbra_dispatch_begin(dispatch);
     for (int i = 0; i < 1000 && error == 0; i++)
         error = umbra_dispatch_put(dispatch, &value, UMBRA_ANY_NODE);
-    ended = umbra_dispatch_end(dispatch);
+    ended = umbra_dispatch_end(dispatch, UMBRA_NEVER);
     umbra_dispatch_destroy(dispatch);
     return error != 0 ? error : ended;
 }
@@ -818,7 +818,7 @@ static int begin_all(struct umbra_topology *topology)
         return error;
     error = umbra_spawn_with(runtime, NULL, nothing, NULL, &fiber);
     if (error == 0)
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     if (error == 0)
         error = dispatch_once(runtime);
     umbra_runtime_destroy(runtime);

@@ -93,22 +93,6 @@ static int do_steps(void)
 
 /* ---- in a thread and in a fiber ---- */
 
-static void count(void *arg)
-{
-    ++*(int *)arg;
-}
-
-static int do_once(void)
-{
-    struct umbra_once once = UMBRA_ONCE_INIT;
-    int counted = 0;
-    int error = umbra_once(&once, NULL, NULL);
-
-    cr_expect_eq(umbra_once(&once, count, &counted), 0);
-    cr_expect_eq(counted, 1, "the first one did not count");
-    return error;
-}
-
 static int block(void)
 {
     return umbra_blocking(NULL, NULL);
@@ -195,15 +179,18 @@ static const struct row in_threads[] = {
     {"umbra_team_run", run_a_team},
     {"umbra_dispatch_create", make_a_dispatcher},
     {"umbra_dispatch_steps", do_steps},
-    {"umbra_once", do_once},
     {"umbra_blocking", block},
     {"umbra_parallel_reduce", reduce},
 };
 
 static const struct row in_fibers[] = {
-    {"umbra_spawn", spawn},         {"umbra_spawn_with", spawn_here},  {"umbra_task_start", start},
-    {"umbra_core_unbound", unbind}, {"umbra_arbiter_start", handle},   {"umbra_once", do_once},
-    {"umbra_blocking", block},      {"umbra_parallel_reduce", reduce},
+    {"umbra_spawn", spawn},
+    {"umbra_spawn_with", spawn_here},
+    {"umbra_task_start", start},
+    {"umbra_core_unbound", unbind},
+    {"umbra_arbiter_start", handle},
+    {"umbra_blocking", block},
+    {"umbra_parallel_reduce", reduce},
 };
 
 static void check(const struct row *row)

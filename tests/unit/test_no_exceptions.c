@@ -15,7 +15,7 @@ static void *two_yield(void *arg)
 
     cr_expect_eq(umbra_spawn(yields, NULL, &fiber), 0);
     umbra_yield();
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 

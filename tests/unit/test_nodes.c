@@ -178,7 +178,7 @@ static void *looks_on_all_cores(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &there, looks_at_itself, &all, &fiber[i]), 0);
     }
     for (unsigned i = 0; i < umbra_runtime_cores(runtime); i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     umbra_nodes_destroy(all.nodes);
     umbra_buffers_destroy(all.buffers);
     return arg;
@@ -219,7 +219,7 @@ static void *dispatches(void *arg)
     cr_expect_eq(umbra_dispatch_create(NULL, &options, &dispatch), 0);
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     cr_expect_eq(umbra_dispatch_range(dispatch, 0, 100, 1), 0);
-    cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+    cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     umbra_dispatch_destroy(dispatch);
     return arg;
 }
@@ -327,7 +327,7 @@ static void *loops(void *arg)
         cr_expect_eq(umbra_spawn_with(NULL, &there, takes_parts, nodes, &fiber[i]), 0);
     }
     for (unsigned i = 0; i < umbra_runtime_cores(runtime); i++) {
-        cr_expect_eq(umbra_join(fiber[i], &taken), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, &taken), 0);
         all += (size_t)taken;
     }
     cr_expect_eq(all, 5000);

@@ -34,7 +34,7 @@ static void *waits(void *arg)
     struct waiter *waiter = arg;
 
     for (;;) {
-        umbra_event_wait(&waiter->event);
+        umbra_event_wait(&waiter->event, UMBRA_NEVER);
         if (waiter->quit)
             return NULL;
         note(waiter->letter);
@@ -46,7 +46,7 @@ static void begin_waiters(struct waiter *waiter, int count)
 {
     for (int i = 0; i < count; i++) {
         waiter[i] = (struct waiter){.letter = (char)('1' + i)};
-        umbra_event_init(&waiter[i].event, false);
+        waiter[i].event = (struct umbra_event)UMBRA_EVENT_INIT;
         umbra_spawn(waits, &waiter[i], &waiter[i].fiber);
     }
     umbra_yield(); /* each waits now */
@@ -57,7 +57,7 @@ static void end_waiters(struct waiter *waiter, int count)
     for (int i = 0; i < count; i++) {
         waiter[i].quit = true;
         umbra_event_signal(&waiter[i].event);
-        cr_expect_eq(umbra_join(waiter[i].fiber, NULL), 0);
+        cr_expect_eq(umbra_join(waiter[i].fiber, UMBRA_NEVER, NULL), 0);
     }
 }
 
@@ -90,7 +90,7 @@ static void begin_yielders(struct yielder *yielder, int count, int turns)
 static void end_yielders(struct yielder *yielder, int count)
 {
     for (int i = 0; i < count; i++)
-        cr_expect_eq(umbra_join(yielder[i].fiber, NULL), 0);
+        cr_expect_eq(umbra_join(yielder[i].fiber, UMBRA_NEVER, NULL), 0);
 }
 
 static void notes_are(const char *expected)
@@ -169,7 +169,7 @@ static void *continued_first(void *arg)
     cr_expect_eq(umbra_continue(stopped), 0);
     umbra_yield();
     notes_are("sab");
-    umbra_join(stopped, NULL);
+    umbra_join(stopped, UMBRA_NEVER, NULL);
     end_yielders(yielder, 2);
     return arg;
 }
@@ -191,7 +191,7 @@ static void *canceled_first(void *arg)
     umbra_yield();
     notes_are("ab");
     cr_expect_eq(umbra_fiber_info(waiter->fiber, NULL), UMBRA_FIBER_TERMINATED);
-    umbra_join(waiter->fiber, NULL);
+    umbra_join(waiter->fiber, UMBRA_NEVER, NULL);
     end_yielders(yielder, 2);
     return arg;
 }
@@ -270,7 +270,7 @@ static void *pings(void *arg)
 
     while (!pair->quit) {
         umbra_event_signal(&pair->ping);
-        umbra_event_wait(&pair->pong);
+        umbra_event_wait(&pair->pong, UMBRA_NEVER);
         pair->turns++;
     }
     umbra_event_signal(&pair->ping);
@@ -282,7 +282,7 @@ static void *pongs(void *arg)
     struct pair *pair = arg;
 
     while (!pair->quit) {
-        umbra_event_wait(&pair->ping);
+        umbra_event_wait(&pair->ping, UMBRA_NEVER);
         pair->turns++;
         umbra_event_signal(&pair->pong);
     }
@@ -307,8 +307,8 @@ static void *beside_a_pair(void *arg)
         last = pair.turns;
     }
     pair.quit = true;
-    umbra_join(fiber[0], NULL);
-    umbra_join(fiber[1], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -334,10 +334,10 @@ static void *stormy_waits(void *arg)
     struct waiter *waiter = &storm->waiter[storm->next++];
 
     for (;;) {
-        while (umbra_event_wait_deadline(&waiter->event, 0) == 0)
+        while (umbra_event_wait(&waiter->event, 0) == 0)
             continue; /* each turn waits; else it would be part of the one before */
         if (!waiter->quit)
-            umbra_event_wait(&waiter->event);
+            umbra_event_wait(&waiter->event, UMBRA_NEVER);
         if (waiter->quit)
             return NULL;
         waiter->turns++;
@@ -385,7 +385,7 @@ static void *in_a_storm(void *arg)
         umbra_spawn(works_beside, &beside[i], &fiber[i]);
     }
     for (int i = 0; i < BESIDE; i++) {
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
         storm.in_a_row = 0; /* a turn of this fiber */
     }
     /* all may have been ready when this fiber began to wait, and when another one yielded */
@@ -397,7 +397,7 @@ static void *in_a_storm(void *arg)
     for (int i = 0; i < STORM; i++)
         umbra_event_signal(&storm.waiter[i].event);
     for (int i = 0; i < STORM; i++)
-        umbra_join(storm.waiter[i].fiber, NULL);
+        umbra_join(storm.waiter[i].fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -463,8 +463,8 @@ static void *spawned_last(void *arg)
     umbra_spawn_with(NULL, &named, stands_aside, &letter[1], &fiber[1]);
     umbra_yield();
     notes_are("abxy");
-    umbra_join(fiber[0], NULL);
-    umbra_join(fiber[1], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
     end_yielders(yielder, 2);
     return arg;
 }
@@ -485,10 +485,10 @@ static void *spawned_in_a_row(void *arg)
         letter[i] = (char)('a' + i);
         umbra_spawn(stands_aside, &letter[i], &fiber[i]);
     }
-    umbra_join(fiber[0], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
     notes_are("abcdefghijklmnopqrst");
     for (int i = 1; i < ROW; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -505,7 +505,7 @@ static void *lives_once(void *arg)
 {
     struct umbra_event *event = arg;
 
-    umbra_event_wait_deadline(event, umbra_deadline(1000));
+    umbra_event_wait(event, umbra_deadline(1000));
     umbra_yield();
     return NULL;
 }
@@ -522,7 +522,7 @@ static void *lives_of_many(void *arg)
                 umbra_spawn_with(NULL, k % 2 ? &anywhere : NULL, lives_once, &event, &fiber[k]), 0);
         umbra_event_signal(&event);
         for (int k = 0; k < 8; k++)
-            cr_expect_eq(umbra_join(fiber[k], NULL), 0);
+            cr_expect_eq(umbra_join(fiber[k], UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -572,14 +572,14 @@ static void *sleeps_beside_slices(void *arg)
         uint64_t deadline = umbra_deadline(1 * MS);
 
         sliced.due = umbra_now_ns() + 1 * MS + SLICE_NS / 10; /* after the deadline */
-        cr_expect_eq(umbra_event_wait_deadline(&never, deadline), -ETIMEDOUT);
+        cr_expect_eq(umbra_event_wait(&never, deadline), -ETIMEDOUT);
         sliced.due = 0;
     }
     /* one each, and some more where the thread was interrupted between two short turns */
     cr_expect_leq(sliced.late, 2 * SLEEPS, "%d slices began after their sleep's end", sliced.late);
     sliced.quit = true;
     for (int i = 0; i < 4; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return arg;
 }
 

@@ -123,7 +123,7 @@ static int run_team(void)
 
 static int lock_mutex(void)
 {
-    return umbra_mutex_lock(&mutex);
+    return umbra_mutex_lock_deadline(&mutex, UMBRA_NEVER);
 }
 
 static int try_mutex(void)
@@ -148,23 +148,23 @@ static int wait_for_condition(void)
 
 static int write_lock(void)
 {
-    return umbra_rwlock_write(&lock, UMBRA_NEVER);
+    return umbra_rwlock_write_deadline(&lock, UMBRA_NEVER);
 }
 
 static int read_lock(void)
 {
-    return umbra_rwlock_read(&lock, umbra_deadline(10 * MS));
+    return umbra_rwlock_read_deadline(&lock, umbra_deadline(10 * MS));
 }
 
 static int wait_in_vain(void)
 {
-    return umbra_event_wait_deadline(&event, umbra_deadline(MS)) == -ETIMEDOUT ? 0 : -EINVAL;
+    return umbra_event_wait(&event, umbra_deadline(MS)) == -ETIMEDOUT ? 0 : -EINVAL;
 }
 
 static int wait_for_signal(void)
 {
     umbra_event_signal(&event);
-    return umbra_event_wait_deadline(&event, umbra_deadline(10 * SECOND));
+    return umbra_event_wait(&event, umbra_deadline(10 * SECOND));
 }
 
 static int post_one(void)
@@ -187,7 +187,7 @@ static int post_and_receive(void)
 static void *wait_for_event(void *arg)
 {
     (void)arg;
-    umbra_event_wait(&event);
+    umbra_event_wait(&event, UMBRA_NEVER);
     return NULL;
 }
 
@@ -202,7 +202,7 @@ static int make_runtime(void)
 
 static int join_fiber(void)
 {
-    return umbra_join_deadline(waits, NULL, umbra_deadline(300 * MS));
+    return umbra_join(waits, umbra_deadline(300 * MS), NULL);
 }
 
 /* ---- the table ---- */
@@ -233,9 +233,9 @@ static void begin(void)
 
     cr_assert_eq(umbra_topology_create(&described, &topology), 0);
     UMBRA_PORT_OPEN(&port, 0);
-    umbra_mutex_init(&mutex);
-    umbra_rwlock_init(&lock);
-    umbra_event_init(&event, false);
+    mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+    lock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
+    event = (struct umbra_event)UMBRA_EVENT_INIT;
     shadow = (struct umbra_shadow){.forked = false};
     team = NULL;
     runtime = NULL;

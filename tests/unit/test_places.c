@@ -40,7 +40,6 @@ static struct umbra_semaphore semaphore;
 static struct umbra_rwlock rwlock;
 static struct umbra_latch latch;
 static struct umbra_barrier barrier;
-static struct umbra_once once;
 static struct umbra_port full = UMBRA_PORT_INIT_BOUNDED(1), empty;
 static UMBRA_PORT(struct item) items;
 static struct umbra_message message[3];
@@ -54,13 +53,13 @@ static struct umbra_fiber joined[4], far;
 
 PLACE(waits_for_event)
 {
-    umbra_event_wait(&never);
+    umbra_event_wait(&never, UMBRA_NEVER);
     return arg;
 }
 
 PLACE(waits_for_event_deadline)
 {
-    umbra_event_wait_deadline(&never, umbra_deadline(HOUR));
+    umbra_event_wait(&never, umbra_deadline(HOUR));
     return arg;
 }
 
@@ -120,15 +119,13 @@ PLACE(waits_for_semaphore)
 
 PLACE(reads)
 {
-    if (umbra_rwlock_read(&rwlock, UMBRA_NEVER) != 0)
-        return NULL;
+    umbra_rwlock_read(&rwlock);
     return arg;
 }
 
 PLACE(writes)
 {
-    if (umbra_rwlock_write(&rwlock, UMBRA_NEVER) != 0)
-        return NULL;
+    umbra_rwlock_write(&rwlock);
     return arg;
 }
 
@@ -141,20 +138,7 @@ PLACE(waits_for_latch)
 
 PLACE(waits_for_barrier)
 {
-    umbra_barrier_wait(&barrier);
-    return arg;
-}
-
-PLACE(does_once);
-
-static void takes_long(void *arg)
-{
-    does_once(arg);
-}
-
-PLACE(does_once)
-{
-    umbra_once(&once, takes_long, NULL);
+    umbra_barrier_wait(&barrier, UMBRA_NEVER);
     return arg;
 }
 
@@ -188,38 +172,38 @@ PLACE(chooses)
 
 PLACE(joins)
 {
-    umbra_join(joined[0], NULL);
+    umbra_join(joined[0], UMBRA_NEVER, NULL);
     return arg;
 }
 
 PLACE(joins_alone)
 {
     umbra_spawn(waits_for_event, NULL, &joined[1]);
-    umbra_join(joined[1], NULL);
+    umbra_join(joined[1], UMBRA_NEVER, NULL);
     return arg;
 }
 
 PLACE(joins_far)
 {
-    umbra_join(far, NULL);
+    umbra_join(far, UMBRA_NEVER, NULL);
     return arg;
 }
 
 PLACE(joins_deadline)
 {
-    umbra_join_deadline(joined[2], NULL, umbra_deadline(HOUR));
+    umbra_join(joined[2], umbra_deadline(HOUR), NULL);
     return arg;
 }
 
 PLACE(joins_task)
 {
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 
 PLACE(joins_arbiter)
 {
-    umbra_arbiter_join(&arbiter);
+    umbra_arbiter_join(&arbiter, UMBRA_NEVER);
     return arg;
 }
 
@@ -227,7 +211,7 @@ PLACE(ends_step)
 {
     cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
     umbra_dispatch_put(dispatch, &never, UMBRA_ANY_NODE);
-    umbra_dispatch_end(dispatch);
+    umbra_dispatch_end(dispatch, UMBRA_NEVER);
     return arg;
 }
 
@@ -260,7 +244,6 @@ static const struct place here[] = {PLACED(waits_for_event),
                                     PLACED(writes),
                                     PLACED(waits_for_latch),
                                     PLACED(waits_for_barrier),
-                                    PLACED(does_once),
                                     PLACED(posts),
                                     PLACED(receives),
                                     PLACED(receives_typed),
@@ -321,7 +304,7 @@ static void prepare(void)
     struct umbra_spawn_options away = on_core(1);
 
     umbra_mutex_lock(&mutex);
-    cr_assert_eq(umbra_rwlock_write(&rwlock, UMBRA_NEVER), 0);
+    umbra_rwlock_write(&rwlock);
     latch = (struct umbra_latch)UMBRA_LATCH_INIT(1);
     barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(2);
     umbra_port_post(&full, &message[0], UMBRA_NEVER);

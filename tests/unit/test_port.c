@@ -233,7 +233,7 @@ static void *many_receive(void *arg)
     cr_expect_eq(next(&a), -ETIMEDOUT, "they belong to those that wait");
     UMBRA_PORT_CLOSE(&a);
     for (int i = 0; i < 4; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     for (int i = 0; i < 4; i++)
         cr_expect_eq(order[i], i < 3 ? i : -EPIPE, "%d got %d", i, order[i]);
     return arg;
@@ -350,7 +350,7 @@ static void *waits_for_room(void *arg)
     cr_expect_eq(UMBRA_PORT_POST(&two, &notes[9], 0), -ETIMEDOUT, "and nobody is before them");
     UMBRA_PORT_CLOSE(&two);
     for (int i = 0; i < 3; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_eq(order[0], 2);
     cr_expect_eq(order[1], 3);
     cr_expect_eq(order[2], -EPIPE, "closed while it waited for room");
@@ -440,7 +440,7 @@ static void *takes_all_and_frees(void *arg)
     while (gone.deadline == 0)
         umbra_yield();
     cr_expect_eq(umbra_spawn(keeps_the_core_busy, &gone, &busy), 0);
-    umbra_event_wait_deadline(&quiet, gone.deadline - 100000);
+    umbra_event_wait(&quiet, gone.deadline - 100000);
     while (umbra_port_receive(gone.port, &message, 0) == 0)
         taken++;
     cr_expect_geq(taken, 1);
@@ -448,8 +448,8 @@ static void *takes_all_and_frees(void *arg)
         memset(gone.port, 1, sizeof(*gone.port));
         free(gone.port);
     }
-    umbra_join(poster, NULL);
-    umbra_join(busy, NULL);
+    umbra_join(poster, UMBRA_NEVER, NULL);
+    umbra_join(busy, UMBRA_NEVER, NULL);
     cr_expect_eq(gone.posted, taken == 2 ? 0 : -ETIMEDOUT);
     if (taken != 2)
         free(gone.port);
@@ -600,7 +600,7 @@ static void *is_served_while_it_waits(void *arg)
     cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED);
     post(&b, 3, 4);
     post(&c, 4, 5); /* too late */
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     cr_expect_eq(w.error, 0);
     cr_expect_eq(w.which, 0);
     cr_expect_eq(number_of(w.got), 1);
@@ -626,11 +626,11 @@ static void *is_closed_while_it_waits(void *arg)
     umbra_yield();
     until_blocked(joins);
     cr_expect_eq(next(&a), 0, "another takes the last");
-    umbra_join(joins, NULL);
+    umbra_join(joins, UMBRA_NEVER, NULL);
     cr_expect_eq(w.error, -EPIPE);
     until_blocked(chooses_one);
     post(&b, 1, 2);
-    umbra_join(chooses_one, NULL);
+    umbra_join(chooses_one, UMBRA_NEVER, NULL);
     cr_expect_eq(v.error, 0, "one branch was left");
     cr_expect_eq(v.which, 0);
     return arg;
@@ -655,7 +655,7 @@ static void handles(struct umbra_message *messages, void *arg)
     if (now > most_running)
         most_running = now;
     if (arg)
-        umbra_event_wait(&go);
+        umbra_event_wait(&go, UMBRA_NEVER);
     for (; messages; messages = messages->next)
         sum += number_of(messages);
     running--;
@@ -669,9 +669,9 @@ static void *joins_in_time(void *arg)
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
     for (int i = 0; i < 2; i++)
-        cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
+        cr_expect_eq(umbra_arbiter_join(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
     post(&a, 0, 1);
-    cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(SECOND)), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, umbra_deadline(SECOND)), 0);
     cr_expect_eq(handled, 1);
     return arg;
 }
@@ -691,7 +691,7 @@ static void *once(void *arg)
     umbra_yield();
     post(&b, 10, 12);
     post(&a, 0, 1);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
     cr_expect_eq(handled, 1);
     cr_expect_eq(sum, 21);
     cr_expect_eq(next(&a), 0, "the other branch takes nothing");
@@ -727,7 +727,7 @@ static void *once_of_each(void *arg)
     post(&a, 0, 4);
     post(&b, 13, 14);
     UMBRA_PORT_CLOSE(&a);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_expect_eq(handled, 6);
     cr_expect_eq(sum, 5 + 21 + 6);
     cr_expect_eq(next(&b), 12, "a branch that is over takes nothing");
@@ -750,16 +750,17 @@ static void *all_for_once(void *arg)
         cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
         post(&b, 10, 12);
         umbra_yield();
-        cr_expect_eq(umbra_arbiter_join_deadline(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
+        cr_expect_eq(umbra_arbiter_join(&arbiter, umbra_deadline(MS)), -ETIMEDOUT);
         post(&a, 0, 1);
-        cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+        cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
         cr_expect_eq(handled, 2 * i);
         cr_expect_eq(next(&b), 11);
     }
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
     post(&a, 0, 1);
     UMBRA_PORT_CLOSE(&b);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE, "the second never has its turn");
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE,
+                 "the second never has its turn");
     cr_expect_eq(handled, 5);
     return arg;
 }
@@ -796,14 +797,14 @@ static void *by_type(void *arg)
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, &options), 0);
     cr_expect_eq(POST_BY_TYPE(&letter), 0);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
     cr_expect_eq(text, 'x');
     cr_expect_eq(handled, 0);
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, &options), 0);
     notes[7].number = 7;
     cr_expect_eq(POST_BY_TYPE(&notes[7]), 0);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
     cr_expect_eq(sum, 7);
     return arg;
 }
@@ -826,7 +827,7 @@ static void *persistent(void *arg)
         umbra_yield();
     post(&a, 5, 6);
     UMBRA_PORT_CLOSE(&a);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_expect_eq(handled, 6);
     cr_expect_eq(sum, 15);
     return arg;
@@ -853,9 +854,9 @@ static void *limited(void *arg)
     until_blocked(fiber); /* two run, one is on its way, two are in the port */
     cr_expect_eq(most_running, 2);
     umbra_event_signal(&go);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     UMBRA_PORT_CLOSE(&two);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_expect_eq(handled, 6);
     cr_expect_eq(most_running, 2);
     return arg;
@@ -909,7 +910,7 @@ static void *interleaves(void *arg)
     cr_expect_eq(logged, 1, "the last one waits for the others");
     post(&b, 8, 9);
     umbra_event_signal(&go);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), 0);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), 0);
     cr_expect_eq(logged, 2);
     cr_expect_eq(log_of[1], 6);
     cr_expect_eq(next(&c), 7, "teardown runs once");
@@ -955,7 +956,7 @@ static void *joins_take_turns(void *arg)
     cr_expect_eq(turns[1], NOTES / 4);
     for (int i = 0; i < 2; i++) {
         umbra_arbiter_cancel(&join[i]);
-        cr_expect_eq(umbra_arbiter_join(&join[i]), -ECANCELED);
+        cr_expect_eq(umbra_arbiter_join(&join[i], UMBRA_NEVER), -ECANCELED);
     }
     return arg;
 }
@@ -982,20 +983,20 @@ static void *is_cancelled(void *arg)
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
     umbra_arbiter_cancel(&arbiter); /* before it has begun */
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -ECANCELED);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -ESRCH);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -ECANCELED);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -ESRCH);
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
     until_blocked(arbiter.fiber);
     umbra_arbiter_cancel(&arbiter);
     umbra_arbiter_cancel(&arbiter);
     post(&a, 0, 1);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -ECANCELED);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -ECANCELED);
     cr_expect_eq(next(&a), 0);
 
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 2, NULL), 0);
     post(&b, 1, 3);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -ECANCELED, "by its own handler");
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -ECANCELED, "by its own handler");
     cr_expect_eq(next(&b), 2);
     cr_expect_eq(handled, 1);
     return arg;
@@ -1050,7 +1051,7 @@ static void *without_memory(void *arg)
     cr_expect_eq(umbra_arbiter_start(&arbiter, branch, 1, &options), 0);
     post(&a, 0, 5);
     UMBRA_PORT_CLOSE(&a);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_expect_eq(handled, 5);
     cr_expect_eq(sum, 10);
     return arg;
@@ -1075,7 +1076,7 @@ Test(port, threads_start_and_end_arbiters)
         cr_assert_eq(UMBRA_PORT_POST(&a, &notes[i], UMBRA_NEVER), 0);
     }
     UMBRA_PORT_CLOSE(&a);
-    cr_assert_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_assert_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_assert_eq(handled, 20);
     cr_assert_eq(umbra_runtime_wait(options.runtime), 0);
     cr_assert_eq(umbra_runtime_destroy(options.runtime), 0);
@@ -1123,7 +1124,7 @@ static void *starts_and_forgets_the_name(void *arg)
     cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, &options), 0);
     memset(passing, 'x', sizeof(passing) - 1);
     cr_expect_eq(umbra_port_post(&named_port, &message, UMBRA_NEVER), 0);
-    cr_expect_eq(umbra_arbiter_join(&arbiter), -EPIPE);
+    cr_expect_eq(umbra_arbiter_join(&arbiter, UMBRA_NEVER), -EPIPE);
     cr_expect_str_eq(info.name, "handler seven");
     return NULL;
 }

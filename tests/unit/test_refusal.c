@@ -127,7 +127,7 @@ static struct umbra_event go = UMBRA_EVENT_INIT_MANUAL;
 
 static void *waits_to_go(void *arg)
 {
-    umbra_event_wait(&go);
+    umbra_event_wait(&go, UMBRA_NEVER);
     return arg;
 }
 
@@ -157,8 +157,8 @@ static int spawns(void)
     umbra_yield();
     umbra_event_signal(&go);
     for (int i = 0; i < LIVE; i++)
-        MUST(umbra_join(fiber[i], NULL) == 0);
-    umbra_event_init(&go, true);
+        MUST(umbra_join(fiber[i], UMBRA_NEVER, NULL) == 0);
+    go = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     return 0;
 }
 
@@ -196,7 +196,7 @@ static void *uses_stack(void *arg)
 
     for (size_t i = 0; i < sizeof(used); i++)
         used[i] = 1;
-    umbra_event_wait(&go);
+    umbra_event_wait(&go, UMBRA_NEVER);
     return arg;
 }
 
@@ -209,8 +209,8 @@ static int knows_stack_used(void)
     umbra_yield();
     MUST(umbra_fiber_info(fiber, &info) >= 0 && info.stack_used >= 10000);
     umbra_event_signal(&go);
-    MUST(umbra_join(fiber, NULL) == 0);
-    umbra_event_init(&go, true);
+    MUST(umbra_join(fiber, UMBRA_NEVER, NULL) == 0);
+    go = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     return 0;
 }
 
@@ -232,7 +232,7 @@ static int passes_through_a_channel(void)
     MUST(umbra_spawn_with(NULL, &there, pushes, &channel, &fiber) == 0);
     for (int i = 0; i < 300; i++)
         MUST(umbra_channel_pop(&channel, &item, UMBRA_NEVER) == 0 && item == i);
-    MUST(umbra_join(fiber, NULL) == 0);
+    MUST(umbra_join(fiber, UMBRA_NEVER, NULL) == 0);
     umbra_channel_fini(&channel);
     return 0;
 }
@@ -278,7 +278,7 @@ static int dispatches(void)
     for (int step = 0; step < 20; step++) {
         MUST(umbra_dispatch_begin(dispatch) == 0);
         MUST(umbra_dispatch_range(dispatch, 0, 1000, 1) == 0);
-        MUST(umbra_dispatch_end(dispatch) == 0);
+        MUST(umbra_dispatch_end(dispatch, UMBRA_NEVER) == 0);
     }
     MUST(sum == 20 * 1000);
     MUST(umbra_dispatch_destroy(dispatch) == 0);
@@ -415,7 +415,7 @@ static int starts_and_joins(void)
     struct run_task it = {.runs = 0};
 
     MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
-    umbra_task_join(&it.task);
+    umbra_task_join(&it.task, UMBRA_NEVER);
     MUST(it.runs == 1);
     return 0;
 }
@@ -427,7 +427,7 @@ static int starts_and_joins_until(void)
 
     MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
     while (error == -ETIMEDOUT)
-        error = umbra_task_join_deadline(&it.task, umbra_now_ns() + MS / 2);
+        error = umbra_task_join(&it.task, umbra_now_ns() + MS / 2);
     MUST(error == 0 && it.runs == 1);
     return 0;
 }
@@ -442,7 +442,7 @@ static int joins_without_any_memory(void)
     for (void *volatile lost = &it; lost;)
         lost = malloc(64);
     MUST(umbra_task_start(scarce, &it.task, runs, &it) == 0);
-    umbra_task_join(&it.task);
+    umbra_task_join(&it.task, UMBRA_NEVER);
     MUST(it.runs == 1);
     return 0;
 }
@@ -455,7 +455,7 @@ static int starts_and_joins_backwards(void)
     for (int i = 0; i < TASKS; i++)
         MUST(umbra_task_start(scarce, &it[i].task, runs, &it[i]) == 0);
     for (int i = TASKS; i-- > 0;) {
-        umbra_task_join(&it[i].task);
+        umbra_task_join(&it[i].task, UMBRA_NEVER);
         MUST(it[i].runs == 1);
     }
     return 0;
@@ -469,7 +469,7 @@ static int forks_and_joins(void)
         for (int k = 0; k < TASKS; k++)
             umbra_task_fork(&it[k].task, runs, &it[k]);
         for (int k = TASKS; k-- > 0;) {
-            umbra_task_join(&it[k].task);
+            umbra_task_join(&it[k].task, UMBRA_NEVER);
             MUST(it[k].runs == 1);
         }
     }
@@ -559,7 +559,7 @@ static struct umbra_event ended = UMBRA_EVENT_INIT;
 
 static void *starves(void *arg)
 {
-    umbra_event_wait(&begin);
+    umbra_event_wait(&begin, UMBRA_NEVER);
     failed = ((const struct starved *)arg)->use();
     umbra_event_signal(&ended);
     return NULL;
@@ -599,7 +599,8 @@ static int goes_on(const struct starved *row, unsigned cores, bool thread)
             failed = row->use();
         } else {
             umbra_event_signal(&begin);
-            while (umbra_event_wait(&ended) == -ENOMEM) /* the row may have used up all */
+            while (umbra_event_wait(&ended, UMBRA_NEVER) ==
+                   -ENOMEM) /* the row may have used up all */
                 sched_yield();
         }
         if (failed != 0)
@@ -627,6 +628,96 @@ Test(refusal, without_memory_for_a_fiber_no_wait_is_for_ever, .timeout = 300)
             cr_expect_eq(status, 0, "%s, %u cores, in a %s: %d", starved[i].name, cores,
                          thread ? "thread" : "fiber", status);
         }
+}
+
+/* ---- no memory for a thread's first wait ---- */
+
+static struct umbra_mutex mutex = UMBRA_MUTEX_INIT;
+static struct umbra_rwlock rwlock = UMBRA_RWLOCK_INIT;
+static _Atomic bool held;
+
+static void lock_mutex(void)
+{
+    umbra_mutex_lock(&mutex);
+}
+
+static void unlock_mutex(void)
+{
+    umbra_mutex_unlock(&mutex);
+}
+
+static void lock_to_read(void)
+{
+    umbra_rwlock_read(&rwlock);
+}
+
+static void lock_to_write(void)
+{
+    umbra_rwlock_write(&rwlock);
+}
+
+static void unlock_rwlock(void)
+{
+    umbra_rwlock_unlock(&rwlock);
+}
+
+static const struct lock {
+    const char *name;
+    void (*hold)(void); /* for a moment, meanwhile the other thread takes it */
+    void (*take)(void);
+    void (*give)(void);
+} locks[] = {
+    {"mutex", lock_mutex, lock_mutex, unlock_mutex},
+    {"read", lock_to_write, lock_to_read, unlock_rwlock},
+    {"write", lock_to_read, lock_to_write, unlock_rwlock},
+};
+
+static void *holds_for_a_moment(void *arg)
+{
+    const struct lock *lock = arg;
+
+    lock->hold();
+    held = true;
+    umbra_sleep_ns(20 * MS);
+    held = false;
+    lock->give();
+    return NULL;
+}
+
+/* Exits with 0 if the lock is had when the holder has given it up, not before. */
+static void lock_without_memory(const struct lock *lock)
+{
+    const struct rlimit none = {0, 0};
+    const struct refused map = {SYS_mmap, 0, ANY_VALUE, ENOMEM};
+    pthread_t holder;
+
+    alarm(ENDS_IN_S);
+    if (pthread_create(&holder, NULL, holds_for_a_moment, (void *)(uintptr_t)lock) != 0)
+        _exit(1);
+    while (!held)
+        sched_yield();
+    setrlimit(RLIMIT_DATA, &none);
+    refuse(&map);
+    for (void *volatile lost = &holder; lost;)
+        lost = malloc(64);
+    lock->take();
+    _exit(held ? 2 : 0);
+}
+
+Test(refusal, a_lock_without_a_deadline_is_had_without_memory_to_wait)
+{
+    for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+        int status = 0;
+        pid_t pid = fork();
+
+        cr_assert_geq(pid, 0);
+        if (pid == 0)
+            lock_without_memory(&locks[i]);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+            cr_skip_test("no seccomp filters here");
+        cr_expect_eq(status, 0, "%s: %#x", locks[i].name, (unsigned)status);
+    }
 }
 
 #endif

@@ -20,7 +20,7 @@ static struct umbra_fiber waiter;
 
 static void *waits_for_ever(void *arg)
 {
-    umbra_event_wait(&never);
+    umbra_event_wait(&never, UMBRA_NEVER);
     return arg;
 }
 
@@ -31,7 +31,7 @@ static void *nothing(void *arg)
 
 static void *joins_for_ever(void *arg)
 {
-    umbra_join(waiter, NULL);
+    umbra_join(waiter, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -106,15 +106,13 @@ static void *waits_for_semaphore(void *arg)
 
 static void *writes(void *lock)
 {
-    if (umbra_rwlock_write(lock, UMBRA_NEVER) != 0)
-        return NULL;
+    umbra_rwlock_write(lock);
     return NULL;
 }
 
 static void *reads(void *lock)
 {
-    if (umbra_rwlock_read(lock, UMBRA_NEVER) != 0)
-        return NULL;
+    umbra_rwlock_read(lock);
     return NULL;
 }
 
@@ -127,7 +125,7 @@ static void *waits_for_latch(void *arg)
 
 static void *waits_for_barrier(void *arg)
 {
-    umbra_barrier_wait(&barrier);
+    umbra_barrier_wait(&barrier, UMBRA_NEVER);
     return arg;
 }
 
@@ -143,12 +141,9 @@ static void *waits_for_any(void *count)
 
 static void *waits_for_all_kinds(void *arg)
 {
-    if (umbra_rwlock_read(&read_by_two, UMBRA_NEVER) != 0)
-        return NULL;
-    if (umbra_rwlock_read(&read_by_two, UMBRA_NEVER) != 0)
-        return NULL;
-    if (umbra_rwlock_write(&written, UMBRA_NEVER) != 0)
-        return NULL;
+    umbra_rwlock_read(&read_by_two);
+    umbra_rwlock_read(&read_by_two);
+    umbra_rwlock_write(&written);
     umbra_spawn(waits_for_semaphore, NULL, NULL);
     umbra_spawn(writes, &read_by_two, NULL);
     umbra_spawn(reads, &written, NULL);
@@ -206,7 +201,7 @@ static void *locks(void *mutex)
 static void *holds_for_ever(void *mutex)
 {
     umbra_mutex_lock(mutex);
-    umbra_event_wait(&never);
+    umbra_event_wait(&never, UMBRA_NEVER);
     return NULL;
 }
 
@@ -217,7 +212,7 @@ static void *waits_for_mutexes(void *arg)
 
     umbra_spawn_with(NULL, &options, holds_for_ever, &of_fiber, NULL);
     umbra_spawn(locks, &of_ended, &fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     umbra_spawn(nothing, NULL, NULL); /* the same memory */
     options.name = "not joined";
     umbra_spawn_with(NULL, &options, locks, &of_unjoined, &fiber);
@@ -254,7 +249,7 @@ static struct umbra_task of_zeros;
 
 static void *joins_zeros(void *arg)
 {
-    umbra_task_join(&of_zeros);
+    umbra_task_join(&of_zeros, UMBRA_NEVER);
     return arg;
 }
 
@@ -304,7 +299,7 @@ static void *dumps(void *arg)
     else
         umbra_dump(umbra_runtime_self(), 2);
     umbra_event_signal(&never);
-    umbra_join(waiter, NULL);
+    umbra_join(waiter, UMBRA_NEVER, NULL);
     _exit(0);
 }
 
@@ -341,7 +336,7 @@ static void *dumps_who_waits_for_a_mutex(void *arg)
     umbra_yield();
     umbra_dump(umbra_runtime_self(), 2);
     umbra_mutex_unlock(&of_fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -435,9 +430,9 @@ static void *spawns_and_switches(void *arg)
         umbra_spawn_with(NULL, &options, transfers_back, &self, &other);
         umbra_transfer(other);
         umbra_continue(other);
-        umbra_join(other, NULL);
+        umbra_join(other, UMBRA_NEVER, NULL);
         umbra_spawn_with(NULL, &late, nothing, NULL, &other);
-        umbra_join(other, NULL);
+        umbra_join(other, UMBRA_NEVER, NULL);
         um_atomic_fetch_add(&rounds, 1, relaxed);
     }
     return arg;
@@ -454,7 +449,7 @@ static void *dumps_meanwhile(void *file)
         um_atomic_fetch_add(&dumped, 1, release);
         sched_yield(); /* where both cores share a processor */
     }
-    umbra_join(busy, NULL);
+    umbra_join(busy, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -506,8 +501,8 @@ static void run_on_both(umbra_fiber_fn *fn, const char *const names[2])
         options[i].name = names[i];
         umbra_spawn_with(NULL, &options[i], fn, NULL, &fiber[i]);
     }
-    umbra_join(fiber[0], NULL);
-    umbra_join(fiber[1], NULL);
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
 }
 
 /* arg: the names. The fibers have the stacks of others, which had names, too. */
@@ -578,7 +573,7 @@ static void *spawns_overflow(void *arg)
 
     options.name = "too deep";
     umbra_spawn_with(NULL, &options, overflows, arg, &fiber);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -631,7 +626,7 @@ static void *spawns_neighbour(void *arg)
     struct umbra_fiber fiber;
 
     if (umbra_spawn(overflows_at_once, arg, &fiber) == 0)
-        umbra_join(fiber, NULL);
+        umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 

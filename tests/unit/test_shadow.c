@@ -501,7 +501,7 @@ static void expect_default_block_cost(void)
     struct umbra_wait_policy policy;
 
     cr_assert_eq(umbra_wait_policy_init(&policy, NULL), 0);
-    cr_assert_eq(policy.block_cycles, umbra_ns_to_cycles(2 * UM_BLOCK_UNMEASURED_NS));
+    cr_assert_eq(policy.block_cycles, um_ns_to_cycles(2 * UM_BLOCK_UNMEASURED_NS));
     cr_assert_eq(threads_alive, 0);
 }
 

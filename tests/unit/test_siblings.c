@@ -307,7 +307,7 @@ static void *look_around(void *arg)
     if (shadow) {
         found->info = shadow->info;
         cr_expect_eq(shadow_fork(shadow, tell_whereabouts, &found->shadow), 0);
-        cr_expect_eq(umbra_core_shadow_join(shadow), 0);
+        cr_expect_eq(shadow_join(shadow), 0);
     }
     return NULL;
 }
@@ -326,7 +326,7 @@ static void *survey_cores(void *arg)
         struct umbra_fiber fiber;
 
         cr_expect_eq(umbra_spawn_with(NULL, &there, look_around, &survey->found[i], &fiber), 0);
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     return NULL;
 }

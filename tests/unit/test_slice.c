@@ -38,7 +38,7 @@ static void *polls_beside_one(void *arg)
 
     umbra_spawn(lets_itself_in, NULL, &fiber);
     polls(NULL);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -67,7 +67,7 @@ static void *polls_beside_a_sleeper(void *arg)
     umbra_spawn(sleeps_a_little, NULL, &fiber);
     umbra_yield(); /* it sleeps now */
     polls(NULL);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -149,9 +149,9 @@ static void *forks_and_polls(void *arg)
     umbra_task_fork(&second, lets_task_in, NULL); /* the other core is busy, and does not ask */
     atomic_store(&step, 2);
     polls(NULL);
-    umbra_task_join(&second);
-    umbra_task_join(&answer);
-    umbra_task_join(&first);
+    umbra_task_join(&second, UMBRA_NEVER);
+    umbra_task_join(&answer, UMBRA_NEVER);
+    umbra_task_join(&first, UMBRA_NEVER);
     return arg;
 }
 
@@ -175,7 +175,7 @@ static void *polls_often(void *arg)
     for (int i = 0; i < POLLS; i++)
         umbra_poll();
     cr_expect_eq(atomic_load(&let_in), 0, "a safe point has yielded");
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -226,7 +226,7 @@ static void *stays_shortly(void *arg)
     }
     cr_expect_eq(more, 0, "%d of %d stays", more, good);
     turns = -1;
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     return arg;
 }
 
@@ -276,7 +276,7 @@ static void *several_compute(void *arg)
         umbra_spawn(takes_turns, &side[i], &fiber[i]);
     }
     for (int i = 0; i < SIDES; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_eq(all.turns, TURNS, "%d turns", all.turns);
     return arg;
 }
@@ -334,7 +334,7 @@ static void sleep_beside_quick_turns(void)
     umbra_sleep_ns(MS);
     all.quit = true;
     for (int i = 0; i < 2; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
 }
 
 static void *sleeps_beside_several(void *arg)
@@ -353,7 +353,7 @@ static void *sleeps_beside_several(void *arg)
     all.due = 0;
     all.quit = true;
     for (int i = 0; i < SIDES; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     cr_expect_leq(all.late, 2, "%d turns", all.late);
     return arg;
 }
@@ -387,7 +387,7 @@ static void *hogs_beside_one(void *arg)
     umbra_yield();
     umbra_yield();
     for (int i = 0; i < 2; i++)
-        umbra_join(fiber[i], NULL);
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return NULL;
 }
 
@@ -467,7 +467,7 @@ static void *polls_on_alternate_stack(void *arg)
     cr_expect_eq(marked_in_handler, 0);
     umbra_poll();
     cr_expect_neq(share_mark(), 0, "it would have been marked");
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     sigaltstack(&before, NULL);
     free(stack.ss_sp);
     return arg;
@@ -542,7 +542,7 @@ Test(slice, the_watchdog_handles_no_signal_of_the_program)
     /* now all other threads block it: so it waits, unless the watchdog takes it */
     blocks_signal(&set);
     cr_assert_eq(umbra_spawn_with(runtime, &there, blocks_signal, &set, &fiber), 0);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     kill(getpid(), SIGUSR1);
     umbra_sleep_ns(5 * MS);
     sigpending(&pending);

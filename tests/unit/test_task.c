@@ -29,7 +29,7 @@ static void fib(void *arg)
     if (self->inlined)
         umbra_task_join_with(&two.task, fib, &two);
     else
-        umbra_task_join(&two.task);
+        umbra_task_join(&two.task, UMBRA_NEVER);
     self->result = one.result + two.result;
 }
 
@@ -75,7 +75,7 @@ static void in_steps(size_t step)
     for (size_t i = 0; i < MANY; i++) {
         struct count *joined = &counts[i * step % MANY];
 
-        umbra_task_join(&joined->task);
+        umbra_task_join(&joined->task, UMBRA_NEVER);
         cr_expect_eq(joined->runs, 1);
     }
     for (size_t i = 0; i < MANY; i++)
@@ -113,7 +113,7 @@ static void *forks_and_yields(void *arg)
                 umbra_yield();
         }
         for (int i = 49; i >= 0; i--) {
-            umbra_task_join(&mine[i].task);
+            umbra_task_join(&mine[i].task, UMBRA_NEVER);
             cr_expect_eq(mine[i].runs, 1);
             if (i % 5 == (int)(uintptr_t)arg)
                 umbra_yield();
@@ -129,7 +129,7 @@ static void *several_fibers(void *arg)
     for (uintptr_t i = 0; i < 8; i++)
         cr_expect_eq(umbra_spawn(forks_and_yields, (void *)i, &fiber[i]), 0);
     for (int i = 0; i < 8; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -174,7 +174,7 @@ static void *forks_three(void *arg)
     cr_expect_eq(place[0].core, 1);
     go = 1;
     for (int i = 2; i >= 0; i--)
-        umbra_task_join(&place[i].task);
+        umbra_task_join(&place[i].task, UMBRA_NEVER);
     return arg;
 }
 
@@ -208,7 +208,7 @@ static void meets(void *arg)
     struct meeting *self = arg;
 
     if (self->waits)
-        cr_expect_eq(umbra_event_wait(self->waits), 0);
+        cr_expect_eq(umbra_event_wait(self->waits, UMBRA_NEVER), 0);
     if (self->signals)
         umbra_event_signal(self->signals);
 }
@@ -223,11 +223,11 @@ static void *waits_for_its_task(void *arg)
 
     umbra_task_fork(&first.task, meets, &first);
     umbra_task_fork(&second.task, meets, &second);
-    cr_expect_eq(umbra_event_wait(&came), 0);
+    cr_expect_eq(umbra_event_wait(&came, UMBRA_NEVER), 0);
     umbra_event_signal(&went);
-    cr_expect_eq(umbra_event_wait(&back), 0);
-    umbra_task_join(&second.task);
-    umbra_task_join(&first.task);
+    cr_expect_eq(umbra_event_wait(&back, UMBRA_NEVER), 0);
+    umbra_task_join(&second.task, UMBRA_NEVER);
+    umbra_task_join(&first.task, UMBRA_NEVER);
     return arg;
 }
 
@@ -243,14 +243,14 @@ static void *joins_blocked_tasks(void *arg)
     struct meeting meeting[10];
 
     for (int i = 0; i < 10; i++) { /* each is released by the one that is joined before it */
-        umbra_event_init(&event[i], false);
+        event[i] = (struct umbra_event)UMBRA_EVENT_INIT;
         meeting[i] = (struct meeting){.waits = &event[i], .signals = i > 0 ? &event[i - 1] : NULL};
         umbra_task_fork(&meeting[i].task, meets, &meeting[i]);
         umbra_yield();
     }
     umbra_event_signal(&event[9]);
     for (int i = 9; i >= 0; i--)
-        umbra_task_join(&meeting[i].task);
+        umbra_task_join(&meeting[i].task, UMBRA_NEVER);
     return arg;
 }
 
@@ -283,8 +283,8 @@ static void *waits_beside_a_sleeper(void *arg)
     cr_expect_eq(umbra_spawn(sleeps, (void *)(uintptr_t)SECOND, NULL), 0);
     umbra_yield();
     umbra_task_fork(&task, signals_unless_woken, &done);
-    cr_expect_eq(umbra_event_wait(&done), 0);
-    umbra_task_join(&task);
+    cr_expect_eq(umbra_event_wait(&done, UMBRA_NEVER), 0);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 
@@ -301,7 +301,7 @@ static struct umbra_event leave = UMBRA_EVENT_INIT_MANUAL;
 
 static void *blocks(void *arg)
 {
-    umbra_event_wait(&leave);
+    umbra_event_wait(&leave, UMBRA_NEVER);
     return arg;
 }
 
@@ -321,10 +321,10 @@ static void *has_no_memory(void *arg)
     umbra_yield();
     umbra_task_fork(&signals.task, meets, &signals);
     cr_expect_eq(setrlimit(RLIMIT_AS, &none), 0);
-    cr_expect_eq(umbra_event_wait(&done), 0);
+    cr_expect_eq(umbra_event_wait(&done, UMBRA_NEVER), 0);
     setrlimit(RLIMIT_AS, &before);
     cr_expect_eq(woke, 1, "there was memory for a fiber after all");
-    umbra_task_join(&signals.task);
+    umbra_task_join(&signals.task, UMBRA_NEVER);
     umbra_event_signal(&leave);
     return arg;
 }
@@ -344,7 +344,7 @@ static void *never_joined(void *arg)
     struct meeting meeting = {.waits = &never};
 
     umbra_task_fork(&meeting.task, meets, &meeting);
-    umbra_task_join(&meeting.task);
+    umbra_task_join(&meeting.task, UMBRA_NEVER);
     return arg;
 }
 
@@ -363,7 +363,7 @@ Test(task, a_thread_runs_what_it_forks)
 
     umbra_task_fork(&once.task, count, &once);
     cr_assert_eq(once.runs, 1);
-    umbra_task_join(&once.task);
+    umbra_task_join(&once.task, UMBRA_NEVER);
     cr_assert_eq(once.runs, 1);
     fib(&self);
     cr_assert_eq(self.result, 610);
@@ -388,10 +388,10 @@ Test(task, a_thread_may_start_tasks_and_join_them)
         cr_assert_eq(umbra_task_start(runtime, &started[i].task, fib, &started[i]), 0);
     }
     cr_assert_eq(umbra_task_start(runtime, &slow.task, naps, &slow), 0);
-    umbra_task_join(&slow.task);
+    umbra_task_join(&slow.task, UMBRA_NEVER);
     cr_assert_eq(slow.runs, 1);
     for (int i = 0; i < 10; i++) {
-        umbra_task_join(&started[i].task);
+        umbra_task_join(&started[i].task, UMBRA_NEVER);
         cr_assert_eq(started[i].result, 610);
     }
     cr_assert_eq(umbra_runtime_wait(runtime), 0);
@@ -417,7 +417,7 @@ static void *starts_a_row(void *arg)
             umbra_task_start(starter->runtime, &starter->task[i], count, &starter->task_counts[i]),
             0);
     for (int i = 0; i < ROW; i++)
-        umbra_task_join(&starter->task[i]);
+        umbra_task_join(&starter->task[i], UMBRA_NEVER);
     return NULL;
 }
 
@@ -479,7 +479,7 @@ static void is_patient(void *arg)
     struct patient *patient = arg;
 
     patient->begun = 1;
-    umbra_event_wait(&patient->go);
+    umbra_event_wait(&patient->go, UMBRA_NEVER);
     patient->runs++;
 }
 
@@ -488,12 +488,12 @@ static void fork_patient(struct patient *patient)
 {
     struct umbra_fiber fiber;
 
-    umbra_event_init(&patient->go, false);
+    patient->go = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_task_fork(&patient->task, is_patient, patient);
     while (!patient->begun) { /* a core that sleeps lets its tasks be taken */
         umbra_sleep_ns(MS / 10);
         if (umbra_spawn(fib_fiber, &(struct fib){.n = 1}, &fiber) == 0)
-            umbra_join(fiber, NULL);
+            umbra_join(fiber, UMBRA_NEVER, NULL);
     }
 }
 
@@ -502,17 +502,17 @@ static void *joins_in_time(void *arg)
     struct patient patient = {.runs = 0};
 
     fork_patient(&patient);
-    cr_expect_eq(umbra_task_join_deadline(&patient.task, 0), -ETIMEDOUT);
+    cr_expect_eq(umbra_task_join(&patient.task, 0), -ETIMEDOUT);
     for (int i = 0; i < 3; i++)
-        cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+        cr_expect_eq(umbra_task_join(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
     umbra_event_signal(&patient.go);
-    cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(10 * SECOND)), 0);
+    cr_expect_eq(umbra_task_join(&patient.task, umbra_deadline(10 * SECOND)), 0);
     cr_expect_eq(patient.runs, 1);
     patient.begun = 0;
     fork_patient(&patient);
-    cr_expect_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+    cr_expect_eq(umbra_task_join(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
     umbra_event_signal(&patient.go);
-    umbra_task_join(&patient.task);
+    umbra_task_join(&patient.task, UMBRA_NEVER);
     cr_expect_eq(patient.runs, 2);
     return arg;
 }
@@ -528,7 +528,7 @@ static void *joins_what_has_not_begun(void *arg)
     struct fib task = {.n = 10};
 
     umbra_task_fork(&task.task, fib, &task);
-    cr_expect_eq(umbra_task_join_deadline(&task.task, 0), 0);
+    cr_expect_eq(umbra_task_join(&task.task, 0), 0);
     cr_expect_eq(task.result, 55);
     return arg;
 }
@@ -549,9 +549,9 @@ Test(task, a_thread_may_join_with_a_deadline)
     umbra_hold(runtime);
     cr_assert_eq(umbra_task_start(runtime, &patient.task, is_patient, &patient), 0);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
+        cr_assert_eq(umbra_task_join(&patient.task, umbra_deadline(MS)), -ETIMEDOUT);
     umbra_event_signal(&patient.go);
-    cr_assert_eq(umbra_task_join_deadline(&patient.task, umbra_deadline(10 * SECOND)), 0);
+    cr_assert_eq(umbra_task_join(&patient.task, umbra_deadline(10 * SECOND)), 0);
     cr_assert_eq(patient.runs, 1);
     umbra_release(runtime);
     cr_assert_eq(umbra_runtime_wait(runtime), 0);
@@ -564,9 +564,9 @@ static void *joins_canceled(void *arg)
 
     fork_patient(patient);
     umbra_cancel(umbra_self());
-    cr_expect_eq(umbra_task_join_deadline(&patient->task, UMBRA_NEVER), -ECANCELED);
+    cr_expect_eq(umbra_task_join(&patient->task, umbra_deadline(60 * SECOND)), -ECANCELED);
     umbra_event_signal(&patient->go);
-    umbra_task_join(&patient->task);
+    umbra_task_join(&patient->task, UMBRA_NEVER);
     cr_expect_eq(patient->runs, 1);
     return NULL;
 }
@@ -609,7 +609,7 @@ static void *is_hasty(void *arg)
         hasty.pauses = random >> 22;
         cr_expect_eq(umbra_task_start(runtime, &hasty.task, takes_some_time, &hasty), 0);
         do
-            error = umbra_task_join_deadline(&hasty.task, umbra_deadline(random >> 18));
+            error = umbra_task_join(&hasty.task, umbra_deadline(random >> 18));
         while (error == -ETIMEDOUT);
         cr_expect_eq(error, 0);
         cr_expect_eq(hasty.runs, 1);
@@ -627,7 +627,7 @@ Test(task, joins_whose_deadline_comes_with_the_end)
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_spawn_with(runtime, &there, is_hasty, runtime, &fiber), 0);
     is_hasty(runtime);
-    cr_assert_eq(umbra_join(fiber, NULL), 0);
+    cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
@@ -892,7 +892,7 @@ static void waits_for_the_other_half(size_t begin, size_t end, void *event)
     if (begin > 0)
         umbra_event_signal(event);
     else
-        cr_expect_eq(umbra_event_wait_deadline(event, umbra_deadline(10 * SECOND)), 0);
+        cr_expect_eq(umbra_event_wait(event, umbra_deadline(10 * SECOND)), 0);
 }
 
 /* The other core has got a fiber and, while it still looked for work, may have got half of the loop. */
@@ -909,7 +909,7 @@ static void blocks_in_left_half(void *arg)
     if (um_core_self->tasks.asked && !um_tasks_shared(&um_core_self->tasks)) /* it is halved */
         umbra_parallel_for(0, 2, 1, waits_for_the_other_half, &event);
     atomic_store(&over, true);
-    umbra_join(fiber, NULL);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
     (void)arg;
 }
 
@@ -1001,7 +1001,7 @@ static void *gives_beside_fibers(void *arg)
         for (int k = 0; k < 20; k++)
             loops_in_twos(NULL);
         atomic_store(&over, true);
-        cr_assert_eq(umbra_join(fiber, NULL), 0);
+        cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }
@@ -1022,7 +1022,7 @@ static void first_waits(void *arg)
     struct chain *chain = arg;
 
     umbra_event_signal(&chain->first);
-    umbra_event_wait(&chain->second);
+    umbra_event_wait(&chain->second, UMBRA_NEVER);
 }
 
 static void second_signals(void *arg)
@@ -1046,11 +1046,11 @@ static void *waits_for_what_is_shared(void *arg)
     umbra_task_fork(&one, first_waits, chain);
     umbra_task_fork(&two, second_signals, chain);
     umbra_task_fork(&three, does_nothing, NULL);
-    umbra_event_wait(&chain->first); /* the core has begun the oldest */
-    umbra_task_join(&three);
-    umbra_event_wait(&chain->last); /* which only the one between signals */
-    umbra_task_join(&two);
-    umbra_task_join(&one);
+    umbra_event_wait(&chain->first, UMBRA_NEVER); /* the core has begun the oldest */
+    umbra_task_join(&three, UMBRA_NEVER);
+    umbra_event_wait(&chain->last, UMBRA_NEVER); /* which only the one between signals */
+    umbra_task_join(&two, UMBRA_NEVER);
+    umbra_task_join(&one, UMBRA_NEVER);
     return NULL;
 }
 
@@ -1059,9 +1059,9 @@ Test(task, a_core_by_itself_runs_what_it_has_shared)
     for (unsigned cores = 1; cores <= 2; cores++) {
         struct chain chain;
 
-        umbra_event_init(&chain.first, false);
-        umbra_event_init(&chain.second, false);
-        umbra_event_init(&chain.last, false);
+        chain.first = (struct umbra_event)UMBRA_EVENT_INIT;
+        chain.second = (struct umbra_event)UMBRA_EVENT_INIT;
+        chain.last = (struct umbra_event)UMBRA_EVENT_INIT;
         cr_assert_eq(run_cores(cores, waits_for_what_is_shared, &chain), 0);
     }
 }
@@ -1109,11 +1109,11 @@ static void *leaves_tasks_to_its_core(void *arg)
     umbra_task_fork(&two, is_the_second, pair);
     umbra_task_fork(&three, does_nothing, NULL);
     works_for_ms(&long_ms); /* the other core is hungry, then sleeps */
-    umbra_event_wait(&pair->ended);
-    umbra_task_join(&three);
-    umbra_task_join(&two);
-    umbra_task_join(&one);
-    umbra_task_join(&elsewhere);
+    umbra_event_wait(&pair->ended, UMBRA_NEVER);
+    umbra_task_join(&three, UMBRA_NEVER);
+    umbra_task_join(&two, UMBRA_NEVER);
+    umbra_task_join(&one, UMBRA_NEVER);
+    umbra_task_join(&elsewhere, UMBRA_NEVER);
     return NULL;
 }
 
@@ -1121,7 +1121,7 @@ Test(task, a_core_that_takes_its_own_calls_another_for_the_rest)
 {
     struct pair pair = {.begun = false};
 
-    umbra_event_init(&pair.ended, false);
+    pair.ended = (struct umbra_event)UMBRA_EVENT_INIT;
     cr_assert_eq(run_cores(2, leaves_tasks_to_its_core, &pair), 0);
     cr_expect(pair.together, "the second did not begin while the first ran");
 }
@@ -1156,7 +1156,7 @@ static bool fork_runs(uint64_t work)
 
     umbra_task_fork_work(&one.task, count, &one, work);
     run = one.runs == 1;
-    umbra_task_join(&one.task);
+    umbra_task_join(&one.task, UMBRA_NEVER);
     cr_expect_eq(one.runs, 1);
     return run;
 }
@@ -1205,7 +1205,7 @@ static void nest(void *arg)
         return;
     umbra_task_fork(&inner.task, nest, &inner);
     self->run_by_fork = inner.run_by_fork >= 0;
-    umbra_task_join(&inner.task);
+    umbra_task_join(&inner.task, UMBRA_NEVER);
     self->run_by_fork += inner.run_by_fork;
 }
 
@@ -1283,8 +1283,8 @@ static void *joins_after_the_limits(void *arg)
     umbra_task_fork(&later.task, count, &later);
     umbra_task_join_with(&later.task, count, &later);
     umbra_task_join_with(&granted[2].task, count, &granted[2]);
-    umbra_task_join(&granted[0].task);
-    cr_expect_eq(umbra_task_join_deadline(&granted[1].task, 0), 0);
+    umbra_task_join(&granted[0].task, UMBRA_NEVER);
+    cr_expect_eq(umbra_task_join(&granted[1].task, 0), 0);
     for (int i = 0; i < 3; i++)
         cr_expect_eq(granted[i].runs, 1);
     cr_expect_eq(later.runs, 1);
@@ -1322,7 +1322,7 @@ static void *changes(void *arg)
         umbra_yield();
     }
     for (int i = 0; i < 4; i++)
-        cr_expect_eq(umbra_join(trees[i], NULL), 0);
+        cr_expect_eq(umbra_join(trees[i], UMBRA_NEVER, NULL), 0);
     cr_expect_eq(counts_here().live, 0);
     return arg;
 }
@@ -1391,9 +1391,9 @@ Test(task, that_were_started_share_no_cancellation_and_no_local_value)
     cr_assert_eq(umbra_task_start(runtime, &first, leaves_things_behind, NULL), 0);
     for (int i = 0; i < 3; i++)
         cr_assert_eq(umbra_task_start(runtime, &others[i].task, finds_nothing, &others[i]), 0);
-    umbra_task_join(&first);
+    umbra_task_join(&first, UMBRA_NEVER);
     for (int i = 0; i < 3; i++) {
-        umbra_task_join(&others[i].task);
+        umbra_task_join(&others[i].task, UMBRA_NEVER);
         cr_expect_null(others[i].local);
         cr_expect_eq(others[i].slept, 0);
     }

@@ -163,13 +163,13 @@ Test(team, takes_the_parts_of_members_that_are_not_there)
 {
     struct umbra_team *team = create(32, UMBRA_WAIT_TWO_PHASE);
     struct counts counts = {.team = team};
-    struct umbra_team_stats stats = {0};
+    struct um_team_stats stats = {0};
     uint64_t runs = 0;
 
     while (stats.taken == 0 && runs < 20000) {
         cr_assert_eq(umbra_team_run(team, count, &counts), 0);
         runs++;
-        umbra_team_stats(team, &stats);
+        um_team_stats(team, &stats);
     }
     check_counts(&counts, 32, runs);
     cr_expect_gt(stats.taken, 0);
@@ -332,14 +332,14 @@ Test(team, a_child_process_has_no_members)
 Test(team, has_a_member_for_each_core_and_gives_the_owner_its_binding_back)
 {
     struct umbra_topology *topology = NULL;
-    struct umbra_team_stats stats;
+    struct um_team_stats stats;
     struct umbra_team *team;
     cpu_set_t before, after;
 
     cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
     cr_assert_eq(sched_getaffinity(0, sizeof(before), &before), 0);
     cr_assert_eq(umbra_team_create(NULL, &team), 0);
-    umbra_team_stats(team, &stats);
+    um_team_stats(team, &stats);
     cr_expect_eq(stats.members, umbra_topology_info(topology)->cores);
     for (unsigned i = 0; i < stats.members; i++)
         for (unsigned j = 0; j < i; j++)
@@ -356,7 +356,7 @@ static void expect_cpus(const char *list, bool siblings, unsigned members, const
 {
     struct umbra_topology *topology = NULL;
     struct umbra_team_options options = {.members = members, .cpus = list, .siblings = siblings};
-    struct umbra_team_stats stats;
+    struct um_team_stats stats;
     struct umbra_team *team = NULL;
 
     cr_assert_eq(umbra_topology_create(
@@ -364,7 +364,7 @@ static void expect_cpus(const char *list, bool siblings, unsigned members, const
                  0);
     options.topology = topology;
     cr_assert_eq(umbra_team_create(&options, &team), 0);
-    umbra_team_stats(team, &stats);
+    um_team_stats(team, &stats);
     for (unsigned i = 0; cpus[i] >= 0; i++)
         cr_expect_eq(stats.cpus[i], cpus[i]);
     cr_assert_eq(umbra_team_destroy(team), 0);

@@ -128,7 +128,7 @@ static struct umbra_event event;
 
 static void *waits(void *arg)
 {
-    umbra_event_wait(&event);
+    umbra_event_wait(&event, UMBRA_NEVER);
     return arg;
 }
 
@@ -151,7 +151,7 @@ static void *does_a_bit_of_all(void *arg)
     struct umbra_spawn_options named = {.name = "the \"waiter\""};
     struct umbra_fiber self = umbra_self(), fiber[4];
 
-    umbra_event_init(&event, false);
+    event = (struct umbra_event)UMBRA_EVENT_INIT;
     umbra_trace_mark("it begins", 4711);
     cr_expect_eq(umbra_spawn_with(NULL, &named, waits, NULL, &fiber[0]), 0);
     umbra_yield();
@@ -159,13 +159,13 @@ static void *does_a_bit_of_all(void *arg)
     cr_expect_eq(umbra_spawn(yields, NULL, &fiber[1]), 0);
     cr_expect_eq(umbra_spawn(yields, NULL, &fiber[2]), 0);
     for (int i = 0; i < 3; i++)
-        cr_expect_eq(umbra_join(fiber[i], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
     cr_expect_eq(umbra_spawn(transfers, &self, &fiber[3]), 0);
     cr_expect_eq(umbra_transfer(fiber[3]), 0); /* it transfers back */
     cr_expect_eq(umbra_continue(fiber[3]), 0);
-    cr_expect_eq(umbra_join(fiber[3], NULL), 0);
+    cr_expect_eq(umbra_join(fiber[3], UMBRA_NEVER, NULL), 0);
     cr_expect_eq(umbra_sleep_ns(5000000), 0);
-    cr_expect_eq(umbra_event_wait_deadline(&event, umbra_deadline(5000000)), -ETIMEDOUT);
+    cr_expect_eq(umbra_event_wait(&event, umbra_deadline(5000000)), -ETIMEDOUT);
     return arg;
 }
 
@@ -218,7 +218,7 @@ static void *cancels(void *arg)
     cr_expect_eq(umbra_spawn(sleeps, NULL, &fiber), 0);
     umbra_yield();
     cr_expect_eq(umbra_cancel(fiber), 0);
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return does_a_bit_of_all(arg);
 }
 
@@ -238,7 +238,7 @@ static struct umbra_event there = UMBRA_EVENT_INIT, back = UMBRA_EVENT_INIT;
 static void *answers(void *arg)
 {
     for (int i = 0; i < 100; i++) {
-        cr_expect_eq(umbra_event_wait(&there), 0);
+        cr_expect_eq(umbra_event_wait(&there, UMBRA_NEVER), 0);
         umbra_event_signal(&back);
     }
     return arg;
@@ -252,9 +252,9 @@ static void *calls(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &other, answers, NULL, &fiber), 0);
     for (int i = 0; i < 100; i++) {
         umbra_event_signal(&there);
-        cr_expect_eq(umbra_event_wait(&back), 0);
+        cr_expect_eq(umbra_event_wait(&back, UMBRA_NEVER), 0);
     }
-    cr_expect_eq(umbra_join(fiber, NULL), 0);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -312,7 +312,7 @@ static void *makes_steps(void *arg)
     for (int i = 0; i < 3; i++) {
         cr_expect_eq(umbra_dispatch_begin(dispatch), 0);
         cr_expect_eq(umbra_dispatch_put(dispatch, &options, UMBRA_ANY_NODE), 0);
-        cr_expect_eq(umbra_dispatch_end(dispatch), 0);
+        cr_expect_eq(umbra_dispatch_end(dispatch, UMBRA_NEVER), 0);
     }
     cr_expect_eq(umbra_dispatch_destroy(dispatch), 0);
     return arg;
@@ -346,7 +346,7 @@ static void *lets_take(void *arg)
     umbra_task_fork(&task, is_taken, NULL);
     umbra_sleep_ns(SECOND / 1000); /* the core is idle, and takes its own task */
     until(&taken);
-    umbra_task_join(&task);
+    umbra_task_join(&task, UMBRA_NEVER);
     return arg;
 }
 
@@ -466,7 +466,7 @@ static void *is_named(void *arg)
             umbra_trace_mark(text[count++], kept);
         }
     while (count > 0)
-        cr_expect_eq(umbra_join(fiber[--count], NULL), 0);
+        cr_expect_eq(umbra_join(fiber[--count], UMBRA_NEVER, NULL), 0);
     return arg;
 }
 
@@ -497,7 +497,7 @@ static void *has_many_named(void *arg)
 
         snprintf(name, sizeof(name), "life %u", i);
         cr_expect_eq(umbra_spawn_with(NULL, &options, returns, NULL, &fiber), 0);
-        cr_expect_eq(umbra_join(fiber, NULL), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     }
     return arg;
 }

@@ -66,7 +66,7 @@ static void *uses_stack(void *arg)
 
     for (size_t i = 0; i < sizeof(used); i += 1000)
         used[i] = 1;
-    umbra_event_wait(&all);
+    umbra_event_wait(&all, UMBRA_NEVER);
     return arg;
 }
 
@@ -111,7 +111,7 @@ static void run_burst(const struct burst *burst)
         umbra_sleep_ns(10 * MS);
     umbra_event_signal(&all);
     for (int i = 0; i < FIBERS && !burst->detached; i++)
-        if (umbra_join(fiber[i], NULL) != 0)
+        if (umbra_join(fiber[i], UMBRA_NEVER, NULL) != 0)
             _exit(1);
 }
 
@@ -155,13 +155,13 @@ static int burst_and_idle(const struct burst *burst)
         run_burst(burst);
     else if (umbra_spawn_with(runtime, NULL, bursts_in_a_fiber, (void *)(uintptr_t)burst, NULL))
         return 1;
-    if (burst->stays ? umbra_event_wait(&over) : umbra_runtime_wait(runtime))
+    if (burst->stays ? umbra_event_wait(&over, UMBRA_NEVER) : umbra_runtime_wait(runtime))
         return 1;
     if (!goes_back(most))
         return 1;
     if (umbra_runtime_wait(runtime) != 0)
         return 1;
-    umbra_event_init(&all, true);
+    all = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     if (umbra_runtime_run(runtime, bursts_in_a_fiber, (void *)(uintptr_t)&bursts[0]) != 0)
         return 1; /* fibers live on stacks that were given back */
     return umbra_runtime_destroy(runtime);

@@ -302,7 +302,7 @@ static int holds_in_both(void)
     object_start();
     lock = (two_copies_lock_fn *)function("two_copies_lock");
     unlock = (two_copies_unlock_fn *)function("two_copies_unlock");
-    if (umbra_mutex_lock(&mutex) != 0 || lock(&mutex) != -EDEADLK)
+    if (umbra_mutex_lock_deadline(&mutex, UMBRA_NEVER) != 0 || lock(&mutex) != -EDEADLK)
         return 10;
     if (pthread_create(&other, NULL, other_locks, (void *)lock) != 0 ||
         pthread_join(other, &found) != 0 || (intptr_t)found != -ETIMEDOUT)

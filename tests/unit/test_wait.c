@@ -165,10 +165,10 @@ Test(wait_policy, default_spins_then_monitors_then_parks)
 
     unsetenv("UMBRA_WAIT");
     cr_assert_eq(umbra_wait_policy_init(&policy, NULL), 0);
-    cr_assert_eq(policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
-    cr_assert_geq(policy.block_cycles, umbra_ns_to_cycles(5000));
-    cr_assert_leq(policy.block_cycles, umbra_ns_to_cycles(200000));
-    cr_assert_eq(policy.backend, umbra_wait_report()->chosen);
+    cr_assert_eq(policy.spin_cycles, um_ns_to_cycles(UMBRA_SPIN_NS));
+    cr_assert_geq(policy.block_cycles, um_ns_to_cycles(5000));
+    cr_assert_leq(policy.block_cycles, um_ns_to_cycles(200000));
+    cr_assert_eq(policy.backend, um_wait_report()->chosen);
     cr_assert_gt(policy.slice_cycles, 0);
 }
 
@@ -195,7 +195,7 @@ Test(wait_policy, environment_overrules_options)
 
 Test(wait_policy, backend_that_cannot_execute_is_refused)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
 
     unsetenv("UMBRA_WAIT");
     for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {
@@ -307,21 +307,21 @@ Test(trial, no_handler_of_the_program_runs_in_it)
 
 Test(wait_report, chosen_one_is_announced_and_measured_usable)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
     const struct umbra_backend_report *chosen = &report->backend[report->chosen];
 
     cr_assert_eq(chosen->verdict, UMBRA_BACKEND_USABLE);
     cr_assert(chosen->announced && chosen->executes && chosen->compiled);
-    cr_assert_eq(umbra_wait_report(), report);
+    cr_assert_eq(um_wait_report(), report);
 }
 
 Test(wait_report, every_rejection_has_its_reason)
 {
-    const struct umbra_wait_report *report = umbra_wait_report();
+    const struct um_wait_report *report = um_wait_report();
 
     for (int i = 0; i < UMBRA_BACKEND_COUNT; i++) {
         const struct umbra_backend_report *b = &report->backend[i];
-        uint64_t expired_ns = umbra_cycles_to_ns(b->expired_cycles);
+        uint64_t expired_ns = um_cycles_to_ns(b->expired_cycles);
 
         cr_assert_gt(strlen(b->reason), 0, "%s", b->name);
         cr_assert_lt(strlen(b->reason), sizeof(b->reason) - 1, "%s", b->name);
@@ -342,7 +342,7 @@ Test(wait_report, every_rejection_has_its_reason)
 /* A judge sees figures, not processors, so all verdicts can be shown anywhere. */
 Test(wait_report, judged_by_measured_cost)
 {
-    uint64_t us = umbra_ns_to_cycles(1000);
+    uint64_t us = um_ns_to_cycles(1000);
     struct umbra_backend_report good = {
         .announced = true, .expired_cycles = us / 5, .idle_cycles = 8 * us};
     struct umbra_backend_report traps = good, nop = good, sleepy = good, hidden = good;
@@ -405,7 +405,7 @@ static bool wait_of_3_ms_counts_2(enum umbra_wait_mode mode)
     cr_assert_geq(umbra_now_ns() - before, 3 * MS - MS / 10);
     cr_assert_lt(umbra_now_ns() - before, SECOND);
     cr_assert_eq(umbra_waiter_stats(&s.waiter).timeouts, 1);
-    return umbra_waiter_stats(&s.waiter).cycles >= umbra_ns_to_cycles(2 * MS);
+    return umbra_waiter_stats(&s.waiter).cycles >= um_ns_to_cycles(2 * MS);
 }
 
 Test(wait, deadline_ends_a_wait_in_every_mode_and_not_early)
@@ -450,7 +450,7 @@ Test(wait, parked_waiter_is_woken_and_says_so)
 
 static uint64_t long_awake(void)
 {
-    return umbra_ns_to_cycles(60 * (uint64_t)SECOND);
+    return um_ns_to_cycles(60 * (uint64_t)SECOND);
 }
 
 Test(wait, stays_awake_for_a_time)
@@ -460,18 +460,18 @@ Test(wait, stays_awake_for_a_time)
     uint64_t begun;
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), 0); /* less does not change it */
+    um_waiter_stay_awake(&s.waiter, um_cycles(), long_awake());
+    um_waiter_stay_awake(&s.waiter, um_cycles(), 0); /* less does not change it */
     partner = start(signal_after_10_ms, &s);
     cr_assert(wait_for_one(&s, UMBRA_NEVER) != UMBRA_ENDED_PARK || s.waiter.robbed > 0);
     pthread_join(partner, NULL);
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    begun = umbra_cycles();
-    um_waiter_stay_awake(&s.waiter, begun, umbra_ns_to_cycles(MS));
+    begun = um_cycles();
+    um_waiter_stay_awake(&s.waiter, begun, um_ns_to_cycles(MS));
     partner = start(signal_when_parked, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
-    cr_assert(umbra_cycles() - begun >= umbra_ns_to_cycles(MS) || s.waiter.robbed > 0);
+    cr_assert(um_cycles() - begun >= um_ns_to_cycles(MS) || s.waiter.robbed > 0);
     pthread_join(partner, NULL);
 }
 
@@ -480,16 +480,16 @@ Test(wait, stays_awake_for_a_length_whatever_the_clock_says)
 {
     struct scene s;
     pthread_t partner;
-    uint64_t begun = umbra_cycles();
+    uint64_t begun = um_cycles();
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
-    um_waiter_stay_awake(&s.waiter, umbra_cycles() + long_awake(), umbra_ns_to_cycles(MS));
+    um_waiter_stay_awake(&s.waiter, um_cycles() + long_awake(), um_ns_to_cycles(MS));
     partner = start(signal_when_parked, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
     pthread_join(partner, NULL);
-    cr_assert_lt(umbra_cycles() - begun, long_awake() / 2);
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), umbra_ns_to_cycles(MS));
-    cr_assert_leq(umbra_cycles() - s.waiter.awake_since, umbra_ns_to_cycles(SECOND), "as if anew");
+    cr_assert_lt(um_cycles() - begun, long_awake() / 2);
+    um_waiter_stay_awake(&s.waiter, um_cycles(), um_ns_to_cycles(MS));
+    cr_assert_leq(um_cycles() - s.waiter.awake_since, um_ns_to_cycles(SECOND), "as if anew");
 }
 
 /* From now on the calling thread and those that it starts share a processor. */
@@ -520,7 +520,7 @@ Test(wait, who_is_robbed_of_the_processor_does_not_stay_awake)
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
     share_a_processor();
     robber = start(uses_the_processor, &enough);
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    um_waiter_stay_awake(&s.waiter, um_cycles(), long_awake());
     for (int round = 0; round < ROUNDS && s.waiter.robbed == 0; round++)
         cr_assert_eq(wait_for_one(&s, umbra_deadline(200 * MS)), -ETIMEDOUT);
     enough = true;
@@ -528,8 +528,8 @@ Test(wait, who_is_robbed_of_the_processor_does_not_stay_awake)
     cr_assert_eq(s.waiter.awake_cycles, 0, "it did so to the end");
     um_waiter_stay_awake(&s.waiter, s.waiter.robbed, long_awake());
     cr_assert_eq(s.waiter.awake_cycles, 0, "it does so again");
-    s.waiter.robbed -= umbra_ns_to_cycles(UM_ROBBED_NS);
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    s.waiter.robbed -= um_ns_to_cycles(UM_ROBBED_NS);
+    um_waiter_stay_awake(&s.waiter, um_cycles(), long_awake());
     cr_assert_eq(s.waiter.awake_cycles, long_awake(), "it never does so again");
 }
 
@@ -543,7 +543,7 @@ struct pair {
 static bool await_awake(struct scene *s)
 {
     s->waiter.robbed = 0;
-    um_waiter_stay_awake(&s->waiter, umbra_cycles(), long_awake());
+    um_waiter_stay_awake(&s->waiter, um_cycles(), long_awake());
     return wait_for_one(s, UMBRA_NEVER) != UMBRA_ENDED_PARK;
 }
 
@@ -601,12 +601,12 @@ Test(wait, who_stays_awake_lends_the_processor)
 Test(wait, stays_awake_no_longer_than_a_deadline)
 {
     struct scene s;
-    uint64_t begun = umbra_cycles();
+    uint64_t begun = um_cycles();
 
     scene_init(&s, (struct umbra_wait_options){.spin_cycles = 1, .block_cycles = 1});
     um_waiter_stay_awake(&s.waiter, begun, long_awake());
     cr_assert_eq(wait_for_one(&s, umbra_deadline(MS)), -ETIMEDOUT);
-    cr_assert_lt(umbra_cycles() - begun, long_awake() / 2);
+    cr_assert_lt(um_cycles() - begun, long_awake() / 2);
 }
 
 /* A policy as of a team's members that share a processor. */
@@ -614,7 +614,7 @@ static void let_yield(struct scene *s)
 {
     s->robbed = 0;
     s->policy.robbed = &s->robbed;
-    s->policy.yield_cycles = umbra_ns_to_cycles(MS);
+    s->policy.yield_cycles = um_ns_to_cycles(MS);
 }
 
 Test(wait, yields_before_it_sleeps_where_its_policy_says_so)
@@ -658,9 +658,9 @@ Test(wait, parks_at_once_after_a_yield_that_lasted_a_turn)
     yield_ns = 2 * MS;
     cr_expect_eq(yields_in_20_ms(&s), 1);
     cr_expect_neq(s.robbed, 0);
-    s.robbed = umbra_cycles();
+    s.robbed = um_cycles();
     cr_expect_eq(yields_in_20_ms(&s), 0);
-    s.robbed = umbra_cycles() - umbra_ns_to_cycles(UM_ROBBED_NS);
+    s.robbed = um_cycles() - um_ns_to_cycles(UM_ROBBED_NS);
     cr_expect_eq(yields_in_20_ms(&s), 1);
 }
 
@@ -670,7 +670,7 @@ Test(wait, park_mode_does_not_stay_awake)
     pthread_t partner;
 
     scene_init(&s, (struct umbra_wait_options){.mode = UMBRA_WAIT_PARK});
-    um_waiter_stay_awake(&s.waiter, umbra_cycles(), long_awake());
+    um_waiter_stay_awake(&s.waiter, um_cycles(), long_awake());
     cr_assert_eq(s.waiter.awake_cycles, 0);
     partner = start(signal_when_parked, &s);
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_PARK);
@@ -712,7 +712,7 @@ Test(wait, spin_phase_shorter_than_a_batch_ends_in_time)
     s.policy.batch = 3;
     s.policy.spin_cycles = 3 * (uint64_t)s.policy.poll_cycles;
     cr_assert_eq(polls_of_first_batch(&s), 3);
-    clock.start = clock.now = umbra_cycles();
+    clock.start = clock.now = um_cycles();
     cr_assert_not(um_wait_spin(&s.waiter, &over, &clock), "looked again after phase 1 was over");
     s.policy.spin_cycles = UMBRA_NEVER;
     cr_assert(um_wait_spin(&s.waiter, &over, &clock), "and looks again while it is not");
@@ -740,7 +740,7 @@ static bool spin_counts_what_it_burns(void)
     cr_assert_eq(wait_for_one(&s, UMBRA_NEVER), UMBRA_ENDED_SPIN);
     burned_ns = thread_cpu_ns() - before_ns;
     pthread_join(partner, NULL);
-    return umbra_waiter_stats(&s.waiter).cycles >= umbra_ns_to_cycles(burned_ns) / 2;
+    return umbra_waiter_stats(&s.waiter).cycles >= um_ns_to_cycles(burned_ns) / 2;
 }
 
 Test(wait, spin_mode_stays_in_its_phase)
@@ -880,8 +880,8 @@ Test(wait, deadline_saturates)
     cr_assert_eq(umbra_deadline(UMBRA_NEVER), UMBRA_NEVER);
     cr_assert_gt(umbra_deadline(SECOND), umbra_now_ns());
     cr_assert_eq(um_deadline_cycles(UMBRA_NEVER), UMBRA_NEVER);
-    cr_assert_gt(um_deadline_cycles(UMBRA_NEVER - 1), umbra_cycles() + um_cycles_hz());
+    cr_assert_gt(um_deadline_cycles(UMBRA_NEVER - 1), um_cycles() + um_cycles_hz());
     cr_assert_eq(um_deadline_cycles(0), 0u, "only looks");
-    cr_assert_leq(um_deadline_cycles(1), umbra_cycles(), "has passed");
+    cr_assert_leq(um_deadline_cycles(1), um_cycles(), "has passed");
     cr_assert_gt(um_deadline_cycles(1), 0u);
 }

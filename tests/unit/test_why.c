@@ -249,7 +249,7 @@ static void *wait_for_ever(void *arg)
 {
     struct umbra_event never = UMBRA_EVENT_INIT;
 
-    umbra_event_wait(&never);
+    umbra_event_wait(&never, UMBRA_NEVER);
     return arg;
 }
 
@@ -259,7 +259,7 @@ static void *run_within(void *arg)
     void *result = NULL;
 
     umbra_spawn(start_another, arg, &fiber);
-    umbra_join(fiber, &result);
+    umbra_join(fiber, UMBRA_NEVER, &result);
     *(bool *)arg = result == arg;
     return NULL;
 }

@@ -10,7 +10,7 @@ static struct umbra_event part_event = UMBRA_EVENT_INIT;
 
 static void *part_waits(void *arg)
 {
-    umbra_event_wait(&part_event);
+    umbra_event_wait(&part_event, UMBRA_NEVER);
     return arg;
 }
 

@@ -10,7 +10,7 @@ static _Atomic int over;
 
 static void *waits(void *arg)
 {
-    umbra_event_wait(&event);
+    umbra_event_wait(&event, UMBRA_NEVER);
     return arg;
 }
 

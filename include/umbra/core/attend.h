@@ -142,7 +142,7 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
 UM_LINKONCE void um_core_pace(struct umbra_core *core, uint64_t now)
 {
     uint64_t took = now - core->rang;
-    uint64_t aim = umbra_ns_to_cycles(UM_LOOK_NS) * core->turns;
+    uint64_t aim = um_ns_to_cycles(UM_LOOK_NS) * core->turns;
 
     if (core->turns > 0)
         core->turns_between =
@@ -154,7 +154,7 @@ UM_LINKONCE void um_core_pace(struct umbra_core *core, uint64_t now)
 /* Rings all timers that have passed their deadline. The core. */
 UM_LINKONCE void um_core_ring(struct umbra_core *core)
 {
-    uint64_t now = umbra_cycles();
+    uint64_t now = um_cycles();
 
     um_core_pace(core, now);
     while (core->timers.top && core->timers.top->deadline <= now) {

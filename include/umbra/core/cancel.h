@@ -13,8 +13,8 @@
  *   a join of a fiber it owns         `done`, which is RUNNING again (protocol/join.h)
  *   a sleep                           its timer
  *   a wait for one event              the event: the fiber's node is taken out of its queue
- *   (without a deadline: a task's join,
- *   a lock, a barrier, umbra_once)    not at all
+ *   (without a deadline: the join of
+ *   a task, a lock, a barrier)        not at all
  *
  * If the wait is just ending by itself, the wake-up is on its way, and the cancellation comes too
  * late for this wait. If another thread is offering a signal to the claim, or holds the event, the

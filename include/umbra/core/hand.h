@@ -75,7 +75,7 @@ UM_INLINE struct um_gift um_core_claim_hand(struct umbra_core *core)
 UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
 {
     struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]);
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
 
     do {
         for (uint32_t i = 0; i < polls.batch; i++) {
@@ -85,7 +85,7 @@ UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
                 return false;
             um_gap_pass(polls.gap, gift->hand);
         }
-    } while (umbra_cycles() - start < core->in_place_cycles);
+    } while (um_cycles() - start < core->in_place_cycles);
     return false;
 }
 

@@ -46,13 +46,14 @@ UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
     um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
 }
 
-UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result);
+UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, uint64_t deadline,
+                                            void **result);
 
 /*
  * The common case, inlined up to the switch: each return after a switch would be mispredicted,
  * since the processor's stack of return addresses is that of the fiber that left.
  */
-UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
+UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, uint64_t deadline, void **result)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
@@ -60,20 +61,21 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, void **result)
     void *value;
     uint64_t done;
 
-    if (UM_UNLIKELY(!self || !fiber || fiber == self || !um_fiber_on_stack(self)))
-        return um_join_outline(handle, result);
+    if (UM_UNLIKELY(deadline != UMBRA_NEVER || !self || !fiber || fiber == self ||
+                    !um_fiber_on_stack(self)))
+        return um_join_outline(handle, deadline, result);
     /* acquire: see um_fiber_is(). If this core is owner and home, no other core writes `done` */
     done = um_atomic_load(&fiber->node.done, acquire);
     if (UM_UNLIKELY(um_fiber_home(fiber) != core ||
                     um_fiber_generation(fiber) != handle.generation))
-        return um_join_outline(handle, result);
+        return um_join_outline(handle, deadline, result);
     if (UM_LIKELY(done == ((uintptr_t)core | UM_DONE_RUNNING) && !um_fiber_barred(self))) {
         um_join_block(self, fiber);
         um_fiber_leave(core, self);
         if (um_fiber_woken(self) != 0)
             return -ECANCELED;
     } else if (UM_UNLIKELY(done != ((uintptr_t)core | UM_DONE_FINISHED))) {
-        return um_join_outline(handle, result);
+        return um_join_outline(handle, deadline, result);
     }
     value = um_join_collect(core, fiber);
     if (result)
@@ -88,7 +90,7 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
     uint64_t finished = (uintptr_t)core | UM_DONE_FINISHED;
     struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_JOIN]);
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
 
     do {
         for (uint32_t i = 0; i < polls.batch; i++) {
@@ -99,7 +101,7 @@ UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
                 return false;
             um_gap_pass(polls.gap, &fiber->node.done);
         }
-    } while (umbra_cycles() - start < core->in_place_cycles);
+    } while (um_cycles() - start < core->in_place_cycles);
     return false;
 }
 
@@ -242,7 +244,7 @@ UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,
 {
     while (um_sleeper_wait(thread->wait->sleeper,
                            um_min_u64(deadline, um_cycles_after(UM_JOIN_LOOK_NS))) < 0 &&
-           umbra_cycles() < deadline)
+           um_cycles() < deadline)
         um_join_judge(runtime);
 }
 
@@ -313,7 +315,7 @@ UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
             join->result = um_join_collect(core, fiber);
         return error;
     }
-    if (umbra_cycles() >= join->deadline)
+    if (um_cycles() >= join->deadline)
         return -ETIMEDOUT;
     error = um_join_wait_deadline(join, done, &begun);
     return error == 0 && !begun ? -EAGAIN : error;
@@ -374,31 +376,17 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
     return error;
 }
 
-UM_LINKONCE int um_join_run(struct um_join *join, void **result)
-{
-    int error = um_join_slow(join);
-
-    if (error == 0 && result)
-        *result = join->result;
-    return error;
-}
-
-UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, void **result)
-{
-    struct um_join join = {
-        .fiber = fiber, .deadline = UMBRA_NEVER, .at = __builtin_return_address(0)};
-
-    return um_join_run(&join, result);
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_join_deadline(struct umbra_fiber fiber, void **result,
-                                                uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int um_join_outline(struct umbra_fiber fiber, uint64_t deadline,
+                                            void **result)
 {
     struct um_join join = {.fiber = fiber,
                            .deadline = um_deadline_cycles(deadline),
                            .at = __builtin_return_address(0)};
+    int error = um_join_slow(&join);
 
-    return um_join_run(&join, result);
+    if (error == 0 && result)
+        *result = join.result;
+    return error;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_detach(struct umbra_fiber fiber)

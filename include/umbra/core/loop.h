@@ -63,7 +63,7 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
     bool tasking = um_core_tasking(core);
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
     uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     struct um_fiber *watched = core->watched;
@@ -81,7 +81,7 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
                 return true;
             um_gap_pass(polls.gap, word);
         }
-        now = umbra_cycles();
+        now = um_cycles();
     }
     return now >= deadline;
 }
@@ -128,7 +128,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     struct umbra_runtime *runtime = core->runtime;
     struct um_core_more *more = core->more;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
-    uint64_t linger = um_add_saturating(umbra_cycles(), runtime->linger_cycles);
+    uint64_t linger = um_add_saturating(um_cycles(), runtime->linger_cycles);
     bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
                    (more->has_shadow && !um_shadow_done(&more->shadow));
 

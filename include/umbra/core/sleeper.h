@@ -317,11 +317,11 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
         um_arch_pause();
         return;
     }
-    now = umbra_cycles();
+    now = um_cycles();
     if (now < deadline)
         um_os_futex_wait(&nobody, 0,
                          um_os_now_ns() + um_min_u64(um_nap(UM_NAP_NS, looks - UM_LOOKS_AWAKE),
-                                                     umbra_cycles_to_ns(deadline - now)));
+                                                     um_cycles_to_ns(deadline - now)));
 }
 
 /* ---- waits that more than one thread may end ---- */

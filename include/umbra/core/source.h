@@ -83,7 +83,7 @@ UM_LINKONCE bool um_source_poll(struct umbra_core *core, uint64_t until)
                 return true;
             um_gap_pass(policy->gap, &core->inbox);
         }
-    } while (umbra_cycles() < until);
+    } while (um_cycles() < until);
     return false;
 }
 
@@ -91,23 +91,22 @@ UM_LINKONCE bool um_source_poll(struct umbra_core *core, uint64_t until)
 UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
 {
     struct umbra_waiter *waiter = &core->waiter;
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
     uint64_t now = start;
     uint64_t polls = um_add_saturating(start, waiter->policy->block_cycles);
     int end = UMBRA_ENDED_MONITOR;
     bool over = um_source_poll(core, um_min_u64(polls, deadline));
 
-    while (!over && (now = umbra_cycles()) < deadline) {
-        uint64_t until =
-            deadline == UMBRA_NEVER
-                ? UMBRA_NEVER
-                : um_add_saturating(um_os_now_ns(), umbra_cycles_to_ns(deadline - now));
+    while (!over && (now = um_cycles()) < deadline) {
+        uint64_t until = deadline == UMBRA_NEVER
+                             ? UMBRA_NEVER
+                             : um_add_saturating(um_os_now_ns(), um_cycles_to_ns(deadline - now));
 
         end = UMBRA_ENDED_PARK;
         core->more->source->sleep(core->more->source, until);
         over = um_source_ready(core);
     }
-    um_count(&waiter->count.cycles, umbra_cycles() - start);
+    um_count(&waiter->count.cycles, um_cycles() - start);
     um_count(over ? &waiter->count.ended[end] : &waiter->count.timeouts, 1);
     return !over;
 }

@@ -205,7 +205,7 @@ UM_LINKONCE void um_yield_attending(struct umbra_core *core)
 UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
 {
     struct um_fiber *fiber = um_core_current(core);
-    uint64_t now = umbra_cycles();
+    uint64_t now = um_cycles();
     uint32_t state;
 
     /* on an alternate signal stack the fiber may be about to leave: its state is not this call's */

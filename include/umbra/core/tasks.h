@@ -61,7 +61,7 @@ UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
 
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
 UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
-UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task);
+UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline);
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -239,7 +239,7 @@ UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
 UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
 {
     struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]);
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
     struct umbra_task *task = NULL;
 
     do {
@@ -253,7 +253,7 @@ UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
                 return task;
             um_gap_pass(polls.gap, &core->hand);
         }
-    } while (umbra_cycles() - start < core->look_cycles);
+    } while (um_cycles() - start < core->look_cycles);
     return NULL;
 }
 
@@ -368,7 +368,7 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
 /* Waits in place while the core has nothing else to do. True if the task has ended. */
 UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
 {
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
 
     do {
         for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
@@ -378,7 +378,7 @@ UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
                 return false;
             um_arch_pause(); /* each look takes the line from the core that will write it */
         }
-    } while (umbra_cycles() - start < core->in_place_cycles);
+    } while (um_cycles() - start < core->in_place_cycles);
     return false;
 }
 
@@ -475,7 +475,7 @@ UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task
         return 0;
     else if (um_fiber_barred(self))
         error = -ECANCELED;
-    if (error == 0 && umbra_cycles() >= deadline)
+    if (error == 0 && um_cycles() >= deadline)
         error = -ETIMEDOUT;
     if (error != 0)
         return error;
@@ -591,21 +591,26 @@ UM_LINKONCE void um_task_settle(struct umbra_core *core, struct umbra_task *task
 }
 
 /* A join of a task that is not the newest. at: for reports, where the join was called. */
-UM_LINKONCE void um_task_join_at(struct umbra_task *task, const void *at)
+UM_LINKONCE int um_task_join_at(struct umbra_task *task, uint64_t deadline, const void *at)
 {
     struct umbra_core *core = um_core_self;
     bool taken_back;
+    int error = 0;
 
     um_task_check(task, at);
     taken_back = core && um_tasks_take_back(&core->tasks, task);
-    if (!taken_back)
+    if (!taken_back && deadline == UMBRA_NEVER)
         um_task_wait(core, task, at);
-    um_task_settle(core, task, taken_back);
+    else if (!taken_back)
+        error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline), at);
+    if (error == 0)
+        um_task_settle(core, task, taken_back);
+    return error;
 }
 
-UM_LINKONCE UM_NOINLINE void um_task_join_slow(struct umbra_task *task)
+UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline)
 {
-    um_task_join_at(task, __builtin_return_address(0));
+    return um_task_join_at(task, deadline, __builtin_return_address(0));
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -17,7 +17,7 @@
 #endif
 
 struct um_timer {
-    uint64_t deadline;        /* time stamp of umbra_cycles() */
+    uint64_t deadline;        /* time stamp of um_cycles() */
     struct um_timer *child;   /* first of those below, of which none is earlier than this */
     struct um_timer *sibling; /* the next below the same parent */
     struct um_timer *before;  /* previous sibling, or parent; NULL: the top, or in no heap */

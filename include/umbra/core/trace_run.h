@@ -379,7 +379,7 @@ UM_LINKONCE UM_COLD void um_trace_print_core(const struct umbra_core *core)
     for (int kind = UM_TRACE_RUN; kind <= UM_TRACE_END; kind++)
         switches += um_trace_count(trace, (enum um_trace_kind)kind);
     for (int state = 0; state < UM_TRACE_STATES; state++)
-        ms[state] = umbra_cycles_to_ns(um_atomic_load(&count->cycles[state], relaxed)) / 1000000;
+        ms[state] = um_cycles_to_ns(um_atomic_load(&count->cycles[state], relaxed)) / 1000000;
     text.length = (size_t)snprintf(
         text.line, sizeof(text.line),
         "umbra: %7u %4u %9llu %9llu %9llu %10llu %8llu %8llu %10llu %9llu %8llu %8llu %8llu %8llu "

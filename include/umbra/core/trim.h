@@ -143,7 +143,7 @@ UM_LINKONCE bool um_trim_step(struct umbra_core *core)
 /* True if the next turn may begin. */
 UM_INLINE bool um_trim_is_due(const struct umbra_core *core)
 {
-    return umbra_cycles() >= core->more->trim.next;
+    return um_cycles() >= core->more->trim.next;
 }
 
 /* Gives back what has cooled; then a turn begins. False: something came for the core before, or the
@@ -151,7 +151,7 @@ UM_INLINE bool um_trim_is_due(const struct umbra_core *core)
 UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)
 {
     while (um_trim_step(core))
-        if (um_core_has_mail(core) || umbra_cycles() >= deadline)
+        if (um_core_has_mail(core) || um_cycles() >= deadline)
             return false;
     um_trim_turn(core);
     return true;

@@ -165,7 +165,8 @@ UM_LINKONCE UM_COLD bool um_tune_spawn_and_join(struct um_tune_trial *trial)
 {
     struct umbra_fiber fiber;
 
-    return um_tune_spawn(trial, um_tune_nothing, &fiber) && umbra_join(fiber, NULL) == 0;
+    return um_tune_spawn(trial, um_tune_nothing, &fiber) &&
+           umbra_join(fiber, UMBRA_NEVER, NULL) == 0;
 }
 
 /* One turn with a fiber that answers. */
@@ -218,7 +219,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune_try(void *arg, uint32_t gap)
         if (trial->place == UMBRA_POLL_INBOX) /* it blocks, and wakes this fiber */
             um_tune_swap(&trial->caller, &trial->other, true);
         took = um_tune_turns(trial);
-        umbra_join(other, NULL);
+        umbra_join(other, UMBRA_NEVER, NULL);
     }
     return took == 0 ? 0 : um_tune_took(took, trial->size);
 }
@@ -259,7 +260,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune_measure(struct um_tune_trial *trial, uint32
     trial->size = um_tune_fit(0, UM_TUNE_BATCH_NS);
     trial->size = um_tune_fit(um_tune_try(trial, usual), UM_TUNE_BATCH_NS);
     gap = um_tune(um_tune_try, trial, candidates, usual,
-                  um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS), figures);
+                  um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
     um_polls_store(&trial->runtime->polls[place], trial->polls[gap]);
     return gap;
 }
@@ -308,7 +309,7 @@ UM_LINKONCE UM_COLD void um_tune_spawn_and_join_places(struct um_tune_trial *tri
         trial->both[0][i] = um_gap_default(places[i]);
         trial->both[1][i] = um_tune_measure(trial, places[i], &figures[i]);
     }
-    way = um_tune(um_tune_try_both, trial, 3, 0, um_arch_cycles() + umbra_ns_to_cycles(UM_TUNE_NS),
+    way = um_tune(um_tune_try_both, trial, 3, 0, um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS),
                   &both);
     um_tune_try_both(trial, way);
     for (uint32_t i = 0; i < 2 && both.of[0] != 0; i++) /* else the machine was too busy */

@@ -216,24 +216,14 @@ UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
     um_port_ring(&out);
 }
 
-UM_LINKONCE int um_arbiter_join(const struct umbra_arbiter *arbiter, uint64_t deadline,
-                                const void *at)
+UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter, uint64_t deadline)
 {
-    struct um_join join = {.fiber = arbiter->fiber, .deadline = deadline, .at = at};
+    struct um_join join = {.fiber = arbiter->fiber,
+                           .deadline = um_deadline_cycles(deadline),
+                           .at = __builtin_return_address(0)};
     int error = um_join_slow(&join);
 
     return error == 0 ? (int)(intptr_t)join.result : error;
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter)
-{
-    return um_arbiter_join(arbiter, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_arbiter_join_deadline(struct umbra_arbiter *arbiter,
-                                                        uint64_t deadline)
-{
-    return um_arbiter_join(arbiter, um_deadline_cycles(deadline), __builtin_return_address(0));
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

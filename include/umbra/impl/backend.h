@@ -54,7 +54,7 @@ struct umbra_backend_report {
 };
 
 /* All back ends of this process. */
-struct umbra_wait_report {
+struct um_wait_report {
     enum umbra_wait_backend chosen; /* automatically; UMBRA_WAIT may overrule it */
     struct umbra_backend_report backend[UMBRA_BACKEND_COUNT];
 };
@@ -65,7 +65,7 @@ struct umbra_wait_report {
  * short-lived child process. Any thread; the first call blocks for about a millisecond; never
  * switches fibers; cannot fail.
  */
-UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void);
+UM_LINKONCE const struct um_wait_report *um_wait_report(void);
 
 #define UM_PROBE_TRAP_NS 1500
 #define UM_PROBE_NO_WAIT_NS 4000
@@ -101,15 +101,15 @@ UM_INLINE int um_backend_try(enum umbra_wait_backend backend)
 UM_INLINE enum umbra_backend_verdict um_backend_accept(enum umbra_wait_backend backend,
                                                        const struct umbra_backend_report *report)
 {
-    uint64_t expired_ns = umbra_cycles_to_ns(report->expired_cycles);
+    uint64_t expired_ns = um_cycles_to_ns(report->expired_cycles);
     uint64_t least_ns =
         UM_BACKENDS_SHORT & 1u << backend ? expired_ns + UM_PROBE_SHORT_NS : UM_PROBE_NO_WAIT_NS;
 
     if (expired_ns > UM_PROBE_TRAP_NS)
         return UMBRA_BACKEND_TRAPS;
-    if (umbra_cycles_to_ns(report->idle_cycles) < least_ns)
+    if (um_cycles_to_ns(report->idle_cycles) < least_ns)
         return UMBRA_BACKEND_NO_WAIT;
-    if (umbra_cycles_to_ns(report->idle_cycles) > UM_PROBE_OVERSLEEP_NS)
+    if (um_cycles_to_ns(report->idle_cycles) > UM_PROBE_OVERSLEEP_NS)
         return UMBRA_BACKEND_OVERSLEEPS;
     return report->announced ? UMBRA_BACKEND_USABLE : UMBRA_BACKEND_NOT_ANNOUNCED;
 }
@@ -152,7 +152,7 @@ UM_LINKONCE UM_COLD uint64_t um_backend_measure(enum umbra_wait_backend backend,
  */
 UM_LINKONCE UM_COLD void um_backend_trial(void *backend)
 {
-    uint64_t length = umbra_ns_to_cycles(1000000); /* may calibrate, so before the time stamp */
+    uint64_t length = um_ns_to_cycles(1000000); /* may calibrate, so before the time stamp */
     um_atomic_u32 word = 0;
 
     um_arch_arm_load32(*(enum umbra_wait_backend *)backend, &word);
@@ -203,7 +203,7 @@ UM_LINKONCE UM_COLD void um_backend_probe(enum umbra_wait_backend backend,
         report->verdict = UMBRA_BACKEND_NOT_ANNOUNCED;
     else {
         report->expired_cycles = um_backend_measure(backend, 0);
-        report->idle_cycles = um_backend_measure(backend, umbra_ns_to_cycles(UM_PROBE_IDLE_NS));
+        report->idle_cycles = um_backend_measure(backend, um_ns_to_cycles(UM_PROBE_IDLE_NS));
         report->verdict = um_backend_accept(backend, report);
     }
     um_backend_explain(report);
@@ -214,7 +214,7 @@ struct um_backends {
     struct um_run_once chosen_once;
     struct um_run_once reported_once;
     enum umbra_wait_backend chosen;
-    struct umbra_wait_report report;
+    struct um_wait_report report;
 };
 
 UM_SHARED(struct um_backends um_backends,
@@ -248,7 +248,7 @@ UM_LINKONCE UM_COLD void um_backend_report_all(void)
         um_backend_probe((enum umbra_wait_backend)i, &um_backends.report.backend[i]);
 }
 
-UM_LINKONCE const struct umbra_wait_report *umbra_wait_report(void)
+UM_LINKONCE const struct um_wait_report *um_wait_report(void)
 {
     um_once_in_process(&um_backends.reported_once, um_backend_report_all);
     return &um_backends.report;

@@ -87,7 +87,7 @@ UM_LINKONCE UM_COLD uint64_t um_block_cycles(uint64_t cost_ns)
     uint64_t ns = 2 * cost_ns;
 
     ns = ns < UM_BLOCK_LEAST_NS ? UM_BLOCK_LEAST_NS : ns;
-    return umbra_ns_to_cycles(ns > UM_BLOCK_MOST_NS ? UM_BLOCK_MOST_NS : ns);
+    return um_ns_to_cycles(ns > UM_BLOCK_MOST_NS ? UM_BLOCK_MOST_NS : ns);
 }
 
 UM_LINKONCE UM_COLD void *um_block_partner(void *arg)

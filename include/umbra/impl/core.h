@@ -285,8 +285,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->unplaced = &runtime->unplaced;
     core->asks = &core->no_source;
     core->share_cycles = runtime->share_cycles;
-    core->in_place_cycles =
-        um_min_u64(runtime->policy.spin_cycles, umbra_ns_to_cycles(UMBRA_SPIN_NS));
+    core->in_place_cycles = um_min_u64(runtime->policy.spin_cycles, um_ns_to_cycles(UMBRA_SPIN_NS));
     core->look_cycles = core->in_place_cycles;
     um_waiter_init(&core->waiter, &runtime->policy);
     pthread_mutex_init(&more->depot.lock, NULL);
@@ -386,7 +385,7 @@ UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
 /* The share of a fiber that polls; below a cycle it is one, since 0 means none. */
 UM_LINKONCE UM_COLD uint64_t um_share_cycles(uint64_t ns)
 {
-    uint64_t cycles = umbra_ns_to_cycles(ns);
+    uint64_t cycles = um_ns_to_cycles(ns);
 
     return ns != 0 && cycles == 0 ? 1 : cycles;
 }
@@ -414,7 +413,7 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
         error = umbra_wait_policy_init(&runtime->policy, &options->wait);
     if (error != 0)
         return error;
-    runtime->linger_cycles = umbra_ns_to_cycles(UM_LINGER_NS);
+    runtime->linger_cycles = um_ns_to_cycles(UM_LINGER_NS);
     pthread_mutex_init(&runtime->lock, NULL);
     error = um_trace_from_environment();
     if (error == 0)
@@ -730,32 +729,6 @@ UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
     info->waits = umbra_waiter_stats(&core->waiter);
     info->shadow = core->more->has_shadow ? &core->more->shadow : NULL;
     return 0;
-}
-
-UM_SHARED(const struct um_kind um_kind_shadow, {"shadow", NULL});
-
-UM_LINKONCE UM_NOINLINE int umbra_core_shadow_join(struct umbra_shadow *shadow)
-{
-    struct umbra_core *core = um_core_self;
-    uint64_t start;
-    int error;
-
-    if (!core || !um_core_current(core) || !um_fiber_on_stack(um_core_current(core)))
-        return -EPERM;
-    start = umbra_cycles();
-    while ((error = umbra_shadow_join_deadline(shadow, 0)) == -ETIMEDOUT) { /* only looks */
-        uint64_t waited = umbra_cycles() - start;
-
-        if (waited < core->look_cycles) {
-            umbra_yield();
-            continue;
-        }
-        error = um_sleep_at(umbra_cycles() + waited / 8, &um_kind_shadow, shadow,
-                            __builtin_return_address(0));
-        if (error != 0)
-            break;
-    }
-    return error;
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_init(void)

@@ -282,9 +282,9 @@ UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_tak
 
     if (!taken->as_liked)
         return worker->fn(worker, taken->value, dispatch->arg);
-    begun = umbra_cycles();
+    begun = um_cycles();
     error = worker->fn(worker, taken->value, dispatch->arg);
-    worker->part = um_part_after(worker->part, umbra_cycles() - begun, dispatch->part_cycles);
+    worker->part = um_part_after(worker->part, um_cycles() - begun, dispatch->part_cycles);
     return error;
 }
 
@@ -318,10 +318,10 @@ UM_LINKONCE UM_COLD void um_worker_yield(struct umbra_worker *worker)
 
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch, NULL);
-    begun = umbra_cycles(); /* without the next step that it may have begun */
+    begun = um_cycles(); /* without the next step that it may have begun */
     sched_yield();
     um_step_enter(&dispatch->step);
-    worker->turn = umbra_cycles();
+    worker->turn = um_cycles();
     worker->shares_cpu =
         worker->turn - begun > dispatch->yield_cycles ? UM_SHARED_TURNS : worker->shares_cpu - 1;
     worker->preempted = um_os_preempted();
@@ -330,7 +330,7 @@ UM_LINKONCE UM_COLD void um_worker_yield(struct umbra_worker *worker)
 UM_INLINE bool um_worker_should_yield(const struct umbra_worker *worker)
 {
     return UM_UNLIKELY(worker->shares_cpu > 0) &&
-           umbra_cycles() - worker->turn > worker->dispatch->turn_cycles;
+           um_cycles() - worker->turn > worker->dispatch->turn_cycles;
 }
 
 /* How long the calling worker's core has waited, cycles. */
@@ -349,7 +349,7 @@ UM_SHARED(const struct um_kind um_kind_work, {"work of dispatcher", NULL});
 UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
 {
     struct umbra_dispatch *dispatch = worker->dispatch;
-    uint64_t begun = umbra_cycles();
+    uint64_t begun = um_cycles();
     uint64_t worked = begun - worker->since - (um_worker_idle() - worker->idle);
 
     um_worker_look_at_cpu(worker, begun);
@@ -358,7 +358,7 @@ UM_LINKONCE void um_worker_wait(struct umbra_worker *worker)
                              um_min_u64(worked, dispatch->turn_cycles));
     um_event_wait_firm(&worker->woken, NULL, NULL, &um_kind_work, dispatch,
                        (const void *)(uintptr_t)worker->fn);
-    worker->since = umbra_cycles();
+    worker->since = um_cycles();
     worker->idle = um_worker_idle();
     if (worker->since - begun > dispatch->yield_cycles)
         worker->preempted = um_os_preempted(); /* threads that ran meanwhile took nothing */
@@ -389,7 +389,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
     struct um_taken taken;
 
     worker->preempted = um_os_preempted();
-    worker->turn = worker->since = umbra_cycles();
+    worker->turn = worker->since = um_cycles();
     worker->idle = um_worker_idle();
     if (bytes > 0) {
         worker->scratch = um_place_alloc(dispatch->runtime->topology, worker->node, bytes);
@@ -524,9 +524,9 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     if (!dispatch)
         return -ENOMEM;
     dispatch->scratch_bytes = options->scratch_bytes;
-    dispatch->part_cycles = umbra_ns_to_cycles(UM_TAKEN_NS);
-    dispatch->turn_cycles = umbra_ns_to_cycles(UM_TURN_NS);
-    dispatch->yield_cycles = umbra_ns_to_cycles(UM_YIELD_NS);
+    dispatch->part_cycles = um_ns_to_cycles(UM_TAKEN_NS);
+    dispatch->turn_cycles = um_ns_to_cycles(UM_TURN_NS);
+    dispatch->yield_cycles = um_ns_to_cycles(UM_YIELD_NS);
     dispatch->arg = options->arg;
     for (unsigned i = 0; i < workers; i++)
         ok = um_worker_init(dispatch, i, options) && ok;
@@ -742,13 +742,7 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     return 0;
 }
 
-UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch)
-{
-    return um_dispatch_end_step(dispatch, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_dispatch_end_deadline(struct umbra_dispatch *dispatch,
-                                                        uint64_t deadline)
+UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch, uint64_t deadline)
 {
     return um_dispatch_end_step(dispatch, um_deadline_cycles(deadline),
                                 __builtin_return_address(0));

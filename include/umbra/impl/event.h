@@ -86,7 +86,7 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
     bool shared = await->event->manual || await->accept;
     /* where several waiters are usual, each would take the line from the others and the signaller */
     uint32_t gap = shared ? polls.gap & ~UMBRA_GAP_WRITE : polls.gap;
-    uint64_t start = umbra_cycles();
+    uint64_t start = um_cycles();
     uint64_t now = start;
 
     do {
@@ -97,7 +97,7 @@ UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_co
                 return false;
             um_gap_pass(gap, word);
         }
-        now = umbra_cycles();
+        now = um_cycles();
     } while (now - start < cycles && now < await->deadline);
     return false;
 }
@@ -202,9 +202,9 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
  */
 UM_INLINE uint64_t um_nap_end(unsigned naps)
 {
-    uint64_t tick = um_nap(umbra_ns_to_cycles(UM_NAP_NS), naps); /* multiples of the first */
+    uint64_t tick = um_nap(um_ns_to_cycles(UM_NAP_NS), naps); /* multiples of the first */
 
-    return (umbra_cycles() / tick + 1) * tick;
+    return (um_cycles() / tick + 1) * tick;
 }
 
 /* Between two looks at closed events: a pause, or after UM_LOOKS_AWAKE looks a nap. The group has
@@ -240,7 +240,7 @@ UM_LINKONCE bool um_group_enter(const struct um_group *group, const struct um_aw
 
     for (unsigned i = 0; i < group->count; i++) {
         for (; um_event_is_closed(group->event[i]); looks++) {
-            bool late = umbra_cycles() >= await->deadline; /* before the last look */
+            bool late = um_cycles() >= await->deadline; /* before the last look */
 
             *winner = um_group_try(group, await);
             if (late || *winner >= 0)
@@ -442,7 +442,7 @@ UM_LINKONCE int um_await_queue(const struct um_await *await, struct umbra_core *
     if (await->announce)
         await->announce(await->arg);
     if (await->deadline != UMBRA_NEVER) {
-        if (umbra_cycles() < await->deadline)
+        if (um_cycles() < await->deadline)
             return um_await_deadline(await);
         return um_await_over(await) ? 0 : -ETIMEDOUT; /* the signal may have come in time */
     }

@@ -268,7 +268,7 @@ UM_LINKONCE int um_io_pause(struct um_io *io)
 {
     uint64_t until;
 
-    if (umbra_cycles() >= io->deadline)
+    if (um_cycles() >= io->deadline)
         return -ETIMEDOUT;
     io->pause_ns = io->pause_ns == 0 ? UM_IO_PAUSE_LEAST_NS
                                      : um_min_u64(2 * io->pause_ns, UM_IO_PAUSE_MOST_NS);
@@ -312,14 +312,14 @@ UM_LINKONCE int um_io_poll(void *nothing, struct um_io *io)
 
     (void)nothing;
     /* poll may say for ever that it is ready, as POLLERR of an error queue */
-    if (umbra_cycles() >= io->deadline)
+    if (um_cycles() >= io->deadline)
         return -ETIMEDOUT;
     do {
-        uint64_t now = umbra_cycles();
-        uint64_t ms = now < io->deadline ? umbra_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
+        uint64_t now = um_cycles();
+        uint64_t ms = now < io->deadline ? um_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
 
         count = poll(&ready, 1, io->deadline == UMBRA_NEVER ? -1 : (int)um_min_u64(ms, INT32_MAX));
-    } while ((count < 0 && errno == EINTR) || (count == 0 && umbra_cycles() < io->deadline));
+    } while ((count < 0 && errno == EINTR) || (count == 0 && um_cycles() < io->deadline));
     return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
 }
 

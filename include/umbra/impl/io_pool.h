@@ -243,7 +243,7 @@ UM_LINKONCE int um_poller_wait(void *context, struct um_io *io)
     int error;
     bool taken;
 
-    umbra_event_init(&io->done, false);
+    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
     io->events = um_io_events(io->call);
     pthread_mutex_lock(&poller->lock);
     error = um_poller_reserve(poller, io->fd);

@@ -286,7 +286,7 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool p
 
     if (!sqe)
         return false;
-    umbra_event_init(&io->done, false);
+    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
     if (poll)
         io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
     else

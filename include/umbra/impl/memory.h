@@ -405,7 +405,7 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
     slice = malloc(cores * sizeof(*slice));
     if (!slice)
         return -ENOMEM;
-    umbra_latch_init(&touch.all, cores);
+    touch.all = (struct umbra_latch)UMBRA_LATCH_INIT(cores);
     for (; core < cores && error == 0; core++) {
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
 
@@ -613,7 +613,7 @@ UM_LINKONCE UM_COLD int um_nodes_share(struct umbra_nodes *nodes)
         memset(of, 0, sizeof(*of));
         for (unsigned i = 0; i < nodes->runtime->cores; i++)
             parties += nodes->rank[i].node == k;
-        umbra_barrier_init(&of->barrier, parties);
+        of->barrier = (struct umbra_barrier)UMBRA_BARRIER_INIT(parties);
         nodes->of[k] = of;
     }
     return 0;
@@ -666,7 +666,7 @@ UM_LINKONCE int umbra_nodes_wait(struct umbra_nodes *nodes)
 
     if (!core || core->runtime != nodes->runtime)
         return -EPERM;
-    return umbra_barrier_wait(&nodes->of[nodes->rank[core->index].node]->barrier);
+    return umbra_barrier_wait(&nodes->of[nodes->rank[core->index].node]->barrier, UMBRA_NEVER);
 }
 
 UM_LINKONCE int umbra_nodes_loop(struct umbra_nodes *nodes, unsigned node, size_t begin, size_t end,

@@ -56,7 +56,7 @@ struct um_range {
 /* Time of a part of a loop with this grain; 0: it has a grain. */
 UM_INLINE uint64_t um_part_cycles(size_t grain)
 {
-    return grain ? 0 : umbra_ns_to_cycles(UM_PART_NS);
+    return grain ? 0 : um_ns_to_cycles(UM_PART_NS);
 }
 
 /* Processes the next part; without a grain, sets the size of the part after it. */
@@ -65,7 +65,7 @@ UM_INLINE void um_range_step(struct um_range *range)
     const struct um_range_work *work = range->work;
     size_t count =
         range->end - range->begin < range->part ? range->end - range->begin : range->part;
-    uint64_t begun = work->grain == 0 ? umbra_cycles() : 0;
+    uint64_t begun = work->grain == 0 ? um_cycles() : 0;
 
     if (work->fn)
         work->fn(range->begin, range->begin + count, work->arg);
@@ -73,7 +73,7 @@ UM_INLINE void um_range_step(struct um_range *range)
         work->reduction->range(range->begin, range->begin + count, range->value, work->arg);
     range->begin += count;
     if (work->grain == 0)
-        range->part = um_part_after(range->part, umbra_cycles() - begun, work->part_cycles);
+        range->part = um_part_after(range->part, um_cycles() - begun, work->part_cycles);
 }
 
 /* True if a core has asked for work, and this core shares no task now. */
@@ -134,7 +134,7 @@ UM_INLINE void um_range_join(struct umbra_core *core, struct um_range *right,
     } else if (um_tasks_pop(um_tasks_self, &right->task)) {
         um_range_run(right);
     } else {
-        um_task_join_at(&right->task, um_range_at(right->work));
+        um_task_join_at(&right->task, UMBRA_NEVER, um_range_at(right->work));
     }
 }
 
@@ -201,15 +201,15 @@ UM_LINKONCE void um_range_pick(struct umbra_core *core, struct um_range *range)
     uintptr_t key = (uintptr_t)um_range_at(range->work) * 64 + (unsigned)__builtin_clzll(count);
     struct um_site *site = um_site_of(core->more->sites, key);
     bool whole = um_site_next(site);
-    uint64_t begun = UM_UNLIKELY(um_site_timed(site)) ? umbra_cycles() : 0;
+    uint64_t begun = UM_UNLIKELY(um_site_timed(site)) ? um_cycles() : 0;
 
     if (whole)
         um_range_whole(range);
     else
         um_range_run(range);
     if (UM_UNLIKELY(begun != 0) && site->key == key) /* else another fiber's loop has its place */
-        um_site_hear(site, (umbra_cycles() - begun) * 1024 / count,
-                     umbra_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
+        um_site_hear(site, (um_cycles() - begun) * 1024 / count,
+                     um_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
 }
 
 /* Runs a range that the caller has not divided. */

@@ -491,8 +491,7 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_half(struct um_shadow_trial *trial, uint3
     for (uint32_t i = 0; i < UM_TUNE_ROUNDS_LEAST; i++)
         took[i] = um_shadow_try(trial, (struct um_shadow_way){owner, helper, 0});
     half = um_tune_median(took, UM_TUNE_ROUNDS_LEAST) / 32;
-    return half <= umbra_ns_to_cycles(UM_REST_MOST_NS) ? half / trial->policy[owner].poll_cycles
-                                                       : 0;
+    return half <= um_ns_to_cycles(UM_REST_MOST_NS) ? half / trial->policy[owner].poll_cycles : 0;
 }
 
 /* What is not measured: a forced gap, or the usual one. */
@@ -547,10 +546,10 @@ UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *
         return *way;
     trial->size = um_tune_fit(0, UM_TUNE_SHADOW_BATCH_NS);
     trial->size = um_tune_fit(um_shadow_try(trial, *way), UM_TUNE_SHADOW_BATCH_NS);
-    deadline = um_arch_cycles() + umbra_ns_to_cycles(3 * UM_TUNE_NS);
+    deadline = um_arch_cycles() + um_ns_to_cycles(3 * UM_TUNE_NS);
     way->owner = um_shadow_gap(trial, UMBRA_POLL_OWNER, um_shadow_try_owner, deadline);
     way->helper = um_shadow_gap(trial, UMBRA_POLL_SHADOW, um_shadow_try_helper, deadline);
-    return um_shadow_choose_way(trial, deadline + umbra_ns_to_cycles(UM_TUNE_NS));
+    return um_shadow_choose_way(trial, deadline + um_ns_to_cycles(UM_TUNE_NS));
 }
 
 /* Chooses how both sides poll, and settles them. */

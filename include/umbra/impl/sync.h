@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The bodies of umbra/sync.h: the slow paths of mutex, condition, semaphore, read-write lock,
- * barrier, latch and once. Private; included by that header, after its declarations.
+ * barrier and latch. Private; included by that header, after its declarations.
  */
 #ifndef UMBRA_IMPL_SYNC_H
 #define UMBRA_IMPL_SYNC_H
@@ -34,7 +34,8 @@ UM_INLINE uintptr_t um_sync_self(void)
 
 /* ---- mutex ---- */
 
-UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline);
+UM_LINKONCE UM_NOINLINE void um_mutex_wait(struct umbra_mutex *mutex);
+UM_LINKONCE UM_NOINLINE int um_mutex_wait_deadline(struct umbra_mutex *mutex, uint64_t deadline);
 UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex);
 
 /* The calling fiber holds one mutex more, or one less. */
@@ -90,10 +91,10 @@ UM_INLINE uint32_t um_barrier_come(const struct umbra_barrier *barrier)
 
 UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline);
 UM_LINKONCE void um_semaphore_serve(struct umbra_semaphore *semaphore, bool async);
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait(struct umbra_rwlock *lock, bool writer,
-                                           uint64_t deadline);
+UM_LINKONCE UM_NOINLINE void um_rwlock_wait(struct umbra_rwlock *lock, bool writer);
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait_deadline(struct umbra_rwlock *lock, bool writer,
+                                                    uint64_t deadline);
 UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock);
-UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg);
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -237,7 +238,7 @@ UM_LINKONCE bool um_mutex_spin(void *arg)
 /* True if the waiter has queued for so long that no newcomer may overtake it. */
 UM_INLINE bool um_mutex_impatient(const struct um_waiter *waiter, uint64_t now)
 {
-    return now - waiter->since > umbra_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+    return now - waiter->since > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
 }
 
 /* The caller has the list, and the mutex: it is given to the oldest waiter, or that one is called,
@@ -255,7 +256,7 @@ UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex)
 {
     /* relaxed, both: only fairness depends on them */
     bool overdue = (um_atomic_load(&mutex->word, relaxed) & UM_MUTEX_CALLED) != 0 &&
-                   umbra_cycles() > um_atomic_load(&mutex->due, relaxed);
+                   um_cycles() > um_atomic_load(&mutex->due, relaxed);
 
     if (um_mutex_give(&mutex->word, overdue))
         um_mutex_serve(mutex);
@@ -277,7 +278,7 @@ UM_LINKONCE bool um_mutex_join(void *arg)
 
     waiter->strict = (request->self & UM_SELF_THREAD) == 0;
     if (!waiter->strict) {
-        uint64_t now = umbra_cycles();
+        uint64_t now = um_cycles();
 
         if (waiter->since == 0)
             waiter->since = now;
@@ -341,25 +342,45 @@ UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, uint64
     return error < 0 ? error : 0;
 }
 
-UM_LINKONCE int um_mutex_wait_at(struct umbra_mutex *mutex, uint64_t deadline, const void *at)
+UM_LINKONCE UM_NOINLINE int um_mutex_wait_deadline(struct umbra_mutex *mutex, uint64_t deadline)
 {
     uintptr_t self = um_sync_self();
-    bool firm;
+    bool crowded;
     int error = 0;
 
     /* relaxed: only the caller can have written its own identity */
     if (um_atomic_load(&mutex->owner, relaxed) == self)
         return -EDEADLK;
-    if (!um_mutex_look(&mutex->word, false, &firm))
-        error = deadline == 0 ? -ETIMEDOUT : um_mutex_queue(mutex, self, deadline, at);
+    if (!um_mutex_look(&mutex->word, false, &crowded))
+        error = deadline == 0 ? -ETIMEDOUT
+                              : um_mutex_queue(mutex, self, deadline, __builtin_return_address(0));
     if (error == 0)
         um_mutex_own(mutex, self);
     return error;
 }
 
-UM_LINKONCE UM_NOINLINE int um_mutex_wait(struct umbra_mutex *mutex, uint64_t deadline)
+/* A caller that cannot wait in the list looks in place until it has the mutex. */
+UM_LINKONCE void um_mutex_wait_at(struct umbra_mutex *mutex, const void *at)
 {
-    return um_mutex_wait_at(mutex, deadline, __builtin_return_address(0));
+    uintptr_t self = um_sync_self();
+    bool crowded, taken = um_mutex_look(&mutex->word, false, &crowded) ||
+                          um_mutex_queue(mutex, self, UMBRA_NEVER, at) == 0;
+
+    for (unsigned looks = 0; !taken; looks++) {
+        um_thread_look_again(looks, UMBRA_NEVER);
+        taken = um_mutex_look(&mutex->word, false, &crowded);
+    }
+    um_mutex_own(mutex, self);
+}
+
+UM_LINKONCE UM_NOINLINE void um_mutex_wait(struct umbra_mutex *mutex)
+{
+    const void *at = __builtin_return_address(0);
+
+    /* relaxed: only the caller can have written its own identity */
+    if (UMBRA_ASSERT && um_atomic_load(&mutex->owner, relaxed) == um_sync_self())
+        um_misused("mutex", mutex, " is locked by its holder", at);
+    um_mutex_wait_at(mutex, at);
 }
 
 /* ---- condition variable ---- */
@@ -411,7 +432,7 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
         error = 0;
     }
     if (!um_mutex_try(mutex))
-        um_mutex_wait_at(mutex, UMBRA_NEVER, at);
+        um_mutex_wait_at(mutex, at);
     return error;
 }
 
@@ -564,8 +585,9 @@ UM_LINKONCE bool um_rwlock_leave(void *arg)
     return listed;
 }
 
-UM_LINKONCE UM_NOINLINE int um_rwlock_wait(struct umbra_rwlock *lock, bool writer,
-                                           uint64_t deadline)
+/* 0 or an error. at: for reports, where the lock was called. */
+UM_LINKONCE int um_rwlock_queue(struct umbra_rwlock *lock, bool writer, uint64_t deadline,
+                                const void *at)
 {
     struct um_sync_request request = {
         .waiter = {.waiter = {.strict = writer}, .given = UMBRA_EVENT_INIT},
@@ -576,13 +598,32 @@ UM_LINKONCE UM_NOINLINE int um_rwlock_wait(struct umbra_rwlock *lock, bool write
         .firm = deadline == UMBRA_NEVER,
         .deadline = um_deadline_cycles(deadline),
         .kind = writer ? &um_kind_write_lock : &um_kind_read_lock,
-        .at = __builtin_return_address(0)};
+        .at = at};
     int error = deadline == 0 ? -ETIMEDOUT : um_may_wait();
 
     if (error == 0)
         error = um_sync_queue(&request);
     return error < 0 ? error : 0;
 }
+
+UM_LINKONCE UM_NOINLINE int um_rwlock_wait_deadline(struct umbra_rwlock *lock, bool writer,
+                                                    uint64_t deadline)
+{
+    return um_rwlock_queue(lock, writer, deadline, __builtin_return_address(0));
+}
+
+/* As um_mutex_wait_at(). */
+UM_LINKONCE UM_NOINLINE void um_rwlock_wait(struct umbra_rwlock *lock, bool writer)
+{
+    bool taken = um_rwlock_queue(lock, writer, UMBRA_NEVER, __builtin_return_address(0)) == 0;
+
+    for (unsigned looks = 0; !taken; looks++) {
+        um_thread_look_again(looks, UMBRA_NEVER);
+        taken = um_rwlock_take(&lock->word, writer);
+    }
+}
+
+/* ---- latch ---- */
 
 UM_LINKONCE void um_latch_describe(struct um_text *text, const void *on)
 {
@@ -671,8 +712,9 @@ UM_LINKONCE UM_NOINLINE int um_barrier_await(struct umbra_barrier *barrier,
     return error != 0 && um_barrier_leave(arrival) ? error : 0;
 }
 
-UM_INLINE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, const void *at)
+UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline)
 {
+    const void *at = __builtin_return_address(0); /* for reports */
     struct um_barrier_arrival arrival;
 
     if (barrier->parties == 0)
@@ -686,41 +728,6 @@ UM_INLINE int um_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline, 
         return 1;
     }
     return um_barrier_opens_soon(&arrival) ? 0 : um_barrier_await(barrier, &arrival, deadline, at);
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier)
-{
-    return um_barrier_wait(barrier, UMBRA_NEVER, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int umbra_barrier_wait_deadline(struct umbra_barrier *barrier,
-                                                        uint64_t deadline)
-{
-    return um_barrier_wait(barrier, deadline, __builtin_return_address(0));
-}
-
-/* ---- once ---- */
-
-UM_SHARED(const struct um_kind um_kind_once, {"once", NULL});
-
-UM_LINKONCE UM_NOINLINE int um_once_slow(struct umbra_once *once, void (*fn)(void *arg), void *arg)
-{
-    const void *at = __builtin_return_address(0); /* for reports */
-    uint32_t begun = 0;
-    int error = 0;
-
-    if (!fn)
-        return -EINVAL;
-    /* relaxed: the event orders */
-    if (um_atomic_cas(&once->begun, &begun, 1, relaxed, relaxed)) {
-        fn(arg);
-        umbra_event_signal(&once->event); /* the last step: see umbra_once() */
-    } else {
-        error = um_may_wait();
-        if (error == 0)
-            um_event_wait_firm(&once->event, NULL, NULL, &um_kind_once, once, at);
-    }
-    return error;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

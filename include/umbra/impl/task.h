@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Bodies of umbra/task.h: the fork, the join with a deadline, the start from outside, limits. The
+ * Bodies of umbra/task.h: the fork, the start from outside, limits. The
  * slow paths of fork and join are in core/tasks.h, ranges in impl/ranges.h. Private; included by
  * task.h, after its declarations.
  */
@@ -47,22 +47,6 @@ UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_f
 }
 
 #ifdef UMBRA_IMPLEMENTATION
-
-UM_LINKONCE UM_NOINLINE int umbra_task_join_deadline(struct umbra_task *task, uint64_t deadline)
-{
-    struct umbra_core *core = um_core_self;
-    bool taken_back;
-    int error = 0;
-
-    um_task_check(task, __builtin_return_address(0));
-    taken_back = core && um_tasks_take_back(&core->tasks, task);
-    if (!taken_back)
-        error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline),
-                                      __builtin_return_address(0));
-    if (error == 0)
-        um_task_settle(core, task, taken_back);
-    return error;
-}
 
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg)

@@ -106,6 +106,20 @@ UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
     }
 }
 
+/* ---- counters ---- */
+
+/* What a team is, and what it has done so far. */
+struct um_team_stats {
+    unsigned members;
+    const int *cpus; /* of each member; lives as long as the team */
+    uint64_t runs;
+    uint64_t taken;                /* parts that another thread than their member executed */
+    struct umbra_wait_stats waits; /* of all threads: for runs, ends of parts, at barriers */
+};
+
+/* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
+UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_stats *stats);
+
 #ifdef UMBRA_IMPLEMENTATION
 
 /* ---- a run ---- */
@@ -375,7 +389,7 @@ UM_LINKONCE UM_COLD void um_team_set_yields(struct umbra_team *team)
     team->policy.yield_cycles = UMBRA_NEVER;
     team->owner_policy = team->barrier_policy = team->policy;
     team->owner_policy.yield_cycles = team->barrier_policy.yield_cycles =
-        umbra_ns_to_cycles(UM_TEAM_ROBBED_NS);
+        um_ns_to_cycles(UM_TEAM_ROBBED_NS);
 }
 
 UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
@@ -387,7 +401,7 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
 
     wait.polite = wait.polite || um_team_shares(team, false);
     if (crowded && wait.spin_cycles == 0)
-        wait.spin_cycles = umbra_ns_to_cycles(UM_TEAM_CROWDED_NS);
+        wait.spin_cycles = um_ns_to_cycles(UM_TEAM_CROWDED_NS);
     error = umbra_wait_policy_init(&team->policy, &wait);
     team->owner_policy = team->barrier_policy = team->policy;
     if (crowded && team->policy.block_cycles != UMBRA_NEVER)
@@ -607,11 +621,11 @@ UM_LINKONCE UM_COLD void um_wait_stats_add(struct umbra_wait_stats *sum,
     sum->cycles += more.cycles;
 }
 
-UM_LINKONCE void umbra_team_stats(const struct umbra_team *team, struct umbra_team_stats *stats)
+UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_stats *stats)
 {
-    struct umbra_team_stats sum = {.members = team->members,
-                                   .cpus = team->cpus,
-                                   .runs = um_atomic_load(&team->run, relaxed)}; /* a number */
+    struct um_team_stats sum = {.members = team->members,
+                                .cpus = team->cpus,
+                                .runs = um_atomic_load(&team->run, relaxed)}; /* a number */
 
     um_wait_stats_add(&sum.waits, &team->waiter);
     for (unsigned i = 0; i < team->members; i++) {

@@ -58,7 +58,7 @@ struct um_tune_size {
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
 /* What was measured of a place, between two processors of a kind. */
-struct umbra_gap_report {
+struct um_gap_report {
     const char *pair;  /* what the two share: "core", "L3", "less" */
     const char *place; /* as in UMBRA_WAIT, as the next two */
     const char *gap;   /* that was chosen */
@@ -75,8 +75,7 @@ struct umbra_gap_report {
  * and fills the report. A shadow or a runtime that starts measures; nothing here does. Any thread;
  * never blocks.
  */
-UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
-                                          struct umbra_gap_report *report);
+UM_LINKONCE UM_COLD bool um_gap_report(unsigned pair, unsigned place, struct um_gap_report *report);
 
 #define UM_TUNE_ALL UINT32_C(0x1f1f) /* a bit for each gap */
 #define UM_TUNE_READ UINT32_C(0x1f)  /* of those that do not ask for the line to write */
@@ -150,7 +149,7 @@ UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32
 
         if (!(samples->candidates >> gap & 1))
             continue;
-        took[gap] = umbra_cycles() < deadline ? batch(trial, gap) : 0;
+        took[gap] = um_cycles() < deadline ? batch(trial, gap) : 0;
         if (took[gap] == 0)
             return false;
     }
@@ -202,7 +201,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
     uint32_t lost = 0;
 
     *figures = (struct um_figures){{0}};
-    while (rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && umbra_cycles() < deadline) {
+    while (rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && um_cycles() < deadline) {
         if (um_tune_round(batch, trial, rounds + lost, deadline, &samples))
             rounds++;
         else
@@ -220,7 +219,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
 
 UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns)
 {
-    uint64_t turns = took ? umbra_ns_to_cycles(ns) * 16 / took : 0;
+    uint64_t turns = took ? um_ns_to_cycles(ns) * 16 / took : 0;
 
     turns = turns < UM_TUNE_TURNS_LEAST ? UM_TUNE_TURNS_LEAST : turns;
     turns = turns > UM_TUNE_TURNS_MOST ? UM_TUNE_TURNS_MOST : turns;
@@ -229,7 +228,7 @@ UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took, uint64_t ns)
 
 UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size size)
 {
-    if (cycles > umbra_ns_to_cycles(UM_TUNE_MOST_NS))
+    if (cycles > um_ns_to_cycles(UM_TUNE_MOST_NS))
         return 0;
     return (uint32_t)(cycles * 16 / (uint64_t)size.turns) + 1; /* so it is never 0 */
 }
@@ -262,8 +261,7 @@ UM_LINKONCE UM_COLD uint32_t um_tuned_gap(enum umbra_poll_pair pair, uint32_t pl
     return um_atomic_load(&tuned->state, acquire) == UM_TUNED_READY ? tuned->gap : UM_GAPS;
 }
 
-UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
-                                          struct umbra_gap_report *report)
+UM_LINKONCE UM_COLD bool um_gap_report(unsigned pair, unsigned place, struct um_gap_report *report)
 {
     static const char *const pairs[UMBRA_PAIRS] = {"core", "L3", "less"};
     const struct um_figures *figures = &um_tunings.of[pair][place].figures;
@@ -271,15 +269,15 @@ UM_LINKONCE UM_COLD bool umbra_gap_report(unsigned pair, unsigned place,
 
     if (chosen >= UM_GAPS)
         return false;
-    *report = (struct umbra_gap_report){.pair = pairs[pair],
-                                        .place = um_place_name(place),
-                                        .gap = um_gap_name(chosen),
-                                        .usual = um_gap_name(um_gap_default(place))};
+    *report = (struct um_gap_report){.pair = pairs[pair],
+                                     .place = um_place_name(place),
+                                     .gap = um_gap_name(chosen),
+                                     .usual = um_gap_name(um_gap_default(place))};
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
         if (figures->of[gap] != 0) {
             report->measured[report->count].gap = um_gap_name(gap);
             report->measured[report->count++].ns =
-                (double)figures->of[gap] / 16 * 1e9 / (double)umbra_ns_to_cycles(1000000000);
+                (double)figures->of[gap] / 16 * 1e9 / (double)um_ns_to_cycles(1000000000);
         }
     return true;
 }

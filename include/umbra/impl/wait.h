@@ -94,7 +94,7 @@ UM_INLINE uint64_t um_add_saturating(uint64_t a, uint64_t b)
 /* The time stamp ns nanoseconds from now, at most UMBRA_NEVER. */
 UM_INLINE uint64_t um_cycles_after(uint64_t ns)
 {
-    return um_add_saturating(um_arch_cycles(), umbra_ns_to_cycles(ns));
+    return um_add_saturating(um_arch_cycles(), um_ns_to_cycles(ns));
 }
 
 /* The time stamp of a deadline that a program gave. 0 and UMBRA_NEVER stay; of a time that has
@@ -252,8 +252,7 @@ UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *poli
     bool over = false;
 
     /* relaxed, here and below: a time, which orders nothing */
-    if (um_arch_cycles() - um_atomic_load(policy->robbed, relaxed) <
-        umbra_ns_to_cycles(UM_ROBBED_NS))
+    if (um_arch_cycles() - um_atomic_load(policy->robbed, relaxed) < um_ns_to_cycles(UM_ROBBED_NS))
         return false;
     while (!over && clock->now < until) {
         uint64_t before = clock->now;
@@ -330,7 +329,7 @@ UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *co
         if (clock->now >= clock->deadline)
             return um_wait_look(cond);
         deadline_ns =
-            um_add_saturating(um_os_now_ns(), umbra_cycles_to_ns(clock->deadline - clock->now));
+            um_add_saturating(um_os_now_ns(), um_cycles_to_ns(clock->deadline - clock->now));
     }
     return um_park_until(&waiter->park, um_wait_look_parked, cond, deadline_ns) == 0;
 }
@@ -370,8 +369,7 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
  */
 UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles)
 {
-    if (waiter->policy->block_cycles == 0 ||
-        now - waiter->robbed < umbra_ns_to_cycles(UM_ROBBED_NS) ||
+    if (waiter->policy->block_cycles == 0 || now - waiter->robbed < um_ns_to_cycles(UM_ROBBED_NS) ||
         now - waiter->awake_since + cycles <= waiter->awake_cycles)
         return;
     waiter->awake_since = now;
@@ -398,7 +396,7 @@ UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(uint32_t gap)
 
 UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
 {
-    uint64_t polls = umbra_ns_to_cycles(UM_BATCH_NS) / poll_cycles;
+    uint64_t polls = um_ns_to_cycles(UM_BATCH_NS) / poll_cycles;
 
     if (polls < UM_BATCH_LEAST)
         return UM_BATCH_LEAST;
@@ -439,14 +437,14 @@ UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
         spin = block = UMBRA_NEVER;
         break;
     case UMBRA_WAIT_MONITOR: /* pauses are no monitor: without a spin they would be slower */
-        spin = policy->backend == UMBRA_BACKEND_PAUSE ? umbra_ns_to_cycles(UMBRA_SPIN_NS) : 0;
+        spin = policy->backend == UMBRA_BACKEND_PAUSE ? um_ns_to_cycles(UMBRA_SPIN_NS) : 0;
         block = UMBRA_NEVER;
         break;
     case UMBRA_WAIT_PARK:
         spin = block = 0;
         break;
     case UMBRA_WAIT_TWO_PHASE:
-        spin = spin ? spin : umbra_ns_to_cycles(UMBRA_SPIN_NS);
+        spin = spin ? spin : um_ns_to_cycles(UMBRA_SPIN_NS);
         block = block ? block : um_block_cycles(um_block_ns());
         break;
     }
@@ -472,8 +470,8 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     if (error)
         return error;
     um_wait_thresholds(&made, options);
-    made.slice_cycles = umbra_ns_to_cycles(UM_SLICE_NS);
-    made.preempted_cycles = umbra_ns_to_cycles(UM_PREEMPTED_NS);
+    made.slice_cycles = um_ns_to_cycles(UM_SLICE_NS);
+    made.preempted_cycles = um_ns_to_cycles(UM_PREEMPTED_NS);
     made.polite = options->polite;
     um_wait_set_gap(&made, made.polite && forced.of[UMBRA_POLL_THREAD] >= UM_GAPS
                                ? (uint32_t)UMBRA_GAP_PAUSE
