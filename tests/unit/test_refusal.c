@@ -176,8 +176,8 @@ static int spawns_guarded_fibers(void)
     umbra_yield();
     umbra_event_signal(&go);
     while (live > 0)
-        MUST(umbra_join(fiber[--live], NULL) == 0);
-    umbra_event_init(&go, true);
+        MUST(umbra_join(fiber[--live], UMBRA_NEVER, NULL) == 0);
+    go = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
     return 0;
 }
 
