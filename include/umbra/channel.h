@@ -126,12 +126,22 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
     umbra_channel_init(&(c)->channel, (capacity), sizeof(*(c)->type), (sides))
 #define UMBRA_CHANNEL_FINI(c) umbra_channel_fini(&(c)->channel)
 #define UMBRA_CHANNEL_CLOSE(c) umbra_channel_close(&(c)->channel)
-#define UMBRA_CHANNEL_PUSH(c, item, deadline)                                                      \
+#define UMBRA_CHANNEL_PUSH(c, item, deadline) UM_CHANNEL_PUSH(c, item, deadline)
+#define UMBRA_CHANNEL_POP(c, item, deadline) UM_CHANNEL_POP(c, item, deadline)
+
+#ifdef __cplusplus
+#define UM_CHANNEL_PUSH(c, item, deadline)                                                         \
+    um_channel_push_as(&(c)->channel, (c)->type, (item), (deadline))
+#define UM_CHANNEL_POP(c, item, deadline)                                                          \
+    um_channel_pop_as(&(c)->channel, (c)->type, (item), (deadline))
+#else
+#define UM_CHANNEL_PUSH(c, item, deadline)                                                         \
     (UM_CHANNEL_SAME_TYPE(c, *(item)),                                                             \
      um_channel_push_of(&(c)->channel, (item), sizeof(*(c)->type), (deadline)))
-#define UMBRA_CHANNEL_POP(c, item, deadline)                                                       \
+#define UM_CHANNEL_POP(c, item, deadline)                                                          \
     (UM_CHANNEL_SAME_TYPE(c, *(item)),                                                             \
      um_channel_pop_of(&(c)->channel, (item), sizeof(*(c)->type), (deadline)))
+#endif
 
 #define UM_CHANNEL_SAME_TYPE(c, item)                                                              \
     ((void)sizeof(struct {                                                                         \
@@ -173,5 +183,26 @@ UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item
                ? 0
                : um_channel_pop_wait(channel, item, deadline);
 }
+
+#ifdef __cplusplus
+/* The macros in C++. `type` only says what T is: an item of another type is an error. */
+extern "C++" {
+template <class T>
+UM_ALWAYS_INLINE int um_channel_push_as(struct umbra_channel *channel, T *const &type,
+                                        const T *item, uint64_t deadline)
+{
+    (void)type;
+    return um_channel_push_of(channel, item, sizeof(T), deadline);
+}
+
+template <class T>
+UM_ALWAYS_INLINE int um_channel_pop_as(struct umbra_channel *channel, T *const &type, T *item,
+                                       uint64_t deadline)
+{
+    (void)type;
+    return um_channel_pop_of(channel, item, sizeof(T), deadline);
+}
+}
+#endif
 
 #endif

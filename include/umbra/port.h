@@ -170,14 +170,12 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
     }
 #define UMBRA_PORT_CLOSE(p) umbra_port_close(&(p)->port)
 #define UMBRA_PORT_POST(p, m, deadline) umbra_port_post(&(p)->port, UM_PORT_TYPED(p, m), (deadline))
-#define UMBRA_PORT_RECEIVE(p, out, deadline)                                                       \
-    (UM_PORT_SAME_TYPE(p, *(out)),                                                                 \
-     um_port_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p), (deadline)))
+#define UMBRA_PORT_RECEIVE(p, out, deadline) UM_PORT_RECEIVE(p, out, deadline)
 
 /* The T that contains a struct umbra_message: by the type T, or by that of a port. NULL stays
  * NULL. */
 #define UMBRA_MESSAGE_AS(T, m) ((T *)um_message_holder((m), offsetof(T, message)))
-#define UMBRA_MESSAGE_OF(p, m) ((__typeof__((p)->type))um_message_holder((m), UM_PORT_OFFSET(p)))
+#define UMBRA_MESSAGE_OF(p, m) UM_MESSAGE_OF(p, m)
 
 /* True if the received message m was in this port, typed or not: for items of several ports. */
 #define UMBRA_MESSAGE_FROM(p, m) ((m)->port == UM_PORT_EITHER(p))
@@ -188,8 +186,10 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port);
  * Initializers of a struct umbra_branch; an arbiter's also has .handler, .arg, .group and .once.
  * The branch and its sources are the caller's memory: at file scope, or in the function that uses
  * them, where they cannot be `static`: what the macros make there is no constant, and the compiler
- * says so in many lines. A static table of branches is at file scope. They are in use from the call until it returns, or until the arbiter was joined, and can be
- * used again. A branch must not name a port twice, nor want more items than a bounded port of it
+ * says so in many lines. A static table of branches is at file scope. In C++ an array made in an
+ * initializer does not last: there the sources are an array with a name, and the branch is
+ * {.source = sources, .sources = 1, .items = 1}. They are in use from the call until it returns, or
+ * until the arbiter was joined, and can be used again. A branch must not name a port twice, nor want more items than a bounded port of it
  * takes. A source is a pointer to a struct umbra_port or to a UMBRA_PORT(T); another type is an
  * error of the compiler.
  *
@@ -280,7 +280,21 @@ UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter, uint64_t deadl
 
 /* The struct umbra_port of a pointer to one or to a UMBRA_PORT(T), which both begin with the lock;
  * also in an initializer at file scope. */
+#ifdef __cplusplus
+#define UM_PORT_EITHER(p)                                                                          \
+    reinterpret_cast<struct umbra_port *>(static_cast<struct um_lock *>(&(p)->lock))
+#define UM_PORT_TYPED(p, m) um_port_message((p)->type, (m))
+#define UM_PORT_RECEIVE(p, out, deadline)                                                          \
+    um_port_receive_as(&(p)->port, (p)->type, (out), (deadline))
+#define UM_MESSAGE_OF(p, m) um_message_of((p)->type, (m))
+#else
 #define UM_PORT_EITHER(p) _Generic(&(p)->lock, struct um_lock * : (struct umbra_port *)(p))
+#define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
+#define UM_PORT_RECEIVE(p, out, deadline)                                                          \
+    (UM_PORT_SAME_TYPE(p, *(out)),                                                                 \
+     um_port_receive_holder(&(p)->port, (out), UM_PORT_OFFSET(p), (deadline)))
+#define UM_MESSAGE_OF(p, m) ((__typeof__((p)->type))um_message_holder((m), UM_PORT_OFFSET(p)))
+#endif
 #define UM_PORT_OFFSET(p) offsetof(__typeof__(*(p)->type), message)
 #define UM_PORT_SAME_TYPE(p, m)                                                                    \
     ((void)sizeof(struct {                                                                         \
@@ -288,7 +302,6 @@ UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter, uint64_t deadl
                          "a message of another type than the port's");                             \
         int member;                                                                                \
     }))
-#define UM_PORT_TYPED(p, m) (UM_PORT_SAME_TYPE(p, m), &(m)->message)
 
 #define UM_BRANCH_SOURCES(...)                                                                     \
     .source = (struct umbra_source[]){__VA_ARGS__},                                                \
@@ -318,4 +331,30 @@ UM_INLINE void um_port_init(struct umbra_port *port, uint64_t capacity)
 {
     *port = (struct umbra_port)UMBRA_PORT_INIT_BOUNDED(capacity);
 }
+
+#ifdef __cplusplus
+/* The macros in C++. `type` only says what T is: a message of another type is an error. */
+extern "C++" {
+template <class T> UM_ALWAYS_INLINE struct umbra_message *um_port_message(T *const &type, T *holder)
+{
+    (void)type;
+    return &holder->message;
+}
+
+template <class T>
+UM_ALWAYS_INLINE int um_port_receive_as(struct umbra_port *port, T *const &type, T **out,
+                                        uint64_t deadline)
+{
+    (void)type;
+    return um_port_receive_holder(port, out, offsetof(T, message), deadline);
+}
+
+template <class T> UM_ALWAYS_INLINE T *um_message_of(T *const &type, struct umbra_message *message)
+{
+    (void)type;
+    return static_cast<T *>(um_message_holder(message, offsetof(T, message)));
+}
+}
+#endif
+
 #endif

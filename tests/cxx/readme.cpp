@@ -150,6 +150,35 @@ bool plays()
     return umbra_run(nullptr, ping, &game) == 0 && game.error == 0 && game.played == 1000;
 }
 
+/* ---- calls that know a type ---- */
+
+struct note {
+    umbra_message message;
+    int number;
+};
+
+bool passes()
+{
+    UMBRA_CHANNEL(int) numbers;
+    UMBRA_PORT(struct note) notes;
+    const int four = 4;
+    int number = 0;
+    note sent = {}, *got = nullptr;
+
+    UMBRA_PORT_OPEN(&notes, 0);
+    sent.number = 5;
+    if (UMBRA_CHANNEL_OPEN(&numbers, 2, UMBRA_CHANNEL_ONE) != 0)
+        return false;
+    bool ok = UMBRA_CHANNEL_PUSH(&numbers, &four, UMBRA_NEVER) == 0 &&
+              UMBRA_CHANNEL_POP(&numbers, &number, UMBRA_NEVER) == 0 && number == 4 &&
+              UMBRA_PORT_POST(&notes, &sent, UMBRA_NEVER) == 0 &&
+              UMBRA_PORT_RECEIVE(&notes, &got, UMBRA_NEVER) == 0 && got == &sent &&
+              UMBRA_MESSAGE_FROM(&notes, &got->message) &&
+              UMBRA_MESSAGE_OF(&notes, &got->message)->number == 5;
+    UMBRA_CHANNEL_FINI(&numbers);
+    return ok;
+}
+
 } // namespace
 
 int main()
@@ -160,6 +189,7 @@ int main()
     ok &= check(shadow != outcome::wrong, "a shadow");
     ok &= check(sorts(), "tasks");
     ok &= check(plays(), "two fibers that name each other");
+    ok &= check(passes(), "calls that know a type");
     if (!ok)
         return 1;
     return shadow == outcome::none ? 77 : 0;
