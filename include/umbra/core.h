@@ -120,7 +120,8 @@ struct umbra_options {
 /* Where a fiber begins. */
 enum umbra_where {
     UMBRA_HERE,     /* this core; from a thread that is no core: as anywhere */
-    UMBRA_ANYWHERE, /* the core that is idle first */
+    UMBRA_ANYWHERE, /* the core that is idle first, and stays there: fibers that mostly wait may
+                       all begin on one. Place those by UMBRA_ON_CORE */
     UMBRA_ON_CORE   /* core `core` */
 };
 
@@ -206,7 +207,8 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
  * blocks. */
 UM_INLINE struct umbra_runtime *umbra_runtime_self(void);
 
-/* The number of its cores. Any thread or fiber; never switches or blocks. */
+/* The number of cores of a runtime; NULL: of the caller's, 0 if it has none. Any thread or fiber;
+ * never switches or blocks. */
 UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime);
 
 /* What is known of a core. */
@@ -217,8 +219,8 @@ struct umbra_core_info {
     struct umbra_shadow *shadow;   /* its shadow, for shadow_fork by its fibers; NULL: none */
 };
 
-/* Fills *info for a core, of 0 to umbra_runtime_cores() - 1. Returns 0, or -EINVAL: no such core.
- * Any thread or fiber; never switches or blocks. */
+/* Fills *info for a core, of 0 to umbra_runtime_cores() - 1; runtime NULL: the caller's. Returns 0,
+ * or -EINVAL: no such core. Any thread or fiber; never switches or blocks. */
 UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned core,
                                 struct umbra_core_info *info);
 
@@ -323,7 +325,9 @@ UM_INLINE struct umbra_runtime *umbra_runtime_self(void)
 
 UM_INLINE unsigned umbra_runtime_cores(const struct umbra_runtime *runtime)
 {
-    return runtime->cores;
+    if (!runtime)
+        runtime = um_runtime_self();
+    return runtime ? runtime->cores : 0;
 }
 
 UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fiber *handle)

@@ -4,6 +4,14 @@
  * plain threads together. A caller that has to wait waits for an event (umbra/event.h): a fiber
  * lets its core run other fibers, a thread spins and then sleeps.
  *
+ *     struct umbra_mutex mutex = UMBRA_MUTEX_INIT;       later: mutex = (struct umbra_mutex)UMBRA_...
+ *     struct umbra_barrier barrier = UMBRA_BARRIER_INIT(4);
+ *
+ *     umbra_mutex_lock(&mutex);
+ *     sum += part;
+ *     umbra_mutex_unlock(&mutex);
+ *     umbra_barrier_wait(&barrier, UMBRA_NEVER);         or until umbra_deadline(ns)
+ *
  * Mutex, semaphore and read-write lock work alike (protocol/waiters.h). A word says what the object
  * has to give, and whether callers wait. The fast path changes the word by one compare-and-swap and
  * touches nothing else. A caller that cannot have the resource now looks in place for a while: a

@@ -23,6 +23,16 @@
  *         self->result = one.result + two.result;
  *     }
  *
+ * A loop over a range, in as many parts as there are cores for:
+ *
+ *     static void rows(size_t begin, size_t end, void *image)
+ *     {
+ *         for (size_t y = begin; y < end; y++)
+ *             filter(image, y);
+ *     }
+ *
+ *     umbra_parallel_for(0, height, 0, rows, &image);
+ *
  * A task lives in its forker's memory, mostly in its frame: nothing is allocated. A fork leaves the
  * task in a list of its core. Then one of three things happens to it:
  *

@@ -10,6 +10,7 @@
  *
  *         for (size_t i = s->n * member / members; i < s->n * (member + 1) / members; i++)
  *             s->a[i] += s->b[i];
+ *         umbra_team_barrier(s->team, member); // where all parts must have come this far
  *     }
  *
  *     struct umbra_team *team;

@@ -66,6 +66,8 @@ Test(core, a_described_machine_gets_the_cores_it_describes)
     options.cpus = "1,3,5";
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     cr_assert_eq(umbra_runtime_cores(runtime), 3);
+    cr_assert_eq(umbra_runtime_cores(NULL), 0, "of the caller, which has none");
+    cr_assert_eq(umbra_core_info(NULL, 0, NULL), -EINVAL);
     cr_assert_eq(core_cpu(runtime, 2), 5);
     umbra_runtime_destroy(runtime);
     umbra_topology_destroy(options.topology);
@@ -460,7 +462,7 @@ Test(core, no_shadow_sits_where_another_core_runs)
 
 static void *counts_the_cores(void *arg)
 {
-    *(unsigned *)arg = umbra_runtime_cores(umbra_runtime_self());
+    *(unsigned *)arg = umbra_runtime_cores(NULL);
     cr_expect_not_null(own_shadow());
     return NULL;
 }

@@ -718,8 +718,12 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
                                 struct umbra_core_info *info)
 {
-    struct umbra_core *core = number < runtime->cores ? runtime->core[number] : NULL;
+    struct umbra_core *core = NULL;
 
+    if (!runtime)
+        runtime = um_runtime_self();
+    if (runtime && number < runtime->cores)
+        core = runtime->core[number];
     if (!core)
         return -EINVAL;
     info->cpu = core->cpu;
