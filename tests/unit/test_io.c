@@ -242,6 +242,79 @@ IO_TEST(a_descriptor_that_never_blocks_is_waited_for)
     cr_assert_eq(run_cores(1, asks_nonblocking, NULL), 0);
 }
 
+static void fill_socket(int socket)
+{
+    const char bytes[4096] = "";
+
+    while (send(socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void drain_socket(int socket)
+{
+    char bytes[4096];
+
+    while (recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void *sends_one(void *socket)
+{
+    size_t sent = 0;
+    int error = umbra_io_send((int)(intptr_t)socket, "x", 1, umbra_deadline(10 * SECOND), &sent);
+
+    return (void *)(intptr_t)(error == 0 && sent == 1 ? 0 : -1);
+}
+
+/* A fiber receives from a full socket, another sends there: each waits until its direction is
+ * ready, whichever comes first. */
+static void waits_both_ways(bool receiver_first)
+{
+    struct umbra_fiber sender;
+    struct receiving receiving;
+    char text[8] = "";
+    void *error;
+    int pair[2];
+
+    socket_pair(pair);
+    fill_socket(pair[0]);
+    receiving = (struct receiving){.socket = pair[0],
+                                   .at = text,
+                                   .bytes = sizeof(text),
+                                   .deadline = umbra_deadline(10 * SECOND)};
+    spawn_receiving(&receiving);
+    cr_expect_eq(umbra_spawn(sends_one, (void *)(intptr_t)pair[0], &sender), 0);
+    until_in_system_call(receiving.fiber);
+    until_in_system_call(sender);
+    if (receiver_first) {
+        cr_expect_eq(send(pair[1], "y", 1, 0), 1);
+        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+        drain_socket(pair[1]);
+        umbra_join(sender, UMBRA_NEVER, &error);
+    } else {
+        drain_socket(pair[1]);
+        umbra_join(sender, UMBRA_NEVER, &error);
+        cr_expect_eq(send(pair[1], "y", 1, 0), 1);
+        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    }
+    cr_expect_eq((intptr_t)error, 0);
+    cr_expect_eq(receiving.error, 0);
+    cr_expect_eq(text[0], 'y');
+    close_pair(pair);
+}
+
+static void *uses_both_ways(void *arg)
+{
+    waits_both_ways(true);
+    waits_both_ways(false);
+    return arg;
+}
+
+IO_TEST(a_socket_is_waited_for_in_both_directions_at_once)
+{
+    cr_assert_eq(run_cores(1, uses_both_ways, NULL), 0);
+}
+
 static void *asks_from_thread(void *unused)
 {
     char text[8] = "";
