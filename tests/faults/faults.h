@@ -25,6 +25,7 @@ enum resource {
     BITMAP,
     TOPOLOGY,
     WAIT,
+    NOT_THERE, /* what was given back, and was not there: twice, say */
     RESOURCES,
     NOTHING
 };

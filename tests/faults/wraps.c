@@ -138,6 +138,8 @@ static bool succeeded(enum kind kind, long result)
         result = __real_##name arguments;                                                          \
         if (succeeded(kind, (long)result))                                                         \
             balance(makes, 1);                                                                     \
+        else if (kind == DONE_MINUS_ONE)                                                           \
+            balance(NOT_THERE, 1);                                                                 \
         return error != 0 ? (type)failure(kind, error) : result;                                   \
     }
 CALLS(CALL)
@@ -155,11 +157,26 @@ CALLS(CALL)
         return __real_##name argument;                                                             \
     }
 GIVES_BACK(void, free, BLOCK, (void *a), (a), a)
-GIVES_BACK(int, pthread_join, THREAD, (pthread_t a, void **b), (a, b), true)
-GIVES_BACK(int, pthread_key_delete, KEY, (pthread_key_t a), (a), true)
 GIVES_BACK(int, fclose, FILE_OPEN, (FILE * a), (a), true)
 GIVES_BACK(void, hwloc_bitmap_free, BITMAP, (hwloc_bitmap_t a), (a), a)
 GIVES_BACK(void, hwloc_topology_destroy, TOPOLOGY, (hwloc_topology_t a), (a), a)
+
+/* A call that fails by itself has been given what is not there. */
+#define GIVES_BACK_KNOWN(name, resource, parameter, argument)                                      \
+    extern int __real_##name parameter;                                                            \
+    extern int __wrap_##name parameter;                                                            \
+    int __wrap_##name parameter                                                                    \
+    {                                                                                              \
+        int error = __real_##name argument;                                                        \
+                                                                                                   \
+        if (error == 0)                                                                            \
+            balance(resource, -1);                                                                 \
+        else                                                                                       \
+            balance(NOT_THERE, 1);                                                                 \
+        return error;                                                                              \
+    }
+GIVES_BACK_KNOWN(pthread_join, THREAD, (pthread_t a, void **b), (a, b))
+GIVES_BACK_KNOWN(pthread_key_delete, KEY, (pthread_key_t a), (a))
 
 /* ---- calls with lists of arguments, or that change what there is ---- */
 
