@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * README's programs in C++: the fibers and the event of its first one, a shadow, tasks, and two fibers
- * that name each other. Exit status: 0; 1 something is wrong; 77 no second hardware thread.
+ * README's programs in C++, and tasks, and two fibers that name each other.
+ * Exit status: 0; 1 something is wrong; 77 no second hardware thread.
  */
 #include <algorithm>
 #include <cstdint>
@@ -18,14 +18,53 @@ bool check(bool ok, const char *what)
     return ok;
 }
 
-/* ---- hello ---- */
+/* ---- a loop ---- */
+
+void fill(std::size_t begin, std::size_t end, void *squares)
+{
+    for (std::size_t i = begin; i < end; i++)
+        static_cast<double *>(squares)[i] = double(i) * double(i);
+}
+
+bool loop()
+{
+    std::vector<double> squares(100000);
+    auto run = [](void *squares) -> void * {
+        umbra_parallel_for(0, 100000, 0, fill, squares);
+        return nullptr;
+    };
+
+    return umbra_run(nullptr, run, squares.data()) == 0 && squares[99999] == 99999.0 * 99999.0;
+}
+
+/* ---- a shadow ---- */
+
+enum class outcome { right, wrong, none };
+
+outcome shadow()
+{
+    umbra_shadow shadow;
+    int sum = 0, error = shadow_create(&shadow, nullptr);
+
+    if (error != 0)
+        return error == -ENODEV ? outcome::none : outcome::wrong;
+    auto add = [](void *sum) {
+        for (int i = 1; i <= 1000; i++)
+            *static_cast<int *>(sum) += i;
+    };
+    shadow_fork(&shadow, add, &sum);
+    shadow_join(&shadow);
+    return shadow_destroy(&shadow) == 0 && sum == 500500 ? outcome::right : outcome::wrong;
+}
+
+/* ---- two fibers and an event ---- */
 
 umbra_event ready = UMBRA_EVENT_INIT;
 
 void *produce(void *number)
 {
     *static_cast<int *>(number) = 42;
-    umbra_event_signal(&ready); /* wakes the consumer, whatever core it is on */
+    umbra_event_signal(&ready); /* wakes the consumer, on whatever core it is */
     return nullptr;
 }
 
@@ -36,36 +75,47 @@ void *consume(void *number)
     elsewhere.where = UMBRA_ANYWHERE; /* the first idle core */
     if (umbra_spawn_with(nullptr, &elsewhere, produce, number, nullptr) == 0)
         umbra_event_wait(&ready, UMBRA_NEVER); /* this core runs other fibers meanwhile */
-    std::printf("%d on core %d\n", *static_cast<int *>(number), umbra_core_index());
     return nullptr;
 }
 
-bool hello()
+bool event()
 {
     int number = 0;
 
     return umbra_run(nullptr, consume, &number) == 0 && number == 42;
 }
 
-/* ---- a shadow ---- */
+/* ---- a channel: without the macros of C, which check the type of an item ---- */
 
-enum class outcome { right, wrong, none };
+umbra_channel numbers;
 
-outcome null_fork()
+void *push_all(void *last)
 {
-    alignas(UMBRA_CACHE_LINE) umbra_shadow shadow;
-    unsigned calls = 0;
-    int error = shadow_create(&shadow, nullptr);
+    for (int i = 1; i <= *static_cast<int *>(last); i++)
+        umbra_channel_push(&numbers, &i, UMBRA_NEVER);
+    umbra_channel_close(&numbers);
+    return nullptr;
+}
 
-    if (error != 0)
-        return error == -ENODEV ? outcome::none : outcome::wrong;
-    for (unsigned i = 0; i < 1000; i++) {
-        shadow_fork(
-            &shadow, [](void *count) { ++*static_cast<unsigned *>(count); }, &calls);
-        shadow_join(&shadow);
-    }
-    shadow_destroy(&shadow);
-    return calls == 1000 ? outcome::right : outcome::wrong;
+void *pop_all(void *last)
+{
+    int number, sum = 0;
+
+    if (umbra_channel_init(&numbers, 4, sizeof(int), UMBRA_CHANNEL_ONE) != 0)
+        return nullptr;
+    umbra_spawn(push_all, last, nullptr);
+    while (umbra_channel_pop(&numbers, &number, UMBRA_NEVER) == 0)
+        sum += number;
+    umbra_channel_fini(&numbers);
+    *static_cast<int *>(last) = sum;
+    return nullptr;
+}
+
+bool channel()
+{
+    int last = 5;
+
+    return umbra_run(nullptr, pop_all, &last) == 0 && last == 15;
 }
 
 /* ---- tasks ---- */
@@ -183,14 +233,16 @@ bool passes()
 
 int main()
 {
-    bool ok = check(hello(), "hello");
-    outcome shadow = null_fork();
+    bool ok = check(loop(), "a loop");
+    outcome helped = shadow();
 
-    ok &= check(shadow != outcome::wrong, "a shadow");
+    ok &= check(helped != outcome::wrong, "a shadow");
+    ok &= check(event(), "two fibers and an event");
+    ok &= check(channel(), "a channel");
     ok &= check(sorts(), "tasks");
     ok &= check(plays(), "two fibers that name each other");
     ok &= check(passes(), "calls that know a type");
     if (!ok)
         return 1;
-    return shadow == outcome::none ? 77 : 0;
+    return helped == outcome::none ? 77 : 0;
 }

@@ -302,6 +302,13 @@ class Figures(unittest.TestCase):
         lines = (SOURCE / "README.md").read_text(encoding="utf-8").splitlines()
         self.assertLessEqual(len(lines), 200)
 
+    def test_the_programs_of_the_readme_are_short(self):
+        programs = [block for block in blocks_of(SOURCE / "README.md")[0] if block.language == "c"]
+        self.assertEqual(len(programs), 4)
+        for block in programs:
+            self.assertLessEqual(len([line for line in block.lines if line]), 15, block.text)
+            self.assertIn("int main(void)", block.text)
+
 
 def main():
     for path in DOCUMENTS:
