@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The dining philosophers, who deadlock, and the runtime that tells. Each picks up the fork to the
- * left, raises it to the others until all have one (or are tired of it), and waits for the fork to
- * the right; each fork is an auto-reset event that is signaled while it lies on the table. With
- * --polite the last one begins on the right, and all eat.
+ * left, raises it to the others until all at the table have one (or are tired of it), and waits for
+ * the fork to the right; each fork is an auto-reset event that is signaled while it lies on the table.
+ * With --polite one waits behind the chairs, a semaphore, until another has eaten, and all eat.
  *
  *     philosophers [--polite] [SEATS]
  *
@@ -18,37 +18,31 @@
 
 #define SEATS_MOST 1000
 #define PATIENCE_NS UINT64_C(20000000000)
-#define PATIENCE_OF_THE_POLITE_NS UINT64_C(20000000)
 
+static _Alignas(UMBRA_CACHE_LINE) struct umbra_semaphore chairs;
 static _Alignas(UMBRA_CACHE_LINE) struct umbra_latch raised; /* until all forks are */
 static _Alignas(UMBRA_CACHE_LINE) struct umbra_event fork_at[SEATS_MOST];
 static unsigned long seats = 5;
-static bool polite;
 
 static void *philosopher(void *arg)
 {
     unsigned long seat = (unsigned long)(uintptr_t)arg;
     unsigned long left = seat, right = (seat + 1) % seats;
-    uint64_t deadline;
-    int error;
+    int error = umbra_semaphore_wait(&chairs, UMBRA_NEVER);
 
-    if (polite && seat == seats - 1) {
-        left = right;
-        right = seat;
-    }
+    if (error != 0)
+        return NULL;
     umbra_event_wait(&fork_at[left], UMBRA_NEVER);
     umbra_latch_count_down(&raised);
-    deadline = umbra_deadline(polite ? PATIENCE_OF_THE_POLITE_NS : PATIENCE_NS);
-    /* not all may get one: then the others go on after a while */
-    error = umbra_latch_wait(&raised, deadline);
-    if (error != 0 && error != -ETIMEDOUT) {
-        umbra_event_signal(&fork_at[left]);
-        return NULL;
+    /* not all may come: then the others go on after a while */
+    error = umbra_latch_wait(&raised, umbra_deadline(PATIENCE_NS));
+    if (error == 0 || error == -ETIMEDOUT) {
+        umbra_event_wait(&fork_at[right], UMBRA_NEVER);
+        printf("philosopher %lu eats\n", seat);
+        umbra_event_signal(&fork_at[right]);
     }
-    umbra_event_wait(&fork_at[right], UMBRA_NEVER);
-    printf("philosopher %lu eats\n", seat);
-    umbra_event_signal(&fork_at[right]);
     umbra_event_signal(&fork_at[left]);
+    umbra_semaphore_post(&chairs, 1);
     return NULL;
 }
 
@@ -70,6 +64,7 @@ static void *table(void *arg)
 
 int main(int argc, char **argv)
 {
+    bool polite = false;
     int status = 0;
     int error;
 
@@ -87,7 +82,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    raised = (struct umbra_latch)UMBRA_LATCH_INIT(seats);
+    chairs = (struct umbra_semaphore)UMBRA_SEMAPHORE_INIT(polite ? seats - 1 : seats);
+    raised = (struct umbra_latch)UMBRA_LATCH_INIT(polite ? seats - 1 : seats);
     for (unsigned long i = 0; i < seats; i++) {
         fork_at[i] = (struct umbra_event)UMBRA_EVENT_INIT;
         umbra_event_signal(&fork_at[i]);

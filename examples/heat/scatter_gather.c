@@ -59,7 +59,7 @@ static void *all_steps(void *arg)
         job->error = one_step(job);
         job->step++;
     }
-    umbra_port_close(&job->scattered);
+    umbra_arbiter_cancel(&arbiter);
     umbra_arbiter_join(&arbiter, UMBRA_NEVER);
     return NULL;
 }

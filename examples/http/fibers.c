@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A fiber for each connection. On each core a fiber accepts connections of the core's own socket,
- * and spawns their fibers there: a connection never leaves its core, so its list needs no lock.
+ * and spawns their fibers there: a connection never leaves its core, so its list needs no lock, and
+ * its memory is a buffer of its core's. At the end all these fibers are canceled: a call that would
+ * wait for a client fails then, and an answer that is due is sent in a shield.
  */
 #include "request.h"
 #include "server.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <umbra/io.h>
+#include <umbra/memory.h>
 
 struct connection {
     struct connection *next, **link; /* in its core's list */
+    struct umbra_fiber fiber;
     int socket;
     struct http_exchange exchange;
 };
@@ -22,34 +27,44 @@ struct connection {
 /* One core's part of the server. Only fibers of the core touch it. */
 struct share {
     int socket;
-    bool ends;
+    struct umbra_fiber accepts;
     struct connection *first;
 };
 
 static const struct server *served;
 static struct umbra_runtime *runtime;
+static struct umbra_buffers *connections;
 static struct share *shares;
 static struct umbra_event ends = UMBRA_EVENT_INIT_MANUAL;
 
-static struct share *own_share(void)
-{
-    return &shares[umbra_core_index()];
-}
-
-/* Sends what is in `out`. False: the connection is broken, or the client takes nothing. */
+/* Sends what is in `out`, also in a canceled fiber. False: the connection is broken, or the client
+ * takes nothing. */
 static bool send_out(struct connection *connection)
 {
     struct http_exchange *exchange = &connection->exchange;
     uint64_t deadline = umbra_deadline(served->patience_ns);
-    size_t at = 0;
-    size_t sent;
+    size_t at = 0, sent = 0;
+    int error = 0;
 
-    for (; at < exchange->filled; at += sent)
-        if (umbra_io_send(connection->socket, exchange->out + at, exchange->filled - at, deadline,
-                          &sent) != 0)
-            return false;
+    umbra_shield(true);
+    for (; at < exchange->filled && error == 0; at += sent)
+        error = umbra_io_send(connection->socket, exchange->out + at, exchange->filled - at,
+                              deadline, &sent);
+    umbra_shield(false);
     exchange->filled = 0;
-    return true;
+    return error == 0;
+}
+
+/* Receives what comes first. A call that is canceled takes nothing: in the canceled fiber a second
+ * one takes what is there, or fails at once. */
+static int receive(struct connection *connection, uint64_t deadline, size_t *got)
+{
+    struct http_exchange *exchange = &connection->exchange;
+    char *at = exchange->in + exchange->have;
+    size_t room = HTTP_IN_BYTES - exchange->have;
+    int error = umbra_io_recv(connection->socket, at, room, deadline, got);
+
+    return error == -ECANCELED ? umbra_io_recv(connection->socket, at, room, deadline, got) : error;
 }
 
 /* Receives one request or more, or a part, and answers. False: the connection is over. */
@@ -57,8 +72,7 @@ static bool serve_some(struct connection *connection, uint64_t deadline)
 {
     struct http_exchange *exchange = &connection->exchange;
     size_t got = 0;
-    int error = umbra_io_recv(connection->socket, exchange->in + exchange->have,
-                              HTTP_IN_BYTES - exchange->have, deadline, &got);
+    int error = receive(connection, deadline, &got);
     bool more;
 
     if (error == -ETIMEDOUT)
@@ -67,7 +81,7 @@ static bool serve_some(struct connection *connection, uint64_t deadline)
         return false;
     exchange->have += got;
     do {
-        exchange->finishing = own_share()->ends;
+        exchange->finishing = umbra_canceled();
         more = http_answer(exchange);
         if (!send_out(connection))
             return false;
@@ -87,37 +101,37 @@ static void *serve(void *arg)
     if (connection->next)
         connection->next->link = connection->link;
     close(connection->socket);
-    free(connection);
+    umbra_buffer_give(connection);
     return NULL;
 }
 
 /* False: no memory; the client will see that the connection ends. */
 static bool begin_connection(struct share *share, int socket)
 {
-    struct connection *connection = calloc(1, sizeof(*connection));
+    struct connection *connection = umbra_buffer_take(connections);
 
     if (!connection)
         return false;
+    memset(connection, 0, offsetof(struct connection, exchange.in));
     connection->socket = socket;
+    if (umbra_spawn(serve, connection, &connection->fiber) != 0) {
+        umbra_buffer_give(connection);
+        return false;
+    }
+    umbra_detach(connection->fiber); /* it has not begun */
     connection->next = share->first;
     connection->link = &share->first;
     if (share->first)
         share->first->link = &connection->next;
     share->first = connection;
-    if (umbra_spawn(serve, connection, NULL) == 0)
-        return true;
-    share->first = connection->next;
-    if (share->first)
-        share->first->link = &share->first;
-    free(connection);
-    return false;
+    return true;
 }
 
 static void *accept_all(void *arg)
 {
     struct share *share = arg;
 
-    while (!share->ends) {
+    while (!umbra_canceled()) {
         int socket;
         int error = umbra_io_accept(share->socket, UMBRA_NEVER, &socket);
 
@@ -129,16 +143,16 @@ static void *accept_all(void *arg)
     return NULL;
 }
 
-/* Waits for the end, then wakes the fibers of this core that wait for clients. */
+/* Waits for the end, and cancels the fibers of this core that wait for clients. */
 static void *end_share(void *arg)
 {
     struct share *share = arg;
 
     umbra_event_wait(&ends, UMBRA_NEVER);
-    share->ends = true;
-    shutdown(share->socket, SHUT_RD);
+    umbra_cancel(share->accepts);
+    umbra_join(share->accepts, UMBRA_NEVER, NULL);
     for (struct connection *each = share->first; each; each = each->next)
-        shutdown(each->socket, SHUT_RD); /* what has come before is still answered */
+        umbra_cancel(each->fiber); /* what has come before is still answered */
     return NULL;
 }
 
@@ -151,13 +165,15 @@ static int begin(const struct server *server)
     shares = calloc(server->cores, sizeof(*shares));
     if (error == 0 && !shares)
         error = -ENOMEM;
+    if (error == 0)
+        error = umbra_buffers_create(runtime, sizeof(struct connection), &connections);
     for (unsigned i = 0; i < server->cores && error == 0; i++) {
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = i};
 
         shares[i].socket = server->socket[i];
-        error = umbra_spawn_with(runtime, &there, end_share, &shares[i], NULL);
+        error = umbra_spawn_with(runtime, &there, accept_all, &shares[i], &shares[i].accepts);
         if (error == 0)
-            error = umbra_spawn_with(runtime, &there, accept_all, &shares[i], NULL);
+            error = umbra_spawn_with(runtime, &there, end_share, &shares[i], NULL);
     }
     return error;
 }
@@ -166,6 +182,7 @@ static void end(void)
 {
     umbra_event_signal(&ends);
     umbra_runtime_wait(runtime);
+    umbra_buffers_destroy(connections);
     umbra_runtime_destroy(runtime);
     free(shares);
 }

@@ -17,7 +17,7 @@
 #define HTTP_OUT_BYTES 8192 /* holds the answers to several requests */
 #define HTTP_BYTES_MOST 4096
 
-/* One side of a connection. All zero at first. */
+/* One side of a connection. What stands before `in` is zero at first. */
 struct http_exchange {
     size_t have;    /* bytes in `in` that were not used yet */
     size_t filled;  /* bytes in `out` */
