@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What a task is for: quicksort, with the right part of each array as a task beside the left one.
- * Sorts numbers on one core and on all there are, and says how long that took.
+ * Sorts numbers on one core and on all there are, and says how long that took, and in how many fibers:
+ * a task becomes one only where another core takes it. A fiber that is counted has a value of its own.
  *
  *     quicksort [COUNT]        how many numbers; 5000000
  */
@@ -19,6 +20,15 @@ struct part {
     uint64_t *numbers;
     size_t count;
 };
+
+static unsigned counted; /* the key of a fiber-local value: not NULL in a fiber that is counted */
+static _Atomic unsigned fibers;
+
+static void count_fiber(void)
+{
+    if (!umbra_local_get(counted) && umbra_local_set(counted, &fibers) == 0)
+        fibers++;
+}
 
 static void insertion_sort(uint64_t *numbers, size_t count)
 {
@@ -75,6 +85,7 @@ static void quicksort(void *arg)
         insertion_sort(self->numbers, self->count);
         return;
     }
+    count_fiber();
     left.count = divide(self->numbers, self->count);
     right.numbers = self->numbers + left.count;
     right.count = self->count - left.count;
@@ -124,13 +135,15 @@ static int sort_on(unsigned cores, uint64_t *numbers, size_t count)
         sum[0] += numbers[i];
     error = umbra_runtime_create(&options, &runtime);
     if (error != 0) {
-        fprintf(stderr, "quicksort: no runtime: error %d\n", -error);
+        fprintf(stderr, "quicksort: %s\n", umbra_last_error_text());
         return 1;
     }
+    fibers = 0;
     begin = umbra_now_ns();
     error = umbra_runtime_run(runtime, sorts, &all);
-    printf("%zu numbers on %u core%s: %.1f ms\n", count, umbra_runtime_cores(runtime),
-           umbra_runtime_cores(runtime) == 1 ? "" : "s", (double)(umbra_now_ns() - begin) / 1e6);
+    printf("%zu numbers on %u core%s: %.1f ms, %u fiber%s\n", count, umbra_runtime_cores(runtime),
+           umbra_runtime_cores(runtime) == 1 ? "" : "s", (double)(umbra_now_ns() - begin) / 1e6,
+           fibers, fibers == 1 ? "" : "s");
     umbra_runtime_destroy(runtime);
     for (size_t i = 0; i < count; i++)
         sum[1] += numbers[i];
@@ -153,7 +166,7 @@ int main(int argc, char **argv)
         return 2;
     }
     numbers = malloc(count * sizeof(*numbers));
-    if (!numbers) {
+    if (!numbers || umbra_local_create(NULL, &counted) != 0) {
         fprintf(stderr, "quicksort: no memory for %zu numbers\n", count);
         return 1;
     }

@@ -2,8 +2,9 @@
 /*
  * Counts words with tasks: each text is a task, which reads through a buffer of 64 KiB on its own
  * stack and enters the words into one table that all tasks share. Each chain of the table is a struct
- * from malloc, with the mutex that guards it. The texts are files, or without any some that the
- * program makes. A word is a row of letters. A core that reads a file runs nothing else meanwhile.
+ * from malloc, with the lock that guards it: most words are there already, so tasks read a chain
+ * together, and change it alone. The texts are files, or without any some that the program makes. A
+ * word is a row of letters. A core that reads a file runs nothing else meanwhile.
  *
  *     word_count [FILE...]
  *
@@ -23,12 +24,12 @@ const char program_name[] = "word_count";
 
 struct word {
     struct word *next;
-    unsigned long count;
+    _Atomic unsigned long count;
     char letters[LONGEST + 1];
 };
 
 struct chain {
-    struct umbra_mutex mutex;
+    struct umbra_rwlock lock;
     struct word *first;
 };
 
@@ -45,10 +46,40 @@ static struct chain *table[CHAINS];
 static struct text *text;
 static size_t texts;
 
+/* The word in a chain that the caller has locked; NULL: it is not there. */
+static struct word *find(const struct chain *chain, const char *letters)
+{
+    struct word *word = chain->first;
+
+    while (word && strcmp(word->letters, letters) != 0)
+        word = word->next;
+    return word;
+}
+
+/* The same, and if it is not there a new word; NULL: no memory. */
+static struct word *find_or_add(struct chain *chain, const char *letters)
+{
+    struct word *word;
+
+    umbra_rwlock_read(&chain->lock);
+    word = find(chain, letters);
+    umbra_rwlock_unlock(&chain->lock);
+    if (word)
+        return word;
+    umbra_rwlock_write(&chain->lock);
+    word = find(chain, letters); /* another task may have added it */
+    if (!word && (word = calloc(1, sizeof(*word)))) {
+        strcpy(word->letters, letters);
+        word->next = chain->first;
+        chain->first = word;
+    }
+    umbra_rwlock_unlock(&chain->lock);
+    return word;
+}
+
 static void end_word(struct text *self)
 {
     unsigned hash = 0;
-    struct chain *chain;
     struct word *word;
 
     if (self->length == 0)
@@ -57,18 +88,9 @@ static void end_word(struct text *self)
     self->length = 0;
     for (const char *at = self->letters; *at; at++)
         hash = hash * 33 + (unsigned char)*at;
-    chain = table[hash % CHAINS];
-    umbra_mutex_lock(&chain->mutex);
-    for (word = chain->first; word && strcmp(word->letters, self->letters) != 0;)
-        word = word->next;
-    if (!word && (word = calloc(1, sizeof(*word)))) {
-        strcpy(word->letters, self->letters);
-        word->next = chain->first;
-        chain->first = word;
-    }
+    word = find_or_add(table[hash % CHAINS], self->letters);
     if (word)
         word->count++;
-    umbra_mutex_unlock(&chain->mutex);
     self->failed |= !word;
 }
 
@@ -143,7 +165,7 @@ int main(int argc, char **argv)
         table[i] = malloc(sizeof(*table[i]));
         if (!text || !table[i])
             give_up("the table", strerror(ENOMEM), 1);
-        table[i]->mutex = (struct umbra_mutex)UMBRA_MUTEX_INIT;
+        table[i]->lock = (struct umbra_rwlock)UMBRA_RWLOCK_INIT;
         table[i]->first = NULL;
     }
     for (size_t i = 0; i < texts; i++) {
