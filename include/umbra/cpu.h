@@ -67,7 +67,7 @@ UM_INLINE void umbra_prefetch_write(const void *p);
 /* ---- calibration ---- */
 
 #define UM_CALIBRATE_NS 200000 /* between the two readings: an error of 50 ns makes 0.03 % */
-#define UM_CALIBRATE_MOST_NS 1000000000u
+#define UM_CALIBRATE_MOST_NS 1000000000u /* a longer one is dropped: its product may overflow */
 #define UM_CALIBRATE_READINGS 8
 
 /* Time stamp and clock, read at the same moment. */

@@ -60,8 +60,8 @@
  * The defaults, which a program may define otherwise at compile time. On two virtual processors of
  * a Xeon (Sapphire Rapids) that share an L3, umbra_memcpy_calibrate found about 32 KiB and 200 to
  * 700 KiB; the defaults are twice and four times that, for pairs that are further apart. Blocks:
- * below 16 KiB, taking them costs noticeably (a cache line moves between the two for each); above,
- * waiting for the last one does.
+ * below 16 KiB, 1 to 2 us, taking them costs noticeably (a cache line moves between the two for
+ * each); above, waiting for the last one does.
  */
 #ifndef UMBRA_MEMCPY_AWAKE_BYTES
 #define UMBRA_MEMCPY_AWAKE_BYTES 65536

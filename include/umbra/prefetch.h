@@ -61,17 +61,18 @@
 #include <umbra/cpu.h>
 #include <umbra/protocol/ahead.h>
 
-/* The leader publishes its place once in so many items; a power of two. */
+/* The leader publishes its place once in so many items, for one line's way; a power of two. */
 #ifndef UMBRA_PREFETCH_EVERY
 #define UMBRA_PREFETCH_EVERY 16
 #endif
 
-/* The default window, in items: wide enough for several fetches at the same time. */
+/* The default window, in items: ten misses at the same time need as many. */
 #ifndef UMBRA_PREFETCH_WINDOW
 #define UMBRA_PREFETCH_WINDOW 64
 #endif
 
-/* A line is passed on after so many other fetches: it should have arrived. A power of two. */
+/* With `demote` a line is passed on after so many other fetches: it should have arrived. A power of
+ * two. */
 #define UM_PREFETCH_LAG 8
 
 /* How far the helper may run ahead. All zero, or NULL for all, is a good default. */

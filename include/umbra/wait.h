@@ -63,7 +63,8 @@
 #include <umbra/impl/gap.h>
 #include <umbra/protocol/park.h>
 
-/* Default length of the spin phase, ns: folly uses the same bound. */
+/* Default length of the spin phase: folly uses the same bound. By default no wait sleeps before
+ * 5 us, so it only decides when pauses begin to grow. */
 #ifndef UMBRA_SPIN_NS
 #define UMBRA_SPIN_NS 2000
 #endif

@@ -35,7 +35,8 @@
 #ifdef UMBRA_IMPLEMENTATION
 
 /* While fibers are ready, one call in so many reads the clock, for the timers: so many that the looks
- * are about UM_LOOK_NS apart, and no more than UM_TURNS_MOST. */
+ * are about UM_LOOK_NS apart, of which a look costs a hundredth, and no more than UM_TURNS_MOST: 16
+ * empty turns are below 0.2 us. */
 #define UM_TURNS_MOST 16
 #define UM_LOOK_NS 1000
 

@@ -33,7 +33,8 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_HANDS_TRIED 8 /* hands that a giver looks at, before it shares the work instead */
+/* Hands that a giver looks at, before it shares the work instead: each look may move a line. */
+#define UM_HANDS_TRIED 8
 
 /* A gift that the giver must take back or wait for. hand NULL: no hand was open. */
 struct um_gift {

@@ -236,7 +236,7 @@ UM_LINKONCE UM_COLD void um_join_thread_end(struct um_join_thread *thread,
     pthread_mutex_unlock(&runtime->lock);
 }
 
-#define UM_JOIN_LOOK_NS 100000000 /* how often the creator looks for a deadlock */
+#define UM_JOIN_LOOK_NS 100000000 /* how often the creator looks for a deadlock: for people */
 
 /* The joiner created the runtime and holds it, so no core can find a deadlock: the joiner looks. */
 UM_LINKONCE UM_COLD void um_join_thread_look(struct um_join_thread *thread,

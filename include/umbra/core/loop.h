@@ -48,8 +48,10 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_SHADOW_LOOK_NS 10000000 /* how often a dozing core looks at its running shadow */
-#define UM_STARVED_NS 1000000      /* until a core without memory for a fiber tries again */
+/* How often a dozing core looks at its running shadow: only when reports of deadlocks begin. Until
+ * a core without memory for a fiber tries again: a program out of memory is slow anyway. */
+#define UM_SHADOW_LOOK_NS 10000000
+#define UM_STARVED_NS 1000000
 
 /* ---- waiting ---- */
 

@@ -291,8 +291,11 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
     return end < 0 ? end : 0;
 }
 
-#define UM_LOOKS_AWAKE 100 /* then the other thread is taken to have lost its processor */
-#define UM_NAP_NS 50000    /* more than that thread needs to be scheduled again */
+/* After so many looks, 1 to 6 us, the other thread is taken to have lost its processor: it needs a
+ * thousandth for its instructions. Then a nap: more than that thread needs to be scheduled
+ * again. */
+#define UM_LOOKS_AWAKE 100
+#define UM_NAP_NS 50000
 
 /* How often the length of a nap doubles. An idle core goes to sleep in the kernel only after up to
  * 0.2 ms (impl/block.h), or 1 ms with a dispatcher's worker. The last naps are longer (1.6 ms),

@@ -39,7 +39,10 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_TRIM_NS 1000000000            /* from one turn to the next, at least */
+/* From one turn to the next, at least: so long an idle fiber keeps its stack, and at most twice as
+ * long while its core waits. The core wakes up once for it; a stack in use again costs a fault a
+ * page. */
+#define UM_TRIM_NS 1000000000
 #define UM_TRIM_KEPT UM_SLAB_SLOTS_FIRST /* fibers of a core's own list that keep their stacks */
 #define UM_TRIM_BYTES ((size_t)1 << 20)  /* given back in one step, at most */
 #define UM_TRIM_MARGIN 512 /* bytes below the stack pointer that a switch may have used */

@@ -65,7 +65,8 @@ struct um_tune_trial {
     bool done;                                /* under runtime->lock */
 };
 
-#define UM_TUNE_LOOKS 4096 /* between two yields, which an interrupted other side may need */
+/* Looks of a trial between two yields, which an interrupted other side may need: 20 to 200 us. */
+#define UM_TUNE_LOOKS 4096
 
 UM_LINKONCE UM_COLD void um_tune_enter(struct um_tune_side *side)
 {

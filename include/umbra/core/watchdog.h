@@ -45,7 +45,7 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_TICK_MOST_NS 16000000 /* while all cores are idle */
+#define UM_TICK_MOST_NS 16000000 /* while all cores are idle: 60 wake-ups a second at most */
 #define UM_TICKS_OF_WATCH 4      /* ticks in the limit */
 
 /* True if a fiber of the core is ready, or there is a message for it besides a poke. */

@@ -67,9 +67,16 @@ struct um_wait_report {
  */
 UM_LINKONCE const struct um_wait_report *um_wait_report(void);
 
+/*
+ * What a back end is rejected for. A wait whose time is over that takes longer than TRAP traps: a
+ * trap costs 4 to 8 us, the instructions 0.1. A wait for UM_PROBE_IDLE_NS that returns sooner than
+ * NO_WAIT, half of that, does not wait; where the processor chooses the length, one that returns
+ * sooner than SHORT, the cost of the instructions. One that returns later than OVERSLEEP, twenty
+ * times what is asked for, oversleeps.
+ */
 #define UM_PROBE_TRAP_NS 1500
 #define UM_PROBE_NO_WAIT_NS 4000
-#define UM_PROBE_SHORT_NS 300 /* least wait of a back end that chooses its own length */
+#define UM_PROBE_SHORT_NS 300
 #define UM_PROBE_OVERSLEEP_NS 160000
 
 UM_INLINE const char *um_backend_name(enum umbra_wait_backend backend)
@@ -117,7 +124,7 @@ UM_INLINE enum umbra_backend_verdict um_backend_accept(enum umbra_wait_backend b
 #ifdef UMBRA_IMPLEMENTATION
 
 #define UM_PROBE_TRIALS 9
-#define UM_PROBE_IDLE_NS 8000
+#define UM_PROBE_IDLE_NS 8000 /* the wait that is asked for: below every system's cap */
 
 UM_LINKONCE UM_COLD int um_compare_u64(const void *a, const void *b)
 {

@@ -26,6 +26,9 @@
 #pragma GCC system_header
 #endif
 
+/* When a wait sleeps, at the latest: between this and UM_BLOCK_LEAST_NS the measured cost of a
+ * wake-up decides. The cost where one processor is allowed: a virtual machine's, since every wait
+ * should sleep soon there. */
 #define UM_BLOCK_MOST_NS 200000
 #define UM_BLOCK_UNMEASURED_NS 20000
 
@@ -50,7 +53,7 @@ UM_INLINE uint64_t um_block_ns(void)
 #ifdef UMBRA_IMPLEMENTATION
 
 #define UM_BLOCK_TRIALS 9
-#define UM_BLOCK_LEAST_NS 5000
+#define UM_BLOCK_LEAST_NS 5000  /* when a wait sleeps, at the soonest */
 #define UM_BLOCK_PAUSE_NS 10000 /* in which the partner falls asleep: 1 to 2 us are seen */
 
 /* Two words that carry the trial's number there and back, and the result. */

@@ -37,7 +37,9 @@
 #pragma GCC system_header
 #endif
 
-#define UM_HELPER_IDLE_NS 1000000000 /* after so long without a call a helper ends */
+/* After so long without a call a helper ends: a thread that sleeps costs memory only, and starting
+ * one costs tens of microseconds. */
+#define UM_HELPER_IDLE_NS 1000000000
 
 /* A call, in the frame of the fiber that waits for it. */
 struct um_blocking_call {

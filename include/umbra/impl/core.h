@@ -65,7 +65,8 @@ UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg);
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_LINGER_NS 10000 /* how long a dozing core waits before it counts as asleep */
+/* How long a dozing core waits before it counts as asleep: only when reports of deadlocks begin. */
+#define UM_LINGER_NS 10000
 
 /* ---- a core's thread ---- */
 

@@ -259,6 +259,8 @@ UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
     return result == -EAGAIN;
 }
 
+/* The first wait before a full local socket is tried again, a sleep and a wake-up, and the longest:
+ * a hundred tries a second. */
 #define UM_IO_PAUSE_LEAST_NS 50000
 #define UM_IO_PAUSE_MOST_NS 10000000
 

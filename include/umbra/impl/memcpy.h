@@ -155,8 +155,10 @@ UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *t
 #define UM_COPY_FROM_BYTES ((size_t)4 << 10) /* sizes tried: doubled from the first to the second */
 #define UM_COPY_TO_BYTES ((size_t)2 << 20)
 
-#define UM_COPY_PATIENCE_NS 1000000 /* how long a shadow may take to fall asleep */
-#define UM_COPY_DOZE_NS 200000      /* how long it then sleeps before it is woken */
+/* How long a shadow may take to fall asleep: the most that a wait spins. How long it then sleeps
+ * before it is woken: into a processor's deep sleep. */
+#define UM_COPY_PATIENCE_NS 1000000
+#define UM_COPY_DOZE_NS 200000
 
 /* The memory that is copied to find the limits. */
 struct um_copy_trial {

@@ -32,8 +32,12 @@
 
 UM_STATIC_ASSERT(__alignof__(struct umbra_task) <= UM_ANY_MEMORY, "malloc's memory will do");
 
-#define UM_PART_NS 1000   /* time of a part: an idle core may wait so long for work */
-#define UM_SHORT_NS 20000 /* a loop that may be run whole takes less; some hundred ways of a line */
+/* Time of a part, ten ways of a line: an idle core may wait so long for work. */
+#define UM_PART_NS 1000
+
+/* A loop without a grain that takes less may be run whole, if that is faster: some hundred ways of
+ * a line; a longer one gains by other cores. */
+#define UM_SHORT_NS 20000
 
 /* The same for all parts of a range. */
 struct um_range_work {

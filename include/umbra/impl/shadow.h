@@ -376,9 +376,13 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
     return um_block_median(took);
 }
 
-#define UM_REST_PROBES 3        /* so that one or two interruptions do not count */
-#define UM_REST_PROBE_NS 200000 /* a turn of the system's scheduler takes longer */
-#define UM_REST_MOST_NS 1000    /* no line takes longer from one processor to the other */
+#define UM_REST_PROBES 3 /* so that one or two interruptions do not count */
+
+/* Two threads that need longer for a hand-over do not run at the same time: a turn of the system's
+ * scheduler takes longer, a sleep and a wake-up less. */
+#define UM_REST_PROBE_NS 200000
+
+#define UM_REST_MOST_NS 1000 /* longest back-off of an owner: no line takes longer */
 
 /*
  * True if owner and helper run at the same time. If they share a processor, a round trip without

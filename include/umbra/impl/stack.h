@@ -42,7 +42,8 @@ UM_INLINE size_t um_guard_bytes(size_t stack_bytes)
     return (stack_bytes + guard) / page % 2 == 1 ? guard : guard + page;
 }
 
-#define UM_STACK_COLOURS 16 /* distances of a stack's top from the end of its slot: within 1 KiB */
+/* Distances of a stack's top from the end of its slot, within 1 KiB: sets of an L1 of any size. */
+#define UM_STACK_COLOURS 16
 
 /* The distance of a stack's top from the end of its slot, bytes: a multiple of 64. */
 UM_INLINE size_t um_stack_colour(unsigned slot)

@@ -375,9 +375,13 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
 
 /* ---- create and destroy ---- */
 
-#define UM_TEAM_CROWDED_NS 200 /* members that share a processor spin so long before they yield */
+/* Members that share a processor spin so long before they yield it: with 1000, four barriers of
+ * eight members on two processors take a fifth longer. */
+#define UM_TEAM_CROWDED_NS 200
 
-#define UM_TEAM_ROBBED_NS 1000000 /* a longer yield lent the processor to another process */
+/* A longer yield, at a barrier or at a run's end, lent the processor to another process, or to long
+ * parts: a scheduler's turn is longer, a part that is worth a yield far shorter. */
+#define UM_TEAM_ROBBED_NS 1000000
 
 /*
  * Has the threads of a team yield that share processors. While a member waits for a run, the owner

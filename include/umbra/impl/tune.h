@@ -90,13 +90,17 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
 #define UM_TUNE_NS 750000 /* the most that a place may take: six of a runtime, within 5 ms */
 #define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
-#define UM_TUNE_SIFT 3         /* after so many rounds slow gaps are left out: */
-#define UM_TUNE_FAR 4          /* those slower than the fastest by one part in so many */
-#define UM_TUNE_GAIN 16        /* the usual gap is given up for one part in so many */
-#define UM_TUNE_MOST_NS 100000 /* a batch was interrupted if its timed part takes longer */
+#define UM_TUNE_SIFT 3  /* after so many rounds slow gaps are left out: */
+#define UM_TUNE_FAR 4   /* those slower than the fastest by one part in so many */
+#define UM_TUNE_GAIN 16 /* the usual gap is given up for one part in so many */
 
+/* A batch was interrupted if its timed part takes longer: some twenty times what that takes. */
+#define UM_TUNE_MOST_NS 100000
+
+/* Length of a batch: a scheduler's turn is far longer. It has 12 to 96 hand-overs, of which the
+ * last third is timed. A shadow has fewer places to measure. */
 #define UM_TUNE_BATCH_NS 12000
-#define UM_TUNE_SHADOW_BATCH_NS 14000 /* a shadow has fewer places to measure */
+#define UM_TUNE_SHADOW_BATCH_NS 14000
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
 

@@ -191,19 +191,30 @@ UM_ALWAYS_INLINE int um_wait_run(struct umbra_waiter *waiter, const struct um_wa
     return um_wait_long(waiter, cond, deadline);
 }
 
-#define UM_ROBBED_NS 100000000 /* if a thread kept the processor, no yields for so long */
+/* If a thread kept the processor, no yields for so long: some scheduler's turns. */
+#define UM_ROBBED_NS 100000000
 
 UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now, uint64_t cycles);
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_BATCH_NS 400  /* time between two looks at the clock while spinning */
-#define UM_BATCH_LEAST 4 /* bounds of a batch, in polls */
+/* Time between two looks at the clock while spinning: a deadline may be late by so much, and a look
+ * costs 10 to 25 ns. Bounds of a batch, in polls: the measured length of a poll decides between
+ * them. */
+#define UM_BATCH_NS 400
+#define UM_BATCH_LEAST 4
 #define UM_BATCH_MOST 128
-#define UM_PAUSE_BATCH 16     /* pauses between two looks at the clock, at least */
-#define UM_PAUSE_MOST 64      /* longest gap between two polls, in pauses */
-#define UM_SLICE_NS 50000     /* a monitor wait's longest slice: below Linux's 100,000-cycle cap */
-#define UM_PREEMPTED_NS 50000 /* a batch of polls that takes longer was interrupted */
+
+/* Pauses between two looks at the clock, at least: 0.2 to 1 us. The longest gap between two polls,
+ * in pauses: 0.6 to 4 us, against at least 5 us that the wait has lasted. */
+#define UM_PAUSE_BATCH 16
+#define UM_PAUSE_MOST 64
+
+#define UM_SLICE_NS 50000 /* a monitor wait's longest slice: below Linux's 100,000-cycle cap */
+
+/* A batch of polls that takes longer was interrupted: a scheduler's turn is longer, a batch a
+ * hundredth. */
+#define UM_PREEMPTED_NS 50000
 
 /* seq_cst: step W2 of protocol/park.h; pairs with the store of umbra_signal (S1) */
 UM_LINKONCE UM_COLD bool um_wait_look_parked(void *context)

@@ -40,7 +40,7 @@ struct um_lock {
 #define UM_LOCK_WANTED 2u /* held; threads may sleep for it, or be about to */
 
 #ifndef UM_LOCK_LOOKS
-#define UM_LOCK_LOOKS 100 /* looks before the sleep: 1 to 5 us, by the length of a pause */
+#define UM_LOCK_LOOKS 100 /* looks before the sleep: 1 to 6 us; a lock is held for less */
 #endif
 
 /* True if the caller has the lock now. Never blocks. */

@@ -42,8 +42,8 @@
 #endif
 
 #define UM_STOCK_FIRST 64    /* items in the first ring; a power of two */
-#define UM_STEAL_MOST 16     /* items that a thief takes at once, at most */
-#define UM_STOCK_PATIENCE 64 /* looks at a lock, then the processor is yielded to its holder */
+#define UM_STEAL_MOST 16     /* items that a thief takes, at most; else half of what there is */
+#define UM_STOCK_PATIENCE 64 /* looks at a lock, some us, then a yield: a lock is held for less */
 #endif
 
 /* What is queued: a pointer, or a range and the size of its parts; 0: the worker that takes it
