@@ -75,7 +75,7 @@ static void *count_all(void *arg)
     int error = fiber ? umbra_spawn(tick, &turns, &ticker) : -ENOMEM;
 
     if (error != 0) {
-        fprintf(stderr, "%s: %s\n", program_name, strerror(-error));
+        fprintf(stderr, "%s: %s\n", program_name, error_text(error));
         exit(1);
     }
     for (size_t i = 0; i < files->count; i++)
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         files->file[files->count++].name = argv[i];
     error = umbra_run(&options, count_all, files);
     if (error != 0) {
-        fprintf(stderr, "%s: %s\n", program_name, umbra_last_error_text());
+        fprintf(stderr, "%s: %s\n", program_name, error_text(error));
         return 1;
     }
     status = print_counts(files);

@@ -211,7 +211,7 @@ int main(int argc, char **argv)
     close(socket);
     waitpid(pid, NULL, 0);
     if (error || failed) {
-        fprintf(stderr, "device: %s\n", error ? umbra_last_error_text() : strerror(-failed));
+        fprintf(stderr, "device: %s\n", error_text(error ? error : failed));
         return 1;
     }
     return printed(report());

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     progress->rows = 0;
     error = umbra_run(NULL, run, &failed);
     if (error || failed) {
-        fprintf(stderr, "matrix: %s\n", error ? umbra_last_error_text() : strerror(-failed));
+        fprintf(stderr, "matrix: %s\n", error_text(error ? error : failed));
         return 1;
     }
     good = right();

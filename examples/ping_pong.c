@@ -92,9 +92,9 @@ int main(int argc, char **argv)
     error = umbra_run(&one_core, ping, &game);
     if (!error)
         error = umbra_run(&one_core, two_yielders, &game);
-    if (error || game.error || game.played != game.rallies) {
-        fprintf(stderr, "ping_pong: %s\n", strerror(-(error ? error : game.error)));
-        return 1;
-    }
-    return 0;
+    if (error)
+        fprintf(stderr, "ping_pong: %s\n", umbra_last_error_text());
+    else if (game.error)
+        fprintf(stderr, "ping_pong: %s\n", strerror(-game.error));
+    return error || game.error || game.played != game.rallies ? 1 : 0;
 }

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     read_options(argc, argv);
     failed = umbra_run(NULL, run, &error);
     if (failed || error) {
-        fprintf(stderr, "place_array: %s\n", failed ? umbra_last_error_text() : strerror(-error));
+        fprintf(stderr, "place_array: %s\n", error_text(failed ? failed : error));
         return 1;
     }
     return printed(0);

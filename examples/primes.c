@@ -75,7 +75,7 @@ static void must(int error)
 {
     if (error == 0)
         return;
-    fprintf(stderr, "primes: %s\n", strerror(-error));
+    fprintf(stderr, "primes: %s\n", error_text(error));
     exit(1);
 }
 

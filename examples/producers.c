@@ -32,7 +32,7 @@ static void must(int error)
 {
     if (error == 0)
         return;
-    fprintf(stderr, "producers: %s\n", strerror(-error));
+    fprintf(stderr, "producers: %s\n", error_text(error));
     exit(1);
 }
 
@@ -133,10 +133,7 @@ int main(int argc, char **argv)
     queue->producers = producers;
     error = umbra_run(NULL, run, &sum);
     free(queue);
-    if (error) {
-        fprintf(stderr, "producers: %s\n", umbra_last_error_text());
-        return 1;
-    }
+    must(error);
     right = producers * (items * (items + 1) / 2);
     printf("%zu producers, %zu consumers: the sum is %lu, %s\n", producers, consumers, sum,
            sum == right ? "as it must be" : "WRONG");

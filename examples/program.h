@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What the larger programs share: numbers among the arguments, medians, the end of the output. A
- * program that includes this defines program_name. A bad argument ends the program: one line that
- * names it, exit status 2.
+ * What the larger programs share: numbers among the arguments, medians, texts of errors, the end of
+ * the output. A program that includes this defines program_name. A bad argument ends the program:
+ * one line that names it, exit status 2.
  */
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
@@ -71,6 +71,15 @@ static inline double median(double *values, size_t count)
 {
     qsort(values, count, sizeof(*values), compare);
     return values[count / 2];
+}
+
+/* What went wrong, from a negative errno: the library's text if it refused to start something, such
+ * as a runtime; else the system's. */
+static inline const char *error_text(int error)
+{
+    const char *text = umbra_last_error_text();
+
+    return *text ? text : strerror(-error);
 }
 
 /* At the end: the exit status, or 1 if what was printed has not all been written, which is said. */

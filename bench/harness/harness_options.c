@@ -196,7 +196,7 @@ int bench_choose_cpus(struct bench *bench)
 
     if (error != 0) {
         fprintf(stderr, "%s: cannot read the topology: %s\n", bench->kernel->name,
-                strerror(-error));
+                umbra_last_error_text());
         return BENCH_FAILED;
     }
     if (umbra_topology_info(bench->topology)->cpus < bench->kernel->cpus) {

@@ -341,7 +341,7 @@ static int take_turn(struct run *run, struct variant *variant, const struct opti
         fprintf(stderr, "apsp: %s: a cycle of negative length leads through vertex %zu\n",
                 variant->way.name, vertex + run->graph.first);
     else if (error)
-        fprintf(stderr, "apsp: %s: %s\n", variant->way.name, strerror(-error));
+        fprintf(stderr, "apsp: %s: %s\n", variant->way.name, error_text(error));
     return error ? 1 : check(run, variant);
 }
 
@@ -375,7 +375,7 @@ static int measure(struct run *run, const struct options *options)
         error = roofline(&run->blocks, options->cpu, threads, &run->roofline[round]);
 
         if (error) {
-            fprintf(stderr, "apsp: %s\n", strerror(-error));
+            fprintf(stderr, "apsp: %s\n", error_text(error));
             return 1;
         }
         for (size_t v = 0; v < VARIANTS; v++)

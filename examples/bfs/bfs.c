@@ -294,7 +294,7 @@ static int take_turn(struct run *run, size_t which, size_t r)
 
     result->joules += joules_now(run) - before;
     if (error) {
-        fprintf(stderr, "bfs: %s: %s\n", version->way.name, strerror(-error));
+        fprintf(stderr, "bfs: %s: %s\n", version->way.name, error_text(error));
         return 1;
     }
     result->seconds[r] = (double)(ns > 0 ? ns : 1) * 1e-9;

@@ -103,7 +103,7 @@ static int run(struct variant *variant, struct options *options, size_t round)
     variant->ms[round] = (double)(umbra_now_ns() - begin) / 1e6;
     variant->tasks = setting->tasks;
     if (error) {
-        fprintf(stderr, "cilksort: %s: %s\n", variant->way.name, strerror(-error));
+        fprintf(stderr, "cilksort: %s: %s\n", variant->way.name, error_text(error));
         return 1;
     }
     if (input_in_order(part->numbers, part->count) &&

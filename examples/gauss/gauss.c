@@ -269,7 +269,7 @@ static int run(struct variant *variant, struct task *task, const struct options 
     variant->eliminate_ms[round] = ms_since(begin);
     if (failed) {
         fprintf(stderr, "gauss: %s: %s\n", variant->way.name,
-                failed == -EDOM ? "the system is singular" : strerror(-failed));
+                failed == -EDOM ? "the system is singular" : error_text(failed));
         return 1;
     }
     zero = variant->solves ? options->n : rows_singular(&task->work);

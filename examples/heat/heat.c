@@ -269,7 +269,7 @@ static int run(struct variant *variant, struct body *body, struct options *optio
     else
         error = spread(variant, body, setting);
     if (error) {
-        fprintf(stderr, "heat: %s: %s\n", variant->way.name, strerror(-error));
+        fprintf(stderr, "heat: %s: %s\n", variant->way.name, error_text(error));
         return 1;
     }
     variant->measured[STEP][round] = setting->ms / (double)(setting->steps ? setting->steps : 1);

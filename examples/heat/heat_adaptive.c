@@ -290,7 +290,7 @@ static int measure(const struct options *options)
     if (error == -ENOMEM)
         say_too_large(options);
     else if (error)
-        fprintf(stderr, "heat-adaptive: %s\n", strerror(-error));
+        fprintf(stderr, "heat-adaptive: %s\n", error_text(error));
     else if (problem)
         fprintf(stderr, "heat-adaptive: %s\n", problem);
     for (int r = 0; r < RESULTS; r++)

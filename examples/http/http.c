@@ -97,7 +97,7 @@ static void raise_limit(void)
 
 static int failed(const char *what, int error)
 {
-    fprintf(stderr, "%s: %s: %s\n", program_name, what, strerror(-error));
+    fprintf(stderr, "%s: %s: %s\n", program_name, what, error_text(error));
     return 1;
 }
 

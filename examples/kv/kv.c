@@ -126,7 +126,7 @@ static bool run(const struct kv_way *way, size_t percent, const struct server *s
         error = way->serve(server);
     good = error == 0 && say(way, percent, server);
     if (error != 0)
-        fprintf(stderr, "%s: %s: %s\n", program_name, way->way.name, strerror(-error));
+        fprintf(stderr, "%s: %s: %s\n", program_name, way->way.name, error_text(error));
     while (made > 0)
         load_free(&server->load[--made]);
     return good;

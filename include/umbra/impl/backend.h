@@ -68,11 +68,11 @@ struct um_wait_report {
 UM_LINKONCE const struct um_wait_report *um_wait_report(void);
 
 /*
- * What a back end is rejected for. A wait whose time is over that takes longer than TRAP traps: a
- * trap costs 4 to 8 us, the instructions 0.1. A wait for UM_PROBE_IDLE_NS that returns sooner than
- * NO_WAIT, half of that, does not wait; where the processor chooses the length, one that returns
- * sooner than SHORT, the cost of the instructions. One that returns later than OVERSLEEP, twenty
- * times what is asked for, oversleeps.
+ * What a back end is rejected for. The probe waits until a time that has passed, and it waits for
+ * UM_PROBE_IDLE_NS. The first traps if it takes longer than TRAP: a trap costs 4 to 8 us, the
+ * instructions 0.1. The second does not wait if it returns sooner than NO_WAIT, half of the time,
+ * or, where the processor chooses the length, than the first and SHORT, the cost of the
+ * instructions. It oversleeps if it returns later than OVERSLEEP, twenty times the time.
  */
 #define UM_PROBE_TRAP_NS 1500
 #define UM_PROBE_NO_WAIT_NS 4000
