@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* umbra_last_error_text: which processor, which variable, which limit a start-up call failed by. */
+/* umbra_last_error_text: which processor, variable, limit or argument a call failed by. */
 #define _GNU_SOURCE
 #include "fibers.h"
 
@@ -271,6 +271,102 @@ Test(why, is_there_for_whatever_ends_a_run)
     cr_assert_eq(run_cores(1, run_within, &told), 0);
     cr_assert(told);
     check_text(run_cores(1, wait_for_ever, NULL), -EDEADLK, "deadlock");
+}
+
+/* ---- calls that return one errno for several reasons ---- */
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+static void no_task(void *arg)
+{
+    (void)arg;
+}
+
+static int no_value(struct umbra_worker *worker, struct umbra_value value, void *arg)
+{
+    (void)worker, (void)value, (void)arg;
+    return 0;
+}
+
+static int spawn(struct umbra_runtime *runtime, struct umbra_spawn_options options)
+{
+    return umbra_spawn_with(runtime, &options, nothing, NULL, NULL);
+}
+
+Test(why, tells_apart_what_is_wrong_with_a_spawn)
+{
+    struct umbra_runtime *runtime;
+    struct umbra_task task;
+
+    cr_assert_eq(umbra_runtime_create(&(struct umbra_options){.cores = 1}, &runtime), 0);
+    check_text(spawn(NULL, (struct umbra_spawn_options){.core = 0}), -EPERM, "no fiber");
+    check_text(umbra_spawn_with(runtime, NULL, NULL, NULL, NULL), -EINVAL, "no function");
+    check_text(spawn(runtime, (struct umbra_spawn_options){.stack_bytes = 1}), -EINVAL,
+               "stack_bytes = 1|the least");
+    check_text(spawn(runtime, (struct umbra_spawn_options){.where = UMBRA_ON_CORE, .core = 9}),
+               -EINVAL, "no such core");
+    check_text(umbra_task_start(NULL, &task, no_task, NULL), -EPERM, "no fiber");
+    cr_assert_eq(umbra_runtime_wait(runtime), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+static int choose(struct umbra_branch branch)
+{
+    return umbra_choose(&branch, 1, 0, NULL, NULL);
+}
+
+Test(why, tells_apart_what_is_wrong_with_a_branch)
+{
+    struct umbra_port port = UMBRA_PORT_INIT_BOUNDED(2);
+    struct umbra_branch plain = {UMBRA_RECEIVE(&port)};
+    struct umbra_arbiter_options never = {.handlers =
+                                              &(struct umbra_spawn_options){.stopped = true}};
+    struct umbra_arbiter arbiter;
+
+    check_text(umbra_choose(NULL, 0, 0, NULL, NULL), -EINVAL, "no branch");
+    check_text(choose((struct umbra_branch){.items = 1}), -EINVAL, "no source");
+    check_text(choose((struct umbra_branch){UMBRA_ITEMS(3, UMBRA_FROM(&port))}), -EINVAL, "fit");
+    check_text(choose((struct umbra_branch){UMBRA_JOIN(UMBRA_FROM(&port), UMBRA_FROM(&port))}),
+               -EINVAL, "a port twice");
+    check_text(umbra_arbiter_start(&arbiter, &plain, 1, &never), -EINVAL, "handlers.stopped");
+}
+
+static void *make_wrongly(void *runtime)
+{
+    struct umbra_dispatch *dispatch;
+    struct umbra_port port = UMBRA_PORT_INIT;
+    struct umbra_branch plain = {UMBRA_RECEIVE(&port)};
+    struct umbra_arbiter arbiter;
+
+    check_text(
+        umbra_dispatch_create(
+            NULL, &(struct umbra_dispatch_options){.fn = no_value, .workers = 1025}, &dispatch),
+        -EINVAL, "workers = 1025|the most is 1024");
+    check_text(umbra_dispatch_create(NULL, &(struct umbra_dispatch_options){.fn = NULL}, &dispatch),
+               -EINVAL, "no function");
+    check_text(umbra_arbiter_start(&arbiter, &plain, 1, NULL), -EINVAL, "branch 0 has no handler");
+    check_text(umbra_runtime_wait(umbra_runtime_self()), -EPERM, "a fiber|wait");
+    check_text(umbra_runtime_destroy(umbra_runtime_self()), -EPERM, "a fiber|destroy");
+    return runtime;
+}
+
+Test(why, tells_apart_what_cannot_be_made)
+{
+    struct umbra_reduction large = {.bytes = UMBRA_REDUCTION_BYTES + 1};
+    struct umbra_channel channel;
+    struct umbra_memory memory;
+    char value[UMBRA_REDUCTION_BYTES];
+
+    cr_assert_eq(run_cores(1, make_wrongly, NULL), 0);
+    check_text(umbra_channel_init(&channel, 0, 4, UMBRA_CHANNEL_MANY), -EINVAL, "capacity = 0");
+    check_text(umbra_channel_init(&channel, 4, SIZE_MAX / 4, UMBRA_CHANNEL_MANY), -EINVAL,
+               "capacity = 4|no such size");
+    check_text(umbra_memory_create(NULL, 0, &memory), -EINVAL, "bytes = 0");
+    check_text(umbra_event_wait_any(NULL, 0, 0, NULL), -EINVAL, "count = 0|1000");
+    check_text(umbra_parallel_reduce(0, 1, 0, &large, NULL, value), -EINVAL, "bytes = 257|256");
 }
 
 static void *fail_elsewhere(void *arg)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Why a start-up call failed, in words: each thread has one text. Private, except
- * umbra_last_error_text(), which the headers that include this one make public.
+ * Why a call failed, in words: each thread has one text. Private, except umbra_last_error_text(),
+ * which the headers that include this one make public.
  *
  * A start-up call empties the text when it begins. The function that finds an error writes the text
  * (um_why), since only that function knows the processor, the variable or the limit. An error
@@ -22,14 +22,22 @@
 #endif
 
 /*
- * Says in one line why the caller's latest start-up call failed, such as "cores = 3, but this
- * process may use 2"; "" if it succeeded, or if there was none. Start-up calls are
- * umbra_topology_create and _bind, umbra_wait_policy_init, shadow_create, umbra_team_create,
- * umbra_runtime_create, umbra_runtime_run, umbra_run and umbra_core_unbound. Other calls, such as
- * umbra_spawn_with, leave the text as it is; those of umbra/io.h write one if UMBRA_IO is wrong. The
- * text belongs to the thread. It is valid
- * until the thread's next start-up call; in a fiber until the next call that may switch. Any thread
- * or fiber, but not a signal handler; neither switches nor blocks.
+ * Says in one line why the caller's latest call failed, of those that write a text, such as "cores =
+ * 3, but this process may use 2".
+ *
+ * Start-up calls write one for each failure, and empty it when they begin, so that it is "" if the
+ * latest of them succeeded, or if there was none: umbra_topology_create and _bind,
+ * umbra_wait_policy_init, shadow_create, umbra_team_create, umbra_runtime_create,
+ * umbra_runtime_run, umbra_run and umbra_core_unbound.
+ *
+ * These write one for an errno that they return for several reasons, and else leave it as it is:
+ * umbra_spawn_with, umbra_task_start, umbra_runtime_wait and _destroy, umbra_arbiter_start,
+ * umbra_choose, umbra_channel_init, umbra_dispatch_create, umbra_worker_put, umbra_memory_create,
+ * umbra_event_wait_any, umbra_parallel_reduce, and those of umbra/io.h if UMBRA_IO is wrong.
+ *
+ * The text belongs to the thread. It is valid until the thread's next call that writes or empties
+ * it; in a fiber until the next call that may switch. Any thread or fiber, but not a signal
+ * handler; neither switches nor blocks.
  */
 UM_INLINE const char *umbra_last_error_text(void);
 

@@ -28,6 +28,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/context.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/runtime.h>
@@ -89,7 +90,8 @@ UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t b
     if (bytes == 0)
         return 0;
     if (bytes < um_stack_least_bytes() || bytes > UM_STACK_MOST_BYTES)
-        return -EINVAL;
+        return um_why(-EINVAL, "stack_bytes = %zu: the least is %zu, the most %zu", bytes,
+                      um_stack_least_bytes(), UM_STACK_MOST_BYTES);
     bytes = um_stack_round(bytes);
     if (bytes == runtime->stack_bytes)
         return 0;

@@ -11,6 +11,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core/apart.h>
 #include <umbra/core/fiber.h>
 #include <umbra/core/make.h>
@@ -70,13 +71,13 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     if (!options)
         options = &defaults;
     if (!runtime && !here)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber, and names no runtime");
     if (!runtime)
         runtime = here->runtime;
     if (here && here->runtime != runtime)
         here = NULL;
     if (!here && runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
     size_class = um_pool_size_class(runtime, options->stack_bytes);
     if (size_class < 0)
         return size_class;
@@ -84,7 +85,7 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     if ((plan->anywhere && (options->delay_ns > 0 || options->stopped)) ||
         (options->delay_ns > 0 && options->stopped) || options->where > UMBRA_ON_CORE ||
         (options->where == UMBRA_ON_CORE && options->core >= runtime->cores))
-        return -EINVAL;
+        return um_why(-EINVAL, "no such core, or a delay or `stopped` that it cannot have");
     plan->here = here;
     if (options->where == UMBRA_ON_CORE)
         plan->target = runtime->core[options->core];
@@ -192,7 +193,8 @@ UM_LINKONCE int umbra_spawn_with(struct umbra_runtime *runtime,
                                  void *arg, struct umbra_fiber *fiber)
 {
     struct um_spawn_plan plan;
-    int error = fn ? um_spawn_plan(runtime, options, &plan) : -EINVAL;
+    int error = fn ? um_spawn_plan(runtime, options, &plan)
+                   : um_why(-EINVAL, "there is no function to run");
 
     return error == 0 ? um_spawn_one(&plan, fn, arg, fiber) : error;
 }

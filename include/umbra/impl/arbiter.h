@@ -16,6 +16,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/fiber.h>
@@ -160,7 +161,9 @@ UM_LINKONCE int um_arbiter_place(struct umbra_arbiter *arbiter, struct umbra_run
         um_copy_text(arbiter->name, sizeof(arbiter->name), arbiter->handlers.name);
         arbiter->handlers.name = arbiter->name;
     }
-    return arbiter->handlers.stopped ? -EINVAL : um_spawn_plan(runtime, &arbiter->handlers, &plan);
+    if (arbiter->handlers.stopped)
+        return um_why(-EINVAL, "handlers.stopped: handlers would never begin");
+    return um_spawn_plan(runtime, &arbiter->handlers, &plan);
 }
 
 /* The arbiter's branches are its own. 0, or -EINVAL: one has no handler, or no such group. */
@@ -171,7 +174,7 @@ UM_LINKONCE int um_arbiter_take(struct umbra_arbiter *arbiter)
     for (unsigned i = 0; i < choice->count; i++) {
         choice->branch[i].arbiter = arbiter;
         if (!choice->branch[i].handler || choice->branch[i].group > UMBRA_TEARDOWN)
-            return -EINVAL;
+            return um_why(-EINVAL, "branch %u has no handler, or no such group", i);
     }
     return 0;
 }

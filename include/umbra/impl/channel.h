@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
@@ -212,11 +213,12 @@ UM_LINKONCE int umbra_channel_init(struct umbra_channel *channel, size_t capacit
     uint32_t few;
 
     if (capacity < 1 || item_bytes < 1 || sides > UMBRA_CHANNEL_ONE || capacity > SIZE_MAX / 4)
-        return -EINVAL;
+        return um_why(-EINVAL, "capacity = %zu, item_bytes = %zu, sides = %d: out of range",
+                      capacity, item_bytes, (int)sides);
     while (places < capacity)
         places *= 2;
     if (places > SIZE_MAX / 2 / item_bytes)
-        return -EINVAL;
+        return um_why(-EINVAL, "capacity = %zu of %zu bytes: no such size", capacity, item_bytes);
     few = capacity / 16 < UM_CHANNEL_FEW ? (uint32_t)(capacity / 16) : UM_CHANNEL_FEW;
     bytes = (places * item_bytes + UMBRA_CACHE_LINE - 1) / UMBRA_CACHE_LINE * UMBRA_CACHE_LINE;
     *channel = (struct umbra_channel){

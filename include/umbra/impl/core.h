@@ -614,7 +614,7 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     bool first;
 
     if (um_core_self || runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "a fiber, or a process that was forked, cannot wait for a runtime");
     pthread_mutex_lock(&runtime->lock);
     while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock); /* an earlier wait's verdict */
@@ -667,11 +667,11 @@ UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
 {
     if (um_core_self)
-        return -EPERM;
+        return um_why(-EPERM, "a fiber cannot destroy a runtime");
     if (!runtime)
         return 0;
     if (runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
     um_runtime_stop(runtime, runtime->cores);
     um_runtime_detach_all(runtime);
     um_runtime_end_joins(runtime);

@@ -17,6 +17,7 @@
 #include <umbra/base/base.h>
 #include <umbra/base/parts.h>
 #include <umbra/base/trace.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
@@ -627,8 +628,10 @@ UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t d
 UM_LINKONCE UM_COLD int um_dispatch_check(const struct umbra_dispatch_options *options,
                                           unsigned workers)
 {
-    if (workers > UM_STEP_WORKERS || !um_dispatch_has_functions(options, workers))
-        return -EINVAL;
+    if (workers > UM_STEP_WORKERS)
+        return um_why(-EINVAL, "workers = %u: the most is %d", workers, UM_STEP_WORKERS);
+    if (!um_dispatch_has_functions(options, workers))
+        return um_why(-EINVAL, "fn, fns: a worker has no function");
     if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
         return -ENOMEM;
     return 0;
@@ -873,7 +876,9 @@ UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int
     struct umbra_worker *at = um_worker_near(worker, near);
     struct um_item item = {.pointer = pointer};
 
-    return at && pointer ? um_worker_add(at, &item) : -EINVAL;
+    if (!at || !pointer)
+        return um_why(-EINVAL, "near = %d: no such worker, or no pointer", near);
+    return um_worker_add(at, &item);
 }
 
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,

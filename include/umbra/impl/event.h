@@ -9,6 +9,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
@@ -554,7 +555,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *even
     int winner;
 
     if (count < 1 || count > UM_ANY_MOST)
-        return -EINVAL;
+        return um_why(-EINVAL, "count = %u: 1 to %d events", count, UM_ANY_MOST);
     if (count > UM_ANY_IN_FRAME) {
         memory = malloc(count * (sizeof(struct um_wait *) + sizeof(struct um_event *)));
         if (!memory)

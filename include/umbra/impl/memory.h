@@ -11,6 +11,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/impl/place.h>
@@ -223,7 +224,11 @@ UM_LINKONCE UM_COLD int um_memory_make(const struct umbra_topology *topology,
     int error;
 
     if (bytes == 0 || !um_memory_possible(topology, options))
-        return -EINVAL;
+        return um_why(
+            -EINVAL,
+            "bytes = %zu, place = %d, node = %d, alignment = %zu: one is out of range, or "
+            "one of the nodes",
+            bytes, (int)options->place, options->node, options->alignment);
     if (alignment < options->alignment)
         alignment = options->alignment;
     error = um_memory_choose(topology, options, &memory);

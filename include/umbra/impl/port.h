@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
@@ -160,15 +161,15 @@ UM_LINKONCE int umbra_port_close(struct umbra_port *port)
 UM_LINKONCE int um_branch_check(const struct umbra_branch *branch)
 {
     if (branch->sources < 1 || (!branch->join && branch->items < 1))
-        return -EINVAL;
+        return um_why(-EINVAL, "a branch has no source, or wants no items");
     for (unsigned i = 0; i < branch->sources; i++) {
         const struct umbra_port *port = branch->source[i].port;
 
         if (!port || (port->capacity != 0 && branch->items > port->capacity))
-            return -EINVAL;
+            return um_why(-EINVAL, "a source has no port, or a branch wants more than fit into it");
         for (unsigned j = 0; j < i; j++)
             if (branch->source[j].port == port)
-                return -EINVAL;
+                return um_why(-EINVAL, "a branch names a port twice");
     }
     return 0;
 }
@@ -178,7 +179,7 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
                                unsigned count, struct umbra_event *bell, const void *at)
 {
     if (count < 1)
-        return -EINVAL;
+        return um_why(-EINVAL, "there is no branch");
     for (unsigned i = 0; i < count; i++) {
         int error = um_branch_check(&branches[i]);
 

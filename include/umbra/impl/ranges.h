@@ -16,6 +16,7 @@
 
 #include <umbra/base/base.h>
 #include <umbra/base/parts.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/core/hand.h>
 #include <umbra/cpu.h>
@@ -254,7 +255,8 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
 
     if (reduction->bytes > UMBRA_REDUCTION_BYTES || !reduction->begin || !reduction->range ||
         !reduction->join)
-        return -EINVAL;
+        return um_why(-EINVAL, "bytes = %zu: the most is %d; or a function is missing",
+                      reduction->bytes, UMBRA_REDUCTION_BYTES);
     reduction->begin(value, arg);
     um_range_begin(&range);
     return 0;

@@ -8,6 +8,7 @@
 #define UMBRA_IMPL_TASK_H
 
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/protocol/task.h>
 
@@ -56,7 +57,8 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
     if (!runtime && here)
         runtime = here->runtime;
     if (!runtime || (runtime->inherited && !(here && here->runtime == runtime)))
-        return -EPERM;
+        return um_why(-EPERM, runtime ? "the runtime belongs to the parent process"
+                                      : "the caller is no fiber, and names no runtime");
     if (!fn)
         return -EINVAL;
     um_outside_check(runtime, task, __builtin_return_address(0));
