@@ -85,15 +85,15 @@ bool event()
     return umbra_run(nullptr, consume, &number) == 0 && number == 42;
 }
 
-/* ---- a channel: without the macros of C, which check the type of an item ---- */
+/* ---- a channel ---- */
 
-umbra_channel numbers;
+UMBRA_CHANNEL(int) numbers;
 
 void *push_all(void *last)
 {
     for (int i = 1; i <= *static_cast<int *>(last); i++)
-        umbra_channel_push(&numbers, &i, UMBRA_NEVER);
-    umbra_channel_close(&numbers);
+        UMBRA_CHANNEL_PUSH(&numbers, &i, UMBRA_NEVER);
+    UMBRA_CHANNEL_CLOSE(&numbers);
     return nullptr;
 }
 
@@ -101,12 +101,12 @@ void *pop_all(void *last)
 {
     int number, sum = 0;
 
-    if (umbra_channel_init(&numbers, 4, sizeof(int), UMBRA_CHANNEL_ONE) != 0)
+    if (UMBRA_CHANNEL_OPEN(&numbers, 4, UMBRA_CHANNEL_ONE) != 0)
         return nullptr;
     umbra_spawn(push_all, last, nullptr);
-    while (umbra_channel_pop(&numbers, &number, UMBRA_NEVER) == 0)
+    while (UMBRA_CHANNEL_POP(&numbers, &number, UMBRA_NEVER) == 0)
         sum += number;
-    umbra_channel_fini(&numbers);
+    UMBRA_CHANNEL_FINI(&numbers);
     *static_cast<int *>(last) = sum;
     return nullptr;
 }
@@ -200,7 +200,7 @@ bool plays()
     return umbra_run(nullptr, ping, &game) == 0 && game.error == 0 && game.played == 1000;
 }
 
-/* ---- calls that know a type ---- */
+/* ---- a port ---- */
 
 struct note {
     umbra_message message;
@@ -209,24 +209,15 @@ struct note {
 
 bool passes()
 {
-    UMBRA_CHANNEL(int) numbers;
     UMBRA_PORT(struct note) notes;
-    const int four = 4;
-    int number = 0;
     note sent = {}, *got = nullptr;
 
     UMBRA_PORT_OPEN(&notes, 0);
     sent.number = 5;
-    if (UMBRA_CHANNEL_OPEN(&numbers, 2, UMBRA_CHANNEL_ONE) != 0)
-        return false;
-    bool ok = UMBRA_CHANNEL_PUSH(&numbers, &four, UMBRA_NEVER) == 0 &&
-              UMBRA_CHANNEL_POP(&numbers, &number, UMBRA_NEVER) == 0 && number == 4 &&
-              UMBRA_PORT_POST(&notes, &sent, UMBRA_NEVER) == 0 &&
-              UMBRA_PORT_RECEIVE(&notes, &got, UMBRA_NEVER) == 0 && got == &sent &&
-              UMBRA_MESSAGE_FROM(&notes, &got->message) &&
-              UMBRA_MESSAGE_OF(&notes, &got->message)->number == 5;
-    UMBRA_CHANNEL_FINI(&numbers);
-    return ok;
+    return UMBRA_PORT_POST(&notes, &sent, UMBRA_NEVER) == 0 &&
+           UMBRA_PORT_RECEIVE(&notes, &got, UMBRA_NEVER) == 0 && got == &sent &&
+           UMBRA_MESSAGE_FROM(&notes, &got->message) &&
+           UMBRA_MESSAGE_OF(&notes, &got->message)->number == 5;
 }
 
 } // namespace
@@ -241,7 +232,7 @@ int main()
     ok &= check(channel(), "a channel");
     ok &= check(sorts(), "tasks");
     ok &= check(plays(), "two fibers that name each other");
-    ok &= check(passes(), "calls that know a type");
+    ok &= check(passes(), "a port that knows a type");
     if (!ok)
         return 1;
     return helped == outcome::none ? 77 : 0;
