@@ -182,11 +182,6 @@ struct um_group {
     struct um_sleeper *sleeper; /* of that thread */
 };
 
-UM_INLINE uint64_t um_group_ticket(const struct um_group *group)
-{
-    return group->wait[0]->claimed.ticket;
-}
-
 /* Takes a signal that is there. Returns the index of its event, or -ETIMEDOUT. */
 UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await *await)
 {
