@@ -25,7 +25,7 @@ LEAST_FAULTS, LEAST_SITES = 1000, 100
 NO_ERRORS = set('''
     __cxa_get_globals __dso_handle __errno_location __morestack _GLOBAL_OFFSET_TABLE_
     jump_fcontext make_fcontext
-    abort clock_gettime dl_iterate_phdr exit free getenv memchr memcmp memcpy memmove memset
+    abort bcmp clock_gettime dl_iterate_phdr exit free getenv memchr memcmp memcpy memmove memset
     qsort raise
     sched_yield snprintf stpcpy strcat strchr strcmp strcpy strcspn strerror strlen strncmp strncpy
     strstr time vsnprintf __isoc99_sscanf __isoc23_sscanf sscanf

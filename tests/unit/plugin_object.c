@@ -40,6 +40,7 @@ int plugin_stop(void)
 
 int plugin_wait(void)
 {
+    struct umbra_event *neither[] = {&never, &answered};
     int error;
 
     umbra_event_signal(&asked);
@@ -51,6 +52,8 @@ int plugin_wait(void)
     if (error == 0)
         error = umbra_sleep_ns(SOON_NS);
     if (error == 0 && umbra_event_wait(&never, umbra_deadline(SOON_NS)) != -ETIMEDOUT)
+        error = -EINVAL;
+    if (error == 0 && umbra_event_wait_any(neither, 2, umbra_deadline(SOON_NS), NULL) != -ETIMEDOUT)
         error = -EINVAL;
     return error;
 }

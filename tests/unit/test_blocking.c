@@ -270,18 +270,22 @@ Test(blocking, the_pool_grows_with_the_calls_and_shrinks_without)
 
 static void *cancels(void *unused)
 {
-    struct reading taken, waiting;
+    struct reading taken, waiting[2];
 
     (void)unused;
     spawn_reading(&taken);
     until(&taken.begun);
-    spawn_reading(&waiting); /* no helper is left for it */
-    while (umbra_fiber_info(waiting.fiber, NULL) != UMBRA_FIBER_SYSTEM_CALL)
-        umbra_yield();
-    cr_expect_eq(umbra_cancel(waiting.fiber), 0);
-    umbra_join(waiting.fiber, UMBRA_NEVER, NULL);
-    cr_expect_eq(waiting.error, -ECANCELED);
-    cr_expect_eq(waiting.begun, 0);
+    for (int i = 0; i < 2; i++) {
+        spawn_reading(&waiting[i]); /* no helper is left for it */
+        while (umbra_fiber_info(waiting[i].fiber, NULL) != UMBRA_FIBER_SYSTEM_CALL)
+            umbra_yield();
+    }
+    for (int i = 1; i >= 0; i--) { /* the one behind, then the first in the queue */
+        cr_expect_eq(umbra_cancel(waiting[i].fiber), 0);
+        umbra_join(waiting[i].fiber, UMBRA_NEVER, NULL);
+        cr_expect_eq(waiting[i].error, -ECANCELED);
+        cr_expect_eq(waiting[i].begun, 0);
+    }
     cr_expect_eq(umbra_cancel(taken.fiber), 0);
     for (int i = 0; i < 10; i++)
         umbra_yield();

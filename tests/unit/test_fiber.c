@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "fibers.h"
 
+#include <umbra/io.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -246,6 +248,8 @@ static void *wrong_joins(void *arg)
 
     cr_expect_eq(umbra_join(umbra_self(), UMBRA_NEVER, NULL), -EDEADLK);
     cr_expect_eq(umbra_join(none, UMBRA_NEVER, NULL), -ESRCH);
+    cr_expect_eq(umbra_continue(none), -ESRCH);
+    cr_expect_eq(umbra_fiber_info(none, NULL), -ESRCH);
     umbra_spawn(same, NULL, &fiber);
     cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), -ESRCH);
@@ -646,6 +650,7 @@ Test(fiber, names_and_states)
 {
     cr_assert_eq(run_cores(1, named, NULL), 0);
     cr_assert_str_eq(um_fiber_state_name(UMBRA_FIBER_BLOCKED), "blocked");
+    cr_assert_str_eq(um_fiber_state_name((enum umbra_fiber_state)99), "?");
     cr_assert_eq(umbra_core_index(), -1);
     cr_assert_null(umbra_self().block);
 }
@@ -664,6 +669,7 @@ static void *has_local(void *arg)
 {
     cr_expect_null(umbra_local_get(key));
     cr_expect_eq(umbra_local_set(key, arg), 0);
+    cr_expect_eq(umbra_local_set(second_key + 1, arg), -EINVAL, "no such key yet");
     cr_expect_eq(umbra_local_set(second_key, &second_key), 0);
     umbra_yield();
     cr_expect_eq(umbra_local_get(key), arg);
@@ -760,9 +766,23 @@ Test(fiber, errno_is_the_threads_and_a_switch_may_change_it)
 
 /* ---- alternate signal stacks ---- */
 
-static int said[5];
-static struct umbra_fiber neighbour;
+enum { SAID = 9 };
+
+static int said[SAID];
+static struct umbra_fiber neighbour, far;
+static struct umbra_task away;
 static struct umbra_event idle_event = UMBRA_EVENT_INIT;
+
+static void runs_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void is_away(void *arg)
+{
+    (void)arg;
+    until(&told);
+}
 
 static void on_alternate_stack(int number)
 {
@@ -772,21 +792,39 @@ static void on_alternate_stack(int number)
     said[2] = umbra_sleep_ns(1);
     said[3] = umbra_join(neighbour, UMBRA_NEVER, NULL);
     said[4] = umbra_event_wait(&idle_event, umbra_deadline(SECOND));
+    said[5] = umbra_join(far, UMBRA_NEVER, NULL);
+    said[6] = umbra_blocking(runs_nothing, NULL);
+    said[7] = umbra_io_read(0, said, 1, UMBRA_IO_HERE, UMBRA_NEVER, NULL);
+    said[8] = umbra_task_join(&away, umbra_deadline(SECOND));
     umbra_yield();
+}
+
+static void *spawns_far(void *arg)
+{
+    umbra_spawn(ends_when_told, NULL, &far);
+    return arg;
 }
 
 static void *raises(void *arg)
 {
     struct sigaction action = {.sa_handler = on_alternate_stack, .sa_flags = SA_ONSTACK};
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, before;
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber spawner;
 
+    umbra_spawn_with(NULL, &there, spawns_far, NULL, &spawner); /* which is its owner */
+    umbra_join(spawner, UMBRA_NEVER, NULL);
     umbra_spawn(same, NULL, &neighbour);
+    umbra_task_start(NULL, &away, is_away, NULL);
     sigaltstack(&stack, &before);
     sigaction(SIGUSR1, &action, NULL);
     pthread_kill(pthread_self(), SIGUSR1);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < SAID; i++)
         cr_expect_eq(said[i], -EPERM, "call %d said %d", i, said[i]);
+    told = 1;
     cr_expect_eq(umbra_join(neighbour, UMBRA_NEVER, NULL), 0, "everything still works");
+    cr_expect_eq(umbra_join(far, UMBRA_NEVER, NULL), 0);
+    umbra_task_join(&away, UMBRA_NEVER);
     sigaltstack(&before, NULL);
     free(stack.ss_sp);
     return arg;
@@ -794,7 +832,7 @@ static void *raises(void *arg)
 
 Test(fiber, nothing_blocks_on_an_alternate_signal_stack)
 {
-    cr_assert_eq(run_cores(1, raises, NULL), 0);
+    cr_assert_eq(run_cores(2, raises, NULL), 0);
 }
 
 /* ---- stacks ---- */
@@ -822,7 +860,9 @@ static void *sizes(void *arg)
     struct umbra_spawn_options options = {.stack_bytes = 150000};
     struct umbra_fiber fiber;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
+        if (i == 3)
+            options.stack_bytes = UMBRA_STACK_BYTES; /* the usual one, said aloud */
         cr_expect_eq(umbra_spawn_with(NULL, &options, uses_its_stack, NULL, &fiber), 0);
         umbra_yield();
         cr_expect_geq(stack_used(fiber), 100000);

@@ -233,10 +233,16 @@ static void end_parent(struct parent *parent)
     cr_assert_eq(umbra_runtime_destroy(parent->runtime), 0);
 }
 
+static void does_nothing(void *arg)
+{
+    (void)arg;
+}
+
 static bool is_refused(void *arg)
 {
     struct parent *parent = arg;
     struct umbra_runtime *runtime = parent->runtime;
+    struct umbra_task task;
 
     umbra_hold(runtime);
     umbra_release(runtime);
@@ -246,6 +252,8 @@ static bool is_refused(void *arg)
            umbra_join(parent->waits, UMBRA_NEVER, NULL) == -EPERM &&
            umbra_join(parent->ended, UMBRA_NEVER, NULL) == -EPERM &&
            umbra_detach(parent->waits) == -EPERM && umbra_cancel(parent->waits) == -EPERM &&
+           umbra_task_start(runtime, &task, does_nothing, NULL) == -EPERM &&
+           umbra_task_set_limits(runtime, NULL) == -EPERM &&
            umbra_runtime_destroy(runtime) == -EPERM;
 }
 

@@ -222,6 +222,27 @@ Test(gap, a_forced_gap_is_that_of_a_policy)
     unsetenv("UMBRA_WAIT");
 }
 
+static void counts_member(unsigned member, unsigned members, void *arg)
+{
+    (void)members;
+    ((unsigned *)arg)[member]++;
+}
+
+Test(gap, a_team_works_with_a_forced_gap)
+{
+    struct umbra_team_options options = {.members = 2};
+    unsigned counts[2] = {0, 0};
+    struct umbra_team *team;
+
+    setenv("UMBRA_WAIT", "pause,gap=clock", 1);
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    for (int i = 0; i < 10; i++)
+        cr_expect_eq(umbra_team_run(team, counts_member, counts), 0);
+    cr_expect_eq(umbra_team_destroy(team), 0);
+    cr_expect(counts[0] == 10 && counts[1] == 10);
+    unsetenv("UMBRA_WAIT");
+}
+
 /* ---- everything works with every gap ---- */
 
 #define TURNS 200

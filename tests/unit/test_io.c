@@ -242,79 +242,6 @@ IO_TEST(a_descriptor_that_never_blocks_is_waited_for)
     cr_assert_eq(run_cores(1, asks_nonblocking, NULL), 0);
 }
 
-static void fill_socket(int socket)
-{
-    const char bytes[4096] = "";
-
-    while (send(socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-        ;
-}
-
-static void drain_socket(int socket)
-{
-    char bytes[4096];
-
-    while (recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-        ;
-}
-
-static void *sends_one(void *socket)
-{
-    size_t sent = 0;
-    int error = umbra_io_send((int)(intptr_t)socket, "x", 1, umbra_deadline(10 * SECOND), &sent);
-
-    return (void *)(intptr_t)(error == 0 && sent == 1 ? 0 : -1);
-}
-
-/* A fiber receives from a full socket, another sends there: each waits until its direction is
- * ready, whichever comes first. */
-static void waits_both_ways(bool receiver_first)
-{
-    struct umbra_fiber sender;
-    struct receiving receiving;
-    char text[8] = "";
-    void *error;
-    int pair[2];
-
-    socket_pair(pair);
-    fill_socket(pair[0]);
-    receiving = (struct receiving){.socket = pair[0],
-                                   .at = text,
-                                   .bytes = sizeof(text),
-                                   .deadline = umbra_deadline(10 * SECOND)};
-    spawn_receiving(&receiving);
-    cr_expect_eq(umbra_spawn(sends_one, (void *)(intptr_t)pair[0], &sender), 0);
-    until_in_system_call(receiving.fiber);
-    until_in_system_call(sender);
-    if (receiver_first) {
-        cr_expect_eq(send(pair[1], "y", 1, 0), 1);
-        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
-        drain_socket(pair[1]);
-        umbra_join(sender, UMBRA_NEVER, &error);
-    } else {
-        drain_socket(pair[1]);
-        umbra_join(sender, UMBRA_NEVER, &error);
-        cr_expect_eq(send(pair[1], "y", 1, 0), 1);
-        umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
-    }
-    cr_expect_eq((intptr_t)error, 0);
-    cr_expect_eq(receiving.error, 0);
-    cr_expect_eq(text[0], 'y');
-    close_pair(pair);
-}
-
-static void *uses_both_ways(void *arg)
-{
-    waits_both_ways(true);
-    waits_both_ways(false);
-    return arg;
-}
-
-IO_TEST(a_socket_is_waited_for_in_both_directions_at_once)
-{
-    cr_assert_eq(run_cores(1, uses_both_ways, NULL), 0);
-}
-
 static void *asks_from_thread(void *unused)
 {
     char text[8] = "";
@@ -707,6 +634,96 @@ Test(io, a_thread_waits_for_a_place_in_a_local_queue)
     close(call.fd);
     close(accepted);
     empty(&full);
+}
+
+Test(io_pool, its_thread_keeps_off_the_cores_shadows)
+{
+    struct umbra_options options = {.cores = 1, .shadows = true, .quiet = true};
+    int error;
+
+    choose_way("pool");
+    error = umbra_run(&options, uses_pipe, NULL);
+    if (error == -ENOSPC)
+        cr_skip_test("no hardware thread is left for a shadow");
+    cr_assert_eq(error, 0);
+}
+
+static void *reads_one_byte(void *arg)
+{
+    char byte = 0;
+    size_t got = 0;
+
+    cr_expect_eq(umbra_io_read(*(int *)arg, &byte, 1, UMBRA_IO_HERE, UMBRA_NEVER, &got), 0);
+    cr_expect_eq(byte, 'x');
+    return NULL;
+}
+
+Test(io, a_thread_waits_without_a_deadline)
+{
+    struct timespec moment = {.tv_nsec = 20 * MS};
+    pthread_t thread;
+    int ends[2];
+
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, reads_one_byte, &ends[0]), 0);
+    nanosleep(&moment, NULL); /* it waits, most likely */
+    cr_expect_eq(write(ends[1], "x", 1), 1);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* More than a socket holds, in a fiber of its own. */
+static void *sends_much(void *socket)
+{
+    static char much[1 << 22];
+    size_t sent, all = 0;
+
+    while (all < sizeof(much) &&
+           umbra_io_send(*(int *)socket, much, sizeof(much) - all, UMBRA_NEVER, &sent) == 0)
+        all += sent;
+    return (void *)all;
+}
+
+/* On one end of a pair two receive, of which the first gives up, and one sends. */
+static void *waits_both_ways(void *unused)
+{
+    static char room[1 << 16];
+    char byte[2] = "";
+    struct receiving hasty, patient;
+    struct umbra_fiber sender;
+    size_t all = 0;
+    void *sent;
+    int ends[2], got;
+
+    (void)unused;
+    cr_expect_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    hasty = (struct receiving){ends[0], &byte[0], 1, umbra_deadline(20 * MS), 0, 1, {NULL, 0}};
+    patient = (struct receiving){ends[0], &byte[1], 1, UMBRA_NEVER, 0, 1, {NULL, 0}};
+    spawn_receiving(&hasty);
+    until_in_system_call(hasty.fiber);
+    spawn_receiving(&patient);
+    until_in_system_call(patient.fiber);
+    cr_expect_eq(umbra_spawn(sends_much, &ends[0], &sender), 0);
+    until_in_system_call(sender);
+    cr_expect_eq(umbra_join(hasty.fiber, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(hasty.error, -ETIMEDOUT);
+    while (all < 1 << 22 && (got = receive(ends[1], room, sizeof(room))) > 0)
+        all += (size_t)got;
+    cr_expect_eq(umbra_join(sender, UMBRA_NEVER, &sent), 0);
+    cr_expect_eq((size_t)sent, all);
+    cr_expect_eq(patient.error, 1, "nothing has come yet");
+    cr_expect_eq(send_text(ends[1], "y"), 1);
+    cr_expect_eq(umbra_join(patient.fiber, UMBRA_NEVER, NULL), 0);
+    cr_expect(patient.error == 0 && byte[1] == 'y');
+    close(ends[0]);
+    close(ends[1]);
+    return NULL;
+}
+
+IO_TEST(one_socket_is_waited_for_both_ways)
+{
+    cr_assert_eq(run_cores(1, waits_both_ways, NULL), 0);
 }
 
 static void *receives_canceled(void *socket)

@@ -160,6 +160,36 @@ Test(join, of_a_thread_has_a_deadline)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+static void *detaches(void *arg)
+{
+    (void)arg;
+    return (void *)(intptr_t)umbra_detach(shared);
+}
+
+static void *is_detached_elsewhere(void *arg)
+{
+    struct umbra_spawn_options there = on_core(1);
+    struct umbra_fiber other;
+    void *error;
+
+    cr_expect_eq(umbra_spawn(waits_for_go, NULL, &shared), 0);
+    for (int i = 0; i < 2; i++) {
+        umbra_spawn_with(NULL, &there, detaches, NULL, &other);
+        cr_expect_eq(umbra_join(other, UMBRA_NEVER, &error), 0);
+        cr_expect_eq((intptr_t)error, i == 0 ? 0 : -EINVAL, "once only");
+    }
+    cr_expect_eq(umbra_join(shared, UMBRA_NEVER, NULL), -EINVAL);
+    umbra_event_signal(&go);
+    while (umbra_join(shared, UMBRA_NEVER, NULL) != -ESRCH)
+        umbra_yield();
+    return arg;
+}
+
+Test(join, is_for_no_fiber_that_another_core_has_detached)
+{
+    cr_assert_eq(run_cores(2, is_detached_elsewhere, NULL), 0);
+}
+
 /* ---- deadlines that pass just when the fiber ends ---- */
 
 #define RACES 3000

@@ -212,6 +212,28 @@ Test(memory, alignment_is_as_asked_for)
     umbra_topology_destroy(two);
 }
 
+Test(memory, is_on_the_nodes_that_are_named)
+{
+    static const int nodes[] = {1, 0};
+    struct umbra_topology *topology = described(TWO_NODES);
+    struct umbra_memory memory;
+
+    for (int place = UMBRA_MEMORY_INTERLEAVED; place <= UMBRA_MEMORY_PARTITIONED; place++)
+        for (unsigned count = 1; count <= 2; count++) {
+            struct umbra_memory_options options = {.topology = topology,
+                                                   .place = (enum umbra_memory_place)place,
+                                                   .nodes = nodes,
+                                                   .node_count = count};
+
+            cr_assert_eq(umbra_memory_create(&options, 100000, &memory), 0);
+            cr_expect_eq(memory.parts, count);
+            for (unsigned k = 0; k < count; k++)
+                cr_expect_eq(memory.node[k], nodes[k]);
+            umbra_memory_destroy(&memory);
+        }
+    umbra_topology_destroy(topology);
+}
+
 Test(memory, impossible_options_are_errors)
 {
     static const int no_node[] = {4711};
@@ -432,6 +454,9 @@ static void *touches(void *arg)
 
 Test(memory, touch_clears_all_from_a_fiber)
 {
+    struct umbra_nodes *none;
+
+    cr_assert_eq(umbra_nodes_create(NULL, &none), -EPERM, "no runtime is the caller's");
     for (unsigned cores = 1; cores <= 3; cores++)
         cr_assert_eq(run_cores(cores, touches, NULL), 0);
 }

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#if defined(UMBRA_UNDER_ASAN) || defined(UMBRA_UNDER_TSAN)
-enum { MEASURES = false }; /* the sanitizer's own memory grows, and it looks for leaks */
+#if defined(UMBRA_UNDER_ASAN) || defined(UMBRA_UNDER_TSAN) || defined(UMBRA_UNDER_COVERAGE)
+enum { MEASURES = false }; /* the sanitizer's own memory grows, or each load maps its counts */
 #else
 enum { MEASURES = true };
 #endif

@@ -92,10 +92,31 @@ Test(report, a_deadlock_names_every_fiber_in_it)
 
 /* Waits for all that a report can tell something of. */
 static struct umbra_semaphore semaphore = UMBRA_SEMAPHORE_INIT(0);
-static struct umbra_rwlock read_by_two = UMBRA_RWLOCK_INIT, written = UMBRA_RWLOCK_INIT;
+static struct umbra_rwlock read_by_two = UMBRA_RWLOCK_INIT, read_by_one = UMBRA_RWLOCK_INIT,
+                           written = UMBRA_RWLOCK_INIT;
 static struct umbra_latch latch = UMBRA_LATCH_INIT(3);
 static struct umbra_barrier barrier = UMBRA_BARRIER_INIT(4);
 static struct umbra_event many[10];
+
+static void handles(struct umbra_message *messages, void *arg)
+{
+    (void)messages;
+    (void)arg;
+}
+
+/* Names the fiber of an arbiter, and waits for it. */
+static void *waits_for_arbiter(void *arg)
+{
+    static struct umbra_port nothing_comes = UMBRA_PORT_INIT;
+    struct umbra_branch branch = {UMBRA_RECEIVE(&nothing_comes), .handler = handles};
+    struct umbra_spawn_options home = {.name = "office"};
+    struct umbra_arbiter_options options = {.home = &home};
+    struct umbra_arbiter arbiter;
+
+    cr_expect_eq(umbra_arbiter_start(&arbiter, &branch, 1, &options), 0);
+    umbra_arbiter_join(&arbiter, UMBRA_NEVER);
+    return arg;
+}
 
 static void *waits_for_semaphore(void *arg)
 {
@@ -143,9 +164,12 @@ static void *waits_for_all_kinds(void *arg)
 {
     umbra_rwlock_read(&read_by_two);
     umbra_rwlock_read(&read_by_two);
+    umbra_rwlock_read(&read_by_one);
     umbra_rwlock_write(&written);
+    umbra_spawn(waits_for_arbiter, NULL, NULL);
     umbra_spawn(waits_for_semaphore, NULL, NULL);
     umbra_spawn(writes, &read_by_two, NULL);
+    umbra_spawn(writes, &read_by_one, NULL);
     umbra_spawn(reads, &written, NULL);
     umbra_spawn(waits_for_latch, NULL, NULL);
     umbra_spawn(waits_for_barrier, NULL, NULL);
@@ -178,10 +202,12 @@ Test(report, a_deadlock_tells_what_is_known_of_what_is_waited_for)
     cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
     cr_assert(says_of(&child, "semaphore", &semaphore, " with count 0, at "));
     cr_assert(says_of(&child, "write lock", &read_by_two, " held by 2 readers, at "));
+    cr_assert(says_of(&child, "write lock", &read_by_one, " held by 1 reader, at "));
     cr_assert(says_of(&child, "read lock", &written, " held by a writer, at "));
     cr_assert(says_of(&child, "latch", &latch, " with count 3, at "));
     cr_assert(says_of(&child, "barrier", &barrier, " where 1 of 4 have come, at "));
     cr_assert(says(&child, "waits for any of some events 0x"));
+    cr_assert(says(&child, "office"));
     snprintf(two, sizeof(two), " (%#" PRIxPTR " %#" PRIxPTR ") at ", (uintptr_t)&many[0],
              (uintptr_t)&many[1]);
     cr_assert(says(&child, two));
@@ -243,6 +269,66 @@ Test(report, a_deadlock_names_what_holds_a_mutex)
     cr_assert(says_of(&child, "mutex", &of_unjoined, " held by fiber \"not joined\" 0x"));
     cr_assert(says(&child, ", core 0, which has ended, at "));
     cr_assert(says_of(&child, "mutex", &of_thread, " held by thread 0x"));
+}
+
+/* So many that they are in more than one block of stacks. */
+enum { CROWD = 40 };
+
+static void *is_one_of_many(void *arg)
+{
+    umbra_mutex_lock(&of_fiber);
+    return arg;
+}
+
+static void *crowd_waits(void *arg)
+{
+    struct umbra_spawn_options first = {.name = "holder"}, last = {.name = "the last"};
+
+    umbra_spawn_with(NULL, &first, holds_for_ever, &of_fiber, NULL);
+    umbra_yield();
+    for (int i = 1; i < CROWD; i++)
+        umbra_spawn(is_one_of_many, NULL, NULL);
+    umbra_spawn_with(NULL, &last, is_one_of_many, NULL, NULL);
+    return arg;
+}
+
+static int deadlock_of_many(void)
+{
+    struct umbra_options options = {.cores = 1};
+
+    return umbra_run(&options, crowd_waits, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_deadlock_names_all_fibers_where_there_are_many)
+{
+    struct child child = in_child(deadlock_of_many);
+    unsigned told = 0;
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    for (const char *at = child.said; (at = strstr(at, " held by fiber \"holder\" ")); at++)
+        told++;
+    cr_expect_eq(told, CROWD);
+    cr_expect(says(&child, "\"the last\""));
+}
+
+static int join_for_ever(void)
+{
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(umbra_spawn_with(runtime, NULL, holds_for_ever, &of_fiber, &fiber), 0);
+    return umbra_join(fiber, UMBRA_NEVER, NULL) == -EDEADLK ? 3 : 1;
+}
+
+Test(report, a_join_of_the_creator_tells_of_a_deadlock)
+{
+    struct child child = in_child(join_for_ever);
+
+    cr_assert(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 3);
+    cr_expect(says(&child, "deadlock"));
+    cr_expect(says(&child, "waits for event"));
 }
 
 static struct umbra_task of_zeros;
@@ -387,6 +473,32 @@ Test(report, the_signal_is_given_back)
     cr_assert_eq(signal(SIGUSR2, SIG_DFL), own_handler);
 }
 
+#ifndef UMBRA_POSIX_ONLY
+static struct sigaction below;
+static int passed_on;
+
+static void above(int number, siginfo_t *info, void *context)
+{
+    passed_on++;
+    below.sa_sigaction(number, info, context);
+}
+
+Test(report, the_signals_handler_stays_below_one_that_calls_it)
+{
+    struct sigaction action = {.sa_sigaction = above, .sa_flags = SA_SIGINFO}, now;
+    struct umbra_options options = {.cores = 1, .dump_signal = SIGUSR2};
+    struct umbra_runtime *runtime;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_assert_eq(sigaction(SIGUSR2, &action, &below), 0);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+    raise(SIGUSR2);
+    cr_assert_eq(sigaction(SIGUSR2, NULL, &now), 0);
+    cr_assert_eq(now.sa_sigaction, above);
+    cr_assert_eq(passed_on, 1);
+}
+#endif
+
 Test(report, a_signal_that_ends_the_program_is_refused_for_dumps)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGTRAP,
@@ -399,6 +511,9 @@ Test(report, a_signal_that_ends_the_program_is_refused_for_dumps)
         options.dump_signal = fatal[i];
         cr_assert_eq(umbra_runtime_create(&options, &runtime), -EINVAL, "%d", fatal[i]);
     }
+    options.dump_signal = SIGRTMIN - 1; /* the C library's own, where it has any */
+    if (sigaction(SIGRTMIN - 1, NULL, NULL) != 0)
+        cr_assert_eq(umbra_runtime_create(&options, &runtime), -EINVAL);
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         options.dump_signal = others[i];
         cr_assert_eq(umbra_runtime_create(&options, &runtime), 0, "%d", others[i]);

@@ -950,13 +950,23 @@ Test(sync, initializers_are_values_too)
 /* ---- where nobody may wait ---- */
 
 static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);
-static int said[2];
+static struct umbra_mutex theirs = UMBRA_MUTEX_INIT;
+static int said[3];
 
 static void on_alternate_stack(int number)
 {
     (void)number;
     said[0] = umbra_condition_wait(&filled, &mutex, UMBRA_NEVER);
     said[1] = umbra_barrier_wait(&pair, UMBRA_NEVER);
+    said[2] = umbra_mutex_lock_deadline(&theirs, UMBRA_NEVER);
+}
+
+static void *holds_theirs(void *arg)
+{
+    umbra_mutex_lock(&theirs);
+    umbra_yield();
+    cr_expect_eq(umbra_mutex_unlock(&theirs), 0, "no fiber waits for it");
+    return arg;
 }
 
 static void *comes_second(void *arg)
@@ -972,6 +982,8 @@ static void *refused(void *arg)
     struct umbra_fiber fiber;
 
     umbra_mutex_lock(&mutex);
+    umbra_spawn(holds_theirs, NULL, &fiber);
+    umbra_yield();
     sigaltstack(&stack, &before);
     sigaction(SIGUSR1, &action, NULL);
     pthread_kill(pthread_self(), SIGUSR1);
@@ -981,6 +993,8 @@ static void *refused(void *arg)
     cr_expect_eq(umbra_mutex_unlock(&mutex), 0, "it is held still");
     cr_expect_null(filled.waiters.first, "nobody waits");
     cr_expect_eq(said[1], -EPERM);
+    cr_expect_eq(said[2], -EPERM);
+    cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
     umbra_spawn(comes_second, NULL, &fiber);
     cr_expect_eq(umbra_barrier_wait(&pair, UMBRA_NEVER), 0,
                  "the one that was refused has not come");

@@ -259,7 +259,8 @@ static void run_inside(unsigned member, unsigned members, void *arg)
     int error = umbra_team_run(counts->team, count, counts);
 
     (void)members;
-    counts->of[member] = error == -EBUSY || error == -EPERM;
+    counts->of[member] =
+        (error == -EBUSY || error == -EPERM) && umbra_team_destroy(counts->team) == error;
 }
 
 static void *run_outside(void *arg)
@@ -390,6 +391,20 @@ Test(team, refuses_what_cannot_be)
     cr_expect_eq(umbra_team_create(&mode, &team), -EINVAL);
     cr_expect_str_eq(umbra_last_error_text(), "wait.mode = 9: there is no such mode");
     cr_expect_null(team);
+}
+
+Test(team, on_a_machine_with_too_many_processors_wants_to_know_how_many)
+{
+    struct umbra_topology_options large = {.synthetic = "core:1025 pu:1"};
+    struct umbra_team_options options = {.members = 0};
+    struct umbra_topology *topology = NULL;
+    struct umbra_team *team = NULL;
+
+    cr_assert_eq(umbra_topology_create(&large, &topology), 0);
+    options.topology = topology;
+    cr_expect_eq(umbra_team_create(&options, &team), -EINVAL);
+    cr_expect_str_eq(umbra_last_error_text(), "1025 places: the most is 1024 members");
+    umbra_topology_destroy(topology);
 }
 
 Test(team, keeps_nothing_when_a_thread_cannot_be_started_or_bound)

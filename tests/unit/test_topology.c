@@ -5,6 +5,7 @@
  * allocation can be made to fail, what is left over can be counted, and a processor can go offline.
  */
 #define _GNU_SOURCE
+#include <umbra/core.h>
 #include <umbra/topology.h>
 
 #include <runner.h>
@@ -265,6 +266,7 @@ Test(topology, every_shared_thing_has_a_name)
     cr_assert_str_eq(umbra_topology_shared_name(UMBRA_SHARED_L3), "L3");
     cr_assert_str_eq(umbra_topology_shared_name(UMBRA_SHARED_NODE), "node");
     cr_assert_str_eq(umbra_topology_shared_name(UMBRA_SHARED_MACHINE), "machine");
+    cr_assert_str_eq(umbra_topology_shared_name((enum umbra_shared)99), "machine");
 }
 
 Test(topology, nearest_goes_from_sibling_outwards_as_cpus_are_taken)
@@ -1004,6 +1006,32 @@ Test(topology, a_refused_binding_tells_the_systems_reason)
 {
     check_refusal(EPERM, -EPERM);
     check_refusal(ENOSYS, -ENOSYS);
+}
+
+static void does_not_run(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void *is_not_unbound(void *arg)
+{
+    bool ran = false;
+
+    refusal = EINVAL;
+    cr_expect_eq(umbra_core_unbound(does_not_run, &ran), -ENODEV);
+    cr_expect_not_null(strstr(umbra_last_error_text(), "they have gone"));
+    refusal = EPERM;
+    cr_expect_eq(umbra_core_unbound(does_not_run, &ran), -EPERM);
+    refusal = 0;
+    cr_expect_not(ran);
+    return arg;
+}
+
+Test(topology, a_fiber_whose_core_cannot_be_unbound_calls_nothing)
+{
+    struct umbra_options options = {.cores = 1};
+
+    cr_assert_eq(umbra_run(&options, is_not_unbound, NULL), 0);
 }
 
 Test(topology, a_refused_unbinding_tells_and_leaves_nothing)

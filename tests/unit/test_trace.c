@@ -5,6 +5,8 @@
 #include "fibers.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -581,8 +583,18 @@ Test(trace, the_table_is_printed_when_the_program_exits)
     cr_assert(says(&child, "fiber-ms"));
 }
 
+static void *marks_in_a_thread(void *arg)
+{
+    umbra_trace_mark("by no fiber", 3);
+    return arg;
+}
+
 static void *is_looked_at(void *arg)
 {
+    pthread_t thread;
+
+    cr_expect_eq(pthread_create(&thread, NULL, marks_in_a_thread, NULL), 0);
+    pthread_join(thread, NULL);
     umbra_trace_mark("before", 1);
     cr_expect_eq(convert(), 0);
     cr_expect_eq(lines("\"cat\":\"mark\"", ""), 1);
@@ -835,6 +847,9 @@ static bool is_refused(const char *variable, const char *value, int error)
 
 Test(trace, a_bad_wish_is_refused)
 {
+    static char path[PATH_MAX + 1];
+    struct umbra_runtime *runtime;
+
     cr_expect(is_refused("UMBRA_STATS", "2", -EINVAL));
     cr_expect(is_refused("UMBRA_STATS", "yes", -EINVAL));
     unsetenv("UMBRA_STATS");
@@ -844,6 +859,9 @@ Test(trace, a_bad_wish_is_refused)
     NEEDS_FILES;
     cr_expect(is_refused("UMBRA_TRACE", "/no/such/folder", -ENOENT));
     cr_expect(is_refused("UMBRA_TRACE", "/dev/full", -EINVAL));
+    memset(path, 'x', sizeof(path) - 1);
+    setenv("UMBRA_TRACE", path, 1);
+    cr_expect_eq(umbra_runtime_create(NULL, &runtime), -ENAMETOOLONG);
     unsetenv("UMBRA_TRACE");
     cr_expect_eq(run_cores(1, does_a_bit_of_all, NULL), 0);
 }
