@@ -475,3 +475,38 @@ Test(owners, a_child_begins_while_another_thread_is_bound_or_unbound)
         have_children_beside(&owners[i]);
     umbra_topology_destroy(topology);
 }
+
+/* ---- a fiber of a later runtime ---- */
+
+static struct umbra_mutex left_locked = UMBRA_MUTEX_INIT;
+static struct umbra_fiber holder;
+
+static void *ends_with_it_locked(void *arg)
+{
+    umbra_mutex_lock(&left_locked);
+    holder = umbra_self();
+    return arg;
+}
+
+static void *finds_it_locked(void *arg)
+{
+    int error = umbra_mutex_lock_deadline(&left_locked, 0);
+
+    *(bool *)arg = umbra_self().block == holder.block;
+    cr_expect_eq(error, -ETIMEDOUT, "%d", error);
+    cr_expect_eq(umbra_mutex_unlock(&left_locked), -EPERM);
+    if (*(bool *)arg) /* else it is of memory that has gone */
+        cr_expect_eq(umbra_join(holder, UMBRA_NEVER, NULL), -ESRCH);
+    return NULL;
+}
+
+Test(owners, a_fiber_is_not_one_of_an_earlier_runtime_in_its_place)
+{
+    bool same = false;
+
+    cr_assert_eq(run_cores(1, ends_with_it_locked, NULL), 0);
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(run_cores(1, finds_it_locked, &same), 0);
+    if (!same)
+        cr_skip_test("no fiber got the place");
+}

@@ -92,8 +92,9 @@ UM_LINKONCE int um_depot_make(struct umbra_core *core, unsigned size_class,
     fiber->runtime = core->runtime;
     fiber->node.kind = UM_NODE_WAKE;
     fiber->mail.kind = UM_NODE_CONTINUE;
-    /* relaxed, both: no other thread knows the fiber yet */
-    um_atomic_store(&fiber->generation, 1, relaxed);
+    /* The first life is of no fiber that was here before, of another runtime, say: lives are longer
+     * than a tick. relaxed, both: no other thread knows the fiber yet */
+    um_atomic_store(&fiber->generation, um_cycles(), relaxed);
     um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
     um_context_make(&fiber->context, um_slab_low(slab, slot), fiber, um_fiber_main);
     um_fiber_tell_name(fiber);
