@@ -423,6 +423,31 @@ Test(image, children_beyond_the_address_space_are_refused)
     cr_assert_eq(run_cores(1, uses_up_memory, path), 0);
 }
 
+static void *has_no_room_for_a_copy(void *arg)
+{
+    struct rlimit limit, before;
+    struct umbra_image *image = opened(FIRST);
+    struct umbra_child *child = NULL;
+    int error;
+
+    free(malloc(100000)); /* the heap has room: only the image's copy needs a mapping */
+    getrlimit(RLIMIT_AS, &before);
+    limit = before;
+    limit.rlim_cur = (rlim_t)read_number("/proc/self/status", "VmSize:") * 1024;
+    setrlimit(RLIMIT_AS, &limit);
+    error = umbra_child_start(NULL, image, NULL, &child);
+    setrlimit(RLIMIT_AS, &before);
+    cr_expect_eq(error, -ENOMEM, "%d", error);
+    cr_expect_null(child);
+    cr_expect_eq(umbra_image_close(image), 0, "nothing of the child is left");
+    return arg;
+}
+
+Test(image, child_without_room_for_its_copy_leaves_nothing)
+{
+    cr_assert_eq(run_cores(1, has_no_room_for_a_copy, NULL), 0);
+}
+
 /* ---- what is refused ---- */
 
 Test(image, what_cannot_be_held_is_refused_with_the_reason)
