@@ -294,6 +294,140 @@ Test(cancel, comes_from_threads)
     cr_assert_eq(umbra_runtime_destroy(runtime), 0);
 }
 
+/* ---- what is given as a wait ends ---- */
+
+static struct umbra_event one_event = UMBRA_EVENT_INIT;
+static struct umbra_semaphore one_semaphore = UMBRA_SEMAPHORE_INIT(0);
+static struct umbra_condition one_condition = UMBRA_CONDITION_INIT;
+static struct umbra_mutex its_mutex = UMBRA_MUTEX_INIT;
+static struct umbra_port one_port = UMBRA_PORT_INIT;
+static struct umbra_message given_message[2];
+static UMBRA_CHANNEL(int) one_channel;
+static int given;
+
+static int takes_signal(uint64_t deadline)
+{
+    return umbra_event_wait(&one_event, deadline);
+}
+
+static void gives_signal(void)
+{
+    umbra_event_signal(&one_event);
+}
+
+static int takes_place(uint64_t deadline)
+{
+    return umbra_semaphore_wait(&one_semaphore, deadline);
+}
+
+static void gives_place(void)
+{
+    umbra_semaphore_post(&one_semaphore, 1);
+}
+
+static int is_notified(uint64_t deadline)
+{
+    int error;
+
+    umbra_mutex_lock(&its_mutex);
+    error = umbra_condition_wait(&one_condition, &its_mutex, deadline);
+    umbra_mutex_unlock(&its_mutex);
+    return error;
+}
+
+static void notifies(void)
+{
+    umbra_condition_notify(&one_condition, false);
+}
+
+static int takes_message(uint64_t deadline)
+{
+    struct umbra_message *message;
+
+    return umbra_port_receive(&one_port, &message, deadline);
+}
+
+static void gives_message(void)
+{
+    cr_expect_eq(umbra_port_post(&one_port, &given_message[given++ % 2], 0), 0);
+}
+
+static int takes_item(uint64_t deadline)
+{
+    int item;
+
+    return UMBRA_CHANNEL_POP(&one_channel, &item, deadline);
+}
+
+static void gives_item(void)
+{
+    cr_expect_eq(UMBRA_CHANNEL_PUSH(&one_channel, &given, 0), 0);
+}
+
+static const struct gift {
+    const char *name;
+    int (*take)(uint64_t deadline);
+    void (*give)(void);
+} gifts[] = {
+    {"signal", takes_signal, gives_signal},        {"place", takes_place, gives_place},
+    {"notification", is_notified, notifies},       {"message", takes_message, gives_message},
+    {"item of a channel", takes_item, gives_item},
+};
+
+struct taker {
+    const struct gift *gift;
+    uint64_t deadline;
+    int error;
+};
+
+static void *takes_one(void *arg)
+{
+    struct taker *taker = arg;
+
+    taker->error = taker->gift->take(taker->deadline);
+    return NULL;
+}
+
+/* Two wait. The first wait is ended, and before that fiber runs one is given: to the one or the
+ * other. */
+static void give_as_a_wait_ends(const struct gift *gift, bool cancel)
+{
+    struct taker taker[2] = {{gift, cancel ? UMBRA_NEVER : umbra_deadline(MS), 1},
+                             {gift, umbra_deadline(10 * SECOND), 1}};
+    struct umbra_fiber fiber[2];
+
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(umbra_spawn(takes_one, &taker[i], &fiber[i]), 0);
+    umbra_yield();
+    umbra_yield();
+    while (!cancel && umbra_now_ns() < taker[0].deadline)
+        umbra_pause();
+    if (cancel)
+        umbra_cancel(fiber[0]);
+    gift->give();
+    umbra_join(fiber[0], UMBRA_NEVER, NULL);
+    if (taker[0].error == 0)
+        gift->give();
+    umbra_join(fiber[1], UMBRA_NEVER, NULL);
+    cr_expect_eq(taker[1].error, 0, "%s, %s: %d and %d", gift->name, cancel ? "cancel" : "deadline",
+                 taker[0].error, taker[1].error);
+}
+
+static void *gives_as_waits_end(void *arg)
+{
+    cr_expect_eq(UMBRA_CHANNEL_OPEN(&one_channel, 4, UMBRA_CHANNEL_MANY), 0);
+    for (size_t i = 0; i < sizeof(gifts) / sizeof(*gifts); i++)
+        for (int k = 0; k < 20; k++)
+            give_as_a_wait_ends(&gifts[i], k % 2 == 0);
+    UMBRA_CHANNEL_FINI(&one_channel);
+    return arg;
+}
+
+Test(cancel, what_is_given_as_a_wait_ends_is_not_lost)
+{
+    cr_assert_eq(run_cores(1, gives_as_waits_end, NULL), 0);
+}
+
 /* ---- what it does not end ---- */
 
 static struct umbra_barrier pair = UMBRA_BARRIER_INIT(2);
