@@ -26,6 +26,7 @@ enum resource {
     TOPOLOGY,
     WAIT,
     NOT_THERE, /* what was given back, and was not there: twice, say */
+    CHANGED,   /* the thread's mask of signals, or its processors */
     RESOURCES,
     NOTHING
 };
