@@ -17,7 +17,7 @@ template <class P> static int meet(typename P::umbra_barrier *barrier, int *trie
     int result;
 
     do
-        result = P::um_barrier_wait(barrier, *tries > 0 ? 0 : UMBRA_NEVER, NULL);
+        result = P::umbra_barrier_wait(barrier, *tries > 0 ? 0 : UMBRA_NEVER);
     while ((result == -ETIMEDOUT || result == -ECANCELED) && (*tries)-- > 0);
     RL_ASSERT(result == 0 || result == 1);
     return result;
@@ -48,7 +48,7 @@ template <class P, int Parties, int Rounds, int GiveUp> struct meeting : world {
             for (int i = 0; i < Parties; i++)
                 RL_ASSERT(um_plain_read(came[i]) == round + 1);
             /* once more, so that all have read before any writes again */
-            P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+            P::umbra_barrier_wait(&barrier, UMBRA_NEVER);
         }
     }
 
@@ -87,7 +87,7 @@ template <class P, int Meetings> struct handshake : world {
         for (int i = 0; i < Meetings; i++) {
             um_atomic_store(&begun[i], 1, release);
             um_os_futex_wake(&begun[i]);
-            opened[i] += P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+            opened[i] += P::umbra_barrier_wait(&barrier, UMBRA_NEVER);
         }
     }
 
@@ -99,7 +99,7 @@ template <class P, int Meetings> struct handshake : world {
         }
         while (um_atomic_load(&begun[index], acquire) == 0)
             um_os_futex_wait(&begun[index], 0, UMBRA_NEVER);
-        opened[index] += P::um_barrier_wait(&barrier, UMBRA_NEVER, NULL);
+        opened[index] += P::umbra_barrier_wait(&barrier, UMBRA_NEVER);
     }
 
     void after()
