@@ -68,14 +68,14 @@ static void *child(void *arg)
     UMBRA_PORT_POST(&notes, &one, UMBRA_NEVER);
     UMBRA_PORT_POST(&notes, &two, 0);
     umbra_port_post(&raw, &three.message, UMBRA_NEVER);
-    if (umbra_mutex_lock(&lock) == 0 && take(sum)) {
+    umbra_mutex_lock(&lock);
+    if (take(sum))
         umbra_condition_notify(&changed, false);
-        umbra_mutex_unlock(&lock);
-    }
+    umbra_mutex_unlock(&lock);
     if (umbra_semaphore_wait(&places, UMBRA_NEVER) == 0)
         umbra_semaphore_post(&places, 1);
-    if (umbra_rwlock_read(&table) == 0)
-        umbra_rwlock_unlock(&table);
+    umbra_rwlock_read(&table);
+    umbra_rwlock_unlock(&table);
     umbra_latch_count_down(&latch);
     umbra_yield();
     umbra_event_signal(&ready);
