@@ -58,7 +58,7 @@ on_shared()
 {
     nm "$1" >symbols
     readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' >needed
-    if grep ' [TWw] shadow_' symbols || ! grep -qx 'libumbra\.so\.0\.1' needed ||
+    if grep ' [TWw] shadow_' symbols || ! grep -qx 'libumbra\.so\.0\.2' needed ||
         grep 'hwloc\|uring\|boost' needed; then
         echo "$1 is not on libumbra.so alone"
         exit 1
