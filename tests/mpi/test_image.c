@@ -423,29 +423,39 @@ Test(image, children_beyond_the_address_space_are_refused)
     cr_assert_eq(run_cores(1, uses_up_memory, path), 0);
 }
 
-static void *has_no_room_for_a_copy(void *arg)
+/* With a page more at each try the start fails for want of the child's struct first, then of its copy
+ * of the image, then of a stack. */
+static void *has_little_room(void *arg)
 {
+    char *argv[] = {(char *)"behaves", (char *)"return", (char *)"2", NULL};
+    struct umbra_child_options options = {.argv = argv, .spawn.where = UMBRA_HERE};
     struct rlimit limit, before;
     struct umbra_image *image = opened(FIRST);
-    struct umbra_child *child = NULL;
-    int error;
+    struct umbra_child *first = NULL, *child = NULL;
+    int error, refusals = 0;
 
-    free(malloc(100000)); /* the heap has room: only the image's copy needs a mapping */
+    cr_expect_eq(umbra_child_start(NULL, image, &options, &first), 0); /* has the first copy */
     getrlimit(RLIMIT_AS, &before);
     limit = before;
     limit.rlim_cur = (rlim_t)read_number("/proc/self/status", "VmSize:") * 1024;
     setrlimit(RLIMIT_AS, &limit);
-    error = umbra_child_start(NULL, image, NULL, &child);
+    while ((error = umbra_child_start(NULL, image, &options, &child)) == -ENOMEM) {
+        refusals++;
+        limit.rlim_cur += 4096;
+        setrlimit(RLIMIT_AS, &limit);
+    }
     setrlimit(RLIMIT_AS, &before);
-    cr_expect_eq(error, -ENOMEM, "%d", error);
-    cr_expect_null(child);
-    cr_expect_eq(umbra_image_close(image), 0, "nothing of the child is left");
+    cr_expect_eq(error, 0, "%d", error);
+    cr_expect(refusals > 1, "%d", refusals);
+    cr_expect_eq(waited(first), 2 << 8);
+    cr_expect_eq(waited(child), 2 << 8);
+    cr_expect_eq(umbra_image_close(image), 0, "nothing of the refused children is left");
     return arg;
 }
 
-Test(image, child_without_room_for_its_copy_leaves_nothing)
+Test(image, children_refused_for_want_of_memory_leave_nothing)
 {
-    cr_assert_eq(run_cores(1, has_no_room_for_a_copy, NULL), 0);
+    cr_assert_eq(run_cores(1, has_little_room, NULL), 0);
 }
 
 /* ---- what is refused ---- */
