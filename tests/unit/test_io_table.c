@@ -1042,7 +1042,7 @@ Test(io_thread, a_child_accepts_though_a_thread_did_when_it_was_made)
         }
         cr_expect_eq(waitpid(child, &status, 0), child);
     }
-    cr_expect_eq(status, 0);
+    cr_expect_eq(status, 0, "%#x", (unsigned)status);
     children_done = 1;
     pthread_join(thread, NULL);
     close(socket);

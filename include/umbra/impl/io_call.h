@@ -22,7 +22,6 @@
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/os/os.h>
-#include <umbra/os/run_once.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -167,27 +166,27 @@ UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
     return result;
 }
 
-/* A call of the process that has set O_NONBLOCK holds it until it has put the flag back: another
- * would take the flag for the owner's, and find itself waiting. fork(2) takes it along. */
-UM_SHARED(pthread_mutex_t um_io_flag_lock, PTHREAD_MUTEX_INITIALIZER);
-UM_SHARED(struct um_run_once um_io_flag_once, {UM_RUN_NEVER});
-UM_SHARED(UM_THREAD_LOCAL unsigned um_io_flag_forks, 0); /* um_fork_begins() */
+/* The process of the call that has set O_NONBLOCK, until it has put the flag back, or 0: another call
+ * of the process would take the flag for the owner's, and find itself waiting. */
+UM_SHARED(um_atomic_u32 um_io_flag_holder, 0);
 
-UM_LINKONCE UM_COLD void um_io_before_fork(void)
+/* A child of fork(2) may find here the process that it was forked from: the call went on there. */
+UM_LINKONCE void um_io_flag_take(void)
 {
-    if (um_fork_begins(&um_io_flag_forks))
-        pthread_mutex_lock(&um_io_flag_lock);
+    uint32_t own = um_os_process(), seen = 0;
+
+    /* acquire: pairs with um_io_flag_give() */
+    while (!um_atomic_cas(&um_io_flag_holder, &seen, own, acquire, relaxed))
+        if (seen == own) {
+            um_os_futex_wait(&um_io_flag_holder, own, UMBRA_NEVER);
+            seen = 0;
+        }
 }
 
-UM_LINKONCE UM_COLD void um_io_after_fork(void)
+UM_LINKONCE void um_io_flag_give(void)
 {
-    if (um_fork_ends(&um_io_flag_forks))
-        pthread_mutex_unlock(&um_io_flag_lock);
-}
-
-UM_LINKONCE UM_COLD void um_io_watch_forks(void)
-{
-    pthread_atfork(um_io_before_fork, um_io_after_fork, um_io_after_fork);
+    um_atomic_store(&um_io_flag_holder, 0, release); /* pairs with um_io_flag_take() */
+    um_os_futex_wake(&um_io_flag_holder);            /* one waiter, which wakes the next */
 }
 
 /* The plain call, with O_NONBLOCK meanwhile. */
@@ -196,16 +195,15 @@ UM_LINKONCE ssize_t um_io_with_flag(const struct um_io *io)
     ssize_t result = -1;
     int cancels, flags, saved;
 
-    um_once_in_process(&um_io_flag_once, um_io_watch_forks);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
-    pthread_mutex_lock(&um_io_flag_lock);
+    um_io_flag_take();
     flags = fcntl(io->fd, F_GETFL); /* -1: no descriptor, as the call shall say */
     if ((flags & O_NONBLOCK) || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) == 0)
         result = um_io_plain(io);
     saved = errno;
     if (!(flags & O_NONBLOCK) && (flags = fcntl(io->fd, F_GETFL)) >= 0)
         fcntl(io->fd, F_SETFL, flags & ~O_NONBLOCK); /* others may have changed the others */
-    pthread_mutex_unlock(&um_io_flag_lock);
+    um_io_flag_give();
     pthread_setcancelstate(cancels, &cancels);
     errno = saved;
     return result;
