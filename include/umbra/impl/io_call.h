@@ -174,11 +174,12 @@ UM_SHARED(um_atomic_u32 um_io_flag_holder, 0);
 UM_LINKONCE void um_io_flag_take(void)
 {
     uint32_t own = um_os_process(), seen = 0;
+    unsigned looks = 0;
 
     /* acquire: pairs with um_io_flag_give() */
     while (!um_atomic_cas(&um_io_flag_holder, &seen, own, acquire, relaxed))
         if (seen == own) {
-            um_os_futex_wait(&um_io_flag_holder, own, UMBRA_NEVER);
+            um_thread_look_again(looks++, UMBRA_NEVER);
             seen = 0;
         }
 }
@@ -186,7 +187,6 @@ UM_LINKONCE void um_io_flag_take(void)
 UM_LINKONCE void um_io_flag_give(void)
 {
     um_atomic_store(&um_io_flag_holder, 0, release); /* pairs with um_io_flag_take() */
-    um_os_futex_wake(&um_io_flag_holder);            /* one waiter, which wakes the next */
 }
 
 /* The plain call, with O_NONBLOCK meanwhile. */
