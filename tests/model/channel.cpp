@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Channels (umbra/protocol/channel.h, protocol/lock.h) under the model checker. See checker.hpp.
+ * Channels (umbra/protocol/channel.h, protocol/lock.h, and the calls of umbra/channel.h) under the
+ * model checker. See checker.hpp.
  *
- * Each scenario: pushers and poppers that wait as um_channel_await() does, on an event that asks its
- * waiters in their order, perhaps until a deadline; perhaps a thread that closes. The copies are plain variables. Checked:
- * every item is popped once, in order, or still there; no more are there than fit; and no caller
- * sleeps on while it could go on (DEADLOCK).
+ * Each scenario: pushers and poppers, which wait, perhaps until a deadline; perhaps a thread that
+ * closes. The copies are plain variables. Checked: every item is popped once, in order, or still
+ * there; no more are there than fit; and no caller sleeps on while it could go on (DEADLOCK).
  */
 #include "checker.hpp"
 
-#define UM_LOCK_LOOKS 0 /* they change nothing but the time */
+#define UM_ALWAYS_INLINE static inline
 #define UM_CHANNEL_CALM 2
+#define UM_CHANNEL_FEW 0
 #define UM_CHANNEL_RESTS 1
+#define UM_CHANNEL_LINES_POP 2
+#define UM_LOCK_LOOKS 0 /* they change nothing but the time */
+#define UM_MODEL_PLACES 2
+#define UMBRA_CACHE_LINE 64
 #define um_arch_pause() ((void)0)
+#define um_arch_prefetch_read(at) ((void)0)
+#define um_arch_prefetch_write(at) ((void)0)
 #define um_channel_keep_order() ((void)0)
 
 /* Makes all threads execute a fence, as the system call does. */
@@ -24,199 +31,76 @@ static void um_os_fence_threads()
 
 #include "channel_variants.hpp"
 
-enum { PLACES = 2, ITEMS = 6, WAITERS = 3 };
+enum { ITEMS = 6, CALLERS = 3 };
 
-/* When a deadline passes. */
-enum { LATE, PERHAPS };
+/* A deadline that may pass at any moment. */
+enum : uint64_t { PERHAPS = 1 };
 
 template <class P> struct channels : world {
-    /* A waiter in its event's queue. */
-    struct waiter {
-        um_atomic_u32 bell;
-        int which;
-        bool announced;
-    };
-
-    /* An event: whichever call has the lock is its holder. */
-    struct event {
-        rl::mutex lock;
-        waiter *queue[WAITERS];
-        int count;
-    };
-
-    typename P::um_channel both;
-    typename P::um_channel_side side[2];
-    event events[2];
-    rl::var<int> place[PLACES];
-    waiter who[WAITERS];
-    int popped[WAITERS][ITEMS];
-    int got[WAITERS]; /* items that a thread has popped */
+    typename P::umbra_channel channel;
+    int popped[CALLERS][ITEMS];
+    int got[CALLERS]; /* items that a thread has popped */
     int pushed;
 
     channels(bool one, int capacity)
     {
         um_kernel_now.spurious_left = 0;
-        both.one = one;
-        both.may_be_quick = true;
-        um_atomic_store(&both.closed, 0, relaxed);
-        for (int i = 0; i < 2; i++) {
-            um_atomic_store(&both.waiting[i], 0, relaxed);
-            um_atomic_store(&side[i].at, 0, relaxed);
-            um_atomic_store(&side[i].quick, 0, relaxed);
-            um_atomic_store(&side[i].lock.word, 0, relaxed);
-            um_plain_write(side[i].calm, 0);
-            um_plain_write(side[i].rest, 0);
-            side[i].few = 0;
-            side[i].ahead = i == P::UM_CHANNEL_PUSH ? (uint64_t)capacity : 0;
-            um_plain_write(side[i].limit, side[i].ahead);
-            events[i].count = 0;
-        }
-        for (int i = 0; i < PLACES; i++)
-            um_plain_write(place[i], -1);
-        for (int i = 0; i < WAITERS; i++) {
-            um_atomic_store(&who[i].bell, 0, relaxed);
+        channel.both.one = one;
+        channel.both.may_be_quick = true;
+        channel.item_bytes = sizeof(int);
+        um_atomic_store(&channel.both.closed, 0, relaxed);
+        for (int i = 0; i < 2; i++)
+            clear(i, i == P::UM_CHANNEL_PUSH ? (uint64_t)capacity : 0);
+        for (int i = 0; i < UM_MODEL_PLACES; i++)
+            um_plain_write(channel.ring[i], -1);
+        for (int i = 0; i < CALLERS; i++)
             got[i] = 0;
-        }
         pushed = 0;
     }
 
-    /* ---- the event ---- */
-
-    bool over(waiter *w)
+    void clear(int which, uint64_t ahead)
     {
-        if (!P::um_channel_ready(&both, &side[w->which], &side[1 - w->which]))
-            return false;
-        if (w->announced)
-            P::um_channel_retract(&both, (typename P::um_channel_which)w->which);
-        w->announced = false;
-        return true;
-    }
+        typename P::um_channel_side *side = &channel.half[which].side;
+        typename P::um_event *event = &channel.half[which].event.event;
 
-    /* True if the waiter was still in the queue. */
-    bool withdraw(event *e, waiter *w)
-    {
-        int at = 0;
-        bool found;
-
-        e->lock.lock($);
-        while (at < e->count && e->queue[at] != w)
-            at++;
-        found = at < e->count;
-        if (found)
-            e->count--;
-        for (; at < e->count; at++)
-            e->queue[at] = e->queue[at + 1];
-        e->lock.unlock($);
-        return found;
-    }
-
-    /* False: the waiter has given up. */
-    bool wait(int self, int which, int deadline)
-    {
-        waiter *w = &who[self];
-        event *e = &events[which];
-        bool ready;
-
-        w->which = which;
-        w->announced = true;
-        P::um_channel_announce(&both, (typename P::um_channel_which)which, &side[1 - which]);
-        e->lock.lock($);
-        ready = over(w);
-        if (!ready)
-            e->queue[e->count++] = w;
-        e->lock.unlock($);
-        if (!ready && deadline == PERHAPS && rl::rand(2) && withdraw(e, w)) {
-            P::um_channel_retract(&both, (typename P::um_channel_which)which);
-            return false;
-        }
-        while (!ready && um_atomic_exchange(&w->bell, 0, acquire) == 0)
-            um_os_futex_wait(&w->bell, 0, UMBRA_NEVER);
-        return true;
-    }
-
-    void signal(int which)
-    {
-        event *e = &events[which];
-        waiter *woken = NULL;
-
-        e->lock.lock($);
-        for (int i = 0; i < e->count && !woken; i++) {
-            if (!over(e->queue[i]))
-                continue;
-            woken = e->queue[i];
-            e->count--;
-            for (int j = i; j < e->count; j++)
-                e->queue[j] = e->queue[j + 1];
-        }
-        e->lock.unlock($);
-        if (!woken)
-            return;
-        um_atomic_store(&woken->bell, 1, release);
-        um_os_futex_wake(&woken->bell);
-    }
-
-    /* ---- the calls ---- */
-
-    /* True if a turn of a side was taken; `item` is read or written. */
-    bool turn(int which, int *item)
-    {
-        typename P::um_channel_side *mine = &side[which];
-        uint64_t at = P::um_channel_enter(&both, mine);
-        bool may, due = false;
-
-        may = (which == P::UM_CHANNEL_POP || !P::um_channel_closed(&both)) &&
-              P::um_channel_may(mine, &side[1 - which], at);
-        if (may) {
-            rl::var<int> &here = place[at % PLACES];
-
-            if (which == P::UM_CHANNEL_PUSH)
-                um_plain_write(here, *item);
-            else
-                *item = um_plain_read(here);
-            due = P::um_channel_done(&both, (typename P::um_channel_which)which, mine, at);
-        }
-        P::um_channel_leave(&both, mine);
-        if (due)
-            signal(1 - which);
-        return may;
+        um_atomic_store(&channel.both.waiting[which], 0, relaxed);
+        um_atomic_store(&side->at, 0, relaxed);
+        um_atomic_store(&side->quick, 0, relaxed);
+        um_atomic_store(&side->lock.word, 0, relaxed);
+        um_plain_write(side->calm, 0);
+        um_plain_write(side->rest, 0);
+        um_plain_write(side->limit, ahead);
+        side->few = 0;
+        side->ahead = ahead;
+        event->count = 0;
+        for (int i = 0; i < UM_THREADS_MOST; i++)
+            um_atomic_store(&event->waiter[i].bell, 0, relaxed);
     }
 
     /* True: pushed; false: closed, or given up. */
-    bool push(int self, int item, int deadline = LATE)
+    bool push(int item, uint64_t deadline = UMBRA_NEVER)
     {
-        while (!turn(P::UM_CHANNEL_PUSH, &item)) {
-            if (P::um_channel_closed(&both))
-                return false;
-            if (!wait(self, P::UM_CHANNEL_PUSH, deadline))
-                return false;
-        }
-        return true;
+        int error = P::um_channel_push_at(&channel, &item, deadline, NULL);
+
+        RL_ASSERT(error == 0 || error == -EPIPE || (error == -ETIMEDOUT && deadline == PERHAPS));
+        return error == 0;
     }
 
     /* True: popped; false: closed and empty, or given up. */
-    bool pop(int self, int deadline = LATE)
+    bool pop(int self, uint64_t deadline = UMBRA_NEVER)
     {
-        for (;;) {
-            bool closed = P::um_channel_closed(&both);
-            int item;
+        int item = -1;
+        int error = P::um_channel_pop_at(&channel, &item, deadline, NULL);
 
-            if (turn(P::UM_CHANNEL_POP, &item)) {
-                popped[self][got[self]++] = item;
-                return true;
-            }
-            if (closed)
-                return false;
-            if (!wait(self, P::UM_CHANNEL_POP, deadline))
-                return false;
-        }
+        RL_ASSERT(error == 0 || error == -EPIPE || (error == -ETIMEDOUT && deadline == PERHAPS));
+        if (error == 0)
+            popped[self][got[self]++] = item;
+        return error == 0;
     }
 
     void close()
     {
-        RL_ASSERT(P::um_channel_shut(&both, &side[P::UM_CHANNEL_PUSH]));
-        for (int which = 0; which < 2; which++)
-            for (uint32_t due = um_atomic_load(&both.waiting[which], seq_cst); due > 0; due--)
-                signal(which);
+        RL_ASSERT(P::umbra_channel_close(&channel) == 0);
     }
 
     /* How often an item was popped; each thread has popped in order. */
@@ -224,7 +108,7 @@ template <class P> struct channels : world {
     {
         int count = 0;
 
-        for (int i = 0; i < WAITERS; i++)
+        for (int i = 0; i < CALLERS; i++)
             for (int j = 0; j < got[i]; j++)
                 count += popped[i][j] == item;
         return count;
@@ -232,8 +116,8 @@ template <class P> struct channels : world {
 
     void after()
     {
-        RL_ASSERT(um_atomic_load(&both.waiting[0], relaxed) == 0);
-        RL_ASSERT(um_atomic_load(&both.waiting[1], relaxed) == 0);
+        RL_ASSERT(um_atomic_load(&channel.both.waiting[0], relaxed) == 0);
+        RL_ASSERT(um_atomic_load(&channel.both.waiting[1], relaxed) == 0);
     }
 };
 
@@ -247,7 +131,7 @@ template <class P, int Places, int Items> struct one_to_one : channels<P> {
     {
         for (int i = 0; i < Items; i++) {
             if (index == 0) {
-                RL_ASSERT(this->push(0, i));
+                RL_ASSERT(this->push(i));
             } else {
                 RL_ASSERT(this->pop(1));
                 RL_ASSERT(this->popped[1][i] == i);
@@ -266,9 +150,9 @@ template <class P, bool One> struct closed : channels<P> {
     {
         if (index == 0) {
             for (int i = 0; i < 3; i++)
-                RL_ASSERT(this->push(0, i));
+                RL_ASSERT(this->push(i));
             this->close();
-            RL_ASSERT(!this->push(0, 3));
+            RL_ASSERT(!this->push(3));
         } else {
             while (this->pop(1))
                 ;
@@ -287,7 +171,7 @@ template <class P> struct two_push : channels<P> {
     {
         if (index < 2) {
             for (int i = 0; i < 2; i++)
-                RL_ASSERT(this->push(index, 2 * index + i));
+                RL_ASSERT(this->push(2 * index + i));
         } else {
             for (int i = 0; i < 4; i++)
                 RL_ASSERT(this->pop(2));
@@ -312,7 +196,7 @@ template <class P> struct two_pop : channels<P> {
     {
         if (index == 2) {
             for (int i = 0; i < 4; i++)
-                RL_ASSERT(this->push(2, i));
+                RL_ASSERT(this->push(i));
         } else {
             for (int i = 0; i < 2; i++)
                 RL_ASSERT(this->pop(index));
@@ -338,7 +222,7 @@ template <class P> struct closed_meanwhile : channels<P> {
     void thread(int index)
     {
         if (index == 0) {
-            while (this->pushed < 2 && this->push(0, this->pushed))
+            while (this->pushed < 2 && this->push(this->pushed))
                 this->pushed++;
         } else if (index == 1) {
             while (this->pop(1))
@@ -380,7 +264,7 @@ template <class P> struct empty_given_up : channels<P> {
     {
         if (index == 2) {
             for (int i = 0; i < 3; i++)
-                RL_ASSERT(this->push(2, i));
+                RL_ASSERT(this->push(i));
         } else if (index == 1) {
             RL_ASSERT(this->pop(1));
         } else {
@@ -410,9 +294,9 @@ template <class P> struct full_given_up : channels<P> {
                 RL_ASSERT(this->pop(2));
         } else if (index == 1) {
             for (int i = 0; i < 2; i++)
-                RL_ASSERT(this->push(1, 2 + i));
-        } else if (!this->push(0, 0, PERHAPS)) {
-            this->push(0, 1, PERHAPS);
+                RL_ASSERT(this->push(2 + i));
+        } else if (!this->push(0, PERHAPS)) {
+            this->push(1, PERHAPS);
         }
     }
 
@@ -435,8 +319,8 @@ template <class P> struct both_give_up : channels<P> {
     {
         for (int i = 0; i < 4; i++) {
             if (index == 0) {
-                if (!this->push(0, i, PERHAPS))
-                    RL_ASSERT(this->push(0, i));
+                if (!this->push(i, PERHAPS))
+                    RL_ASSERT(this->push(i));
             } else {
                 if (!this->pop(1, PERHAPS))
                     RL_ASSERT(this->pop(1));
