@@ -141,7 +141,7 @@ static void child_end(struct umbra_child *child)
         process_end(child);
     if (um_seat.running == child)
         um_seat.running = NULL;
-    if (um_exceptions_of_thread) /* not by way of the core: see core/apart.h */
+    if (um_exceptions_of_thread) /* not by way of the core: see fiber/own_state.h */
         *um_exceptions_of_thread() = (struct um_exceptions){NULL, 0};
     um_threads_await(child);
     left = atomic_load_explicit(&child->left, memory_order_relaxed); /* as in um_child_leave() */

@@ -37,7 +37,7 @@
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/protocol/lock.h>
+#include <umbra/wait/protocol.h>
 #endif
 
 #define UM_ANY (-1)

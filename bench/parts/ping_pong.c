@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include <umbra/cpu.h>
-#include <umbra/impl/gap.h>
+#include <umbra/wait/gap.h>
 
 #define STOP 0u         /* in `there`: the partner ends */
 #define NOTHING_SENT 2u /* in both, before the first message */
@@ -44,7 +44,7 @@ static inline void store_exchange(_Atomic uint32_t *word, uint32_t value)
 
 /* What makes a variant; constant wherever it is used, so that each becomes its own tight loop. */
 struct way {
-    uint32_t gap;                                          /* between two looks: impl/gap.h */
+    uint32_t gap;                                          /* between two looks: wait/gap.h */
     void (*store)(_Atomic uint32_t *word, uint32_t value); /* of a message */
     bool two_lines;                                        /* one each way, not one for both */
 };

@@ -5,7 +5,7 @@
  *
  * Variants: between two looks nothing, one pause, two, a fence that keeps loads from piling up, or a
  * look at the clock; each without and with a request for the line to write, with a plain store and
- * with an exchange. These are all the gaps that a wait of Umbra may have (umbra/impl/gap.h), so that none
+ * with an exchange. These are all the gaps that a wait of Umbra may have (umbra/wait/gap.h), so that none
  * is faster than the limit but by chance. "ping-pong-pause" is the paper's form.
  *
  * Which form is fastest differs from processor to processor, and from hour to hour on a virtual

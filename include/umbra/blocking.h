@@ -58,6 +58,6 @@
  */
 UM_LINKONCE int umbra_blocking(void (*fn)(void *arg), void *arg);
 
-#include <umbra/impl/blocking.h>
+#include <umbra/blocking/helpers.h>
 
 #endif

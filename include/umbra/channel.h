@@ -38,7 +38,7 @@
  * to or pops from a channel where fibers wait, or closes it, holds the runtime meanwhile
  * (umbra_hold).
  *
- * How it works: protocol/channel.h. The channel is in the caller's memory, which may be any, and
+ * How it works: channel/protocol.h. The channel is in the caller's memory, which may be any, and
  * is faster if it begins a cache line (see umbra/event.h); its ring is allocated. It must outlive
  * all calls on it: a push, pop or close may still use the channel after the call that it has woken
  * has returned. So a pop that returns -EPIPE does not say that the close has returned.
@@ -50,9 +50,9 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/channel/protocol.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
-#include <umbra/protocol/channel.h>
 
 /* How many callers there may be at a time. */
 enum umbra_channel_sides {
@@ -155,7 +155,7 @@ UM_ALWAYS_INLINE int um_channel_push_of(struct umbra_channel *channel, const voi
 UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item, size_t bytes,
                                        uint64_t deadline);
 
-#include <umbra/impl/channel.h>
+#include <umbra/channel/push_pop.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -8,7 +8,7 @@
  *   in line   um_arch_switch(), on x86-64 and aarch64. The compiler saves what is alive at the
  *             call, in its own frame; stack pointer, address, frame pointer and base pointer (RBX,
  *             X19) go into the context. Floating-point control words are not exchanged: see
- *             core/apart.h.
+ *             fiber/own_state.h.
  *   Boost's   jump_fcontext(), elsewhere, with AddressSanitizer and ThreadSanitizer, and with
  *             UMBRA_ARCH_GENERIC or UMBRA_SWITCH_BOOST defined. It saves all registers that a
  *             called function must keep, on the stack.

@@ -64,7 +64,6 @@
 
 #include <umbra/base/base.h>
 #include <umbra/fiber.h>
-#include <umbra/impl/cpu_table.h>
 #include <umbra/shadow.h>
 #include <umbra/stack.h>
 #include <umbra/topology.h>
@@ -298,21 +297,17 @@ UM_LINKONCE int umbra_core_unbound(void (*fn)(void *), void *arg);
 UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 
 #include <umbra/core/cancel.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/fork.h>
-#include <umbra/core/hand.h>
+#include <umbra/core/dump_signal.h>
+#include <umbra/core/fork_child.h>
+#include <umbra/core/hand_over.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
-#include <umbra/core/pool.h>
 #include <umbra/core/report.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/signals.h>
 #include <umbra/core/spawn.h>
-#include <umbra/core/tasks.h>
-#include <umbra/core/trace.h>
+#include <umbra/core/start_stop.h>
+#include <umbra/core/steal.h>
 #include <umbra/core/trace_run.h>
 #include <umbra/core/watchdog.h>
-#include <umbra/impl/core.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -33,7 +33,6 @@
 #elif defined(__powerpc64__)
 #include <umbra/arch/ppc64.h>
 #else
-#include <umbra/arch/generic.h>
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS

@@ -31,7 +31,7 @@
  * has more than the value that it processes.
  *
  * A step ends when all sources are complete, nothing is queued, and every worker has an unanswered
- * request or has given up its processor (below). No tasks are counted (protocol/dispatch.h).
+ * request or has given up its processor (below). No tasks are counted (dispatch/protocol.h).
  *
  * The first error that a function returns stops the step: values in processing are finished, no
  * more are begun, and umbra_dispatch_end() returns the error. Values that were queued stay
@@ -194,7 +194,7 @@ UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int
 UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, size_t end,
                                    size_t grain, int near);
 
-#include <umbra/impl/dispatch.h>
+#include <umbra/dispatch/workers.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

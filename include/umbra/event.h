@@ -23,7 +23,7 @@
  *
  * Calls from several threads at once do not wait for each other: a call that finds the event held
  * records its request and returns; the holder executes the requests in the order in which they were
- * recorded (protocol/event.h has the eight states and the argument). What was written before a
+ * recorded (event/protocol.h has the eight states and the argument). What was written before a
  * signal is visible to the waiter that the signal releases.
  *
  * A wait with a deadline, or for one of several events, may have to wait for admission while such
@@ -55,7 +55,7 @@
 #include <umbra/base/base.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
-#include <umbra/protocol/event.h>
+#include <umbra/event/protocol.h>
 
 /* An event: one cache line. All zero but for `manual` is a reset event. */
 struct umbra_event {
@@ -119,8 +119,8 @@ UM_LINKONCE int umbra_event_wait_any(struct umbra_event *const *events, unsigned
                                      uint64_t deadline, unsigned *which);
 
 #include <umbra/base/atomic.h>
-#include <umbra/base/trace.h>
-#include <umbra/impl/event.h>
+#include <umbra/base/trace_kinds.h>
+#include <umbra/event/await.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

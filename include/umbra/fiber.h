@@ -238,9 +238,10 @@ UM_LINKONCE int umbra_local_set(unsigned key, void *value);
 UM_INLINE void *umbra_local_get(unsigned key);
 
 #include <umbra/base/atomic.h>
-#include <umbra/core/exceptions.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/switch.h>
+#include <umbra/fiber/control_block.h>
+#include <umbra/fiber/exceptions.h>
+#include <umbra/fiber/sleep.h>
+#include <umbra/fiber/switch.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -115,6 +115,6 @@ UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);
 
-#include <umbra/impl/io.h>
+#include <umbra/io/ways.h>
 
 #endif

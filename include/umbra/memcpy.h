@@ -39,7 +39,7 @@
  *
  *     limits.choice = &choice;                           after umbra_memcpy_calibrate
  *
- * The two threads take blocks from one counter (protocol/share.h) instead of a half each: so a
+ * The two threads take blocks from one counter (memcpy/protocol.h) instead of a half each: so a
  * shadow that starts late, or an owner that has its end in the cache, waits for at most one block.
  * Other ways of using a shadow for a copy (prefetching ahead of it, alternate blocks, halves) are
  * measured beside this one in bench/kernels/memcpy.c.
@@ -52,8 +52,8 @@
 
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/impl/pick.h>
-#include <umbra/protocol/share.h>
+#include <umbra/memcpy/faster_way.h>
+#include <umbra/memcpy/protocol.h>
 #include <umbra/shadow.h>
 
 /*
@@ -75,7 +75,8 @@
 
 /*
  * How long the copies of one shadow's owner took. All zero at first; only that thread uses it. One
- * copy in 61 is made the way that was slower so far, in order to measure it (see impl/pick.h).
+ * copy in 61 is made the way that was slower so far, in order to measure it (see
+ * memcpy/faster_way.h).
  */
 struct umbra_memcpy_choice {
     struct um_pick size[64]; /* i: copies of 2^i bytes and more, but below 2^(i+1) */
@@ -142,7 +143,7 @@ struct um_copy {
     size_t block; /* whole lines; the last block also has what is left over */
 };
 
-#include <umbra/impl/memcpy.h>
+#include <umbra/memcpy/halves.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

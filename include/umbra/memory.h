@@ -29,12 +29,12 @@
  * why, and the memory is as touched. On a described machine (umbra/topology.h) nothing is bound.
  *
  * Buffers. A core takes from its own list, without atomics, and gives back to it. A buffer that is
- * given back elsewhere goes to the inbox of the list that it came from (protocol/inbox.h), which
+ * given back elsewhere goes to the inbox of the list that it came from (core/inbox.h), which
  * that core empties when its list is empty. All threads that are no core of the pool's runtime have
  * one list together, with a lock. Each core's list is on the core's node.
  *
  * Loops. Each node has a loop of its own: a range that is taken in parts by the node's cores first
- * (protocol/node_loop.h). When a node has no part left, its cores take from the next nodes. Each
+ * (memory/protocol.h). When a node has no part left, its cores take from the next nodes. Each
  * node also has a barrier, for one fiber of each of its cores.
  *
  * Callers: each function's comment says it. A signal handler may call no function here. What can go
@@ -206,7 +206,7 @@ UM_LINKONCE int umbra_nodes_loop(struct umbra_nodes *nodes, unsigned node, size_
  * or fiber; neither switches nor blocks. */
 UM_INLINE bool umbra_nodes_next(struct umbra_nodes *nodes, size_t *begin, size_t *end);
 
-#include <umbra/impl/memory.h>
+#include <umbra/memory/nodes.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -87,9 +87,9 @@
  * (umbra_hold). An arbiter that waits is a blocked fiber: the runtime has not ended, and reports a
  * deadlock if only such fibers are left (umbra/core.h).
  *
- * How it works: protocol/port.h. Between threads, a post to an open port of any number of messages
+ * How it works: port/protocol.h. Between threads, a post to an open port of any number of messages
  * takes no lock while no receiver waits there. Else a port has a lock for a few instructions; a
- * call that does not block may wait for that lock only (protocol/lock.h). A port owns nothing, and
+ * call that does not block may wait for that lock only (wait/lock.h). A port owns nothing, and
  * is in the caller's memory. It must outlive the calls on it. But when no more posts will come, it
  * may go as soon as the last message has been received by a waiting receiver: a port for an answer
  * can be in the frame that waits for it.
@@ -103,8 +103,8 @@
 #include <umbra/cpu.h>
 #include <umbra/event.h>
 #include <umbra/fiber.h>
-#include <umbra/protocol/lock.h>
-#include <umbra/protocol/port.h>
+#include <umbra/port/protocol.h>
+#include <umbra/wait/protocol.h>
 
 /* ---- ports ---- */
 
@@ -307,8 +307,8 @@ UM_LINKONCE int umbra_arbiter_join(struct umbra_arbiter *arbiter, uint64_t deadl
     .source = (struct umbra_source[]){__VA_ARGS__},                                                \
     .sources = sizeof((struct umbra_source[]){__VA_ARGS__}) / sizeof(struct umbra_source)
 
-#include <umbra/impl/arbiter.h>
-#include <umbra/impl/port.h>
+#include <umbra/port/arbiter.h>
+#include <umbra/port/post_receive.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -59,7 +59,7 @@
 
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/protocol/ahead.h>
+#include <umbra/prefetch/protocol.h>
 
 /* The leader publishes its place once in so many items, for one line's way; a power of two. */
 #ifndef UMBRA_PREFETCH_EVERY
@@ -143,7 +143,7 @@ UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *it
  */
 UM_INLINE void umbra_prefetch_line(struct umbra_prefetch *prefetch, const void *p);
 
-#include <umbra/impl/prefetch.h>
+#include <umbra/prefetch/distance.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -44,7 +44,8 @@
  * _Alignas(UMBRA_CACHE_LINE), or aligned_alloc(UMBRA_CACHE_LINE, sizeof(struct umbra_shadow)).
  *
  * Invariants
- *   - The slot is one cache line, used in both directions (protocol/slot.h). If the shadow begins a
+ *   - The slot is one cache line, used in both directions (shadow/protocol.h). If the shadow begins
+ *   a
  *     line, words that the owner writes and words that the helper writes share no other line.
  *   - A hardware thread has at most one shadow of this process.
  *   - Fork and join allocate nothing, and make no system call unless a side parks or has parked.
@@ -57,9 +58,8 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/impl/cpu_table.h>
-#include <umbra/impl/owner.h>
-#include <umbra/protocol/slot.h>
+#include <umbra/shadow/owner.h>
+#include <umbra/shadow/protocol.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
@@ -88,11 +88,11 @@ struct umbra_shadow_info {
 
 /* A shadow, with its owner's part. In the caller's memory; it must not move while in use. */
 struct umbra_shadow {
-    UM_ALIGNED(UM_ANY_MEMORY) struct um_slot slot; /* see protocol/slot.h */
+    UM_ALIGNED(UM_ANY_MEMORY) struct um_slot slot; /* see shadow/protocol.h */
     unsigned char apart[UM_LINE_REST(sizeof(struct um_slot))];
 
     /* the owner's line */
-    struct um_owned owned;         /* the owner, and its binding; impl/owner.h */
+    struct um_owned owned;         /* the owner, and its binding; shadow/owner.h */
     bool forked;                   /* a function is forked and not joined; owner only */
     uint32_t back_offs;            /* joins that will still back off; owner only */
     um_atomic_u32 back_off;        /* length of a back-off, in polls, 0: none; owner only */
@@ -166,7 +166,7 @@ UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
  * of 32 joins may be slower by one trip, 3 % of a hand-over on any processor. */
 #define UM_SHADOW_BACK_OFFS 31
 
-#include <umbra/impl/shadow.h>
+#include <umbra/shadow/helper.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

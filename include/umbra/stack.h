@@ -64,7 +64,8 @@ UM_LINKONCE size_t um_stack_least_bytes(void);
 #define UM_STACK_LEAST_BYTES 8192 /* besides a signal's frame */
 #define UM_STACK_MOST_BYTES (SIZE_MAX / 4)
 
-#include <umbra/impl/stack.h>
+#include <umbra/stack/overflow.h>
+#include <umbra/stack/slabs.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -12,7 +12,7 @@
  *     umbra_mutex_unlock(&mutex);
  *     umbra_barrier_wait(&barrier, UMBRA_NEVER);         or until umbra_deadline(ns)
  *
- * Mutex, semaphore and read-write lock work alike (protocol/waiters.h). A word says what the object
+ * Mutex, semaphore and read-write lock work alike (sync/waiters.h). A word says what the object
  * has to give, and whether callers wait. The fast path changes the word by one compare-and-swap and
  * touches nothing else. A caller that cannot have the resource now looks in place for a while: a
  * thread for the spin phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core
@@ -78,9 +78,9 @@
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
-#include <umbra/protocol/event.h>
-#include <umbra/protocol/lock.h>
-#include <umbra/protocol/waiters.h>
+#include <umbra/event/protocol.h>
+#include <umbra/sync/waiters.h>
+#include <umbra/wait/protocol.h>
 
 /*
  * Callers: a fiber, or any other thread; no signal handler, except for umbra_semaphore_post_async.
@@ -111,7 +111,7 @@
 #define UMBRA_MUTEX_PATIENCE_NS 1000000
 
 struct umbra_mutex {
-    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/mutex.h */
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* sync/mutex.h */
     um_atomic_uptr owner; /* its holder, a fiber or thread (um_fiber_self()), or 0; the holder */
     um_atomic_u64 due;    /* until when the called waiter may be overtaken, a time stamp; the call
                              that calls it, read by holders */
@@ -166,7 +166,7 @@ UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool 
 /* ---- counting semaphore ---- */
 
 struct umbra_semaphore {
-    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/semaphore.h */
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* sync/semaphore.h */
     struct um_waiters waiters;
     unsigned char apart[UM_LINE_REST(8 + sizeof(struct um_waiters))];
 };
@@ -190,7 +190,7 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
 /* Many readers or one writer. A caller that waits keeps new readers out; waiters have the lock in
  * their order, and readers between two writers together. */
 struct umbra_rwlock {
-    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* protocol/rwlock.h */
+    UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* sync/rwlock.h */
     struct um_waiters waiters;
     unsigned char apart[UM_LINE_REST(8 + sizeof(struct um_waiters))];
 };
@@ -252,7 +252,7 @@ UM_LINKONCE UM_CHECKED int umbra_latch_wait(struct umbra_latch *latch, uint64_t 
 /* A barrier opens when `parties` callers, at least 1, have come, again and again. */
 struct umbra_barrier {
     struct umbra_event event; /* manual-reset, and never reset: of waiters that queue */
-    um_atomic_u64 state;      /* callers that have come: protocol/barrier.h */
+    um_atomic_u64 state;      /* callers that have come: sync/barrier.h */
     uint32_t parties;         /* fixed */
     unsigned char apart[UM_LINE_REST(12)];
 };
@@ -274,7 +274,7 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier, uint64_t deadl
     UM_STATIC_ASSERT(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");               \
     UM_STATIC_ASSERT(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
 
-#include <umbra/impl/sync.h>
+#include <umbra/sync/slow_paths.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -70,10 +70,10 @@
 
 #include <umbra/base/base.h>
 #include <umbra/core.h>
-#include <umbra/protocol/task.h>
+#include <umbra/task/protocol.h>
 
 /* struct umbra_task, and the type of its function, umbra_task_fn, a void function of a void *, are
- * in protocol/task.h. A task needs no initial value; its fields are private. */
+ * in task/protocol.h. A task needs no initial value; its fields are private. */
 
 /*
  * Makes fn(arg) a task, which must be joined, and not forked again before. A fiber: neither
@@ -123,7 +123,7 @@ struct umbra_task_limits {
     uint64_t depth;        /* tasks within tasks, at most: with 1, those forked by no task */
     uint64_t work;         /* of a task, at least, if umbra_task_fork_work() declares it */
     uint64_t stacks_bytes; /* of address space, if each such task became a fiber, at most */
-    umbra_task_choose_fn *choose; /* asked about what the others allow; core/grain.h */
+    umbra_task_choose_fn *choose; /* asked about what the others allow; fiber/task_limits.h */
     void *choose_arg;
 };
 
@@ -166,7 +166,7 @@ typedef void umbra_range_fn(size_t begin, size_t end, void *arg);
  * Calls fn for all of [begin, end), in parts of at most `grain` indices, on several cores at once.
  * grain 0: parts of about a microsecond, measured while they run; but a loop that is so short that
  * other cores are of no use runs whole, by what calls with the same function and about as many
- * indices took on this core before (impl/ranges.h). The range is halved only when an
+ * indices took on this core before (task/ranges.h). The range is halved only when an
  * idle core has asked for work. Returns when all parts are done. A fiber: may switch; a canceled
  * fiber waits, too. Any other thread processes all parts itself.
  */
@@ -194,8 +194,8 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
                                       void *value);
 
-#include <umbra/impl/ranges.h>
-#include <umbra/impl/task.h>
+#include <umbra/task/ranges.h>
+#include <umbra/task/start.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -60,7 +60,7 @@
  *
  * Invariants
  *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team
- *     of two on the line of the call (protocol/team.h).
+ *     of two on the line of the call (team/protocol.h).
  *   - A run and a barrier allocate nothing, and make no system call unless a thread parks or has
  *     parked.
  */
@@ -69,8 +69,8 @@
 
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
-#include <umbra/protocol/team.h>
 #include <umbra/shadow.h>
+#include <umbra/team/protocol.h>
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
@@ -125,7 +125,7 @@ UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
  * owner, outside a run, or after its end any thread; blocks. Returns 0, -EPERM or -EBUSY. */
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team);
 
-#include <umbra/impl/team.h>
+#include <umbra/team/members.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -2,7 +2,7 @@
 /*
  * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes that
  * they share; where to place work on it; binding of threads. Memory is placed by umbra/memory.h.
- * Only this header and impl/topology.h name hwloc.
+ * Only this header and topology/hwloc.h name hwloc.
  *
  * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
  * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
@@ -53,7 +53,7 @@
 #define UMBRA_TOPOLOGY_H
 
 #include <umbra/base/base.h>
-#include <umbra/impl/cpu_table.h>
+#include <umbra/topology/table.h>
 
 struct umbra_affinity;
 
@@ -148,7 +148,8 @@ UM_LINKONCE int umbra_topology_unbind(const struct umbra_topology *topology,
 UM_LINKONCE const char *umbra_topology_shared_name(enum umbra_shared shared);
 
 #include <umbra/base/why.h>
-#include <umbra/impl/topology.h>
+#include <umbra/topology/hwloc.h>
+#include <umbra/topology/near_memory.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

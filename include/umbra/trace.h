@@ -25,7 +25,7 @@
 #define UMBRA_TRACE_H
 
 #include <umbra/base/base.h>
-#include <umbra/base/trace.h>
+#include <umbra/base/trace_kinds.h>
 #include <umbra/core.h>
 
 /*

@@ -15,7 +15,8 @@
  * phase, so that an oversubscribed or virtual machine gets its processor back. A wait that parks
  * after the time that parking costs is never more than twice as slow as the best choice in
  * hindsight (Karlin et al., 1990); the default of block_cycles is twice that cost, measured once
- * (impl/block.h says why). A dispatcher's workers let their cores park later (umbra/dispatch.h).
+ * (wait/block_cost.h says why). A dispatcher's workers let their cores park later
+ * (umbra/dispatch.h).
  *
  * Use. Each thread that waits has one struct umbra_waiter; it may wait on any word, on one at a
  * time. Bind the threads apart (umbra/topology.h): a waiter on the same processor as its signaller
@@ -38,7 +39,7 @@
  * may signal, wake or read counters.
  *
  * Memory order. umbra_signal stores with seq_cst and loads `parked` with seq_cst; the proof that no
- * wake-up is lost is in protocol/park.h. Loads in phases 1 and 2 are acquire.
+ * wake-up is lost is in wait/park.h. Loads in phases 1 and 2 are acquire.
  *
  * Deadlines, here and everywhere, are times of umbra_now_ns(); umbra_deadline(ns) makes one.
  * Inside, a wait counts in cycles, converted once, so a long one may end too early by as much as
@@ -46,13 +47,13 @@
  *
  * UMBRA_WAIT in the environment forces a back end: auto, pause, waitpkg, monitorx, mwait, wfe,
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
- * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (impl/gap.h), of all
+ * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (wait/gap.h), of all
  * places or of one: UMBRA_WAIT=pause,gap=fence or UMBRA_WAIT=event=pause+write,join=pauses. The
  * places are shadow, owner, event, inbox, spawn, join and thread; the gaps are none, pause, pauses,
- * fence and clock, each also with +write. Gaps that are not forced are measured (impl/tune.h), once
- * per process for each kind of pair of processors: by the first shadow, and by the first runtime
- * with two cores. What was found is told by um_wait_report() of the back ends (impl/backend.h),
- * and by um_gap_report() of the gaps (impl/tune.h).
+ * fence and clock, each also with +write. Gaps that are not forced are measured
+ * (wait/choose_gap.h), once per process for each kind of pair of processors: by the first shadow,
+ * and by the first runtime with two cores. What was found is told by um_wait_report() of the back
+ * ends (wait/monitor.h), and by um_gap_report() of the gaps (wait/choose_gap.h).
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H
@@ -60,8 +61,8 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
-#include <umbra/impl/gap.h>
-#include <umbra/protocol/park.h>
+#include <umbra/wait/gap.h>
+#include <umbra/wait/park.h>
 
 /* Default length of the spin phase: folly uses the same bound. By default no wait sleeps before
  * 5 us, so it only decides when pauses begin to grow. */
@@ -199,7 +200,7 @@ UM_INLINE uint64_t umbra_deadline(uint64_t ns);
 /* A copy of the waiter's counters. Any thread, at any time; never blocks. */
 UM_INLINE struct umbra_wait_stats umbra_waiter_stats(const struct umbra_waiter *waiter);
 
-#include <umbra/impl/wait.h>
+#include <umbra/wait/phases.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -248,13 +249,13 @@ UM_INLINE bool umbra_wake(struct umbra_waiter *waiter)
 
 UM_INLINE void um_signal32(um_atomic_u32 *word, uint32_t value, struct umbra_waiter *waiter)
 {
-    um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
+    um_atomic_store(word, value, seq_cst); /* step S1 of wait/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);
 }
 
 UM_INLINE void um_signal64(um_atomic_u64 *word, uint64_t value, struct umbra_waiter *waiter)
 {
-    um_atomic_store(word, value, seq_cst); /* step S1 of protocol/park.h; pairs with um_wait_look */
+    um_atomic_store(word, value, seq_cst); /* step S1 of wait/park.h; pairs with um_wait_look */
     um_park_wake(&waiter->park);
 }
 

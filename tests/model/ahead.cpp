@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A helper that runs ahead of a leader (umbra/protocol/ahead.h) under the model checker. See
+ * A helper that runs ahead of a leader (umbra/prefetch/protocol.h) under the model checker. See
  * checker.hpp.
  *
  * Each scenario: a leader goes through some items, publishes where it is, and ends; a helper goes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A barrier with parties that may give up (umbra/protocol/barrier.h, and the wait of umbra/sync.h)
+ * A barrier with parties that may give up (umbra/sync/barrier.h, and the wait of umbra/sync.h)
  * under the model checker. See checker.hpp.
  *
  * Most scenarios: as many threads as parties, which meet again and again; some give up now and then,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Channels (umbra/protocol/channel.h, protocol/lock.h, and the calls of umbra/channel.h) under the
+ * Channels (umbra/channel/protocol.h, wait/lock.h, and the calls of umbra/channel.h) under the
  * model checker. See checker.hpp.
  *
  * Each scenario: pushers and poppers, which wait, perhaps until a deadline; perhaps a thread that

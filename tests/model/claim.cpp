@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Waits that two sides may end (umbra/protocol/claim.h) under the model checker. See checker.hpp.
+ * Waits that two sides may end (umbra/wait/claim.h) under the model checker. See checker.hpp.
  *
  * Each scenario: waits with a deadline, or for any of two events, against signals and each other;
  * the waiter does what umbra/event.h does. A deadline passes at once, or by chance not at all.
  * Checked: one event ends a wait, or the waiter gives up, never both; no signal is lost or taken
  * twice; accept is not called for a waiter that gave up, and what accept wrote is ordered before
  * what the waiter writes then; each node is freed once, and no thread touches it afterwards, but for
- * the claim of a group, which stays a claim (see core/sleeper.h).
+ * the claim of a group, which stays a claim (see fiber/sleeper.h).
  */
 #include "checker.hpp"
 #include "claim_variants.hpp"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A dispatcher's step (umbra/protocol/dispatch.h) under the model checker. See checker.hpp.
+ * A dispatcher's step (umbra/dispatch/protocol.h) under the model checker. See checker.hpp.
  *
  * Each scenario: workers that take values from each other's queues and wait when there are none, as
  * um_worker_main() does, and a source that queues some, and is complete. A value may be worth more

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The event (umbra/protocol/event.h) under the model checker. See checker.hpp.
+ * The event (umbra/event/protocol.h) under the model checker. See checker.hpp.
  *
  * The name of a scenario is its program: the kind of event, what happened before the start, and
  * after the colon what each thread calls, one letter a call.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Idle cores and work without a place (umbra/protocol/idle.h) under the model checker. See
+ * Idle cores and work without a place (umbra/core/idle.h) under the model checker. See
  * checker.hpp.
  *
  * Each scenario: cores that look for work and sleep on their inbox, as um_core_doze() does, and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The inbox (umbra/protocol/inbox.h) with the wait of the core that owns it, under the model
+ * The inbox (umbra/core/inbox.h) with the wait of the core that owns it, under the model
  * checker. See checker.hpp.
  *
  * Each scenario: a core that takes its messages and parks when there are none; other threads push

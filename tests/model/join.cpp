@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The end of a fiber and its join (umbra/protocol/join.h) under the model checker. See
+ * The end of a fiber and its join (umbra/core/join_word.h) under the model checker. See
  * checker.hpp.
  *
  * Thread 0 is the home core, where the fiber ends. Thread 1 is the owner, which serves askers in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The mutex's word and list (umbra/protocol/mutex.h) under the model checker. See checker.hpp.
+ * The mutex's word and list (umbra/sync/mutex.h) under the model checker. See checker.hpp.
  *
  * In most scenarios each thread locks, counts itself off the users, and unlocks, and the last one
  * frees the mutex; some give up first. A waiter is firm, or patient for a random number of calls; a

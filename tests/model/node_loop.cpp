@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The loop of a NUMA node (umbra/protocol/node_loop.h) under the model checker. See checker.hpp.
+ * The loop of a NUMA node (umbra/memory/protocol.h) under the model checker. See checker.hpp.
  *
  * Each scenario: threads take parts until none is left. The loop was set before; or one of the
  * threads sets it, tells the others and takes with them, and when all have ended does so again.

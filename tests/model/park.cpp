@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The wait with a park (umbra/protocol/park.h, and its users in umbra/wait.h) under the model
+ * The wait with a park (umbra/wait/park.h, and its users in umbra/wait.h) under the model
  * checker. See checker.hpp.
  *
  * Each scenario: a waiter on one or two words, one or two signallers. Checked: the wait ends (no

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Ports, and which receiver gets their messages (umbra/protocol/port.h, protocol/lock.h) under the
+ * Ports, and which receiver gets their messages (umbra/port/protocol.h, wait/lock.h) under the
  * model checker. See checker.hpp.
  *
  * Each scenario: posters; receivers that wait for branches of one port or more, as um_choose()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The verdict that nothing can happen any more (umbra/protocol/quiet.h) under the model checker.
+ * The verdict that nothing can happen any more (umbra/core/quiet.h) under the model checker.
  * See checker.hpp.
  *
  * Each scenario: two cores that send a message to and fro some times and sleep when they have none,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A ring of records (umbra/protocol/records.h) under the model checker. See checker.hpp.
+ * A ring of records (umbra/fiber/trace_ring.h) under the model checker. See checker.hpp.
  *
  * Each scenario: one thread adds records, another reads them as tools/umbra-trace does, from the
  * oldest that may be left up to the head. Checked: a record that the reader keeps is whole and is

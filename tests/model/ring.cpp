@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The sleep of a core with an io_uring (umbra/protocol/uring.h, with the wake of park.h) under the
+ * The sleep of a core with an io_uring (umbra/io/protocol.h, with the wake of park.h) under the
  * model checker. See checker.hpp.
  *
  * Each scenario: a core that takes messages and completions, and sleeps in its ring when there are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The read-write lock's word and list (umbra/protocol/rwlock.h) under the model checker. See
+ * The read-write lock's word and list (umbra/sync/rwlock.h) under the model checker. See
  * checker.hpp.
  *
  * Each scenario: readers and writers, of which some may give up, and come again. A writer is the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The semaphore's word and list (umbra/protocol/semaphore.h) under the model checker. See
+ * The semaphore's word and list (umbra/sync/semaphore.h) under the model checker. See
  * checker.hpp.
  *
  * Each scenario: posters that add, and waiters that take; some waiters may give up, and come again.

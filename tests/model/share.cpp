@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Blocks that two threads divide (umbra/protocol/share.h) under the model checker. See checker.hpp.
+ * Blocks that two threads divide (umbra/memcpy/protocol.h) under the model checker. See checker.hpp.
  *
  * Each scenario: two threads take blocks from their ends, as umbra/memcpy.h does, until none are
  * left. Checked: one thread takes each block, once, and no thread writes a block of the other.

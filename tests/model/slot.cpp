@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The slot (umbra/protocol/slot.h) with the calls of umbra/shadow.h around it, under the model
+ * The slot (umbra/shadow/protocol.h) with the calls of umbra/shadow.h around it, under the model
  * checker. See checker.hpp.
  *
  * Each scenario: an owner creates the helper thread, forks to it, joins and destroys; each side
  * spins or parks. Checked: every wait ends; fn, arg and what the function reads and writes pass
  * between the two without a race; the function has run exactly as often as it was forked; neither
- * thread touches the struct after shadow_destroy; when the owner has ended (protocol/owner.h), one
+ * thread touches the struct after shadow_destroy; when the owner has ended (shadow/owner_word.h), one
  * of the other threads destroys the shadow.
  */
 #include "checker.hpp"

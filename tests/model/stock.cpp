@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The queues of a dispatcher's workers (umbra/protocol/stock.h, and the functions of
- * impl/dispatch.h that queue, steal and answer) under the model checker. See checker.hpp.
+ * The queues of a dispatcher's workers (umbra/dispatch/queue.h, and the functions of
+ * dispatch/workers.h that queue, steal and answer) under the model checker. See checker.hpp.
  *
  * Each scenario: a source that queues pointers or a range, and workers that take, steal, queue
  * more, and wait, as um_worker_main() does; some wait from the start. Values that are `together` do

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for the parts of impl/dispatch.h that are not checked, beside the text of those that
+ * Stands in for the parts of dispatch/workers.h that are not checked, beside the text of those that
  * are. Included inside the struct of each variant, so it has no guard and includes nothing.
  */
 

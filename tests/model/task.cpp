@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The tasks of a core (umbra/protocol/task.h) under the model checker. See checker.hpp.
+ * The tasks of a core (umbra/task/protocol.h) under the model checker. See checker.hpp.
  *
  * Each scenario: an owner that forks tasks, again and again in the same memory, and joins them, and
  * thieves that take some; or a core that sleeps when there is nothing to take, as um_core_doze()

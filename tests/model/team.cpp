@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A team's runs and barriers (umbra/protocol/team.h) with the calls of umbra/team.h around them,
+ * A team's runs and barriers (umbra/team/protocol.h) with the calls of umbra/team.h around them,
  * under the model checker. See checker.hpp.
  *
  * Each scenario: an owner starts the members, has them execute one or two runs, and ends them; each

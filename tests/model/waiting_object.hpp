@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Stands in for the calls of impl/sync.h that wait in an object's list (protocol/waiters.h). The
+ * Stands in for the calls of sync/slow_paths.h that wait in an object's list (sync/waiters.h). The
  * object is in a place of its own: its last user frees it.
  */
 #ifndef UM_MODEL_WAITING_OBJECT_HPP

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The fiber that an idle core watches (umbra/protocol/watch.h), beside its inbox, under the model
+ * The fiber that an idle core watches (umbra/core/watch.h), beside its inbox, under the model
  * checker. See checker.hpp.
  *
  * Each scenario: a core on which a fiber ends, watches it for a time of its choice, and then goes

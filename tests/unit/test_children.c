@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What a process begins with that the program starts on a thread of the library: signal mask and
- * processors. A table of threads and of ways to start a process. See umbra/impl/origin.h. Linked with
+ * processors. A table of threads and of ways to start a process. See umbra/shadow/origin.h. Linked with
  * --wrap for hwloc_bitmap_copy, so that it can be made to fail.
  */
 #define _GNU_SOURCE

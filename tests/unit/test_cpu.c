@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include <umbra/cpu.h>
-#include <umbra/impl/backend.h>
+#include <umbra/wait/monitor.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/protocol/event.h>
+#include <umbra/event/protocol.h>
 
 enum { STATES = 8, WAITERS = 4 };
 

@@ -820,7 +820,7 @@ Test(task, a_reduction_joins_its_parts_in_order)
         cr_assert_eq(run_cores(cores, reduces, NULL), 0);
 }
 
-/* ---- loops that are given to an idle core: protocol/hand.h ---- */
+/* ---- loops that are given to an idle core: core/hand.h ---- */
 
 #define GIFTS 200           /* that other cores got, or the giver took back */
 #define GIFTS_NS 2000000000 /* time for these; on busy processors there may be fewer */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbra/core/timers.h>
+#include <umbra/fiber/timers.h>
 
 #define TIMERS 500
 

@@ -2,7 +2,7 @@
 /*
  * The atomic words of the protocols. Private.
  *
- * The headers in umbra/protocol/ use atomics through these names only, and stay in the common
+ * The protocols use atomics through these names only, and stay in the common
  * subset of C and C++, so that a model checker can read the very text that ships: the checker
  * defines UM_MODEL_CHECK and its own um_atomic_* before it includes a protocol. The typedefs exist
  * for the same reason.

@@ -9,8 +9,8 @@
  * may cancel, but not a signal handler; errors: -ESRCH, -EPERM, -ENOMEM.
  *
  *   blocked in                        ended by
- *   a wait with a claim               its claim, as a deadline would (protocol/claim.h)
- *   a join of a fiber it owns         `done`, which is RUNNING again (protocol/join.h)
+ *   a wait with a claim               its claim, as a deadline would (wait/claim.h)
+ *   a join of a fiber it owns         `done`, which is RUNNING again (core/join_word.h)
  *   a sleep                           its timer
  *   a wait for one event              the event: the fiber's node is taken out of its queue
  *   (without a deadline: the join of
@@ -25,10 +25,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/interrupt.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/sleeper.h>
+#include <umbra/fiber.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Joining and detaching fibers: the joiner's side. Private; included by core.h. The answering side
- * is in core/answer.h. The word by which home core and owner agree is in protocol/join.h.
+ * is in fiber/join_answer.h. The word by which home core and owner agree is in core/join_word.h.
  *
  *   the joiner                             joins by
  *   a fiber of the owner, no deadline      its own node in `done`
@@ -17,20 +17,14 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/answer.h>
 #include <umbra/core/cancel.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/quiet.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/sleep.h>
-#include <umbra/core/sleeper.h>
-#include <umbra/core/switch.h>
-#include <umbra/core/wake.h>
+#include <umbra/core/inbox.h>
+#include <umbra/core/join_word.h>
+#include <umbra/core/judge_quiet.h>
 #include <umbra/cpu.h>
-#include <umbra/protocol/claim.h>
-#include <umbra/protocol/inbox.h>
-#include <umbra/protocol/join.h>
+#include <umbra/fiber.h>
 #include <umbra/wait.h>
+#include <umbra/wait/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

@@ -12,7 +12,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/fiber.h>
+#include <umbra/fiber.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

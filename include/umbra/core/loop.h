@@ -7,11 +7,11 @@
  * looks for tasks again. An idle core goes through three stages:
  *
  *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
- *                  (protocol/task.h), and the fiber that ended last (protocol/watch.h), for
+ *                  (task/protocol.h), and the fiber that ended last (core/watch.h), for
  *                  look_cycles
- *   dozes          announces itself as idle (protocol/idle.h) and waits on its inbox
+ *   dozes          announces itself as idle (core/idle.h) and waits on its inbox
  *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
- *                  counts as inactive (protocol/quiet.h), and goes on waiting; not while a timer is
+ *                  counts as inactive (core/quiet.h), and goes on waiting; not while a timer is
  *                  set, its source is to bring something, or its shadow runs
  *
  * A core that has dozed for linger_cycles also gives back the stacks of fibers that have been idle
@@ -23,23 +23,17 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/context.h>
-#include <umbra/core/attend.h>
-#include <umbra/core/fiber.h>
+#include <umbra/core/idle.h>
+#include <umbra/core/judge_quiet.h>
 #include <umbra/core/make.h>
 #include <umbra/core/quiet.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/share.h>
-#include <umbra/core/source.h>
-#include <umbra/core/tasks.h>
-#include <umbra/core/trace.h>
+#include <umbra/core/steal.h>
 #include <umbra/core/trim.h>
-#include <umbra/core/wake.h>
+#include <umbra/core/watch.h>
 #include <umbra/cpu.h>
-#include <umbra/protocol/idle.h>
-#include <umbra/protocol/quiet.h>
-#include <umbra/protocol/task.h>
-#include <umbra/protocol/watch.h>
+#include <umbra/fiber.h>
 #include <umbra/shadow.h>
+#include <umbra/task/protocol.h>
 #include <umbra/wait.h>
 
 #ifndef UMBRA_SHOW_WARNINGS

@@ -13,20 +13,14 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/context.h>
-#include <umbra/core/answer.h>
-#include <umbra/core/fiber.h>
+#include <umbra/core/join_word.h>
 #include <umbra/core/local.h>
-#include <umbra/core/pool.h>
 #include <umbra/core/report.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/switch.h>
-#include <umbra/core/wake.h>
-#include <umbra/impl/cpu_table.h>
-#include <umbra/protocol/claim.h>
-#include <umbra/protocol/join.h>
-#include <umbra/protocol/watch.h>
+#include <umbra/core/watch.h>
+#include <umbra/fiber.h>
 #include <umbra/stack.h>
 #include <umbra/topology.h>
+#include <umbra/wait/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

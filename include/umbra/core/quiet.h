@@ -1,143 +1,137 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Judging that a runtime is quiet: all cores are asleep, and no thread outside holds the runtime or
- * is in a call that could wake a fiber. Private; included by core.h. The last core or thread that
- * becomes inactive judges, and counts the fibers that are left: none is the end of a run, some are
- * a deadlock. The words, and why the verdict is right, are in protocol/quiet.h.
+ * The verdict that a runtime is quiet: nothing can happen any more. The core or thread that becomes
+ * inactive last must judge; it reads one word twice and looks at all inboxes in between. Each core
+ * and each thread that holds the runtime enters and leaves. Private; read by the model checker as
+ * it stands.
+ *
+ * The word counts the active: cores that do not sleep, and holds of the runtime by threads outside
+ * that may still signal or spawn. Its upper half, the epoch, counts how often one became active.
+ *
+ *   Q1  a core that is about to park: active - 1
+ *   Q2  found 0: read the word, look at every inbox, read the word again
+ *   Q3  unchanged, and the inboxes were empty: nothing can happen
+ *   Q4  a core that wakes: active + 1, epoch + 1, before it empties its inbox
+ *
+ * Only the active push, and they push before they become inactive. Suppose both reads found the
+ * same word, with 0 active. Then none was active between them, and each push had been made before
+ * the first read. A push that no core has taken is seen at Q2. A push that was taken before the
+ * look was taken after a Q4; the first read must have counted the epoch of that Q4, and the core
+ * that took the push has become inactive again since. So if all inboxes are empty, every message
+ * has been handled. A core that wakes between the reads makes them differ; then the verdict is left
+ * to its own Q1.
+ *
+ * Threads that push and do not hold the runtime are outside this argument, as documented at
+ * umbra_hold(). But a thread that only waits for an event need not hold the runtime, and still it
+ * may execute a signal that a fiber has recorded while the thread held the event
+ * (event/protocol.h), and push the fiber that the signal releases. Likewise where it has the list
+ * of a semaphore's waiters (sync/waiters.h). So such calls are counted, and Q2 looks at their
+ * number before the inboxes: no call was under way, and a call that begins later finds nothing
+ * recorded with it, since none is active. If such a call made the judge refuse, the last of these
+ * calls judges again:
+ *
+ *   Q5  the judge: judging = 1       Q7  the call that ends: calls - 1; if it was the last:
+ *   Q6  look at calls                Q8  look at judging; if 1: 0, and judge every runtime
  */
 #ifndef UMBRA_CORE_QUIET_H
 #define UMBRA_CORE_QUIET_H
 
+#ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/answer.h>
-#include <umbra/core/report.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/sleeper.h>
-#include <umbra/protocol/quiet.h>
+#endif
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
 #endif
 
-#ifdef UMBRA_IMPLEMENTATION
+#define UM_QUIET_ACTIVE UINT64_C(0xffffffff)
+#define UM_QUIET_EPOCH (UINT64_C(1) << 32)
 
-/* What um_runtime_empty() looks at, and the fibers that it counts. */
-struct um_census {
-    struct umbra_runtime *runtime;
-    uint64_t live;
+/* A core or thread becomes active: Q4. */
+UM_INLINE void um_quiet_enter(um_atomic_u64 *activity)
+{
+    um_atomic_fetch_add(activity, UM_QUIET_EPOCH + 1, seq_cst); /* before the inbox is emptied */
+}
+
+/* A core or thread becomes inactive: Q1. True if none is active now: then the caller must judge. */
+UM_INLINE bool um_quiet_leave(um_atomic_u64 *activity)
+{
+    /* seq_cst: after the leaver's pushes; pairs with the loads of um_quiet_judge() */
+    return (um_atomic_fetch_add(activity, UINT64_MAX, seq_cst) & UM_QUIET_ACTIVE) == 1;
+}
+
+/*
+ * The same for a caller that must not touch the word afterwards, since the runtime may end. True:
+ * it was not the last, and has left. False: it is the last; it must leave and judge under the
+ * runtime's lock.
+ */
+UM_INLINE bool um_quiet_leave_others(um_atomic_u64 *activity)
+{
+    uint64_t value = um_atomic_load(activity, relaxed); /* only compared */
+
+    while ((value & UM_QUIET_ACTIVE) > 1)
+        if (um_atomic_cas(activity, &value, value - 1, seq_cst, relaxed)) /* as um_quiet_leave() */
+            return true;
+    return false;
+}
+
+/* A hold that a caller of the library begins: the holder is active, and is counted in `holds`, too.
+ * So an end without a beginning is found, and makes no other inactive. */
+UM_INLINE void um_quiet_hold(um_atomic_u64 *activity, um_atomic_u64 *holds)
+{
+    um_quiet_enter(activity);
+    um_atomic_fetch_add(holds, 1, release); /* after that; pairs with um_quiet_let_go() */
+}
+
+/* Ends a hold. True if there was one: then the caller is active in its place, and must leave. */
+UM_INLINE bool um_quiet_let_go(um_atomic_u64 *holds)
+{
+    uint64_t left = um_atomic_load(holds, relaxed); /* only compared */
+
+    while (left > 0)
+        if (um_atomic_cas(holds, &left, left - 1, acquire, relaxed)) /* see um_quiet_hold() */
+            return true;
+    return false;
+}
+
+/* Calls by threads that are no core, and that may execute requests of other calls. */
+struct um_quiet_outside {
+    um_atomic_u64 calls;   /* calls under way */
+    um_atomic_u32 judging; /* 1: a judge has looked at calls; the last call then judges again */
 };
 
-/* True if every inbox is empty and no work is without a place; for um_quiet_judge(). Counts the
- * live fibers, too. */
-UM_LINKONCE bool um_runtime_empty(void *context)
+/* Such a call begins. */
+UM_INLINE void um_quiet_call(struct um_quiet_outside *outside)
 {
-    struct um_census *census = context;
-    struct umbra_runtime *runtime = census->runtime;
+    um_atomic_fetch_add(&outside->calls, 1, seq_cst); /* before any request is recorded with it */
+}
 
-    for (unsigned i = 0; i < runtime->cores; i++)
-        /* acquire: pairs with um_core_count(). If this load sees a count that a core made since it
-         * became active, um_quiet_judge() sees that activity when it reads the word again */
-        census->live += um_atomic_load(&runtime->core[i]->live, acquire);
-    if (um_atomic_load(&runtime->unplaced, seq_cst))
+/* Such a call ends: Q7 and Q8. True if the caller must judge, since an earlier judge refused. */
+UM_INLINE bool um_quiet_call_ends(struct um_quiet_outside *outside)
+{
+    return um_quiet_leave(&outside->calls) &&
+           um_atomic_load(&outside->judging, seq_cst) != 0 && /* pairs with Q5 */
+           um_atomic_exchange(&outside->judging, 0, seq_cst) != 0;
+}
+
+/* Q2 and Q3. True if nothing can happen. empty(context) looks at every inbox with seq_cst: true if
+ * all are empty. holds: how often the runtime is held by the caller, which does nothing
+ * meanwhile. */
+typedef bool um_quiet_empty(void *context);
+
+UM_INLINE bool um_quiet_judge(um_atomic_u64 *activity, uint64_t holds,
+                              struct um_quiet_outside *outside, um_quiet_empty *empty,
+                              void *context)
+{
+    uint64_t before = um_atomic_load(activity, seq_cst); /* pairs with Q1 and Q4 */
+
+    if ((before & UM_QUIET_ACTIVE) != holds)
         return false;
-    for (unsigned i = 0; i < runtime->cores; i++)
-        if (um_atomic_load(&runtime->core[i]->inbox, seq_cst)) /* Q2 */
-            return false;
-    return true;
-}
-
-/* Judges, when no core or holder seems to be active. Under the runtime's lock. True if there is a
- * new verdict: the caller must then wake the threads that wait for it (runtime->changed). */
-UM_LINKONCE UM_COLD bool um_runtime_judge_locked(struct umbra_runtime *runtime)
-{
-    struct um_census census = {.runtime = runtime};
-
-    if (runtime->waiting == 0 || runtime->verdict != UM_VERDICT_NONE ||
-        !um_quiet_judge(&runtime->activity, 0, &um_outside, um_runtime_empty, &census))
+    um_atomic_store(&outside->judging, 1, seq_cst);                       /* Q5 */
+    if (um_atomic_load(&outside->calls, seq_cst) != 0 || !empty(context)) /* Q6 */
         return false;
-    runtime->verdict = census.live > 0 ? UM_VERDICT_DEADLOCK : UM_VERDICT_ENDED;
-    if (runtime->verdict == UM_VERDICT_DEADLOCK)
-        um_joins_end(runtime, -EDEADLK);
-    return true;
+    return um_atomic_load(activity, seq_cst) == before; /* pairs with Q4 */
 }
-
-/* The same, and wakes the threads that wait. The caller does not have the lock, and knows that the
- * runtime cannot end meanwhile. The threads are woken after the lock is free: a thread that ran at
- * once, on this processor, would only wait for the lock. */
-UM_LINKONCE UM_COLD void um_runtime_judge(struct umbra_runtime *runtime)
-{
-    bool over;
-
-    pthread_mutex_lock(&runtime->lock);
-    over = um_runtime_judge_locked(runtime);
-    pthread_mutex_unlock(&runtime->lock);
-    if (over)
-        pthread_cond_broadcast(&runtime->changed);
-}
-
-/* The library itself begins something that may still wake a fiber, and ends it: as a hold, but no
- * release of the user's ends it. Any thread or fiber; the last end may block while the report of a
- * deadlock is written. */
-UM_INLINE void um_runtime_enter(struct umbra_runtime *runtime)
-{
-    um_quiet_enter(&runtime->activity);
-}
-
-UM_LINKONCE void um_runtime_leave(struct umbra_runtime *runtime)
-{
-    if (um_quiet_leave_others(&runtime->activity) || runtime->inherited)
-        return;
-    /* There is no verdict, and the runtime cannot end, until the lock is free again. */
-    pthread_mutex_lock(&runtime->lock);
-    if (um_quiet_leave(&runtime->activity) && um_runtime_judge_locked(runtime))
-        pthread_cond_broadcast(&runtime->changed);
-    pthread_mutex_unlock(&runtime->lock);
-}
-
-/* Begins a call by which a thread that is no core joins or leaves an event's queue: the call may
- * execute the requests of other threads (protocol/quiet.h). */
-UM_INLINE void um_outside_call(void)
-{
-    um_quiet_call(&um_outside);
-}
-
-/* Judges every runtime: a thread does not know which fibers its call might have woken. */
-UM_LINKONCE UM_COLD void um_outside_judge(void)
-{
-    struct umbra_runtime *runtime;
-
-    pthread_mutex_lock(&um_runtimes.lock); /* no runtime ends meanwhile */
-    for (runtime = um_atomic_load(&um_runtimes.first, relaxed); runtime; runtime = runtime->next)
-        um_runtime_judge(runtime);
-    pthread_mutex_unlock(&um_runtimes.lock);
-}
-
-/* Ends such a call. */
-UM_INLINE void um_outside_call_ends(void)
-{
-    if (um_quiet_call_ends(&um_outside))
-        um_outside_judge();
-}
-
-/* For the thread that created the runtime, while it waits in a join. If nothing but its own hold
- * keeps the runtime from being quiet, nothing can end the join: reports the deadlock, and ends the
- * joins of all threads with -EDEADLK. */
-UM_LINKONCE UM_COLD void um_join_judge(struct umbra_runtime *runtime)
-{
-    struct um_census census = {.runtime = runtime};
-
-    pthread_mutex_lock(&runtime->lock);
-    if (runtime->waiting == 0 &&
-        um_quiet_judge(&runtime->activity, 1, &um_outside, um_runtime_empty, &census) &&
-        census.live > 0) {
-        if (runtime->report)
-            um_report_deadlock(runtime);
-        um_joins_end(runtime, -EDEADLK);
-    }
-    pthread_mutex_unlock(&runtime->lock);
-}
-
-#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Reports of what fibers do: on demand, on a signal (core/signals.h), in a deadlock, when a stack
- * overflows, and on misuse (UMBRA_ASSERT). Private; included by core.h.
+ * Reports of what fibers do: on demand, on a signal (core/dump_signal.h), in a deadlock, when a
+ * stack overflows, and on misuse (UMBRA_ASSERT). Private; included by core.h.
  *
  * Reports on demand, on a signal and of an overflow may be written by a signal handler: they use
  * write(2), and nothing that locks or allocates. While cores run, such a report may be out of date.
@@ -16,13 +16,10 @@
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
 #include <umbra/context.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/pool.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/sleeper.h>
+#include <umbra/fiber.h>
 #include <umbra/os/os.h>
-#include <umbra/protocol/task.h>
 #include <umbra/stack.h>
+#include <umbra/task/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

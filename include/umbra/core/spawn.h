@@ -2,7 +2,7 @@
 /*
  * Spawning fibers. Private; included by core.h. A spawn turns its options into a plan, takes an
  * idle fiber (core/make.h) and sends it on its way: into the ready queue of the caller's core, to
- * the core that watches it (protocol/watch.h), through the inbox of its core, or into the runtime's
+ * the core that watches it (core/watch.h), through the inbox of its core, or into the runtime's
  * list of fibers without a place. Any thread or fiber may spawn, but not a signal handler. The
  * errors are listed at umbra_spawn_with(). How a fiber begins to run, and ends, is in core/make.h.
  */
@@ -12,18 +12,13 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
-#include <umbra/core/apart.h>
-#include <umbra/core/fiber.h>
+#include <umbra/core/idle.h>
+#include <umbra/core/join_word.h>
 #include <umbra/core/make.h>
-#include <umbra/core/pool.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/trace.h>
-#include <umbra/core/wake.h>
-#include <umbra/protocol/claim.h>
-#include <umbra/protocol/idle.h>
-#include <umbra/protocol/join.h>
-#include <umbra/protocol/watch.h>
+#include <umbra/core/watch.h>
+#include <umbra/fiber.h>
 #include <umbra/wait.h>
+#include <umbra/wait/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -51,7 +46,7 @@ UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner
 struct um_spawn_plan {
     struct umbra_core *here;   /* the caller's core, or NULL */
     struct umbra_core *target; /* the fiber's core; if `anywhere`, until a core takes it */
-    struct umbra_core *owner;  /* decides its join; see protocol/join.h */
+    struct umbra_core *owner;  /* decides its join; see core/join_word.h */
     bool anywhere;
     unsigned size_class;
     uint64_t deadline; /* of its delay, or 0 */
@@ -139,7 +134,7 @@ UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber 
     um_unplaced_call(runtime);
 }
 
-/* True if the fiber went straight to its core, which watches it (protocol/watch.h). */
+/* True if the fiber went straight to its core, which watches it (core/watch.h). */
 UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
 {
     if (!plan->anywhere && !plan->stopped && plan->deadline == 0 &&

@@ -14,15 +14,11 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/environment.h>
-#include <umbra/base/trace.h>
+#include <umbra/base/trace_kinds.h>
 #include <umbra/base/why.h>
-#include <umbra/core/fiber.h>
-#include <umbra/core/pool.h>
 #include <umbra/core/report.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/sleeper.h>
-#include <umbra/core/trace.h>
 #include <umbra/cpu.h>
+#include <umbra/fiber.h>
 #include <umbra/os/os.h>
 #include <umbra/wait.h>
 

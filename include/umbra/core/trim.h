@@ -5,10 +5,10 @@
  * Busy cores do nothing for it: no spawn, join or end of a fiber counts or marks anything.
  *
  * Once in UM_TRIM_NS, if the core waits then, there is a turn. It moves the idle fibers of each list
- * that belongs to the core (core/pool.h) to the cooling ones of this list, but for the UM_TRIM_KEPT
- * of its own that were used last. A spawn that finds the list empty takes the cooling ones back. So
- * those that are left at the next turn were not needed in between. Their stacks are given back, and
- * they go to the depot of their home as lean ones, which a spawn takes last.
+ * that belongs to the core (fiber/pool.h) to the cooling ones of this list, but for the
+ * UM_TRIM_KEPT of its own that were used last. A spawn that finds the list empty takes the cooling
+ * ones back. So those that are left at the next turn were not needed in between. Their stacks are
+ * given back, and they go to the depot of their home as lean ones, which a spawn takes last.
  *
  * A core that begins to wait wakes up once for its next turn, and then for each turn that leaves
  * something cooling. Another core that puts a fiber into its depot calls it, once a turn.
@@ -26,10 +26,9 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/context.h>
-#include <umbra/core/fiber.h>
 #include <umbra/core/make.h>
-#include <umbra/core/runtime.h>
 #include <umbra/cpu.h>
+#include <umbra/fiber.h>
 #include <umbra/os/os.h>
 #include <umbra/stack.h>
 

@@ -32,10 +32,8 @@
 #include <umbra/base/environment.h>
 #include <umbra/base/why.h>
 #include <umbra/context.h>
-#include <umbra/core/fiber.h>
 #include <umbra/core/report.h>
-#include <umbra/core/runtime.h>
-#include <umbra/core/switch.h>
+#include <umbra/fiber.h>
 #include <umbra/os/os.h>
 #include <umbra/wait.h>
 

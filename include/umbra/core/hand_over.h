@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Giving work to an idle core by its hand (core/hand.h), and waiting for its end. Private;
+ * included by core.h. Fibers give; a giver may switch while it waits. The owner's side is in
+ * core/steal.h: a hand is open while a fiber that has run a task stays for more.
+ *
+ * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so
+ * a gift, like a task that is left behind, waits for no core that has found something else. A core
+ * counts the gifts of its fibers, and looks at other cores' hands only while there are any. It sees
+ * what it gave itself, without any order between cores.
+ *
+ * A gift moves one line there and back. A task that is shared and stolen (task/protocol.h) moves
+ * four: the request, the word, the task and its state.
+ */
+#ifndef UMBRA_CORE_HAND_OVER_H
+#define UMBRA_CORE_HAND_OVER_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/hand.h>
+#include <umbra/core/steal.h>
+#include <umbra/cpu.h>
+#include <umbra/fiber.h>
+#include <umbra/task/protocol.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* Hands that a giver looks at, before it shares the work instead: each look may move a line. */
+#define UM_HANDS_TRIED 8
+
+/* A gift that the giver must take back or wait for. hand NULL: no hand was open. */
+struct um_gift {
+    struct um_hand *hand;
+    uint64_t number;
+};
+
+/*
+ * Claims the hand of a core, first of that which took the last gift. The caller, a fiber, then
+ * writes what it gives, and gives it. None is claimed while tasks have limits, which count forks.
+ */
+UM_INLINE struct um_gift um_core_claim_hand(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    unsigned tries = runtime->cores < UM_HANDS_TRIED ? runtime->cores : UM_HANDS_TRIED;
+    unsigned other = core->generous;
+    struct um_gift gift = {NULL, 0};
+
+    if (um_limits_look(&runtime->grain) || !um_core_current(core))
+        return gift;
+    while (tries-- > 0) {
+        struct um_hand *hand = &runtime->core[other]->hand;
+
+        gift.number = other == core->index ? 0 : um_hand_claim(hand);
+        if (gift.number != 0) {
+            gift.hand = hand;
+            core->gifts++;
+            hand->waiter = &um_core_current(core)->node;
+            break;
+        }
+        other = other + 1 < runtime->cores ? other + 1 : 0;
+    }
+    if (other != core->generous)
+        core->generous = other;
+    return gift;
+}
+
+/* Waits in place while the core has nothing else to do. True if the gift's work has ended. */
+UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
+{
+    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]);
+    uint64_t start = um_cycles();
+
+    do {
+        for (uint32_t i = 0; i < polls.batch; i++) {
+            if (um_hand_ended(gift->hand, gift->number))
+                return true;
+            if (um_core_attention(core) || um_core_sees_tasks(core))
+                return false;
+            um_gap_pass(polls.gap, gift->hand);
+        }
+    } while (um_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/*
+ * Waits for the end of a gift that was taken. The giver's fiber; in the child of a
+ * fork(2), where no thread runs the work, for ever. on, at: for reports.
+ */
+UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const void *at)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self;
+
+    while (!core && !um_hand_ended(gift->hand, gift->number))
+        um_thread_sleep(UINT64_MAX); /* for ever */
+    if (um_hand_ended(gift->hand, gift->number))
+        return;
+    if (um_ready_empty(core) && um_gift_look(core, gift))
+        return;
+    self = um_core_current(core);
+    self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
+    self->waits_in = NULL; /* the work uses the giver's memory: it waits even if canceled */
+    if (um_hand_await(gift->hand, gift->number)) {
+        um_fiber_block(self, &um_kind_task, on, at);
+        um_fiber_leave(core, self);
+    }
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

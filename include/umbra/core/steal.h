@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Tasks between cores: how a thief takes and runs them, and how a joiner waits for them. Private;
+ * included by core.h. The short ways of fork and join are in umbra/task.h, sharing in
+ * fiber/share_tasks.h.
+ *
+ * A core that has nothing else to do runs tasks, in a fiber: first its own, which blocked fibers
+ * have left, then those of other cores, the oldest first. So a core that has tasks never sleeps,
+ * and the thread that judges whether the runtime is quiet (core/quiet.h) need not look at
+ * tasks.
+ *
+ * Any thread or fiber may fork and join; in a thread that is no core a fork runs the task at once.
+ * A core without memory for a fiber is starved: it takes no task until it has waited, for 1 ms at
+ * most (core/loop.h). What is joined needs no memory: a task that no core has begun is run by its
+ * joiner, which takes it back if it was forked, and is given it by a starved core if it was started
+ * from outside.
+ */
+#ifndef UMBRA_CORE_STEAL_H
+#define UMBRA_CORE_STEAL_H
+
+#include <sched.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core/hand.h>
+#include <umbra/core/make.h>
+#include <umbra/core/report.h>
+#include <umbra/core/spawn.h>
+#include <umbra/cpu.h>
+#include <umbra/fiber.h>
+#include <umbra/task/protocol.h>
+#include <umbra/wait/protocol.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+UM_LINKONCE void um_task_joined(void *arg);
+
+/* A fork, with UMBRA_ASSERT: aborts if there is no function, or the task is in a list already. */
+UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn);
+
+/* Returns the task's function. The task is the joiner's alone, which may be about to run it. With
+ * UMBRA_ASSERT, marks the task as joined. */
+UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
+{
+    umbra_task_fn *fn = task->fn;
+
+    if (UMBRA_ASSERT)
+        task->fn = um_task_joined;
+    return fn;
+}
+
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
+UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
+UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline);
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* Stands for what was taken from a core's hand (core/hand.h): its address and a mark. */
+UM_INLINE struct umbra_task *um_task_of_hand(struct um_hand *hand)
+{
+    return (struct umbra_task *)((uintptr_t)hand | 1);
+}
+
+UM_INLINE struct um_hand *um_hand_of_task(struct umbra_task *task)
+{
+    return (uintptr_t)task & 1 ? (struct um_hand *)((uintptr_t)task - 1) : NULL;
+}
+
+/* ---- taking ---- */
+
+/* Takes the oldest of the core's own tasks; NULL: none is left. */
+UM_INLINE struct umbra_task *um_core_take_own(struct umbra_core *core)
+{
+    struct umbra_task *task = um_tasks_steal(&core->tasks);
+
+    while (!task && um_tasks_some(&core->tasks)) {
+        um_core_publish(core);
+        task = um_tasks_steal(&core->tasks);
+    }
+    if (um_tasks_asked(&core->tasks) && um_core_has_tasks(core))
+        um_core_share(core);
+    return task;
+}
+
+/* Takes a task of another core; NULL: it shares none, and has been asked to. */
+UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct umbra_core *other)
+{
+    struct umbra_task *task = um_tasks_steal(&other->tasks);
+
+    if (!task && !um_tasks_asked(&other->tasks))
+        um_tasks_ask(&other->tasks);
+    if (task && um_tasks_shared(&other->tasks))
+        um_core_call_another(core);
+    else if (task)
+        um_tasks_ask_ahead(&other->tasks);
+    return task;
+}
+
+/* Takes what was given to the core, a task of this core or of another, or what the core's fibers gave
+ * and no core has begun; or NULL. The core, in a fiber or in the scheduler. */
+UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct umbra_task *task =
+        um_hand_take(&core->hand) ? um_task_of_hand(&core->hand) : um_core_take_own(core);
+    unsigned first = core->victim;
+
+    for (unsigned i = 0; i < runtime->cores && !task; i++) {
+        unsigned other = (first + i) % runtime->cores;
+
+        core->victim = other;
+        if (other != core->index)
+            task = um_core_take_from(core, runtime->core[other]);
+    }
+    /* gifts to cores that found other work: core/hand_over.h */
+    for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && !task; i++)
+        if (um_hand_take(&runtime->core[i]->hand))
+            task = um_task_of_hand(&runtime->core[i]->hand);
+    return task;
+}
+
+/* ---- running ---- */
+
+/* Runs what was taken from a hand, and wakes the giver. The core's own hand is open again if the core
+ * has nothing else to do. */
+UM_INLINE void um_hand_run(struct umbra_core *core, struct um_hand *hand)
+{
+    const struct um_given *given = &hand->given;
+    struct um_node *waiting;
+
+    um_trace(core, UM_TRACE_TASK, given->fn ? (uintptr_t)given->fn : (uintptr_t)given->run,
+             (uintptr_t)given);
+    given->run(given);
+    waiting =
+        um_hand_end(hand, hand == &core->hand && um_ready_empty(core) && !um_core_attention(core));
+    if (waiting)
+        um_node_wake(waiting, core);
+}
+
+/* Runs a task that was taken, and wakes its joiner. Then the task's memory is the joiner's. */
+UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
+{
+    struct um_node *waiting;
+
+    if (um_hand_of_task(task)) {
+        um_hand_run(core, um_hand_of_task(task));
+        return;
+    }
+    if (task->fn == um_grant_run)
+        um_grain_count(core, UM_BECAME_FIBER);
+    um_trace(core, UM_TRACE_TASK, (uintptr_t)task->fn, (uintptr_t)task);
+    task->fn(task->arg);
+    waiting = um_task_end(&task->state);
+    if (waiting)
+        um_node_wake(waiting, core);
+}
+
+/* ---- tasks from outside: they wait with the fibers without a place (core/idle.h) ---- */
+
+/* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
+UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
+{
+    task->prev = NULL;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    if (runtime->outside_first)
+        runtime->outside_last->prev = task;
+    else
+        runtime->outside_first = task;
+    runtime->outside_last = task;
+    um_idle_added(&runtime->unplaced);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_unplaced_call(runtime);
+}
+
+/* Takes the oldest, or NULL. With `polite` none while fibers without a place wait, too. */
+UM_LINKONCE struct umbra_task *um_outside_take(struct umbra_runtime *runtime, bool polite)
+{
+    struct umbra_task *task;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    task = polite && runtime->unplaced_first ? NULL : runtime->outside_first;
+    if (task) {
+        runtime->outside_first = task->prev;
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release); /* as um_unplaced_take() */
+    }
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return task;
+}
+
+/* Puts back a task that was taken, as the oldest. Under the lock. */
+UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, struct umbra_task *task)
+{
+    task->prev = runtime->outside_first;
+    if (!runtime->outside_first)
+        runtime->outside_last = task;
+    runtime->outside_first = task;
+    um_idle_added(&runtime->unplaced);
+}
+
+/* There is no memory for a fiber: gives all tasks whose joiners have come back to these, which run
+ * them. Under the lock. */
+UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    struct umbra_task **link = &runtime->outside_first;
+    struct umbra_task *last = NULL;
+
+    while (*link) {
+        struct umbra_task *task = *link;
+        struct umbra_task *next = task->prev; /* the task may be gone soon */
+        struct um_node *waiting;
+
+        if (um_task_return(&task->state, &waiting)) {
+            *link = next;
+            um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX,
+                                release); /* as um_unplaced_take() */
+            if (waiting)
+                um_node_wake(waiting, core);
+        } else {
+            last = task;
+            link = &task->prev;
+        }
+    }
+    runtime->outside_last = last;
+}
+
+/* Stays in the fiber with an open hand while the core has nothing else to do, as long as an idle core
+ * looks around: what comes finds a fiber that is ready to run it. Returns a task, or NULL. */
+UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
+{
+    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]);
+    uint64_t start = um_cycles();
+    struct umbra_task *task = NULL;
+
+    do {
+        for (uint32_t i = 0; i < polls.batch; i++) {
+            if (um_hand_take(&core->hand))
+                return um_task_of_hand(&core->hand);
+            if (um_core_attention(core))
+                return NULL;
+            um_hand_open(&core->hand); /* a giver that took its gift back has closed it */
+            if (um_core_sees_tasks(core) && (task = um_core_find_task(core)) != NULL)
+                return task;
+            um_gap_pass(polls.gap, &core->hand);
+        }
+    } while (um_cycles() - start < core->look_cycles);
+    return NULL;
+}
+
+/* The next task for a fiber that has run this one, or NULL: the core has something else to do, or
+ * there is none. */
+UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, struct umbra_task *last)
+{
+    struct umbra_task *task = NULL;
+
+    if (!um_ready_empty(core))
+        return NULL;
+    if (um_core_own_words(core))
+        return NULL;
+    if (um_core_attention(core))
+        return um_outside_take(core->runtime, true);
+    if (!um_hand_of_task(last)) /* else the next gift is most likely, and may come at once */
+        task = um_core_find_task(core);
+    else if (um_tasks_some(&core->tasks))
+        task = um_core_take_own(core);
+    return task ? task : um_task_stay(core);
+}
+
+/* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
+ * has nothing else to do. Each has a life of the fiber to itself: a handle that one task gave away
+ * does not cancel the next. A task that leaves something behind, a cancellation or a fiber-local
+ * value, is the last one, as is one that has forked, in the child process. */
+UM_LINKONCE void *um_task_fiber(void *arg)
+{
+    struct umbra_core *core = um_core_self;
+    struct um_fiber *self = um_core_current(core);
+    struct umbra_task *task = arg;
+
+    for (;;) {
+        um_task_run(core, task);
+        task = um_fiber_flags(self) & UM_FIBER_KEPT ? NULL : um_task_next(core, task);
+        um_hand_close(&core->hand);
+        if (!task)
+            return NULL;
+        um_pool_reset(self);
+        um_fiber_set_state(self, UMBRA_FIBER_READY); /* a share of its own: without SLICE */
+    }
+}
+
+/* Takes a task from outside, if there is one, and makes a fiber ready that runs it. Without memory for
+ * a fiber the task waits on, for its joiner: an idle core is woken for it, and this one tries again
+ * after a while. */
+UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
+{
+    struct umbra_task *task = um_outside_take(core->runtime, false);
+    struct um_fiber *fiber;
+
+    if (!task)
+        return;
+    core->starved = um_pool_take(core, core, 0, &fiber) != 0;
+    if (core->starved) {
+        pthread_mutex_lock(&core->runtime->unplaced_lock);
+        um_outside_put_back(core->runtime, task);
+        um_outside_return(core);
+        pthread_mutex_unlock(&core->runtime->unplaced_lock);
+        um_unplaced_call(core->runtime);
+        return;
+    }
+    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
+}
+
+/* True if the core may take a task, its own or one that a core shares. Asks no core to share. */
+UM_INLINE bool um_core_could_take(struct umbra_core *core)
+{
+    struct umbra_runtime *runtime = core->runtime;
+    bool any = um_tasks_some(&core->tasks) || um_hand_holds(&core->hand);
+
+    for (unsigned i = 0; i < runtime->cores && !any; i++)
+        any = um_tasks_shared(&runtime->core[i]->tasks) ||
+              (core->gifts > 0 && um_hand_holds(&runtime->core[i]->hand));
+    return any && !core->starved;
+}
+
+/* Takes a task, if there is one, and makes a fiber ready that runs it. True if it did; false also
+ * without memory for a fiber: the core is starved then. */
+UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
+{
+    struct um_fiber *fiber;
+    struct umbra_task *task;
+
+    if (!um_core_could_take(core))
+        return false;
+    if (um_pool_take(core, core, 0, &fiber) != 0) {
+        core->starved = true;
+        if (um_core_has_tasks(core))
+            um_core_share(core); /* other cores may have memory */
+        return false;
+    }
+    task = um_core_find_task(core);
+    if (!task) {
+        um_pool_keep(core, fiber);
+        return false;
+    }
+    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
+    return true;
+}
+
+/* ---- joining ---- */
+
+/* Waits in place while the core has nothing else to do. True if the task has ended. */
+UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
+{
+    uint64_t start = um_cycles();
+
+    do {
+        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
+            if (um_task_has_ended(&task->state))
+                return true;
+            if (um_core_attention(core) || um_core_sees_tasks(core))
+                return false;
+            um_arch_pause(); /* each look takes the line from the core that will write it */
+        }
+    } while (um_cycles() - start < core->in_place_cycles);
+    return false;
+}
+
+/* A thread that is no core waits for a task's end. */
+UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
+{
+    struct um_sleeper *sleeper;
+
+    if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
+        if (um_task_await(&task->state, UM_TASK_POLLED))
+            while (!um_task_has_ended(&task->state) && !um_task_was_returned(&task->state))
+                sched_yield();
+        return;
+    }
+    sleeper->node.kind = UM_NODE_WAKE;
+    sleeper->node.flags = 0;
+    if (um_task_await(&task->state, (uintptr_t)&sleeper->node))
+        um_sleeper_wait(sleeper, UMBRA_NEVER);
+}
+
+UM_LINKONCE void um_task_describe(struct um_text *text, const void *on)
+{
+    const struct umbra_task *task = on;
+
+    if (!task->fn)
+        um_text_add(text, " (never started)");
+}
+
+UM_SHARED(const struct um_kind um_kind_task, {"task", um_task_describe});
+
+/* Waits for the end of a task that another fiber runs, or until the task is returned. */
+UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (um_task_has_ended(&task->state))
+        return;
+    if (!self) {
+        um_task_await_thread(task);
+        return;
+    }
+    if (um_ready_empty(core) && um_task_look(core, task))
+        return;
+    self->node.kind = UM_NODE_WAKE;
+    self->node.flags = 0;
+    self->waits_in = NULL; /* the task is in the joiner's memory: it waits even if canceled */
+    if (um_task_await(&task->state, (uintptr_t)&self->node)) {
+        um_fiber_block(self, &um_kind_task, task, at);
+        um_fiber_leave(core, self);
+    }
+}
+
+/* Waits with a claim, for a task that had not ended. 0: it has ended, or is returned; or a negative
+ * errno. */
+UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
+                                     struct um_wait *wait, uint64_t deadline, const void *at)
+{
+    uintptr_t node = (uintptr_t)&wait->claimed.node;
+    int error = 0;
+
+    if (um_task_await(&task->state, node)) {
+        if (wait->fiber) {
+            um_fiber_block(wait->fiber, &um_kind_task, task, at);
+            error = um_claimed_wait_fiber(core, wait->fiber, wait, deadline);
+        } else {
+            error = um_claimed_wait_thread(wait, deadline);
+        }
+        if (error != 0 && !um_task_leave(&task->state, node)) {
+            um_claimed_drop(&wait->claimed);
+            return 0;
+        }
+    }
+    um_claimed_free(&wait->claimed);
+    return error;
+}
+
+/* As um_task_wait(), with a deadline. 0: it has ended, or is returned; -ETIMEDOUT; -ECANCELED;
+ * -EPERM: on an alternate signal stack; -ENOMEM, or another error of a thread's first wait. */
+UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
+                                      uint64_t deadline, const void *at)
+{
+    struct um_fiber *self = core ? um_core_current(core) : NULL;
+    struct um_sleeper *sleeper = NULL;
+    struct um_wait *wait;
+    int error = 0;
+
+    if (um_task_has_ended(&task->state))
+        return 0;
+    if (!self)
+        error = um_sleeper_get(&sleeper);
+    else if (!um_fiber_on_stack(self))
+        error = -EPERM;
+    else if (um_ready_empty(core) && um_task_look(core, task))
+        return 0;
+    else if (um_fiber_barred(self))
+        error = -ECANCELED;
+    if (error == 0 && um_cycles() >= deadline)
+        error = -ETIMEDOUT;
+    if (error != 0)
+        return error;
+    wait = um_wait_take();
+    if (!wait)
+        return -ENOMEM;
+    um_wait_prepare(wait, wait, 0);
+    wait->fiber = self;
+    wait->sleeper = sleeper;
+    wait->claimed.node.accept = NULL;
+    /* relaxed: no other thread has the node yet */
+    um_atomic_store(&wait->claimed.node.home, self ? (uintptr_t)core : 0, relaxed);
+    return um_task_wait_claimed(core, task, wait, deadline, at);
+}
+
+/* ---- misuse ---- */
+
+/* With UMBRA_ASSERT, the mark of a joined task, in place of its function. */
+UM_LINKONCE void um_task_joined(void *arg)
+{
+    (void)arg;
+}
+
+/* A join begins: with UMBRA_ASSERT, aborts if the task has been joined, or is all zero. */
+UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
+{
+    if (UMBRA_ASSERT && task->fn == um_task_joined)
+        um_misused("task", task, " has been joined, and is joined again", at);
+    if (UMBRA_ASSERT && !task->fn)
+        um_misused("task", task, " was never started, and is joined", at);
+}
+
+/* True if the task is in a list of its core. */
+UM_LINKONCE UM_COLD bool um_tasks_have(const struct um_tasks *tasks, const struct umbra_task *task)
+{
+    uint64_t word = um_atomic_load(&tasks->word, relaxed); /* as in um_fiber_unjoined() */
+
+    for (const struct umbra_task *t = tasks->newest; t; t = t->prev)
+        if (t == task)
+            return true;
+    for (const struct umbra_task *t = tasks->old.next; t != &tasks->old; t = t->next)
+        if (t == task)
+            return true;
+    for (uint32_t i = um_tasks_tail_of(word); i < um_tasks_split_of(word); i++)
+        if (um_atomic_load(&tasks->slot[i], relaxed) == (uintptr_t)task)
+            return true;
+    return false;
+}
+
+UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn)
+{
+    const void *at = __builtin_return_address(0);
+
+    if (!fn)
+        um_misused("task", task, " has no function", at);
+    if (um_core_self && task->fn && task->fn != um_task_joined &&
+        um_tasks_have(&um_core_self->tasks, task))
+        um_misused("task", task, " was forked and not joined, and is forked again", at);
+}
+
+/* A task from outside starts: with UMBRA_ASSERT, aborts if it has been started and waits still. */
+UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbra_task *task,
+                                const void *at)
+{
+    const struct umbra_task *t = NULL;
+
+    if (!UMBRA_ASSERT)
+        return;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    for (t = runtime->outside_first; t && t != task; t = t->prev)
+        ;
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    if (t)
+        um_misused("task", task, " was started and not joined, and is started again", at);
+}
+
+/* ---- the slow ways of fork and join ---- */
+
+/* A fork on a core that was asked to share, or whose tasks have limits, or in a thread that is no
+ * core: that runs the task. */
+UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work)
+{
+    struct umbra_core *core = um_core_self;
+    const struct um_grain *grain = core ? um_grain_of(core) : NULL;
+
+    if (!core) {
+        task->fn(task->arg);
+        um_task_begin(task, UM_TASK_DONE);
+        return;
+    }
+    if (grain && um_grain_fork(core, grain, task, work))
+        return;
+    um_tasks_push(&core->tasks, task);
+    if (um_tasks_asked(&core->tasks))
+        um_core_share(core);
+}
+
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
+{
+    um_task_fork_work(task, UM_TASK_UNDECLARED);
+}
+
+/* A join is over: runs the task if it is the joiner's, since it was taken back or returned. */
+UM_LINKONCE void um_task_settle(struct umbra_core *core, struct umbra_task *task, bool taken_back)
+{
+    bool run = taken_back || um_task_was_returned(&task->state);
+    umbra_task_fn *fn;
+
+    um_grain_joined(core, task, run);
+    fn = um_task_take_fn(task);
+    if (run)
+        fn(task->arg);
+}
+
+/* A join of a task that is not the newest. at: for reports, where the join was called. */
+UM_LINKONCE int um_task_join_at(struct umbra_task *task, uint64_t deadline, const void *at)
+{
+    struct umbra_core *core = um_core_self;
+    bool taken_back;
+    int error = 0;
+
+    um_task_check(task, at);
+    taken_back = core && um_tasks_take_back(&core->tasks, task);
+    if (!taken_back && deadline == UMBRA_NEVER)
+        um_task_wait(core, task, at);
+    else if (!taken_back)
+        error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline), at);
+    if (error == 0)
+        um_task_settle(core, task, taken_back);
+    return error;
+}
+
+UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline)
+{
+    return um_task_join_at(task, deadline, __builtin_return_address(0));
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

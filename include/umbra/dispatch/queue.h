@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The queue of a dispatcher's worker: its values, and how many of them a worker or a thief takes at
+ * once. Any worker or source may add, the queue's worker takes, other workers steal. All wait for
+ * the lock if it is taken; adding may fail with -ENOMEM. Private; read by the model checker as it
+ * stands, with the functions of dispatch/workers.h that use it. Included by dispatch/workers.h.
+ *
+ *     first                     end       a ring under a lock; `some`: first != end, for a look
+ *       v                        v        without the lock, which may see an old value for a moment
+ *       [oldest]  ...  [newest]
+ *       thieves: half             its worker: the newest, or one part of it
+ *
+ * An item is a pointer or a range of any number of parts. A worker waits with an unanswered request
+ * (dispatch/protocol.h) only while nothing is queued. This holds, because:
+ *
+ *   - A call that queues an item answers one request, that of the queue's worker if it has one; for
+ *     the range of a whole step, or a range queued for another worker, one request for each part.
+ *   - A hungry worker has seen all queues empty after it asked. Items that a thief had taken then
+ *     were in no queue; for those that the thief queues again it answers requests, too.
+ *   - So for each item that was queued while a worker was hungry, one more worker looks for values.
+ *     It may find another item first, but then another worker looks for this one. (A worker that
+ *     was looking anyway, and was answered before it took its request back, is not one more: it
+ *     answers another request, R4.)
+ *   - A worker that takes from its own queue takes one item, as it was answered for one; of a range
+ *     for which other workers were answered, too, one part. A thief leaves the other parts of a
+ *     range, for which no worker was answered: if it queues them, it answers for them; if they are
+ *     still where they were, it answers one request more, um_worker_steal().
+ */
+#ifndef UMBRA_DISPATCH_QUEUE_H
+#define UMBRA_DISPATCH_QUEUE_H
+
+#ifndef UM_MODEL_CHECK
+#include <sched.h>
+#include <stdlib.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/cpu.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#define UM_STOCK_FIRST 64    /* items in the first ring; a power of two */
+#define UM_STEAL_MOST 16     /* items that a thief takes, at most; else half of what there is */
+#define UM_STOCK_PATIENCE 64 /* looks at a lock, some us, then a yield: a lock is held for less */
+#endif
+
+/* What is queued: a pointer, or a range and the size of its parts; 0: the worker that takes it
+ * chooses. */
+struct um_item {
+    um_plain(void *) pointer;
+    um_plain(size_t) begin;
+    um_plain(size_t) end;
+    um_plain(size_t) grain;
+};
+
+/* Something taken from a queue. */
+struct um_taken {
+    struct umbra_value value;
+    bool as_liked; /* of a range without a grain, and as long as was asked for */
+};
+
+/* A queue. Its worker takes the newest, thieves the oldest. */
+struct um_stock {
+    um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
+    um_atomic_u32 some; /* 1: there are items; changed under the lock, read by all workers */
+    um_plain(struct um_item *) items; /* the ring */
+    um_plain(size_t) room;            /* items that it can have; a power of two */
+    um_plain(size_t) first;           /* number of the oldest; never goes down */
+    um_plain(size_t) end;             /* number after the newest */
+};
+
+UM_INLINE void um_stock_lock(struct um_stock *stock)
+{
+    /* acquire: what is in the queue; pairs with um_stock_unlock() */
+    while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
+        for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
+            um_arch_pause();
+        if (um_atomic_load(&stock->lock, relaxed) != 0) /* a hint */
+            sched_yield();
+    }
+}
+
+UM_INLINE void um_stock_unlock(struct um_stock *stock)
+{
+    um_atomic_store(&stock->lock, 0, release); /* pairs with um_stock_lock() */
+}
+
+UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
+{
+    return &um_plain_read(stock->items)[at & (um_plain_read(stock->room) - 1)];
+}
+
+#ifndef UM_MODEL_CHECK
+/* A ring's memory; dispatch/workers.h, since it knows the node. NULL: there is none. */
+UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room);
+UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock);
+#endif
+
+#ifdef UMBRA_IMPLEMENTATION
+/* Doubles the ring, under the lock. 0 or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
+{
+    size_t room = um_plain_read(stock->room) ? 2 * um_plain_read(stock->room) : UM_STOCK_FIRST;
+    struct um_item *items = um_stock_items(stock, room);
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t at = um_plain_read(stock->first); at != um_plain_read(stock->end); at++)
+        items[at & (room - 1)] = *um_stock_at(stock, at);
+    if (um_plain_read(stock->items))
+        um_stock_free_items(stock);
+    um_plain_write(stock->items, items);
+    um_plain_write(stock->room, room);
+    return 0;
+}
+
+/* Queues an item as the newest. 0 or -ENOMEM. The caller answers a request afterwards. */
+UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
+{
+    int error = 0;
+
+    um_stock_lock(stock);
+    if (um_plain_read(stock->end) - um_plain_read(stock->first) == um_plain_read(stock->room))
+        error = um_stock_grow(stock);
+    if (error == 0) {
+        size_t at = um_plain_read(stock->end);
+
+        um_plain_write(stock->end, at + 1);
+        *um_stock_at(stock, at) = *item;
+        if (um_atomic_load(&stock->some, relaxed) == 0) /* under the lock */
+            um_atomic_store(&stock->some, 1, seq_cst);  /* V1 */
+    }
+    um_stock_unlock(stock);
+    return error;
+}
+#endif /* UMBRA_IMPLEMENTATION */
+
+/* How many parts a range has. */
+UM_INLINE size_t um_parts(size_t begin, size_t end, size_t grain)
+{
+    return begin < end ? (end - begin - 1) / (grain ? grain : 1) + 1 : 0;
+}
+
+/*
+ * Under the lock: takes a part of an item. True if that was all of it. Without a grain a part is
+ * `part` indices, which took about UM_TAKEN_NS when it was measured; but at most a quarter of what
+ * is left, since the next indices may take longer, and no thief can take what is being processed.
+ */
+UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *taken)
+{
+    size_t left = um_plain_read(item->end) - um_plain_read(item->begin);
+    size_t quarter = left / 4 + (left % 4 != 0);
+    size_t most = um_plain_read(item->grain) ? um_plain_read(item->grain)
+                  : part < quarter           ? part
+                                             : quarter;
+
+    if (um_plain_read(item->pointer))
+        taken->value.pointer = um_plain_read(item->pointer);
+    else
+        taken->value.begin = um_plain_read(item->begin);
+    taken->as_liked = um_plain_read(item->grain) == 0 && most == part;
+    um_plain_write(item->begin, um_plain_read(item->begin) + (left < most ? left : most));
+    taken->value.end = um_plain_read(item->begin);
+    return um_plain_read(item->begin) == um_plain_read(item->end);
+}
+
+/* Under the lock, after an item was taken: clears `some` if none is left. */
+UM_INLINE void um_stock_settle(struct um_stock *stock)
+{
+    if (um_plain_read(stock->first) == um_plain_read(stock->end))
+        um_atomic_store(&stock->some, 0, relaxed); /* a worker that sees an old 1 looks again */
+}
+
+/* Its worker takes the newest item, or a part of it. False: there was none. */
+UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
+{
+    bool any;
+
+    if (um_atomic_load(&stock->some, relaxed) == 0) /* the worker sees its own items */
+        return false;
+    um_stock_lock(stock);
+    any = um_plain_read(stock->first) != um_plain_read(stock->end);
+    if (any && um_item_take(um_stock_at(stock, um_plain_read(stock->end) - 1), part, taken)) {
+        um_plain_write(stock->end, um_plain_read(stock->end) - 1);
+        um_stock_settle(stock);
+    }
+    um_stock_unlock(stock);
+    return any;
+}
+
+#ifdef UMBRA_IMPLEMENTATION
+/* A thief takes the older half of the items, or half of the only item's range. How many items. */
+UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
+{
+    unsigned count = 0;
+    size_t there;
+
+    um_stock_lock(stock);
+    there = um_plain_read(stock->end) - um_plain_read(stock->first);
+    if (there == 1) {
+        struct um_item *only = um_stock_at(stock, um_plain_read(stock->first));
+        size_t grain = um_plain_read(only->grain) ? um_plain_read(only->grain) : 1;
+        size_t parts = um_plain_read(only->pointer)
+                           ? 1
+                           : um_parts(um_plain_read(only->begin), um_plain_read(only->end), grain);
+
+        items[count++] = *only;
+        if (parts > 1) {
+            size_t middle = um_plain_read(only->begin) + parts / 2 * grain;
+
+            um_plain_write(items[0].begin, middle);
+            um_plain_write(only->end, middle);
+        } else {
+            um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+        }
+    }
+    while (there > 1 && count < UM_STEAL_MOST && count < (there + 1) / 2) {
+        items[count++] = *um_stock_at(stock, um_plain_read(stock->first));
+        um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+    }
+    um_stock_settle(stock);
+    um_stock_unlock(stock);
+    return count;
+}
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What a core waits for besides its inbox: its source, such as the ring of umbra/io.h. Private;
+ * included by fiber.h. A core has none, or one for good. Only the core's own thread calls this.
+ *
+ * A source has a word that is not 0 when it has something for the core. A core looks at this word
+ * between two fibers, as at its inbox, and while it polls idly; it costs one load as long as there
+ * is nothing. A core with a source never sleeps but in the source's way, which a message to the
+ * core ends as well (io/protocol.h).
+ */
+#ifndef UMBRA_FIBER_COMPLETIONS_H
+#define UMBRA_FIBER_COMPLETIONS_H
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/cpu.h>
+#include <umbra/fiber/control_block.h>
+#include <umbra/fiber/runtime.h>
+#include <umbra/os/os.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+struct um_source {
+    /* takes what there is; never switches or blocks */
+    void (*attend)(struct um_source *source);
+    /* sleeps unless um_source_ready(core), at most until deadline_ns; may return early */
+    void (*sleep)(struct um_source *source, uint64_t deadline_ns);
+    /* frees it: the core has ended; may block */
+    void (*end)(struct um_source *source);
+    uint64_t under_way; /* what fibers wait for, and the source will bring */
+};
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* The core has this source from now on. asks: its word. */
+UM_LINKONCE UM_COLD void um_source_add(struct umbra_core *core, struct um_source *source,
+                                       const um_atomic_u32 *asks)
+{
+    core->more->source = source;
+    core->asks = asks;
+}
+
+/* The core ends: so does its source. */
+UM_LINKONCE UM_COLD void um_source_end(struct umbra_core *core)
+{
+    struct um_source *source = core->more->source;
+
+    core->more->source = NULL;
+    core->asks = &core->no_source;
+    if (source)
+        source->end(source);
+}
+
+/* True if fibers of the core wait for what its source will bring: the core is no idle one that
+ * only a message could wake. */
+UM_INLINE bool um_source_expected(const struct umbra_core *core)
+{
+    return core->more->source && core->more->source->under_way > 0;
+}
+
+/* True if a core that is about to sleep has something to do. */
+UM_INLINE bool um_source_ready(void *context)
+{
+    struct umbra_core *core = context;
+
+    return um_atomic_load(&core->inbox, seq_cst) != 0 || /* U2 of io/protocol.h */
+           um_atomic_load(core->asks, relaxed) != 0 ||   /* the sleep would end at once */
+           !um_ready_empty(core);
+}
+
+/* Polls for as long as a wait with the core's policy does before it sleeps. True if there is
+ * something to do. */
+UM_LINKONCE bool um_source_poll(struct umbra_core *core, uint64_t until)
+{
+    const struct umbra_wait_policy *policy = core->waiter.policy;
+
+    do {
+        for (uint32_t i = 0; i < policy->batch; i++) {
+            if (um_source_ready(core))
+                return true;
+            um_gap_pass(policy->gap, &core->inbox);
+        }
+    } while (um_cycles() < until);
+    return false;
+}
+
+/* As um_core_wait(), for a core with a source. True if nothing came until the deadline. */
+UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
+{
+    struct umbra_waiter *waiter = &core->waiter;
+    uint64_t start = um_cycles();
+    uint64_t now = start;
+    uint64_t polls = um_add_saturating(start, waiter->policy->block_cycles);
+    int end = UMBRA_ENDED_MONITOR;
+    bool over = um_source_poll(core, um_min_u64(polls, deadline));
+
+    while (!over && (now = um_cycles()) < deadline) {
+        uint64_t until = deadline == UMBRA_NEVER
+                             ? UMBRA_NEVER
+                             : um_add_saturating(um_os_now_ns(), um_cycles_to_ns(deadline - now));
+
+        end = UMBRA_ENDED_PARK;
+        core->more->source->sleep(core->more->source, until);
+        over = um_source_ready(core);
+    }
+    um_count(&waiter->count.cycles, um_cycles() - start);
+    um_count(over ? &waiter->count.ended[end] : &waiter->count.timeouts, 1);
+    return !over;
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Limits of tasks: whether a fork leaves a task for other cores, or runs it. Private; included by
+ * fiber.h; the interface is in umbra/task.h.
+ *
+ * A fork on a core without limits is as it always is, to the instruction. A core with limits forks
+ * and joins by the slow way: its thread's um_tasks_self points to the tasks of a thread that is no
+ * core, which is always asked and has no newest task. Only the core's own thread changes that:
+ *
+ *   any thread   L1  grain = limits, release        the core   C1  asked = 0  (task/protocol.h: O1)
+ *                L2  asked = 1, seq_cst                        C2  load grain, acquire; set the pointer
+ *
+ * If C1 clears the `asked` of L2, C2 sees L1. If not, `asked` stays, and the next fork is slow.
+ *
+ * A fork that the limits allow is granted: the task's function becomes um_grant_run(), which knows
+ * the program's. Since the fast join would call that one itself, the core keeps to the slow way as
+ * long as it has a granted task that is not joined, even if the limits are gone.
+ */
+#ifndef UMBRA_FIBER_TASK_LIMITS_H
+#define UMBRA_FIBER_TASK_LIMITS_H
+
+#include <stdlib.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/environment.h>
+#include <umbra/base/why.h>
+#include <umbra/fiber/control_block.h>
+#include <umbra/fiber/runtime.h>
+#include <umbra/task/protocol.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* umbra/task.h: what a program may look at to decide about a fork. */
+struct umbra_task_choice {
+    umbra_task_fn *fn; /* of the task, as the next */
+    void *arg;
+    uint64_t work;  /* as declared (umbra_task_fork_work); UINT64_MAX: not declared */
+    uint64_t depth; /* tasks that the forker runs in: 0: none */
+    uint64_t live;  /* granted tasks that have not ended, of all cores */
+};
+
+/* True: leave the task for other cores; false: run it now. In the forker, which it must neither
+ * switch nor let fork. */
+typedef bool umbra_task_choose_fn(const struct umbra_task_choice *choice, void *arg);
+
+/* Limits; not changed once they are published. */
+struct um_grain {
+    uint64_t live;                /* granted tasks that have not ended, at most */
+    uint64_t depth;               /* a fork at this depth is not granted */
+    uint64_t work;                /* nor one with less work */
+    umbra_task_choose_fn *choose; /* or NULL */
+    void *choose_arg;
+    struct um_grain *before; /* a core may still read it: freed with the runtime */
+};
+
+/* What the program forked, of a granted task. */
+struct um_grant {
+    umbra_task_fn *fn;
+    void *arg;
+    struct umbra_runtime *runtime;
+    uint32_t depth; /* of the task */
+};
+
+#define UM_TASK_UNDECLARED UINT64_MAX /* work of a fork */
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* ---- limits ---- */
+
+/* The limits, or NULL; from now on the core forks as they want it. The core: C2. */
+UM_LINKONCE const struct um_grain *um_grain_of(struct umbra_core *core)
+{
+    const struct um_grain *grain =
+        (const struct um_grain *)um_limits_look(&core->runtime->grain); /* C2 */
+
+    um_tasks_self = grain || core->more->grants > 0 ? &um_tasks_of_none : &core->tasks;
+    return grain;
+}
+
+/* Publishes limits, which are copied; NULL: none. 0 or -ENOMEM. Any thread. */
+UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct um_grain *limits)
+{
+    struct um_grain *grain = limits ? malloc(sizeof(*grain)) : NULL;
+
+    if (limits && !grain)
+        return -ENOMEM;
+    pthread_mutex_lock(&runtime->lock);
+    if (grain) {
+        *grain = *limits;
+        grain->before = runtime->grains;
+        runtime->grains = grain;
+    }
+    um_limits_publish(&runtime->grain, (uintptr_t)grain); /* L1 */
+    pthread_mutex_unlock(&runtime->lock);
+    for (unsigned i = 0; runtime->core && i < runtime->cores && runtime->core[i]; i++)
+        um_tasks_ask(&runtime->core[i]->tasks); /* L2 */
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_grain_free(struct umbra_runtime *runtime)
+{
+    while (runtime->grains) {
+        struct um_grain *grain = runtime->grains;
+
+        runtime->grains = grain->before;
+        free(grain);
+    }
+}
+
+/* Granted tasks at most: fewer if their stacks would need more memory than that. 0: no limit. */
+UM_LINKONCE UM_COLD uint64_t um_grain_live(const struct umbra_runtime *runtime, uint64_t live,
+                                           uint64_t stacks_bytes)
+{
+    uint64_t stacks = stacks_bytes ? stacks_bytes / runtime->stack_bytes : UINT64_MAX;
+
+    live = live ? live : UINT64_MAX;
+    return live < stacks ? live : stacks;
+}
+
+/* Reads "NAME=NUMBER[,NAME=NUMBER...]", each name once. False: it is something else. */
+UM_LINKONCE UM_COLD bool um_grain_read(const char *text, uint64_t value[4])
+{
+    static const char *const names[4] = {"live=", "depth=", "work=", "stacks_bytes="};
+
+    bool seen[4] = {false, false, false, false};
+
+    for (;; text++) {
+        unsigned i = 0;
+
+        while (i < 4 && strncmp(text, names[i], strlen(names[i])) != 0)
+            i++;
+        if (i == 4 || seen[i])
+            return false;
+        seen[i] = true;
+        text += strlen(names[i]);
+        if (!um_number_read(&text, UINT64_MAX, &value[i]))
+            return false;
+        if (!*text)
+            return true;
+        if (*text != ',')
+            return false;
+    }
+}
+
+/* Limits that the environment sets, of a runtime that is being created. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_grain_from_environment(struct umbra_runtime *runtime)
+{
+    const char *text = getenv("UMBRA_TASK_LIMITS");
+    uint64_t value[4] = {0, 0, 0, 0};
+    struct um_grain grain = {.choose = NULL};
+
+    if (!text || !*text)
+        return 0;
+    if (!um_grain_read(text, value))
+        return um_why(
+            -EINVAL,
+            "UMBRA_TASK_LIMITS=%.100s: not live=N, depth=N, work=N or stacks_bytes=N, each "
+            "once, with commas between",
+            text);
+    grain.live = um_grain_live(runtime, value[0], value[3]);
+    grain.depth = value[1] ? value[1] : UINT64_MAX;
+    grain.work = value[2];
+    return um_grain_set(runtime, &grain);
+}
+
+/* ---- forks ---- */
+
+UM_INLINE void um_grain_count(struct umbra_core *core, enum um_became what)
+{
+    /* relaxed, both: only the core writes; readers want numbers and no order */
+    uint64_t count = um_atomic_load(&core->more->became[what], relaxed);
+
+    um_atomic_store(&core->more->became[what], count + 1, relaxed);
+}
+
+/* The function of a granted task. */
+UM_LINKONCE void um_grant_run(void *arg)
+{
+    struct um_grant grant = *(struct um_grant *)arg;
+    struct um_fiber *self = um_core_current(um_core_self);
+    uint32_t depth = self->task_depth;
+
+    free(arg);
+    self->task_depth = grant.depth;
+    grant.fn(grant.arg);
+    self->task_depth = depth;
+    um_atomic_fetch_add(&grant.runtime->granted, UINT64_MAX,
+                        relaxed); /* a number; orders nothing */
+}
+
+/* Asks the limits. Returns the grant, or NULL. `granted` counts the task already. */
+UM_LINKONCE struct um_grant *um_grain_ask(struct umbra_core *core, const struct um_grain *grain,
+                                          const struct umbra_task_choice *choice)
+{
+    struct um_grant *grant;
+
+    if (choice->live >= grain->live || choice->depth >= grain->depth ||
+        choice->work < grain->work || (grain->choose && !grain->choose(choice, grain->choose_arg)))
+        return NULL;
+    grant = malloc(sizeof(*grant));
+    if (grant)
+        *grant = (struct um_grant){.fn = choice->fn,
+                                   .arg = choice->arg,
+                                   .runtime = core->runtime,
+                                   .depth = (uint32_t)choice->depth + 1};
+    return grant;
+}
+
+/* A fork where there are limits. True: the task has been run; false: it is granted, and must be put
+ * into the core's list. */
+UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *grain,
+                               struct umbra_task *task, uint64_t work)
+{
+    struct um_fiber *self = um_core_current(core);
+    struct umbra_task_choice choice = {
+        .fn = task->fn, .arg = task->arg, .work = work, .depth = self->task_depth};
+    struct um_grant *grant;
+
+    /* relaxed, as the next: a number; forks that count at the same time do not exceed it */
+    choice.live = um_atomic_fetch_add(&core->runtime->granted, 1, relaxed);
+    grant = um_grain_ask(core, grain, &choice);
+    if (grant) {
+        task->fn = um_grant_run;
+        task->arg = grant;
+        core->more->grants++;
+        return false;
+    }
+    um_atomic_fetch_add(&core->runtime->granted, UINT64_MAX, relaxed);
+    um_grain_count(core, UM_BECAME_INLINE);
+    self->task_depth++;
+    task->fn(task->arg);
+    self->task_depth--;
+    um_task_begin(task, UM_TASK_DONE);
+    return true;
+}
+
+/* A join is about to run a task, or has seen its end. The core that forked it. */
+UM_INLINE void um_grain_joined(struct umbra_core *core, const struct umbra_task *task, bool called)
+{
+    if (!core || task->fn != um_grant_run)
+        return;
+    core->more->grants--;
+    if (called)
+        um_grain_count(core, UM_BECAME_CALL);
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

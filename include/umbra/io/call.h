@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * An operation of umbra/io.h: what each of its ways knows of it, the system calls, and how a thread
+ * that is no core executes it. Private; included by io/ways.h.
+ */
+#ifndef UMBRA_IO_CALL_H
+#define UMBRA_IO_CALL_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/event.h>
+#include <umbra/os/os.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* Strict C11 hides these: see os/linux.h. */
+extern long um_linux_syscall(long number, ...) __asm__("syscall");
+extern int um_linux_accept4(int socket, struct sockaddr *address, socklen_t *length,
+                            int flags) __asm__("accept4");
+extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __asm__("pread64");
+extern ssize_t um_linux_pwrite(int fd, const void *at, size_t bytes,
+                               int64_t offset) __asm__("pwrite64");
+
+/* An operation, in the frame of its caller. */
+struct um_io {
+    enum um_system_call call;
+    int fd;
+    void *at;
+    size_t bytes;
+    uint64_t offset; /* read and write */
+    const struct sockaddr *address;
+    socklen_t length;
+    uint64_t deadline;
+    const void *from; /* where the program has called, for reports */
+
+    short events;            /* what it waits for, of poll(2) */
+    int result;              /* written before `done` is signaled */
+    uint64_t pause_ns;       /* before it is tried again: um_io_pause() */
+    struct um_io *next;      /* in the list of its descriptor (io/epoll.h) or ring */
+    struct um_io **link;     /* what points to it there: io/uring.h */
+    struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
+};
+
+/* The fiber waits until its operation is done, or until the deadline. */
+UM_LINKONCE int um_io_await(struct um_io *io, uint64_t deadline)
+{
+    struct um_await await = {.event = &io->done.event,
+                             .deadline = deadline,
+                             .kind = &um_kind_system[io->call],
+                             .at = io->from};
+
+    return um_await_run(&await);
+}
+
+/* The same, in spite of a cancellation. */
+UM_LINKONCE void um_io_await_firm(struct um_io *io)
+{
+    um_event_wait_firm(&io->done, NULL, NULL, &um_kind_system[io->call], NULL, io->from);
+}
+
+/* ---- an operation that does not wait ---- */
+
+/* What poll(2) waits for, for the operation. */
+UM_INLINE short um_io_events(enum um_system_call call)
+{
+    return call == UM_SYSTEM_READ || call == UM_SYSTEM_RECV || call == UM_SYSTEM_ACCEPT ? POLLIN
+                                                                                        : POLLOUT;
+}
+
+/* True if the descriptor is of a file, for which poll(2) never waits. */
+UM_LINKONCE bool um_io_on_file(const struct um_io *io)
+{
+    struct stat status;
+
+    return (io->call == UM_SYSTEM_READ || io->call == UM_SYSTEM_WRITE) &&
+           fstat(io->fd, &status) == 0 &&
+           (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
+}
+
+/* The error that a connection attempt has ended with; -EINPROGRESS: it goes on. */
+UM_LINKONCE int um_io_connected(int fd)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    socklen_t length = sizeof(int);
+    int error = 0;
+
+    if (poll(&ready, 1, 0) != 1) /* a signal may end it, too, though it does not wait */
+        return -EINPROGRESS;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+/* The system's call as it is: it waits, unless the descriptor has O_NONBLOCK. */
+UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
+{
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+        return io->offset == UMBRA_IO_HERE
+                   ? read(io->fd, io->at, io->bytes)
+                   : um_linux_pread(io->fd, io->at, io->bytes, (int64_t)io->offset);
+    case UM_SYSTEM_WRITE:
+        return io->offset == UMBRA_IO_HERE
+                   ? write(io->fd, io->at, io->bytes)
+                   : um_linux_pwrite(io->fd, io->at, io->bytes, (int64_t)io->offset);
+    case UM_SYSTEM_ACCEPT:
+        return um_linux_accept4(io->fd, NULL, NULL, SOCK_CLOEXEC);
+    default:
+        return connect(io->fd, io->address, io->length);
+    }
+}
+
+#define UM_LINUX_RWF_NOWAIT 8L /* strict C11 hides it; the same on all processors here */
+
+/* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
+ * nothing was done. */
+UM_LINKONCE ssize_t um_io_now(const struct um_io *io)
+{
+    const struct iovec part = {io->at, io->bytes};
+    bool reads = io->call == UM_SYSTEM_READ;
+
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+    case UM_SYSTEM_WRITE:
+        if (io->bytes > 0) /* else it would not look at the descriptor */
+            return um_linux_syscall(reads ? SYS_preadv2 : SYS_pwritev2, (long)io->fd, &part, 1L,
+                                    io->offset, 0L, UM_LINUX_RWF_NOWAIT);
+        break;
+    case UM_SYSTEM_RECV:
+        return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
+    case UM_SYSTEM_SEND:
+        return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    default:
+        break;
+    }
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+/* As um_io_now(), for sockets before Linux 6.5: EOPNOTSUPP for all else. */
+UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
+{
+    bool reads = io->call == UM_SYSTEM_READ;
+    ssize_t result = -1;
+
+    errno = ENOTSOCK;
+    if ((reads || io->call == UM_SYSTEM_WRITE) && io->bytes > 0 && io->offset == UMBRA_IO_HERE)
+        result = reads ? recv(io->fd, io->at, io->bytes, MSG_DONTWAIT)
+                       : send(io->fd, io->at, io->bytes, MSG_DONTWAIT);
+    if (result < 0 && errno == ENOTSOCK)
+        errno = EOPNOTSUPP;
+    return result;
+}
+
+/* The process of the call that has set O_NONBLOCK, until it has put the flag back, or 0: another call
+ * of the process would take the flag for the owner's, and find itself waiting. */
+UM_SHARED(um_atomic_u32 um_io_flag_holder, 0);
+
+/* A child of fork(2) may find here the process that it was forked from: the call went on there. */
+UM_LINKONCE void um_io_flag_take(void)
+{
+    uint32_t own = um_os_process(), seen = 0;
+    unsigned looks = 0;
+
+    /* acquire: pairs with um_io_flag_give() */
+    while (!um_atomic_cas(&um_io_flag_holder, &seen, own, acquire, relaxed))
+        if (seen == own) {
+            um_thread_look_again(looks++, UMBRA_NEVER);
+            seen = 0;
+        }
+}
+
+UM_LINKONCE void um_io_flag_give(void)
+{
+    um_atomic_store(&um_io_flag_holder, 0, release); /* pairs with um_io_flag_take() */
+}
+
+/* The plain call, with O_NONBLOCK meanwhile. */
+UM_LINKONCE ssize_t um_io_with_flag(const struct um_io *io)
+{
+    ssize_t result = -1;
+    int cancels, flags, saved;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+    um_io_flag_take();
+    flags = fcntl(io->fd, F_GETFL); /* -1: no descriptor, as the call shall say */
+    if ((flags & O_NONBLOCK) || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        result = um_io_plain(io);
+    saved = errno;
+    if (!(flags & O_NONBLOCK) && (flags = fcntl(io->fd, F_GETFL)) >= 0)
+        fcntl(io->fd, F_SETFL, flags & ~O_NONBLOCK); /* others may have changed the others */
+    um_io_flag_give();
+    pthread_setcancelstate(cancels, &cancels);
+    errno = saved;
+    return result;
+}
+
+/* True if errno says that a form of the call is not there, or forbidden. */
+UM_INLINE bool um_io_no_form(ssize_t result)
+{
+    return result < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM);
+}
+
+/* Carries out the operation unless it must wait. Returns its result, or a negative errno. */
+UM_LINKONCE int um_io_try(const struct um_io *io)
+{
+    bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND;
+    ssize_t result;
+
+    do {
+        result = um_io_now(io);
+        if (!on_socket && um_io_no_form(result))
+            result = um_io_on_socket(io);
+        if (!on_socket && um_io_no_form(result))
+            result = um_io_with_flag(io);
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : (int)result;
+}
+
+/* Carries out a read or write of a file, for as long as it takes. */
+UM_LINKONCE int um_io_block(const struct um_io *io)
+{
+    ssize_t result;
+
+    do
+        result = um_io_plain(io);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : (int)result;
+}
+
+/* True if a result says that the connection of a local socket has found the other side's queue
+ * full. Nothing reports that there is room again: poll(2) says that the socket can be written. */
+UM_INLINE bool um_io_finds_full(const struct um_io *io, int result)
+{
+    return result == -EAGAIN && io->call == UM_SYSTEM_CONNECT && io->address->sa_family == AF_UNIX;
+}
+
+/* True if a result says that the operation has to wait. */
+UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
+{
+    if (io->call == UM_SYSTEM_CONNECT)
+        return result == -EINPROGRESS || um_io_finds_full(io, result);
+    return result == -EAGAIN;
+}
+
+/* The first wait before a full local socket is tried again, a sleep and a wake-up, and the longest:
+ * a hundred tries a second. */
+#define UM_IO_PAUSE_LEAST_NS 50000
+#define UM_IO_PAUSE_MOST_NS 10000000
+
+/* Sleeps before an operation that nothing reports is tried again, each time twice as long. 0,
+ * -ETIMEDOUT, -ECANCELED or another error of a sleep. */
+UM_LINKONCE int um_io_pause(struct um_io *io)
+{
+    uint64_t until;
+
+    if (um_cycles() >= io->deadline)
+        return -ETIMEDOUT;
+    io->pause_ns = io->pause_ns == 0 ? UM_IO_PAUSE_LEAST_NS
+                                     : um_min_u64(2 * io->pause_ns, UM_IO_PAUSE_MOST_NS);
+    until = um_min_u64(um_cycles_after(io->pause_ns), io->deadline);
+    return um_sleep_at(until, &um_kind_system[io->call], NULL, io->from);
+}
+
+/* The most that one call of the system reads or writes. */
+#define UM_IO_MOST_BYTES ((size_t)0x7ffff000)
+
+UM_INLINE size_t um_io_most(size_t bytes)
+{
+    return bytes < UM_IO_MOST_BYTES ? bytes : UM_IO_MOST_BYTES;
+}
+
+/* Waits until the descriptor is ready for the operation. 0 or a negative errno. */
+typedef int um_io_ready_fn(void *context, struct um_io *io);
+
+/* Waits and tries again while an operation must wait. result: that of the first attempt. Returns
+ * that of the last, or the error of a wait. */
+UM_LINKONCE int um_io_finish(struct um_io *io, int result, um_io_ready_fn *ready, void *context)
+{
+    while (um_io_must_wait(io, result)) {
+        int error = um_io_finds_full(io, result) ? um_io_pause(io) : ready(context, io);
+
+        if (error != 0)
+            return error;
+        /* the report may be of an earlier socket of this number */
+        result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
+    }
+    return result;
+}
+
+/* ---- threads that are no core ---- */
+
+/* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
+UM_LINKONCE int um_io_poll(void *nothing, struct um_io *io)
+{
+    struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
+    int count;
+
+    (void)nothing;
+    /* poll may say for ever that it is ready, as POLLERR of an error queue */
+    if (um_cycles() >= io->deadline)
+        return -ETIMEDOUT;
+    do {
+        uint64_t now = um_cycles();
+        uint64_t ms = now < io->deadline ? um_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
+
+        count = poll(&ready, 1, io->deadline == UMBRA_NEVER ? -1 : (int)um_min_u64(ms, INT32_MAX));
+    } while ((count < 0 && errno == EINTR) || (count == 0 && um_cycles() < io->deadline));
+    return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
+}
+
+UM_LINKONCE int um_io_of_thread(struct um_io *io)
+{
+    return um_io_on_file(io) ? um_io_block(io) : um_io_finish(io, um_io_try(io), um_io_poll, NULL);
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The way "uring" of umbra/io.h: one io_uring for a core. The only file that names liburing.
+ * Private; included by io/ways.h.
+ *
+ * Only the core's own thread touches its ring, and the kernel puts completions into it only while
+ * that thread is in a call of the ring (IORING_SETUP_DEFER_TASKRUN): so a flag of the ring
+ * (IORING_SQ_TASKRUN) is all that a busy core looks at (fiber/completions.h).
+ *
+ * Operations are queued in the ring, and go to the kernel together. The first that is queued spawns
+ * a fiber that submits: it runs after all fibers that are ready by then, which may queue theirs.
+ *
+ * An operation lives in its caller's frame. A caller whose wait ends early queues a cancellation,
+ * and waits on, whatever comes, for the operation's own completion: only after that has the kernel
+ * done with the buffer, and the frame.
+ *
+ * A ring may stop to serve, for good: a filter (seccomp(2)) that was set since forbids to enter it,
+ * say. Then it ends, and with it all of its operations: um_uring_break(). The core's operations go
+ * by the pool from there on.
+ */
+#ifndef UMBRA_IO_URING_H
+#define UMBRA_IO_URING_H
+
+#include <umbra/base/base.h>
+#include <umbra/core.h>
+#include <umbra/event.h>
+#include <umbra/io/call.h>
+#include <umbra/io/epoll.h>
+#include <umbra/io/protocol.h>
+
+#if defined(UMBRA_IMPLEMENTATION) && defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
+#include <fcntl.h>
+#ifndef _GNU_SOURCE
+#define UM_NOT_GNU_SOURCE /* liburing.h defines it; that is for the user to decide */
+#endif
+#ifndef AT_FDCWD
+#define AT_FDCWD -100 /* liburing.h needs it, strict C11 hides it: by its fixed ABI */
+#define UM_NO_AT_FDCWD
+#endif
+#include <liburing.h>
+#ifdef UM_NO_AT_FDCWD
+#undef AT_FDCWD
+#undef UM_NO_AT_FDCWD
+#endif
+#ifdef UM_NOT_GNU_SOURCE
+#undef _GNU_SOURCE
+#undef UM_NOT_GNU_SOURCE
+#endif
+#define UM_HAS_URING
+#endif
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+#ifdef UMBRA_IMPLEMENTATION
+
+#ifndef UM_HAS_URING
+
+/* The program has none: umbra/io.h says when. */
+UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
+{
+    (void)core;
+    (void)forced;
+    return -ENOSYS;
+}
+
+UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
+{
+    (void)core;
+    (void)io;
+    return -ENOSYS;
+}
+
+#else
+
+#define UM_URING_QUEUED 256     /* operations that are queued before they must be submitted */
+#define UM_URING_COMPLETED 4096 /* places for completions; the kernel keeps what is more */
+
+#define UM_URING_TRIED 512 /* descriptors that are tried once, and not each time */
+
+/* Not in every liburing that will do: Linux 6.7, and the flags of futex2. */
+#define UM_URING_FUTEX_WAIT 51
+#define UM_URING_FUTEX_WORD (2 | 128) /* 32 bits, private to the process */
+#define UM_URING_FUTEX_ANY UINT32_MAX
+
+/* A ring, its core's source. */
+struct um_uring {
+    struct um_source source;
+    struct um_uring_bed bed;
+    struct umbra_core *core;
+    struct io_uring ring; /* unless it has broken */
+    struct um_io *first;  /* operations that are queued or under way */
+    int freed;            /* a pipe, which ends when the kernel has freed the ring */
+    bool flushes;         /* a fiber has been spawned that will submit */
+    bool broken;          /* the kernel does not serve it any more */
+    bool forced;          /* by UMBRA_IO: the pool does not take its place */
+};
+
+UM_INLINE struct um_uring *um_uring_of_bed(struct um_uring_bed *bed)
+{
+    return (struct um_uring *)((char *)bed - offsetof(struct um_uring, bed));
+}
+
+/* ---- completions ---- */
+
+/* The operation is over. */
+UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct um_io *io, int result)
+{
+    *io->link = io->next;
+    if (io->next)
+        io->next->link = io->link;
+    io->result = result;
+    uring->source.under_way--;
+    umbra_event_signal(&io->done);
+}
+
+/* data: the operation, the bed (its watch), or NULL (a cancellation). */
+UM_LINKONCE void um_uring_complete(struct um_uring *uring, void *data, int result)
+{
+    if (data == &uring->bed)
+        uring->bed.watched = false;
+    else if (data)
+        um_uring_finish(uring, data, result);
+}
+
+UM_LINKONCE void um_uring_take(struct um_uring *uring)
+{
+    struct io_uring_cqe *cqe;
+    unsigned head;
+    unsigned count = 0;
+
+    io_uring_for_each_cqe(&uring->ring, head, cqe)
+    {
+        um_uring_complete(uring, io_uring_cqe_get_data(cqe), cqe->res);
+        count++;
+    }
+    io_uring_cq_advance(&uring->ring, count);
+}
+
+/* ---- a ring that breaks ---- */
+
+/* What the kernel has not taken can be done another way. */
+UM_LINKONCE UM_COLD void um_uring_drop_queue(struct um_uring *uring)
+{
+    struct io_uring_sq *queue = &uring->ring.sq;
+
+    for (unsigned left = io_uring_sq_ready(&uring->ring); left > 0; left--) {
+        const struct io_uring_sqe *sqe = &queue->sqes[(queue->sqe_tail - left) & queue->ring_mask];
+
+        um_uring_complete(uring, (void *)(uintptr_t)sqe->user_data, -ENOSYS);
+    }
+}
+
+#define UM_URING_FREED_MS 1000
+
+/*
+ * Ends the ring. What waits in the kernel for a descriptor is dropped there, with nothing done:
+ * only a core that enters its ring executes it. Reads and writes of files, which threads of the
+ * kernel execute, and connections may be done: that is not known; nor is any result, if the kernel
+ * has lost some (EBADR). The kernel has done with all buffers when it has freed the ring. A child
+ * of fork(2) that has the ring's descriptor delays that; by the limit even a disk is done.
+ */
+UM_LINKONCE UM_COLD void um_uring_break(struct um_uring *uring, int error)
+{
+    struct pollfd freed = {.fd = uring->freed, .events = POLLIN};
+    struct um_io *io;
+
+    uring->broken = true;
+    uring->core->asks = &uring->core->no_source;
+    if (uring->bed.watched) /* so that the kernel's watch takes no wake of a later sleep */
+        um_os_futex_wake(&uring->core->waiter.park.parked);
+    um_uring_drop_queue(uring);
+    uring->bed.watched = false;
+    io_uring_queue_exit(&uring->ring);
+    while (poll(&freed, 1, UM_URING_FREED_MS) < 0 && errno == EINTR)
+        ;
+    close(uring->freed);
+    while ((io = uring->first) != NULL) {
+        bool unknown = error == -EBADR || io->call == UM_SYSTEM_CONNECT || um_io_on_file(io);
+
+        um_uring_finish(uring, io, unknown ? -EIO : -ENOSYS);
+    }
+}
+
+/* Takes the completions, after a call of the ring with this result. */
+UM_LINKONCE void um_uring_entered(struct um_uring *uring, int result)
+{
+    um_uring_take(uring);
+    if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY &&
+        result != -ENOMEM && result != -ETIME)
+        um_uring_break(uring, result);
+}
+
+/* Submits what is queued, as far as the kernel takes it, and takes all completions. The core. */
+UM_LINKONCE void um_uring_submit(struct um_uring *uring)
+{
+    if (!uring->broken) /* what it has not taken stays queued */
+        um_uring_entered(uring, io_uring_submit_and_get_events(&uring->ring));
+}
+
+UM_LINKONCE void um_uring_attend(struct um_source *source)
+{
+    um_uring_submit((struct um_uring *)source);
+}
+
+/* ---- operations ---- */
+
+/* A place in the queue, or NULL: the ring has broken. The fiber that calls may switch. */
+UM_LINKONCE struct io_uring_sqe *um_uring_place(struct um_uring *uring)
+{
+    while (!uring->broken) {
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+
+        if (sqe)
+            return sqe;
+        um_uring_submit(uring);
+        if (!uring->broken && io_uring_sq_space_left(&uring->ring) == 0)
+            umbra_yield(); /* the kernel has no memory for more operations at the moment */
+    }
+    return NULL;
+}
+
+/* Submits what all fibers have queued that were ready when it was spawned. */
+UM_LINKONCE void *um_uring_flush(void *arg)
+{
+    struct um_uring *uring = arg;
+
+    uring->flushes = false;
+    for (;;) {
+        um_uring_submit(uring);
+        if (uring->broken || io_uring_sq_ready(&uring->ring) == 0)
+            return NULL;
+        umbra_yield();
+    }
+}
+
+UM_LINKONCE void um_uring_flush_soon(struct um_uring *uring)
+{
+    if (uring->flushes)
+        return;
+    uring->flushes = umbra_spawn(um_uring_flush, uring, NULL) == 0;
+    if (!uring->flushes)
+        um_uring_submit(uring);
+}
+
+UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct um_io *io)
+{
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+        io_uring_prep_read(sqe, io->fd, io->at, (unsigned)io->bytes, io->offset);
+        break;
+    case UM_SYSTEM_WRITE:
+        io_uring_prep_write(sqe, io->fd, io->at, (unsigned)io->bytes, io->offset);
+        break;
+    case UM_SYSTEM_RECV:
+        io_uring_prep_recv(sqe, io->fd, io->at, io->bytes, 0);
+        break;
+    case UM_SYSTEM_SEND:
+        io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_NOSIGNAL);
+        break;
+    case UM_SYSTEM_ACCEPT:
+        io_uring_prep_accept(sqe, io->fd, NULL, NULL, SOCK_CLOEXEC);
+        break;
+    default:
+        io_uring_prep_connect(sqe, io->fd, io->address, io->length);
+    }
+}
+
+UM_LINKONCE void um_uring_cancel(struct um_uring *uring, struct um_io *io)
+{
+    struct io_uring_sqe *sqe = um_uring_place(uring);
+
+    if (!sqe)
+        return;
+    io_uring_prep_cancel(sqe, io, 0);
+    io_uring_sqe_set_data(sqe, NULL);
+    um_uring_flush_soon(uring);
+}
+
+/* Queues the operation or, if `poll`, a wait until its descriptor is ready. False: the ring has
+ * broken. */
+UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool poll)
+{
+    struct io_uring_sqe *sqe = um_uring_place(uring);
+
+    if (!sqe)
+        return false;
+    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
+    if (poll)
+        io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
+    else
+        um_uring_prepare(sqe, io);
+    io_uring_sqe_set_data(sqe, io);
+    io->next = uring->first;
+    io->link = &uring->first;
+    if (io->next)
+        io->next->link = &io->next;
+    uring->first = io;
+    uring->source.under_way++;
+    um_uring_flush_soon(uring);
+    return true;
+}
+
+/* Carries out the operation or, if `poll`, waits until its descriptor is ready. Returns the result,
+ * or a negative errno; -ENOSYS if the ring has broken. */
+UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool poll)
+{
+    int error;
+
+    if (!um_uring_queue(uring, io, poll))
+        return -ENOSYS;
+    error = um_io_await(io, io->deadline);
+    if (error == 0)
+        return io->result;
+    um_uring_cancel(uring, io);
+    um_io_await_firm(io);
+    /* else it was done: a poll, which has done nothing, may be so again and again, as with POLLERR
+     * of an error queue */
+    return poll || io->result == -ECANCELED || io->result == -EINTR || io->result == -EAGAIN ||
+                   io->result == -ENOSYS
+               ? error
+               : io->result;
+}
+
+UM_LINKONCE int um_uring_ready(void *context, struct um_io *io)
+{
+    int result = um_uring_once(context, io, true);
+
+    return result < 0 && result != -EINTR ? result : 0;
+}
+
+/*
+ * True if the ring answers as the system's call does. It takes an address before it looks at the
+ * descriptor, ignores an offset where there are no positions, and waits for reads of nothing, and
+ * for what has no read, such as an epoll instance. The trial ends before it does anything, with
+ * EFAULT if all but the memory is right.
+ */
+UM_LINKONCE bool um_uring_suits(const struct um_io *io)
+{
+    struct um_io trial = {.call = io->call, .fd = io->fd, .bytes = 1, .offset = io->offset};
+
+    if (io->call == UM_SYSTEM_CONNECT)
+        return io->length <= sizeof(struct sockaddr_storage);
+    if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
+        return true;
+    trial.at = (void *)UINTPTR_MAX; /* no process has this */
+    return io->bytes > 0 && um_io_plain(&trial) < 0 && errno == EFAULT;
+}
+
+/* The operation, by a ring that serves. A descriptor with O_NONBLOCK gets EAGAIN from the ring,
+ * too. A connection that finds a local socket's queue full waits in the kernel otherwise, on a
+ * thread of the ring. */
+UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
+{
+    bool suits = um_uring_suits(io);
+    int result;
+
+    do
+        result = suits ? um_uring_once(uring, io, false) : -EAGAIN;
+    while (result == -EINTR);
+    if (result == -EAGAIN && um_io_on_file(io)) /* poll(2) is of no use */
+        return um_pool_file(io);
+    return um_io_finish(io, suits ? result : um_io_try(io), um_uring_ready, uring);
+}
+
+UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
+{
+    struct um_uring *uring = (struct um_uring *)core->more->source;
+    int result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
+
+    return result == -ENOSYS && uring->broken && !uring->forced ? um_pool_run(core, io) : result;
+}
+
+/* ---- sleeping: io/protocol.h ---- */
+
+UM_LINKONCE bool um_uring_watch(struct um_uring_bed *bed, um_atomic_u32 *parked)
+{
+    struct um_uring *uring = um_uring_of_bed(bed);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+
+    if (!sqe) {
+        um_uring_submit(uring); /* which may make fibers ready: the core must not sleep now */
+        return false;
+    }
+    io_uring_prep_rw(UM_URING_FUTEX_WAIT, sqe, UM_URING_FUTEX_WORD, (void *)parked, 0, 1);
+    sqe->addr3 = UM_URING_FUTEX_ANY;
+    io_uring_sqe_set_data(sqe, bed);
+    return true;
+}
+
+UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
+{
+    struct um_uring *uring = um_uring_of_bed(bed);
+    uint64_t now = deadline_ns == UMBRA_NEVER ? 0 : um_os_now_ns();
+    uint64_t left = now < deadline_ns ? deadline_ns - now : 0;
+    struct __kernel_timespec time = {.tv_sec = (int64_t)(left / 1000000000),
+                                     .tv_nsec = (long long)(left % 1000000000)};
+    struct io_uring_cqe *cqe;
+    int result;
+
+    /* waits only if the kernel has taken all that was queued, the watch among it */
+    result = io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1,
+                                              deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
+    um_uring_entered(uring, result);
+}
+
+UM_LINKONCE void um_uring_park_core(struct um_source *source, uint64_t deadline_ns)
+{
+    struct um_uring *uring = (struct um_uring *)source;
+    struct um_park *park = &uring->core->waiter.park;
+
+    if (uring->broken)
+        um_park_until(park, um_source_ready, uring->core, deadline_ns);
+    else
+        um_uring_park(park, &uring->bed, um_source_ready, uring->core, deadline_ns);
+}
+
+/* ---- begin and end ---- */
+
+/* The core ends, and its fibers are freed: no operation may be under way in their frames. */
+UM_LINKONCE UM_COLD void um_uring_end(struct um_source *source)
+{
+    struct um_uring *uring = (struct um_uring *)source;
+
+    while (source->under_way > 0) { /* of a ring that has broken none is */
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+
+        if (sqe) {
+            io_uring_prep_cancel(sqe, NULL, IORING_ASYNC_CANCEL_ANY);
+            io_uring_sqe_set_data(sqe, NULL);
+        }
+        um_uring_entered(uring, io_uring_submit_and_wait(&uring->ring, 1));
+    }
+    if (!uring->broken) {
+        io_uring_queue_exit(&uring->ring);
+        close(uring->freed);
+    }
+    free(uring);
+}
+
+/*
+ * True under Valgrind, which takes a wait in io_uring_enter for a call that returns at once, and
+ * lets no other thread run meanwhile (its bug 463859).
+ */
+UM_LINKONCE UM_COLD bool um_uring_blocks_all(void)
+{
+#ifdef UM_CONTEXT_VALGRIND
+    return RUNNING_ON_VALGRIND != 0;
+#else
+    return false;
+#endif
+}
+
+/* The error of a call that begins a ring, or -ENOSYS if that says that there is none. */
+UM_LINKONCE UM_COLD int um_uring_refusal(int error)
+{
+    return error == -EPERM || error == -EACCES || error == -EINVAL ? -ENOSYS : error;
+}
+
+/* Gives the ring the end of a pipe to keep. *freed: the other end. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_uring_watch_end(struct io_uring *ring, int *freed)
+{
+    int ends[2];
+    int error;
+
+    if (um_linux_syscall(SYS_pipe2, ends, UM_LINUX_O_CLOEXEC) != 0)
+        return -errno;
+    error = um_uring_refusal(io_uring_register_files(ring, &ends[1], 1));
+    close(ends[1]);
+    if (error == 0)
+        *freed = ends[0];
+    else
+        close(ends[0]);
+    return error;
+}
+
+/* 0, or -ENOSYS: it cannot wait on futexes; or -ENOMEM. */
+UM_LINKONCE UM_COLD int um_uring_check(struct io_uring *ring)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+    bool will_do = probe && io_uring_opcode_supported(probe, UM_URING_FUTEX_WAIT);
+    int error = will_do ? 0 : probe ? -ENOSYS : -ENOMEM;
+
+    io_uring_free_probe(probe);
+    return error;
+}
+
+/* Opens the ring. 0; -ENOSYS: the kernel has none that will do, or forbids it; or its error. */
+UM_LINKONCE UM_COLD int um_uring_open(struct io_uring *ring, int *freed)
+{
+    struct io_uring_params params = {
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+        .cq_entries = UM_URING_COMPLETED};
+    int error;
+
+    if (um_uring_blocks_all())
+        return -ENOSYS;
+    error = um_uring_refusal(io_uring_queue_init_params(UM_URING_QUEUED, ring, &params));
+    if (error != 0)
+        return error;
+    error = um_uring_watch_end(ring, freed);
+    if (error == 0) {
+        error = um_uring_check(ring);
+        if (error == 0)
+            return 0;
+        close(*freed);
+    }
+    io_uring_queue_exit(ring);
+    return error;
+}
+
+/* Makes the core's ring. 0 or an error as above. The core. */
+UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
+{
+    struct um_uring *uring = calloc(1, sizeof(*uring));
+    int error = uring ? um_uring_open(&uring->ring, &uring->freed) : -ENOMEM;
+
+    if (error != 0) {
+        free(uring);
+        return error;
+    }
+    uring->source = (struct um_source){
+        .attend = um_uring_attend, .sleep = um_uring_park_core, .end = um_uring_end};
+    uring->bed = (struct um_uring_bed){.watch = um_uring_watch, .sleep = um_uring_sleep};
+    uring->core = core;
+    uring->forced = forced;
+    /* the kernel's word: it has completions that the core must enter the ring for */
+    um_source_add(core, &uring->source, (const um_atomic_u32 *)uring->ring.sq.kflags);
+    return 0;
+}
+
+#endif /* UM_HAS_URING */
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * The bodies of umbra/team.h: runs and barriers; placing, starting and ending the members' threads.
+ * Private; included by that header, after its declarations.
+ */
+#ifndef UMBRA_TEAM_MEMBERS_H
+#define UMBRA_TEAM_MEMBERS_H
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <umbra/base/atomic.h>
+#include <umbra/base/base.h>
+#include <umbra/base/why.h>
+#include <umbra/cpu.h>
+#include <umbra/os/os.h>
+#include <umbra/os/run_once.h>
+#include <umbra/shadow.h>
+#include <umbra/team/protocol.h>
+#include <umbra/topology.h>
+#include <umbra/wait.h>
+
+#ifndef UMBRA_SHOW_WARNINGS
+#pragma GCC system_header
+#endif
+
+/* A member: its thread, and its part of each run. */
+struct um_member {
+    struct um_team_part part;
+    struct umbra_team *team; /* this and the next two: set once */
+    unsigned number;
+    int cpu;
+    int error;             /* of binding: thread, before `started` */
+    um_atomic_u32 started; /* 1: bound, or failed; thread writes, owner waits for it */
+    pthread_t thread;      /* not of member 0; owner, while it creates and ends threads */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* its thread waits for runs */
+    struct umbra_waiter at_barrier; /* the thread that executes its part waits there */
+    uint64_t barriers;              /* that its part has come to; that thread only */
+    um_atomic_u64 taken; /* parts of others that its thread executed; its thread writes */
+};
+
+struct umbra_team {
+    struct um_team_call call;
+
+    /* the owner's line: written in each run */
+    UM_ALIGNED(UMBRA_CACHE_LINE)
+    um_atomic_u64 run; /* the last one; owner writes, any thread reads it as a number */
+    bool running;      /* a run is under way; owner only */
+
+    /* set once; all read */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_member *member;
+    um_atomic_u64 *flag; /* of barriers; um_team_flag() */
+    unsigned flag_apart; /* from one to the next, in words */
+    unsigned members;
+    uint32_t forks;   /* um_teams.forks when it was created */
+    unsigned started; /* threads; owner, while it creates and ends them */
+    int *cpus;
+    struct um_owned owned;           /* its owner, and that thread's binding; shadow/owner.h */
+    bool own_topology;               /* made by umbra_team_create */
+    struct um_origin origin;         /* of the members, until they are bound */
+    struct umbra_wait_policy policy; /* of members */
+    struct umbra_wait_policy owner_policy;
+    struct umbra_wait_policy barrier_policy; /* of all, at barriers */
+    um_atomic_u64 robbed; /* of the policies, if places are shared: threads write it seldom */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* owner waits for ends of parts */
+};
+
+struct um_teams {
+    struct um_run_once fork_once; /* for fork_error */
+    int fork_error;               /* of pthread_atfork */
+    um_atomic_u32 forks;          /* that led to this process; only its first thread writes */
+};
+
+UM_SHARED(struct um_teams um_teams, {{UM_RUN_NEVER}, 0, 0});
+
+/* ---- barriers ---- */
+
+/* The flag that part `number` waits for in a round. */
+UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, unsigned number)
+{
+    return &team->flag[(size_t)team->flag_apart * (team->members * round + number)];
+}
+
+UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
+{
+    struct um_member *self = &team->member[member];
+    uint64_t number = ++self->barriers;
+    unsigned round = 0;
+    bool come;
+
+    for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
+        um_atomic_u64 *own = um_team_flag(team, round, member);
+        unsigned to = member + ahead;
+
+        to = to < team->members ? to : to - team->members;
+        um_team_signal(um_team_flag(team, round, to), number);
+        come = um_team_come(own, number);
+        umbra_wake(&team->member[to].at_barrier);
+        if (!come)
+            um_wait_while_equal64(&self->at_barrier, own, number - 1, UINT64_MAX, UMBRA_NEVER);
+        round++;
+    }
+}
+
+/* ---- counters ---- */
+
+/* What a team is, and what it has done so far. */
+struct um_team_stats {
+    unsigned members;
+    const int *cpus; /* of each member; lives as long as the team */
+    uint64_t runs;
+    uint64_t taken;                /* parts that another thread than their member executed */
+    struct umbra_wait_stats waits; /* of all threads: for runs, ends of parts, at barriers */
+};
+
+/* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
+UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_stats *stats);
+
+#ifdef UMBRA_IMPLEMENTATION
+
+/* ---- a run ---- */
+
+/* Executes a part in this run, unless another thread has begun it. True if it executed it. */
+UM_INLINE bool um_team_take(struct umbra_team *team, unsigned number, uint64_t run)
+{
+    struct um_team_part *part = &team->member[number].part;
+
+    if (!um_team_begin(part, run))
+        return false;
+    um_team_execute(&team->call, part, number, team->members, run);
+    umbra_wake(&team->waiter);
+    return true;
+}
+
+/* Takes all parts that have not begun, from the one after `self` on. */
+UM_LINKONCE UM_NOINLINE void um_team_take_all(struct umbra_team *team, unsigned self, uint64_t run)
+{
+    um_atomic_u64 *taken = &team->member[self].taken;
+
+    for (unsigned i = 1; i < team->members; i++) {
+        unsigned number = (self + i) % team->members;
+
+        if (number != 0 && um_team_take(team, number, run))
+            um_count(taken, 1);
+    }
+}
+
+/* A member's thread does what the call word says. */
+UM_INLINE void um_member_act(struct um_member *self, uint64_t word)
+{
+    um_team_take(self->team, self->number, word / 2);
+    if (UM_UNLIKELY(word % 2 == 1))
+        um_team_take_all(self->team, self->number, word / 2);
+}
+
+UM_INLINE void um_team_wake(struct umbra_team *team)
+{
+    for (unsigned i = 1; i < team->members; i++)
+        umbra_wake(&team->member[i].waiter);
+}
+
+/* What is left of a run when a part has not ended soon: takes parts, lets members take them, and
+ * waits. */
+UM_LINKONCE UM_NOINLINE void um_team_finish(struct umbra_team *team, uint64_t run)
+{
+    if (team->members > 2) {
+        um_team_open(&team->call, run);
+        um_team_wake(team);
+    }
+    um_team_take_all(team, 0, run);
+    for (unsigned i = 1; i < team->members; i++)
+        um_wait_until_equal64(&team->waiter, team->member[i].part.end, run, UINT64_MAX,
+                              UMBRA_NEVER);
+}
+
+/* True if a part ends while the owner polls once in a while. */
+UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint64_t run)
+{
+    const struct um_team_part *part = &team->member[number].part;
+    const struct um_wait_cond cond = {part->end, run, UINT64_MAX, true, true};
+    const struct umbra_wait_policy *policy = team->waiter.policy;
+    uint32_t polls = 0;
+
+    if (!um_team_ended(part, run)) {
+        polls = um_wait_poll(&cond, policy->gap, policy->batch);
+        um_count(&team->waiter.count.polls, polls ? polls : policy->batch);
+        if (polls == 0)
+            return false;
+    }
+    um_count(&team->waiter.count.ended[UMBRA_ENDED_SPIN], 1);
+    return true;
+}
+
+/* The error for a run of the team by this thread now, or 0. */
+UM_INLINE int um_team_refusal(const struct umbra_team *team)
+{
+    if (UM_UNLIKELY(!um_owned_by_caller(&team->owned)))
+        return -EPERM;
+    return UM_UNLIKELY(team->running) ? -EBUSY : 0;
+}
+
+/* True if the team's threads are in this process. relaxed: the number changes before the child has a
+ * second thread */
+UM_INLINE bool um_team_is_here(const struct umbra_team *team)
+{
+    return UM_LIKELY(um_atomic_load(&um_teams.forks, relaxed) == team->forks);
+}
+
+UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg)
+{
+    int refusal = um_team_refusal(team);
+    uint64_t run;
+    unsigned ended = 1;
+
+    if (UM_UNLIKELY(refusal))
+        return refusal;
+    if (UM_UNLIKELY(!um_team_is_here(team)))
+        return -ESRCH;
+    if (UM_UNLIKELY(!fn))
+        return -EINVAL;
+    team->running = true;
+    run = um_atomic_load(&team->run, relaxed) + 1; /* relaxed, both: only the owner writes it */
+    um_atomic_store(&team->run, run, relaxed);
+    um_team_post(&team->call, fn, arg, run);
+    um_team_wake(team);
+    fn(0, team->members, arg);
+    while (ended < team->members && um_team_ends_soon(team, ended, run))
+        ended++;
+    if (UM_UNLIKELY(ended < team->members))
+        um_team_finish(team, run);
+    team->running = false;
+    return 0;
+}
+
+/* ---- members' threads ---- */
+
+UM_LINKONCE void um_member_serve(struct um_member *self)
+{
+    const struct um_team_call *call = &self->team->call;
+    uint64_t word = um_team_look(call);
+
+    while (word != UM_TEAM_QUIT) {
+        um_member_act(self, word);
+        um_wait_while_equal64(&self->waiter, &call->word, word, UINT64_MAX, UMBRA_NEVER);
+        word = um_team_look(call);
+    }
+}
+
+UM_LINKONCE UM_COLD void *um_member_main(void *arg)
+{
+    struct um_member *self = arg;
+
+    self->error = um_origin_bind(&self->team->origin, self->team->owned.topology, self->cpu);
+    umbra_signal(&self->started, 1, &self->team->waiter);
+    um_member_serve(self);
+    um_origin_end();
+    return NULL;
+}
+
+/* Ends the threads that were started. */
+UM_LINKONCE UM_COLD void um_team_end_threads(struct umbra_team *team)
+{
+    um_team_dismiss(&team->call);
+    um_team_wake(team);
+    for (unsigned i = 1; i < team->started; i++)
+        pthread_join(team->member[i].thread, NULL);
+}
+
+/* Starts a member's thread, and waits until it is bound. */
+UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_member *member)
+{
+    int error = pthread_create(&member->thread, NULL, um_member_main, member);
+
+    if (error)
+        return um_why(-error, "the thread of member %u cannot be started: %s", member->number,
+                      strerror(error));
+    team->started++;
+    um_wait_until_equal32(&team->waiter, &member->started, 1, UINT32_MAX, UMBRA_NEVER);
+    if (member->error)
+        um_why(member->error, "binding member %u to processor %d: %s", member->number, member->cpu,
+               strerror(-member->error));
+    return member->error;
+}
+
+UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team)
+{
+    uint64_t signals;
+    int error = 0;
+
+    team->origin = um_origin_here();
+    signals = um_os_mask_signals();
+    team->started = 1;
+    for (unsigned i = 1; i < team->members && !error; i++)
+        error = um_team_start_one(team, &team->member[i]);
+    um_os_unmask_signals(signals);
+    if (error)
+        um_team_end_threads(team);
+    return error;
+}
+
+/* ---- places ---- */
+
+/* Marks a place as taken, without `siblings` with all its core. Returns how many are taken now. */
+UM_LINKONCE UM_COLD unsigned um_team_mark(const struct umbra_team *team, bool siblings, int cpu,
+                                          int *taken, unsigned count)
+{
+    unsigned most = umbra_topology_info(team->owned.topology)->cpus;
+
+    taken[count++] = cpu;
+    if (!siblings)
+        count += (unsigned)um_cpu_table_siblings(&team->owned.topology->table, cpu, taken + count,
+                                                 most - count);
+    return count;
+}
+
+/* Places around the caller, at most `most`. Returns how many, or -ENODEV. */
+UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team, bool siblings,
+                                              int *cpus, int *taken, unsigned most)
+{
+    int cpu = um_topology_current_cpu(team->owned.topology);
+    unsigned count = 0, marked = 0;
+    int next = cpu;
+
+    if (cpu < 0)
+        return um_why(-ENODEV, "the caller runs on a processor that is not in the topology");
+    while (next >= 0 && count < most) {
+        cpus[count++] = next;
+        marked = um_team_mark(team, siblings, next, taken, marked);
+        next = umbra_topology_nearest(team->owned.topology, cpu, taken, marked);
+    }
+    return (int)count;
+}
+
+/* Chooses a cpu for each member, into team->cpus. Returns how many members there are, or an error. */
+UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
+                                       const struct umbra_team_options *options)
+{
+    unsigned all = umbra_topology_info(team->owned.topology)->cpus;
+    unsigned wanted = options->members;
+    unsigned most = wanted && wanted < all ? wanted : all;
+    int *taken = calloc(all, sizeof(*taken));
+    int count;
+
+    team->cpus = calloc(wanted > all ? wanted : all, sizeof(*team->cpus));
+    if (!taken || !team->cpus)
+        count = -ENOMEM;
+    else if (options->cpus)
+        count = um_topology_place_list(team->owned.topology, options->cpus, team->cpus, all);
+    else
+        count = um_team_places_around(team, options->siblings, team->cpus, taken, most);
+    free(taken);
+    if (count < 0)
+        return count;
+    wanted = wanted ? wanted : (unsigned)count;
+    for (unsigned i = (unsigned)count; i < wanted; i++)
+        team->cpus[i] = team->cpus[i % (unsigned)count];
+    return (int)wanted;
+}
+
+/* True if the place of some member is another's, too, or its sibling. */
+UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
+{
+    for (unsigned i = 1; i < team->members; i++)
+        for (unsigned j = 0; j < i; j++)
+            if (cpu ? team->cpus[i] == team->cpus[j]
+                    : umbra_topology_shared(team->owned.topology, team->cpus[i], team->cpus[j]) ==
+                          UMBRA_SHARED_CORE)
+                return true;
+    return false;
+}
+
+/* ---- create and destroy ---- */
+
+/* Members that share a processor spin so long before they yield it: with 1000, four barriers of
+ * eight members on two processors take a fifth longer. */
+#define UM_TEAM_CROWDED_NS 200
+
+/* A longer yield, at a barrier or at a run's end, lent the processor to another process, or to long
+ * parts: a scheduler's turn is longer, a part that is worth a yield far shorter. */
+#define UM_TEAM_ROBBED_NS 1000000
+
+/*
+ * Has the threads of a team yield that share processors. While a member waits for a run, the owner
+ * may keep the processor for long: such a yield says nothing about another process.
+ */
+UM_LINKONCE UM_COLD void um_team_set_yields(struct umbra_team *team)
+{
+    team->policy.robbed = &team->robbed;
+    team->policy.yield_cycles = UMBRA_NEVER;
+    team->owner_policy = team->barrier_policy = team->policy;
+    team->owner_policy.yield_cycles = team->barrier_policy.yield_cycles =
+        um_ns_to_cycles(UM_TEAM_ROBBED_NS);
+}
+
+UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
+                                            const struct umbra_team_options *options)
+{
+    struct umbra_wait_options wait = options->wait;
+    bool crowded = wait.mode == UMBRA_WAIT_TWO_PHASE && um_team_shares(team, true);
+    int error;
+
+    wait.polite = wait.polite || um_team_shares(team, false);
+    if (crowded && wait.spin_cycles == 0)
+        wait.spin_cycles = um_ns_to_cycles(UM_TEAM_CROWDED_NS);
+    error = umbra_wait_policy_init(&team->policy, &wait);
+    team->owner_policy = team->barrier_policy = team->policy;
+    if (crowded && team->policy.block_cycles != UMBRA_NEVER)
+        um_team_set_yields(team);
+    return error;
+}
+
+/* True if gaps between polls can be measured, and are of use: no two members share a core. */
+UM_LINKONCE UM_COLD bool um_team_can_measure(const struct umbra_team *team)
+{
+    return team->members > 1 && !um_team_shares(team, false) && team->policy.spin_cycles > 0 &&
+           umbra_topology_info(team->owned.topology)->binds;
+}
+
+/* Has a shadow, if there can be one, measure how owner and nearest member best poll: a run of two hands
+ * over as a shadow's fork and join do. What it finds is kept for the process. */
+UM_LINKONCE UM_COLD void um_team_measure(const struct umbra_team *team)
+{
+    struct umbra_shadow_options options = {.topology = team->owned.topology,
+                                           .place_owner = true,
+                                           .place_shadow = true,
+                                           .owner_cpu = team->cpus[0],
+                                           .shadow_cpu = team->cpus[1]};
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow; /* as the team's words are */
+
+    if (shadow_create(&shadow, &options) == 0)
+        shadow_destroy(&shadow);
+    um_why_begin(); /* a failure is none of the team */
+}
+
+/* The gap of owner or members: what UMBRA_WAIT forces, what is known, or the usual one. */
+UM_LINKONCE UM_COLD uint32_t um_team_gap(enum umbra_poll_pair pair, uint32_t place)
+{
+    uint32_t gap = um_tuned_gap(pair, place);
+    struct um_gaps forced;
+
+    um_gaps_forced(&forced); /* umbra_wait_policy_init() has refused what is wrong */
+    if (forced.of[place] < UM_GAPS)
+        return forced.of[place];
+    return gap < UM_GAPS ? gap : um_gap_default(place);
+}
+
+/*
+ * The gap at barriers: what UMBRA_WAIT forces for members, or one pause. What is measured is a
+ * hand-over, in which only one thread waits at a time. At a barrier all come at about the same
+ * time, and a thread that polls without a pause takes the line from a thread that comes: a barrier
+ * of two takes 33 ns with PAUSE, 40 to 65 ns with what a hand-over is fastest with (Zen 4).
+ */
+UM_LINKONCE UM_COLD uint32_t um_team_barrier_gap(void)
+{
+    struct um_gaps forced;
+
+    um_gaps_forced(&forced); /* umbra_wait_policy_init() has refused what is wrong */
+    return forced.of[UMBRA_POLL_SHADOW] < UM_GAPS ? forced.of[UMBRA_POLL_SHADOW]
+                                                  : (uint32_t)UMBRA_GAP_PAUSE;
+}
+
+/* Chooses how owner and members poll. */
+UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
+{
+    enum umbra_poll_pair pair;
+
+    um_wait_set_gap(&team->barrier_policy, um_team_barrier_gap());
+    if (!um_team_can_measure(team))
+        return;
+    pair = um_poll_pair(umbra_topology_shared(team->owned.topology, team->cpus[0], team->cpus[1]));
+    if (um_tuned_gap(pair, UMBRA_POLL_SHADOW) >= UM_GAPS)
+        um_team_measure(team);
+    um_wait_set_gap(&team->policy, um_team_gap(pair, UMBRA_POLL_SHADOW));
+    um_wait_set_gap(&team->owner_policy, um_team_gap(pair, UMBRA_POLL_OWNER));
+}
+
+/* Memory for members and flags; all that must be zero is. */
+UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team)
+{
+    unsigned rounds = 0;
+    size_t member_bytes = team->members * sizeof(*team->member), flag_bytes;
+
+    for (unsigned ahead = 1; ahead < team->members; ahead *= 2)
+        rounds++;
+    team->flag_apart = team->members > 2 ? UMBRA_CACHE_LINE / sizeof(*team->flag) : 1;
+    flag_bytes = um_place_round(sizeof(*team->flag) * team->flag_apart * team->members *
+                                    (rounds ? rounds : 1),
+                                UMBRA_CACHE_LINE);
+    team->member = aligned_alloc(UMBRA_CACHE_LINE, member_bytes);
+    team->flag = aligned_alloc(UMBRA_CACHE_LINE, flag_bytes);
+    if (!team->member || !team->flag)
+        return -ENOMEM;
+    memset(team->member, 0, member_bytes);
+    memset((void *)team->flag, 0, flag_bytes);
+    for (unsigned i = 0; i < team->members; i++) {
+        struct um_member *member = &team->member[i];
+
+        member->part.end = team->members == 2 ? &team->call.end : &member->part.own_end;
+        member->cpu = team->cpus[i];
+        member->number = i;
+        member->team = team;
+        um_waiter_init(&member->waiter, &team->policy);
+        um_waiter_init(&member->at_barrier, &team->barrier_policy);
+    }
+    um_waiter_init(&team->waiter, &team->owner_policy);
+    return 0;
+}
+
+UM_LINKONCE UM_COLD void um_teams_in_child(void)
+{
+    um_origin_in_child();
+    /* relaxed: the child has one thread */
+    um_atomic_store(&um_teams.forks, um_atomic_load(&um_teams.forks, relaxed) + 1, relaxed);
+}
+
+UM_LINKONCE UM_COLD void um_teams_watch_forks(void)
+{
+    um_teams.fork_error = -pthread_atfork(NULL, NULL, um_teams_in_child);
+}
+
+/* The part of umbra_team_create that needs the topology. */
+UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
+                                       const struct umbra_team_options *options)
+{
+    int count, error;
+
+    if (options->members > UMBRA_TEAM_MOST)
+        return um_why(-EINVAL, "members = %u: the most is %d", options->members, UMBRA_TEAM_MOST);
+    count = um_team_places(team, options);
+    if (count < 0)
+        return count;
+    if (count > UMBRA_TEAM_MOST)
+        return um_why(-EINVAL, "%d places: the most is %d members", count, UMBRA_TEAM_MOST);
+    team->members = (unsigned)count;
+    error = um_team_make_policy(team, options);
+    if (!error)
+        error = um_team_make_members(team);
+    if (!error)
+        um_team_settle_polls(team);
+    if (!error)
+        error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
+    if (error)
+        return error;
+    error = um_team_start(team);
+    if (error)
+        umbra_topology_unbind(team->owned.topology, team->owned.saved);
+    return error;
+}
+
+UM_LINKONCE UM_COLD void um_team_free(struct umbra_team *team)
+{
+    um_owned_end(&team->owned);
+    if (team->own_topology)
+        umbra_topology_destroy(team->owned.topology);
+    free(team->member);
+    free((void *)team->flag);
+    free(team->cpus);
+    free(team);
+}
+
+UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
+                                  struct umbra_team **team)
+{
+    static const struct umbra_team_options defaults = {0};
+    struct umbra_team *made = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*made));
+    int error;
+
+    um_why_begin();
+    options = options ? options : &defaults;
+    um_once_in_process(&um_teams.fork_once, um_teams_watch_forks);
+    if (!made || um_teams.fork_error) {
+        free(made);
+        return um_why_returned(made ? um_teams.fork_error : -ENOMEM);
+    }
+    memset(made, 0, sizeof(*made));
+    made->forks = um_atomic_load(&um_teams.forks, relaxed); /* as um_team_is_here() */
+    made->owned.topology = options->topology;
+    error = made->owned.topology ? 0 : umbra_topology_create(NULL, &made->owned.topology);
+    made->own_topology = !options->topology && !error;
+    if (!error)
+        error = um_owned_begin(&made->owned);
+    if (!error)
+        error = um_team_settle(made, options);
+    if (error)
+        um_team_free(made);
+    else
+        *team = made;
+    return um_why_returned(error);
+}
+
+UM_LINKONCE int umbra_team_destroy(struct umbra_team *team)
+{
+    bool own = team && um_owned_by_caller(&team->owned);
+
+    if (!team)
+        return 0;
+    if (own && team->running)
+        return -EBUSY;
+    if (!own && !um_owned_may_end(&team->owned))
+        return -EPERM;
+    if (um_team_is_here(team))
+        um_team_end_threads(team);
+    umbra_topology_unbind(team->owned.topology, team->owned.saved);
+    um_team_free(team);
+    return 0;
+}
+
+/* ---- counters ---- */
+
+UM_LINKONCE UM_COLD void um_wait_stats_add(struct umbra_wait_stats *sum,
+                                           const struct umbra_waiter *waiter)
+{
+    struct umbra_wait_stats more = umbra_waiter_stats(waiter);
+
+    for (int end = 0; end < 3; end++)
+        sum->ended[end] += more.ended[end];
+    sum->timeouts += more.timeouts;
+    sum->spurious += more.spurious;
+    sum->capped += more.capped;
+    sum->preempted += more.preempted;
+    sum->cycles += more.cycles;
+}
+
+UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_stats *stats)
+{
+    struct um_team_stats sum = {.members = team->members,
+                                .cpus = team->cpus,
+                                .runs = um_atomic_load(&team->run, relaxed)}; /* a number */
+
+    um_wait_stats_add(&sum.waits, &team->waiter);
+    for (unsigned i = 0; i < team->members; i++) {
+        sum.taken += um_atomic_load(&team->member[i].taken, relaxed); /* a number */
+        um_wait_stats_add(&sum.waits, &team->member[i].waiter);
+        um_wait_stats_add(&sum.waits, &team->member[i].at_barrier);
+    }
+    *stats = sum;
+}
+
+#endif /* UMBRA_IMPLEMENTATION */
+
+#endif
