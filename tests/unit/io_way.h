@@ -17,6 +17,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #endif
+#ifdef UMBRA_URING
+#include <liburing.h>
+#endif
 
 #include <runner.h>
 
