@@ -8,7 +8,7 @@
  * has no home yet: the canceller sets CANCELED, under the lock of such fibers. Any thread or fiber
  * may cancel, but not a signal handler; errors: -ESRCH, -EPERM, -ENOMEM.
  *
- *   blocked in                        ended by
+ *   blocked in                        ended by (withdraw in struct um_fiber: um_withdraw_...)
  *   a wait with a claim               its claim, as a deadline would (wait/claim.h)
  *   a join of a fiber it owns         `done`, which is RUNNING again (core/join_word.h)
  *   a sleep                           its timer

@@ -104,7 +104,7 @@ UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const 
     self = um_core_current(core);
     self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
-    self->waits_in = NULL; /* the work uses the giver's memory: it waits even if canceled */
+    self->withdraw = NULL; /* the work uses the giver's memory: it waits even if canceled */
     if (um_hand_await(gift->hand, gift->number)) {
         um_fiber_block(self, &um_kind_task, on, at);
         um_fiber_leave(core, self);

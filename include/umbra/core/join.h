@@ -30,11 +30,14 @@
 #pragma GCC system_header
 #endif
 
+UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um_fiber *self);
+
 /* The calling fiber is about to wait for a fiber that its own core spawned and runs. */
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
 {
     um_atomic_store(&self->waits_for, &um_kind_join_inline, relaxed); /* both: reports read it */
     um_atomic_store(&self->waits_on, um_waits_on_fiber(fiber), relaxed);
+    self->withdraw = um_withdraw_join;
     um_fiber_set_state(self, UMBRA_FIBER_BLOCKED);
     /* relaxed: only this core acts on it */
     um_atomic_store(&fiber->node.done, (uintptr_t)&self->node | UM_DONE_JOINED, relaxed);
@@ -79,6 +82,20 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, uint64_t deadline, vo
 
 #ifdef UMBRA_IMPLEMENTATION
 
+/* Ends the join of a fiber that the joiner's core owns: `done` is RUNNING again. */
+UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um_fiber *self)
+{
+    /* relaxed: this core's own */
+    uintptr_t on = (uintptr_t)um_atomic_load(&self->waits_on, relaxed);
+    struct um_fiber *fiber = (struct um_fiber *)(on - 1); /* um_waits_on_fiber() */
+
+    return um_done_change(&fiber->node.done, um_join_sides(core, fiber),
+                          (uintptr_t)&self->node | UM_DONE_JOINED,
+                          (uintptr_t)core | UM_DONE_RUNNING)
+               ? UM_WITHDRAWN
+               : UM_WITHDRAW_TOO_LATE;
+}
+
 /* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
@@ -109,6 +126,7 @@ UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, ui
     if (!um_join_begin(core, fiber, done, (uintptr_t)&self->node | UM_DONE_JOINED))
         return 0;
     um_fiber_block(self, &um_kind_join, um_waits_on_fiber(fiber), at);
+    self->withdraw = um_withdraw_join;
     um_fiber_leave(core, self);
     return um_fiber_woken(self);
 }

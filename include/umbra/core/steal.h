@@ -416,7 +416,7 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
         return;
     self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
-    self->waits_in = NULL; /* the task is in the joiner's memory: it waits even if canceled */
+    self->withdraw = NULL; /* the task is in the joiner's memory: it waits even if canceled */
     if (um_task_await(&task->state, (uintptr_t)&self->node)) {
         um_fiber_block(self, &um_kind_task, task, at);
         um_fiber_leave(core, self);

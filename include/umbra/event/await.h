@@ -128,6 +128,16 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
     return found;
 }
 
+/* Ends the wait for one event: takes the fiber's node out of the event's queue. */
+UM_LINKONCE enum um_withdraw um_withdraw_event(struct umbra_core *core, struct um_fiber *self)
+{
+    struct um_released out = {NULL, NULL};
+    enum um_withdraw result = um_event_withdraw_plain(self->waits_in, &self->node, &out);
+
+    um_event_wake(&out, core);
+    return result;
+}
+
 /* A fiber waits without a deadline, in its own node. 0 or UM_AWAIT_LEAVE. */
 UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *core,
                                struct um_fiber *self)
@@ -138,7 +148,8 @@ UM_LINKONCE int um_await_fiber(const struct um_await *await, struct umbra_core *
     self->node.flags = 0;
     self->node.accept = await->accept;
     self->node.arg = await->arg;
-    self->waits_in = await->firm ? NULL : await->event;
+    self->withdraw = await->firm ? NULL : um_withdraw_event;
+    self->waits_in = await->event;
     um_fiber_block(self, await->kind, await->on, await->at);
     if (!um_event_join(await->event, &self->node, &out) &&
         !(out.first && um_await_released(&out, &self->node, core)))

@@ -9,15 +9,10 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/protocol.h>
-#include <umbra/event/protocol.h>
 #include <umbra/fiber/control_block.h>
-#include <umbra/fiber/join_answer.h>
 #include <umbra/fiber/runtime.h>
 #include <umbra/fiber/sleeper.h>
-#include <umbra/fiber/timers.h>
 #include <umbra/fiber/wake.h>
-#include <umbra/wait/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -25,68 +20,12 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-/* ---- a blocked fiber: its home core ---- */
-
-/* Ends the join of a fiber that the joiner's core owns: `done` is RUNNING again. */
-UM_LINKONCE enum um_withdraw um_interrupt_join(struct umbra_core *core, struct um_fiber *self)
-{
-    /* relaxed: this core's own */
-    uintptr_t on = (uintptr_t)um_atomic_load(&self->waits_on, relaxed);
-    struct um_fiber *fiber = (struct um_fiber *)(on - 1); /* um_waits_on_fiber() */
-
-    return um_done_change(&fiber->node.done, um_join_sides(core, fiber),
-                          (uintptr_t)&self->node | UM_DONE_JOINED,
-                          (uintptr_t)core | UM_DONE_RUNNING)
-               ? UM_WITHDRAWN
-               : UM_WITHDRAW_TOO_LATE;
-}
-
-/* Ends the wait for one event: takes the fiber's node out of the event's queue. */
-UM_LINKONCE enum um_withdraw um_interrupt_event(struct umbra_core *core, struct um_fiber *self)
-{
-    struct um_released out = {NULL, NULL};
-    enum um_withdraw result;
-
-    if (!self->waits_in)
-        return UM_WITHDRAW_TOO_LATE;
-    result = um_event_withdraw_plain(self->waits_in, &self->node, &out);
-    um_event_wake(&out, core);
-    return result;
-}
-
-/* Ends a sleep. The deadline goes, too: the next life of the fiber is not delayed. */
-UM_LINKONCE void um_interrupt_sleep(struct umbra_core *core, struct um_fiber *self)
-{
-    um_timers_remove(&core->timers, &self->timer);
-    self->timer.deadline = 0;
-}
-
-/* Ends a wait with a claim, as its deadline would. */
-UM_LINKONCE enum um_withdraw um_interrupt_claim(struct um_fiber *self)
-{
-    switch (um_claim_give_up(self->claimed, self->ticket)) {
-    case UM_GAVE_UP:
-        return UM_WITHDRAWN;
-    case UM_GIVE_UP_LATER:
-        return UM_WITHDRAW_LATER;
-    default:
-        return UM_WITHDRAW_TOO_LATE;
-    }
-}
-
 /* Ends the wait of a blocked fiber, if possible now, and makes it ready. LATER: try again. */
 UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct um_fiber *fiber)
 {
-    enum um_withdraw result = UM_WITHDRAWN;
+    enum um_withdraw result =
+        fiber->withdraw ? fiber->withdraw(core, fiber) : UM_WITHDRAW_TOO_LATE;
 
-    if (fiber->claimed)
-        result = um_interrupt_claim(fiber);
-    else if (um_timers_has(&core->timers, &fiber->timer))
-        um_interrupt_sleep(core, fiber);
-    else if ((uintptr_t)um_atomic_load(&fiber->waits_on, relaxed) & 1) /* this core's own */
-        result = um_interrupt_join(core, fiber);
-    else
-        result = um_interrupt_event(core, fiber);
     if (result == UM_WITHDRAWN) {
         um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_INTERRUPTED);
         um_fiber_wake(core, fiber);

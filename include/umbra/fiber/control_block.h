@@ -148,6 +148,10 @@ struct umbra_core {
     struct um_core_more *more;   /* what is seldom used: fiber/runtime.h */
 };
 
+/* Ends the wait of a blocked fiber, which is then made ready; one for each kind of wait, beside that.
+ * LATER: not now, try again. The home core. */
+typedef enum um_withdraw um_withdraw_fn(struct umbra_core *core, struct um_fiber *self);
+
 /*
  * The control block of a fiber. It stands at the top of the fiber's stack, so that a blocked fiber
  * costs one page. The memory stays a control block until the runtime is destroyed.
@@ -170,15 +174,18 @@ struct UM_ALIGNED(64) um_fiber {
     /* the spawner, and the core that collects the ended fiber (collector); the home core while the
        fiber is blocked */
     um_atomic_u64 generation; /* one more for each life; the collector */
-    struct um_fiber *in_pool; /* next in a list of idle fibers; the list's owner */
+    union {
+        struct um_fiber *in_pool;  /* idle: next in a list of idle fibers; the list's owner */
+        struct um_event *waits_in; /* blocked, with its own node: the event that has the node; home
+                                      core */
+    };
     uint32_t traits;          /* how it was spawned; spawner, collector */
     uint32_t size_class;      /* of its stack; fixed */
     um_atomic_ptr(const struct um_kind) waits_for; /* blocked: for what kind of thing; home core;
                                                   reports read, as the next two */
     um_atomic_ptr(const void) waits_on; /* blocked: its address; see um_waits_on_fiber() */
     um_atomic_ptr(const void) waits_at; /* blocked: where in the program the wait was called */
-    struct um_event *waits_in;          /* blocked, with its own node: the event that has the node;
-                                       NULL: the wait cannot be interrupted; home core */
+    um_withdraw_fn *withdraw; /* blocked: how the wait is ended; NULL: not at all; home core */
     struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL;
                                home core */
 

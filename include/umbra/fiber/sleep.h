@@ -34,6 +34,20 @@ UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
     return error;
 }
 
+/* Ends a wait with a claim, as its deadline would. */
+UM_LINKONCE enum um_withdraw um_withdraw_claim(struct umbra_core *core, struct um_fiber *self)
+{
+    (void)core;
+    switch (um_claim_give_up(self->claimed, self->ticket)) {
+    case UM_GAVE_UP:
+        return UM_WITHDRAWN;
+    case UM_GIVE_UP_LATER:
+        return UM_WITHDRAW_LATER;
+    default:
+        return UM_WITHDRAW_TOO_LATE;
+    }
+}
+
 /*
  * The calling fiber, `self` on `core`, waits until the claim of `wait` is taken or dead, or the
  * deadline has passed. Returns 0: the claim was taken, and the waiter woken; -ETIMEDOUT,
@@ -46,6 +60,7 @@ UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *
     struct um_claimed *claimed = &wait->claimed;
     int error;
 
+    self->withdraw = um_withdraw_claim;
     self->claimed = claimed;
     self->ticket = claimed->ticket;
     self->timer.deadline = deadline;
@@ -84,6 +99,14 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 
 UM_SHARED(const struct um_kind um_kind_sleep, {"sleep", NULL});
 
+/* Ends a sleep. The deadline goes, too: the next life of the fiber is not delayed. */
+UM_LINKONCE enum um_withdraw um_withdraw_sleep(struct umbra_core *core, struct um_fiber *self)
+{
+    um_timers_remove(&core->timers, &self->timer);
+    self->timer.deadline = 0;
+    return UM_WITHDRAWN;
+}
+
 /* Sleeps until the deadline. kind, on, at: for reports: what the fiber waits for, and where. */
 UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const void *on,
                             const void *at)
@@ -98,6 +121,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
     if (um_fiber_barred(self))
         return -ECANCELED;
     um_fiber_block(self, kind, on, at);
+    self->withdraw = um_withdraw_sleep;
     self->timer.deadline = deadline;
     um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
