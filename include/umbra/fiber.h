@@ -240,6 +240,7 @@ UM_INLINE void *umbra_local_get(unsigned key);
 #include <umbra/base/atomic.h>
 #include <umbra/fiber/control_block.h>
 #include <umbra/fiber/exceptions.h>
+#include <umbra/fiber/look.h>
 #include <umbra/fiber/sleep.h>
 #include <umbra/fiber/switch.h>
 

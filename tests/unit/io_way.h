@@ -25,6 +25,10 @@
 
 #include <umbra/io.h>
 
+#if defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
+UM_LINKONCE int um_uring_open(struct io_uring *ring, int *freed); /* umbra/io/uring.h */
+#endif
+
 /* From now on these two system calls of the calling thread, and of threads that it creates, fail
  * with an error. False: there are no filters here. */
 static inline bool forbid(unsigned one, unsigned other, unsigned error)

@@ -68,22 +68,21 @@ UM_INLINE struct um_gift um_core_claim_hand(struct umbra_core *core)
     return gift;
 }
 
+UM_INLINE enum um_look um_gift_seen(struct umbra_core *core, void *arg)
+{
+    const struct um_gift *gift = arg;
+
+    if (um_hand_ended(gift->hand, gift->number))
+        return UM_LOOK_OVER;
+    return um_core_attention(core) || um_core_sees_tasks(core) ? UM_LOOK_LEAVE : UM_LOOK_AGAIN;
+}
+
 /* Waits in place while the core has nothing else to do. True if the gift's work has ended. */
 UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
 {
-    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]);
-    uint64_t start = um_cycles();
-
-    do {
-        for (uint32_t i = 0; i < polls.batch; i++) {
-            if (um_hand_ended(gift->hand, gift->number))
-                return true;
-            if (um_core_attention(core) || um_core_sees_tasks(core))
-                return false;
-            um_gap_pass(polls.gap, gift->hand);
-        }
-    } while (um_cycles() - start < core->in_place_cycles);
-    return false;
+    return um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
+                            gift->hand, core->in_place_cycles, UMBRA_NEVER, um_gift_seen,
+                            (void *)gift);
 }
 
 /*

@@ -96,24 +96,22 @@ UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um
                : UM_WITHDRAW_TOO_LATE;
 }
 
+UM_INLINE enum um_look um_join_seen(struct umbra_core *core, void *arg)
+{
+    struct um_fiber *fiber = arg;
+
+    /* acquire: pairs with um_done_tell() */
+    if (um_atomic_load(&fiber->node.done, acquire) == ((uintptr_t)core | UM_DONE_FINISHED))
+        return UM_LOOK_OVER;
+    return um_core_attention(core) ? UM_LOOK_LEAVE : UM_LOOK_AGAIN;
+}
+
 /* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
-    uint64_t finished = (uintptr_t)core | UM_DONE_FINISHED;
-    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_JOIN]);
-    uint64_t start = um_cycles();
-
-    do {
-        for (uint32_t i = 0; i < polls.batch; i++) {
-            /* acquire: pairs with um_done_tell() */
-            if (um_atomic_load(&fiber->node.done, acquire) == finished)
-                return true;
-            if (um_core_attention(core))
-                return false;
-            um_gap_pass(polls.gap, &fiber->node.done);
-        }
-    } while (um_cycles() - start < core->in_place_cycles);
-    return false;
+    return um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_JOIN]),
+                            &fiber->node.done, core->in_place_cycles, UMBRA_NEVER, um_join_seen,
+                            fiber);
 }
 
 /* A fiber of the owner joins a fiber that has not ended, without a deadline. 0 or -ECANCELED. */

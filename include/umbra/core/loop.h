@@ -55,31 +55,29 @@ UM_INLINE bool um_core_tasking(const struct umbra_core *core)
     return um_atomic_load(&core->runtime->tasking, relaxed) != 0 || um_tasks_some(&core->tasks);
 }
 
+UM_INLINE enum um_look um_core_seen(struct umbra_core *core, void *arg)
+{
+    const bool *tasking = arg;
+
+    return um_core_has_mail(core) || (*tasking && um_core_sees_tasks(core)) ||
+                   (core->watched && !um_watch_quiet(&core->watched->node.link))
+               ? UM_LOOK_OVER
+               : UM_LOOK_AGAIN;
+}
+
 /* Stage 1. True if there is something to do. */
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
     bool tasking = um_core_tasking(core);
-    uint64_t start = um_cycles();
-    uint64_t now = start;
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     struct um_fiber *watched = core->watched;
     struct um_polls polls =
         um_polls_load(&core->runtime->polls[watched ? UMBRA_POLL_SPAWN : UMBRA_POLL_INBOX]);
     const void *word = watched ? &watched->node.link : &core->inbox;
 
-    while (now - start < core->look_cycles && now < deadline) {
-        for (uint32_t i = 0; i < polls.batch; i++) {
-            if (um_core_has_mail(core))
-                return true;
-            if (tasking && um_core_sees_tasks(core))
-                return true;
-            if (watched && !um_watch_quiet(&watched->node.link))
-                return true;
-            um_gap_pass(polls.gap, word);
-        }
-        now = um_cycles();
-    }
-    return now >= deadline;
+    return um_look_in_place(core, polls, word, core->look_cycles, deadline, um_core_seen,
+                            &tasking) ||
+           (deadline != UMBRA_NEVER && um_cycles() >= deadline);
 }
 
 /* Waits for a message, or for the source, until a deadline. True if nothing came. */

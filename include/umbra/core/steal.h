@@ -357,21 +357,23 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
 
 /* ---- joining ---- */
 
+UM_INLINE enum um_look um_task_seen(struct umbra_core *core, void *arg)
+{
+    struct umbra_task *task = arg;
+
+    if (um_task_has_ended(&task->state))
+        return UM_LOOK_OVER;
+    return um_core_attention(core) || um_core_sees_tasks(core) ? UM_LOOK_LEAVE : UM_LOOK_AGAIN;
+}
+
 /* Waits in place while the core has nothing else to do. True if the task has ended. */
 UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
 {
-    uint64_t start = um_cycles();
+    struct um_polls polls = {UMBRA_GAP_PAUSE, core->waiter.policy->batch};
 
-    do {
-        for (uint32_t i = 0; i < core->waiter.policy->batch; i++) {
-            if (um_task_has_ended(&task->state))
-                return true;
-            if (um_core_attention(core) || um_core_sees_tasks(core))
-                return false;
-            um_arch_pause(); /* each look takes the line from the core that will write it */
-        }
-    } while (um_cycles() - start < core->in_place_cycles);
-    return false;
+    /* with a pause: each look takes the line from the core that will write it */
+    return um_look_in_place(core, polls, &task->state, core->in_place_cycles, UMBRA_NEVER,
+                            um_task_seen, task);
 }
 
 /* A thread that is no core waits for a task's end. */

@@ -78,29 +78,26 @@ UM_INLINE bool um_await_first(const struct um_await *await)
     return (word & (UM_EVENT_QUEUE | UM_EVENT_NODE | UM_EVENT_SWEEP)) == 0;
 }
 
+UM_INLINE enum um_look um_await_seen(struct umbra_core *core, void *arg)
+{
+    const struct um_await *await = arg;
+
+    if (um_await_over(await))
+        return UM_LOOK_OVER;
+    return (core && um_core_attention(core)) || !um_await_first(await) ? UM_LOOK_LEAVE
+                                                                       : UM_LOOK_AGAIN;
+}
+
 /* Looks in place for as long as a spin phase. core: the caller's; NULL: a thread that is no core.
  * True if the wait is over. */
-UM_INLINE bool um_await_look(const struct um_await *await, const struct umbra_core *core,
+UM_INLINE bool um_await_look(const struct um_await *await, struct umbra_core *core,
                              struct um_polls polls, uint64_t cycles)
 {
-    const void *word = &await->event->word;
-    bool shared = await->event->manual || await->accept;
     /* where several waiters are usual, each would take the line from the others and the signaller */
-    uint32_t gap = shared ? polls.gap & ~UMBRA_GAP_WRITE : polls.gap;
-    uint64_t start = um_cycles();
-    uint64_t now = start;
-
-    do {
-        for (uint32_t i = 0; i < polls.batch; i++) {
-            if (um_await_over(await))
-                return true;
-            if ((core && um_core_attention(core)) || !um_await_first(await))
-                return false;
-            um_gap_pass(gap, word);
-        }
-        now = um_cycles();
-    } while (now - start < cycles && now < await->deadline);
-    return false;
+    if (await->event->manual || await->accept)
+        polls.gap &= ~UMBRA_GAP_WRITE;
+    return um_look_in_place(core, polls, &await->event->word, cycles, await->deadline,
+                            um_await_seen, (void *)await);
 }
 
 /*

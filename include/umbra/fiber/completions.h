@@ -15,6 +15,7 @@
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber/control_block.h>
+#include <umbra/fiber/look.h>
 #include <umbra/fiber/runtime.h>
 #include <umbra/os/os.h>
 #include <umbra/wait.h>
@@ -71,31 +72,22 @@ UM_INLINE bool um_source_ready(void *context)
            !um_ready_empty(core);
 }
 
-/* Polls for as long as a wait with the core's policy does before it sleeps. True if there is
- * something to do. */
-UM_LINKONCE bool um_source_poll(struct umbra_core *core, uint64_t until)
+UM_INLINE enum um_look um_source_seen(struct umbra_core *core, void *arg)
 {
-    const struct umbra_wait_policy *policy = core->waiter.policy;
-
-    do {
-        for (uint32_t i = 0; i < policy->batch; i++) {
-            if (um_source_ready(core))
-                return true;
-            um_gap_pass(policy->gap, &core->inbox);
-        }
-    } while (um_cycles() < until);
-    return false;
+    (void)arg;
+    return um_source_ready(core) ? UM_LOOK_OVER : UM_LOOK_AGAIN;
 }
 
 /* As um_core_wait(), for a core with a source. True if nothing came until the deadline. */
 UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
 {
     struct umbra_waiter *waiter = &core->waiter;
+    const struct umbra_wait_policy *policy = waiter->policy;
     uint64_t start = um_cycles();
     uint64_t now = start;
-    uint64_t polls = um_add_saturating(start, waiter->policy->block_cycles);
     int end = UMBRA_ENDED_MONITOR;
-    bool over = um_source_poll(core, um_min_u64(polls, deadline));
+    bool over = um_look_in_place(core, (struct um_polls){policy->gap, policy->batch}, &core->inbox,
+                                 policy->block_cycles, deadline, um_source_seen, NULL);
 
     while (!over && (now = um_cycles()) < deadline) {
         uint64_t until = deadline == UMBRA_NEVER
