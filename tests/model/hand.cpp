@@ -60,7 +60,7 @@ template <class P, int Rounds, int Turns> struct giving : world, receiver {
             core[um_plain_read(waiting->kind)].post(waiting);
     }
 
-    /* As um_task_stay(), um_hand_run() and the close after them. */
+    /* As um_work_next(), um_hand_run() and the close after them. */
     void own()
     {
         for (int turn = 0; turn < Turns; turn++) {

@@ -188,7 +188,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
         busy = um_core_unwatch(core) || busy;
     if ((um_core_tasking(core) || core->gifts > 0 || um_hand_holds(&core->hand)) &&
         um_ready_empty(core) && !um_core_has_mail(core))
-        busy = um_core_take_task(core) || busy;
+        busy = um_core_take_work(core) || busy;
     /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */
     if (!busy && !core->starved && !um_atomic_load(&core->runtime->stopping, acquire))
         um_core_doze(core);
@@ -206,8 +206,11 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         core->retiring = NULL;
         if (ended)
             um_fiber_retire(core, ended, core->retiring_result);
-        if (!core->watched && um_core_attention(core))
+        if (!core->watched && um_core_attention(core)) {
             um_core_attend(core);
+            if (um_core_unplaced(core))
+                um_core_take_unplaced(core);
+        }
         /* after the inbox was emptied: the poke of um_trace_runtime() must not be lost */
         if (UM_UNLIKELY(um_tracing() && !core->trace))
             um_trace_start(core);

@@ -409,7 +409,6 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     if (error != 0)
         return error;
     pthread_mutex_init(&runtime->unplaced_lock, NULL);
-    runtime->take_outside = um_core_take_outside;
     pthread_cond_init(&runtime->changed, NULL);
     return 0;
 }

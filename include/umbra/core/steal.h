@@ -57,15 +57,15 @@ UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t 
 
 #ifdef UMBRA_IMPLEMENTATION
 
-/* Stands for what was taken from a core's hand (core/hand.h): its address and a mark. */
-UM_INLINE struct umbra_task *um_task_of_hand(struct um_hand *hand)
-{
-    return (struct umbra_task *)((uintptr_t)hand | 1);
-}
+/* What a core has found to do: a task, or what it has taken from a hand (core/hand.h); or neither. */
+struct um_work {
+    struct umbra_task *task;
+    struct um_hand *hand;
+};
 
-UM_INLINE struct um_hand *um_hand_of_task(struct umbra_task *task)
+UM_INLINE bool um_work_none(struct um_work work)
 {
-    return (uintptr_t)task & 1 ? (struct um_hand *)((uintptr_t)task - 1) : NULL;
+    return !work.task && !work.hand;
 }
 
 /* ---- taking ---- */
@@ -98,27 +98,42 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
     return task;
 }
 
-/* Takes what was given to the core, a task of this core or of another, or what the core's fibers gave
- * and no core has begun; or NULL. The core, in a fiber or in the scheduler. */
-UM_LINKONCE struct umbra_task *um_core_find_task(struct umbra_core *core)
+/* Steps 1 and 2 of um_core_find_work(). */
+UM_INLINE struct um_work um_core_own_work(struct umbra_core *core)
+{
+    if (um_hand_take(&core->hand))
+        return (struct um_work){.hand = &core->hand};
+    return (struct um_work){.task = um_core_take_own(core)};
+}
+
+/*
+ * The order in which a core that has nothing else to do looks for work:
+ *
+ *   1  its hand: what another core has given to it
+ *   2  its own tasks, the oldest first: blocked fibers have left them
+ *   3  tasks of other cores, first of the one that had some last; one that shares none is asked to
+ *   4  what fibers of this core gave to cores that have found other work (core/hand_over.h)
+ *
+ * Work without a place, a fiber or a task from outside, is taken before all these, and by busy cores
+ * as well: um_core_take_unplaced(). The core, in a fiber or in the scheduler.
+ */
+UM_LINKONCE struct um_work um_core_find_work(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
-    struct umbra_task *task =
-        um_hand_take(&core->hand) ? um_task_of_hand(&core->hand) : um_core_take_own(core);
+    struct um_work work = um_core_own_work(core);
     unsigned first = core->victim;
 
-    for (unsigned i = 0; i < runtime->cores && !task; i++) {
+    for (unsigned i = 0; i < runtime->cores && um_work_none(work); i++) {
         unsigned other = (first + i) % runtime->cores;
 
         core->victim = other;
         if (other != core->index)
-            task = um_core_take_from(core, runtime->core[other]);
+            work.task = um_core_take_from(core, runtime->core[other]);
     }
-    /* gifts to cores that found other work: core/hand_over.h */
-    for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && !task; i++)
+    for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && um_work_none(work); i++)
         if (um_hand_take(&runtime->core[i]->hand))
-            task = um_task_of_hand(&runtime->core[i]->hand);
-    return task;
+            work.hand = &runtime->core[i]->hand;
+    return work;
 }
 
 /* ---- running ---- */
@@ -140,14 +155,10 @@ UM_INLINE void um_hand_run(struct umbra_core *core, struct um_hand *hand)
 }
 
 /* Runs a task that was taken, and wakes its joiner. Then the task's memory is the joiner's. */
-UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
+UM_INLINE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 {
     struct um_node *waiting;
 
-    if (um_hand_of_task(task)) {
-        um_hand_run(core, um_hand_of_task(task));
-        return;
-    }
     if (task->fn == um_grant_run)
         um_grain_count(core, UM_BECAME_FIBER);
     um_trace(core, UM_TRACE_TASK, (uintptr_t)task->fn, (uintptr_t)task);
@@ -157,7 +168,27 @@ UM_LINKONCE void um_task_run(struct umbra_core *core, struct umbra_task *task)
         um_node_wake(waiting, core);
 }
 
-/* ---- tasks from outside: they wait with the fibers without a place (core/idle.h) ---- */
+/* ---- work without a place: fibers, and tasks from outside (core/idle.h) ---- */
+
+/* Takes the oldest fiber without a place for this core, or NULL. The core. */
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
+                                              struct umbra_core *core)
+{
+    struct um_fiber *fiber;
+
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    fiber = runtime->unplaced_first;
+    if (fiber) {
+        runtime->unplaced_first = fiber->in_pool;
+        /* relaxed: the node waits for nothing yet; under the lock, for um_cancel_unplaced() */
+        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
+        /* release: a thread that sees none left sees also that this core is active
+         * (core/quiet.h, Q4); pairs with um_runtime_empty() */
+        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
+    }
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    return fiber;
+}
 
 /* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
 UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
@@ -226,67 +257,92 @@ UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
     runtime->outside_last = last;
 }
 
-/* Stays in the fiber with an open hand while the core has nothing else to do, as long as an idle core
- * looks around: what comes finds a fiber that is ready to run it. Returns a task, or NULL. */
-UM_LINKONCE struct umbra_task *um_task_stay(struct umbra_core *core)
+UM_INLINE enum um_look um_work_seen(struct umbra_core *core, void *arg)
 {
-    struct um_polls polls = um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]);
-    uint64_t start = um_cycles();
-    struct umbra_task *task = NULL;
+    struct um_work *work = arg;
 
-    do {
-        for (uint32_t i = 0; i < polls.batch; i++) {
-            if (um_hand_take(&core->hand))
-                return um_task_of_hand(&core->hand);
-            if (um_core_attention(core))
-                return NULL;
-            um_hand_open(&core->hand); /* a giver that took its gift back has closed it */
-            if (um_core_sees_tasks(core) && (task = um_core_find_task(core)) != NULL)
-                return task;
-            um_gap_pass(polls.gap, &core->hand);
-        }
-    } while (um_cycles() - start < core->look_cycles);
-    return NULL;
-}
-
-/* The next task for a fiber that has run this one, or NULL: the core has something else to do, or
- * there is none. */
-UM_INLINE struct umbra_task *um_task_next(struct umbra_core *core, struct umbra_task *last)
-{
-    struct umbra_task *task = NULL;
-
-    if (!um_ready_empty(core))
-        return NULL;
-    if (um_core_own_words(core))
-        return NULL;
+    if (um_hand_take(&core->hand)) {
+        work->hand = &core->hand;
+        return UM_LOOK_OVER;
+    }
     if (um_core_attention(core))
-        return um_outside_take(core->runtime, true);
-    if (!um_hand_of_task(last)) /* else the next gift is most likely, and may come at once */
-        task = um_core_find_task(core);
-    else if (um_tasks_some(&core->tasks))
-        task = um_core_take_own(core);
-    return task ? task : um_task_stay(core);
+        return UM_LOOK_LEAVE;
+    um_hand_open(&core->hand); /* a giver that took its gift back has closed it */
+    if (um_core_sees_tasks(core))
+        *work = um_core_find_work(core);
+    return um_work_none(*work) ? UM_LOOK_AGAIN : UM_LOOK_OVER;
 }
 
-/* The function of a fiber that runs tasks: the task it was made for, then more, as long as the core
- * has nothing else to do. Each has a life of the fiber to itself: a handle that one task gave away
- * does not cancel the next. A task that leaves something behind, a cancellation or a fiber-local
- * value, is the last one, as is one that has forked, in the child process. */
-UM_LINKONCE void *um_task_fiber(void *arg)
+/* The next work for a fiber that has done this, or none: the core has something else to do, or there
+ * is no work. The fiber stays with an open hand while an idle core looks around: what comes finds a
+ * fiber that is ready to run it. */
+UM_INLINE struct um_work um_work_next(struct umbra_core *core, struct um_work last)
+{
+    struct um_work work = {NULL, NULL};
+
+    if (!um_ready_empty(core) || um_core_own_words(core))
+        return work;
+    if (um_core_attention(core)) {
+        work.task = um_outside_take(core->runtime, true);
+        return work;
+    }
+    /* after a gift the next gift is most likely, and may come at once */
+    work = last.hand ? um_core_own_work(core) : um_core_find_work(core);
+    if (um_work_none(work))
+        um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]), &core->hand,
+                         core->look_cycles, UMBRA_NEVER, um_work_seen, &work);
+    return work;
+}
+
+/* A fiber that works: first what it was made for, then more, as long as the core has nothing else to
+ * do. Each piece has a life of the fiber to itself: a handle that one task gave away does not cancel
+ * the next. A task that leaves something behind, a cancellation or a fiber-local value, is the last
+ * one, as is one that has forked, in the child process. */
+UM_LINKONCE void um_work_run(struct um_work work)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = um_core_current(core);
-    struct umbra_task *task = arg;
 
     for (;;) {
-        um_task_run(core, task);
-        task = um_fiber_flags(self) & UM_FIBER_KEPT ? NULL : um_task_next(core, task);
+        if (work.hand)
+            um_hand_run(core, work.hand);
+        else
+            um_task_run(core, work.task);
+        if (um_fiber_flags(self) & UM_FIBER_KEPT)
+            work = (struct um_work){NULL, NULL};
+        else
+            work = um_work_next(core, work);
         um_hand_close(&core->hand);
-        if (!task)
-            return NULL;
+        if (um_work_none(work))
+            return;
         um_pool_reset(self);
         um_fiber_set_state(self, UMBRA_FIBER_READY); /* a share of its own: without SLICE */
     }
+}
+
+UM_LINKONCE void *um_task_fiber(void *task)
+{
+    um_work_run((struct um_work){.task = task});
+    return NULL;
+}
+
+UM_LINKONCE void *um_hand_fiber(void *hand)
+{
+    um_work_run((struct um_work){.hand = hand});
+    return NULL;
+}
+
+/* Makes a fiber that the core has taken ready for work. */
+UM_LINKONCE void um_work_start(struct umbra_core *core, struct um_fiber *fiber, struct um_work work)
+{
+    if (work.hand)
+        um_fiber_prepare(fiber, core, um_hand_fiber, work.hand, NULL);
+    else
+        um_fiber_prepare(fiber, core, um_task_fiber, work.task, NULL);
+    if (um_tracing())
+        um_trace_spawn(core, fiber);
+    um_core_count(core, 1);
+    um_fiber_make_ready(core, fiber);
 }
 
 /* Takes a task from outside, if there is one, and makes a fiber ready that runs it. Without memory for
@@ -308,14 +364,21 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
         um_unplaced_call(core->runtime);
         return;
     }
-    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
-    if (um_tracing())
-        um_trace_spawn(core, fiber);
-    um_core_count(core, 1);
-    um_fiber_make_ready(core, fiber);
+    um_work_start(core, fiber, (struct um_work){.task = task});
 }
 
-/* True if the core may take a task, its own or one that a core shares. Asks no core to share. */
+/* Takes work without a place: one fiber and one task, so that neither waits for all of the other
+ * kind. */
+UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
+{
+    struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
+
+    if (fiber)
+        um_core_begin(core, fiber, UM_BEGIN_LAST);
+    um_core_take_outside(core);
+}
+
+/* True if um_core_find_work() may find some. Asks no core to share. */
 UM_INLINE bool um_core_could_take(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
@@ -327,12 +390,12 @@ UM_INLINE bool um_core_could_take(struct umbra_core *core)
     return any && !core->starved;
 }
 
-/* Takes a task, if there is one, and makes a fiber ready that runs it. True if it did; false also
- * without memory for a fiber: the core is starved then. */
-UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
+/* Takes work, if there is any, and makes a fiber ready for it. True if it did; false also without
+ * memory for a fiber: the core is starved then. */
+UM_LINKONCE bool um_core_take_work(struct umbra_core *core)
 {
     struct um_fiber *fiber;
-    struct umbra_task *task;
+    struct um_work work;
 
     if (!um_core_could_take(core))
         return false;
@@ -342,16 +405,12 @@ UM_LINKONCE bool um_core_take_task(struct umbra_core *core)
             um_core_share(core); /* other cores may have memory */
         return false;
     }
-    task = um_core_find_task(core);
-    if (!task) {
+    work = um_core_find_work(core);
+    if (um_work_none(work)) {
         um_pool_keep(core, fiber);
         return false;
     }
-    um_fiber_prepare(fiber, core, um_task_fiber, task, NULL);
-    if (um_tracing())
-        um_trace_spawn(core, fiber);
-    um_core_count(core, 1);
-    um_fiber_make_ready(core, fiber);
+    um_work_start(core, fiber, work);
     return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What a core attends to between two fibers: the messages in its inbox, its timers, its source,
- * fibers without a place, and thieves that ask for tasks. Private; included by fiber.h.
+ * and thieves that ask for tasks. Private; included by fiber.h. Work without a place is left to the
+ * scheduler (core/loop.h).
  *
  * The core's own thread executes it, in a fiber that yields or blocks or in the scheduler's loop.
  * Only umbra_continue() may be called by any thread, but not by a signal handler. Nothing here
@@ -167,38 +168,6 @@ UM_LINKONCE void um_core_ring(struct umbra_core *core)
     }
 }
 
-/* ---- work without a place ---- */
-
-/* Takes the oldest fiber without a place for this core, or NULL. The core. */
-UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
-                                              struct umbra_core *core)
-{
-    struct um_fiber *fiber;
-
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    fiber = runtime->unplaced_first;
-    if (fiber) {
-        runtime->unplaced_first = fiber->in_pool;
-        /* relaxed: the node waits for nothing yet; under the lock, for um_cancel_unplaced() */
-        um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
-        /* release: a thread that sees none left sees also that this core is active
-         * (core/quiet.h, Q4); pairs with um_runtime_empty() */
-        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
-    }
-    pthread_mutex_unlock(&runtime->unplaced_lock);
-    return fiber;
-}
-
-/* One fiber and one task, so that neither waits for all of the other kind. */
-UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
-{
-    struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
-
-    if (fiber)
-        um_core_begin(core, fiber, UM_BEGIN_LAST);
-    core->runtime->take_outside(core);
-}
-
 /* Attends to all of these. The core; never switches. */
 UM_LINKONCE void um_core_attend(struct umbra_core *core)
 {
@@ -208,8 +177,6 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
         um_core_ring(core);
     if (um_atomic_load(core->asks, relaxed)) /* a hint; the source takes what there is */
         core->more->source->attend(core->more->source);
-    if (um_atomic_load(core->unplaced, relaxed)) /* unplaced_lock acquires */
-        um_core_take_unplaced(core);
     if (um_core_must_share(core))
         um_core_share(core);
 }

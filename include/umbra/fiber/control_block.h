@@ -460,6 +460,12 @@ UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
     return um_core_attention_words(core) != 0;
 }
 
+/* True if there is work without a place, which the scheduler takes. relaxed: as below */
+UM_INLINE bool um_core_unplaced(const struct umbra_core *core)
+{
+    return um_atomic_load(core->unplaced, relaxed) != 0;
+}
+
 /* True if there is a message, something of the source, or work without a place. relaxed: taking it
  * acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)

@@ -116,8 +116,6 @@ struct umbra_runtime {
     struct um_fiber *unplaced_last;
     struct umbra_task *outside_first; /* from outside; linked by prev; likewise */
     struct umbra_task *outside_last;
-    /* Fixed: um_core_take_outside(). It makes a fiber, and so is above what calls it. */
-    void (*take_outside)(struct umbra_core *core);
 
     pthread_mutex_t lock;         /* for all that follows, up to `grains` */
     pthread_cond_t changed;       /* verdict, waiting, started or joins */

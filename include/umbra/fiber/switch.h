@@ -76,7 +76,7 @@ UM_LINKONCE void um_fiber_leave_traced(struct umbra_core *core, struct um_fiber 
 
     um_core_attend(core);
     first = um_link_next(&core->ready);
-    to = first == &core->ready ? NULL : um_ready_take(core, first);
+    to = first == &core->ready || um_core_unplaced(core) ? NULL : um_ready_take(core, first);
     if (to != from) {
         um_trace_leave(core, from, to);
         um_atomic_store(&core->current, to, relaxed); /* other threads only look */
@@ -103,7 +103,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_apart(struct umbra_core *core, struc
 }
 
 /* No other fiber is ready, or the core has something to attend to, or the fiber has something apart:
- * attends, then runs the next fiber, or the scheduler if none is ready. */
+ * attends, then runs the next fiber, or the scheduler if none is ready or work has no place yet. */
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_link *first;
@@ -119,7 +119,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
     }
     um_core_attend(core);
     first = um_link_next(&core->ready);
-    if (first == &core->ready) {
+    if (first == &core->ready || um_core_unplaced(core)) {
         um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
         um_context_switch(&from->context, &core->scheduler);
         return;
@@ -135,6 +135,14 @@ UM_INLINE struct um_fiber *um_yield_next(struct umbra_core *core, struct um_fibe
     struct um_fiber *to;
 
     um_core_attend(core);
+    if (um_core_unplaced(core)) {
+        um_fiber_make_ready(core, from);
+        if (UM_UNLIKELY(core->trace != NULL))
+            um_trace_switch(core, UM_TRACE_YIELD, from, NULL);
+        um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
+        um_context_switch(&from->context, &core->scheduler);
+        return NULL;
+    }
     if (um_ready_empty(core)) {
         um_fiber_set_state(from, UMBRA_FIBER_READY); /* nothing waits any more: without SLICE */
         return NULL;
