@@ -36,6 +36,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
+#include <umbra/topology.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -69,6 +70,8 @@ struct um_stock {
     um_plain(size_t) room;            /* items that it can have; a power of two */
     um_plain(size_t) first;           /* number of the oldest; never goes down */
     um_plain(size_t) end;             /* number after the newest */
+    int node;                         /* of its worker, and so of its memory; fixed, as the next */
+    const struct umbra_topology *topology;
 };
 
 UM_INLINE void um_stock_lock(struct um_stock *stock)
@@ -93,9 +96,18 @@ UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
 }
 
 #ifndef UM_MODEL_CHECK
-/* A ring's memory; dispatch/workers.h, since it knows the node. NULL: there is none. */
-UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room);
-UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock);
+#ifdef UMBRA_IMPLEMENTATION
+/* Memory for a ring, on the node of the queue's worker. NULL: there is none. */
+UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room)
+{
+    return um_place_alloc(stock->topology, stock->node, room * sizeof(struct um_item));
+}
+
+UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
+{
+    um_place_free(stock->topology, stock->items, stock->room * sizeof(struct um_item));
+}
+#endif
 #endif
 
 #ifdef UMBRA_IMPLEMENTATION

@@ -435,25 +435,6 @@ UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
     }
 }
 
-/* Memory for a queue's ring, on the node of its worker. NULL: no memory. */
-UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room)
-{
-    const struct umbra_worker *worker = (const struct umbra_worker *)(const void *)stock;
-
-    return um_place_alloc(worker->dispatch->runtime->topology, worker->node,
-                          room * sizeof(struct um_item));
-}
-
-UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
-{
-    const struct umbra_worker *worker = (const struct umbra_worker *)(const void *)stock;
-
-    um_place_free(worker->dispatch->runtime->topology, stock->items,
-                  stock->room * sizeof(struct um_item));
-}
-
-UM_STATIC_ASSERT(offsetof(struct umbra_worker, stock) == 0, "a queue knows its worker");
-
 UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
 {
     for (unsigned i = 0; i < dispatch->workers; i++) {
@@ -509,6 +490,8 @@ UM_LINKONCE UM_COLD bool um_worker_init(struct umbra_dispatch *dispatch, unsigne
     worker->index = index;
     worker->part = 1;
     worker->node = um_place_node(runtime->topology, runtime->core[index % runtime->cores]->cpu);
+    worker->stock.node = worker->node;
+    worker->stock.topology = runtime->topology;
     worker->fn = options->fns ? options->fns[index] : options->fn;
     worker->state = options->states ? options->states[index] : NULL;
     worker->others = malloc(dispatch->workers * sizeof(struct umbra_worker *));
