@@ -299,7 +299,6 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 #include <umbra/core/cancel.h>
 #include <umbra/core/dump_signal.h>
 #include <umbra/core/fork_child.h>
-#include <umbra/core/hand_over.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
 #include <umbra/core/report.h>

@@ -3,7 +3,7 @@
  * The hand of a core (umbra/core/hand.h) under the model checker. See checker.hpp.
  *
  * Each scenario: an owner that opens its hand, runs what it is given and closes it, again and again,
- * and givers that give, take back or wait, as task/ranges.h and core/hand_over.h do; a giver's core may
+ * and givers that give, take back or wait, as task/ranges.h and task/hand_over.h do; a giver's core may
  * itself take what is in the hand. Checked: every gift
  * runs once; what runs it sees what the giver wrote, and the giver sees what it did; every wait of a
  * giver ends, by its own node.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Tasks between cores: how a thief takes and runs them, and how a joiner waits for them. Private;
- * included by core.h. The short ways of fork and join are in umbra/task.h, sharing in
+ * How a core finds work and runs it: tasks of its own and of other cores, what was put into its hand,
+ * work without a place. Private; included by core.h. Fork and join are in umbra/task.h, sharing in
  * fiber/share_tasks.h.
  *
  * A core that has nothing else to do runs tasks, in a fiber: first its own, which blocked fibers
@@ -18,8 +18,6 @@
 #ifndef UMBRA_CORE_STEAL_H
 #define UMBRA_CORE_STEAL_H
 
-#include <sched.h>
-
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/hand.h>
@@ -34,26 +32,6 @@
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
 #endif
-
-UM_LINKONCE void um_task_joined(void *arg);
-
-/* A fork, with UMBRA_ASSERT: aborts if there is no function, or the task is in a list already. */
-UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn);
-
-/* Returns the task's function. The task is the joiner's alone, which may be about to run it. With
- * UMBRA_ASSERT, marks the task as joined. */
-UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
-{
-    umbra_task_fn *fn = task->fn;
-
-    if (UMBRA_ASSERT)
-        task->fn = um_task_joined;
-    return fn;
-}
-
-UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
-UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
-UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline);
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -112,7 +90,7 @@ UM_INLINE struct um_work um_core_own_work(struct umbra_core *core)
  *   1  its hand: what another core has given to it
  *   2  its own tasks, the oldest first: blocked fibers have left them
  *   3  tasks of other cores, first of the one that had some last; one that shares none is asked to
- *   4  what fibers of this core gave to cores that have found other work (core/hand_over.h)
+ *   4  what fibers of this core gave to cores that have found other work (task/hand_over.h)
  *
  * Work without a place, a fiber or a task from outside, is taken before all these, and by busy cores
  * as well: um_core_take_unplaced(). The core, in a fiber or in the scheduler.
@@ -188,21 +166,6 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
     }
     pthread_mutex_unlock(&runtime->unplaced_lock);
     return fiber;
-}
-
-/* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
-UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
-{
-    task->prev = NULL;
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    if (runtime->outside_first)
-        runtime->outside_last->prev = task;
-    else
-        runtime->outside_first = task;
-    runtime->outside_last = task;
-    um_idle_added(&runtime->unplaced);
-    pthread_mutex_unlock(&runtime->unplaced_lock);
-    um_unplaced_call(runtime);
 }
 
 /* Takes the oldest, or NULL. With `polite` none while fibers without a place wait, too. */
@@ -412,258 +375,6 @@ UM_LINKONCE bool um_core_take_work(struct umbra_core *core)
     }
     um_work_start(core, fiber, work);
     return true;
-}
-
-/* ---- joining ---- */
-
-UM_INLINE enum um_look um_task_seen(struct umbra_core *core, void *arg)
-{
-    struct umbra_task *task = arg;
-
-    if (um_task_has_ended(&task->state))
-        return UM_LOOK_OVER;
-    return um_core_attention(core) || um_core_sees_tasks(core) ? UM_LOOK_LEAVE : UM_LOOK_AGAIN;
-}
-
-/* Waits in place while the core has nothing else to do. True if the task has ended. */
-UM_LINKONCE bool um_task_look(struct umbra_core *core, struct umbra_task *task)
-{
-    struct um_polls polls = {UMBRA_GAP_PAUSE, core->waiter.policy->batch};
-
-    /* with a pause: each look takes the line from the core that will write it */
-    return um_look_in_place(core, polls, &task->state, core->in_place_cycles, UMBRA_NEVER,
-                            um_task_seen, task);
-}
-
-/* A thread that is no core waits for a task's end. */
-UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
-{
-    struct um_sleeper *sleeper;
-
-    if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
-        if (um_task_await(&task->state, UM_TASK_POLLED))
-            while (!um_task_has_ended(&task->state) && !um_task_was_returned(&task->state))
-                sched_yield();
-        return;
-    }
-    sleeper->node.kind = UM_NODE_WAKE;
-    sleeper->node.flags = 0;
-    if (um_task_await(&task->state, (uintptr_t)&sleeper->node))
-        um_sleeper_wait(sleeper, UMBRA_NEVER);
-}
-
-UM_LINKONCE void um_task_describe(struct um_text *text, const void *on)
-{
-    const struct umbra_task *task = on;
-
-    if (!task->fn)
-        um_text_add(text, " (never started)");
-}
-
-UM_SHARED(const struct um_kind um_kind_task, {"task", um_task_describe});
-
-/* Waits for the end of a task that another fiber runs, or until the task is returned. */
-UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, const void *at)
-{
-    struct um_fiber *self = core ? um_core_current(core) : NULL;
-
-    if (um_task_has_ended(&task->state))
-        return;
-    if (!self) {
-        um_task_await_thread(task);
-        return;
-    }
-    if (um_ready_empty(core) && um_task_look(core, task))
-        return;
-    self->node.kind = UM_NODE_WAKE;
-    self->node.flags = 0;
-    self->withdraw = NULL; /* the task is in the joiner's memory: it waits even if canceled */
-    if (um_task_await(&task->state, (uintptr_t)&self->node)) {
-        um_fiber_block(self, &um_kind_task, task, at);
-        um_fiber_leave(core, self);
-    }
-}
-
-/* Waits with a claim, for a task that had not ended. 0: it has ended, or is returned; or a negative
- * errno. */
-UM_LINKONCE int um_task_wait_claimed(struct umbra_core *core, struct umbra_task *task,
-                                     struct um_wait *wait, uint64_t deadline, const void *at)
-{
-    uintptr_t node = (uintptr_t)&wait->claimed.node;
-    int error = 0;
-
-    if (um_task_await(&task->state, node)) {
-        if (wait->fiber) {
-            um_fiber_block(wait->fiber, &um_kind_task, task, at);
-            error = um_claimed_wait_fiber(core, wait->fiber, wait, deadline);
-        } else {
-            error = um_claimed_wait_thread(wait, deadline);
-        }
-        if (error != 0 && !um_task_leave(&task->state, node)) {
-            um_claimed_drop(&wait->claimed);
-            return 0;
-        }
-    }
-    um_claimed_free(&wait->claimed);
-    return error;
-}
-
-/* As um_task_wait(), with a deadline. 0: it has ended, or is returned; -ETIMEDOUT; -ECANCELED;
- * -EPERM: on an alternate signal stack; -ENOMEM, or another error of a thread's first wait. */
-UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task *task,
-                                      uint64_t deadline, const void *at)
-{
-    struct um_fiber *self = core ? um_core_current(core) : NULL;
-    struct um_sleeper *sleeper = NULL;
-    struct um_wait *wait;
-    int error = 0;
-
-    if (um_task_has_ended(&task->state))
-        return 0;
-    if (!self)
-        error = um_sleeper_get(&sleeper);
-    else if (!um_fiber_on_stack(self))
-        error = -EPERM;
-    else if (um_ready_empty(core) && um_task_look(core, task))
-        return 0;
-    else if (um_fiber_barred(self))
-        error = -ECANCELED;
-    if (error == 0 && um_cycles() >= deadline)
-        error = -ETIMEDOUT;
-    if (error != 0)
-        return error;
-    wait = um_wait_take();
-    if (!wait)
-        return -ENOMEM;
-    um_wait_prepare(wait, wait, 0);
-    wait->fiber = self;
-    wait->sleeper = sleeper;
-    wait->claimed.node.accept = NULL;
-    /* relaxed: no other thread has the node yet */
-    um_atomic_store(&wait->claimed.node.home, self ? (uintptr_t)core : 0, relaxed);
-    return um_task_wait_claimed(core, task, wait, deadline, at);
-}
-
-/* ---- misuse ---- */
-
-/* With UMBRA_ASSERT, the mark of a joined task, in place of its function. */
-UM_LINKONCE void um_task_joined(void *arg)
-{
-    (void)arg;
-}
-
-/* A join begins: with UMBRA_ASSERT, aborts if the task has been joined, or is all zero. */
-UM_INLINE void um_task_check(const struct umbra_task *task, const void *at)
-{
-    if (UMBRA_ASSERT && task->fn == um_task_joined)
-        um_misused("task", task, " has been joined, and is joined again", at);
-    if (UMBRA_ASSERT && !task->fn)
-        um_misused("task", task, " was never started, and is joined", at);
-}
-
-/* True if the task is in a list of its core. */
-UM_LINKONCE UM_COLD bool um_tasks_have(const struct um_tasks *tasks, const struct umbra_task *task)
-{
-    uint64_t word = um_atomic_load(&tasks->word, relaxed); /* as in um_fiber_unjoined() */
-
-    for (const struct umbra_task *t = tasks->newest; t; t = t->prev)
-        if (t == task)
-            return true;
-    for (const struct umbra_task *t = tasks->old.next; t != &tasks->old; t = t->next)
-        if (t == task)
-            return true;
-    for (uint32_t i = um_tasks_tail_of(word); i < um_tasks_split_of(word); i++)
-        if (um_atomic_load(&tasks->slot[i], relaxed) == (uintptr_t)task)
-            return true;
-    return false;
-}
-
-UM_LINKONCE UM_NOINLINE void um_task_check_fork(struct umbra_task *task, umbra_task_fn *fn)
-{
-    const void *at = __builtin_return_address(0);
-
-    if (!fn)
-        um_misused("task", task, " has no function", at);
-    if (um_core_self && task->fn && task->fn != um_task_joined &&
-        um_tasks_have(&um_core_self->tasks, task))
-        um_misused("task", task, " was forked and not joined, and is forked again", at);
-}
-
-/* A task from outside starts: with UMBRA_ASSERT, aborts if it has been started and waits still. */
-UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbra_task *task,
-                                const void *at)
-{
-    const struct umbra_task *t = NULL;
-
-    if (!UMBRA_ASSERT)
-        return;
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    for (t = runtime->outside_first; t && t != task; t = t->prev)
-        ;
-    pthread_mutex_unlock(&runtime->unplaced_lock);
-    if (t)
-        um_misused("task", task, " was started and not joined, and is started again", at);
-}
-
-/* ---- the slow ways of fork and join ---- */
-
-/* A fork on a core that was asked to share, or whose tasks have limits, or in a thread that is no
- * core: that runs the task. */
-UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work)
-{
-    struct umbra_core *core = um_core_self;
-    const struct um_grain *grain = core ? um_grain_of(core) : NULL;
-
-    if (!core) {
-        task->fn(task->arg);
-        um_task_begin(task, UM_TASK_DONE);
-        return;
-    }
-    if (grain && um_grain_fork(core, grain, task, work))
-        return;
-    um_tasks_push(&core->tasks, task);
-    if (um_tasks_asked(&core->tasks))
-        um_core_share(core);
-}
-
-UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
-{
-    um_task_fork_work(task, UM_TASK_UNDECLARED);
-}
-
-/* A join is over: runs the task if it is the joiner's, since it was taken back or returned. */
-UM_LINKONCE void um_task_settle(struct umbra_core *core, struct umbra_task *task, bool taken_back)
-{
-    bool run = taken_back || um_task_was_returned(&task->state);
-    umbra_task_fn *fn;
-
-    um_grain_joined(core, task, run);
-    fn = um_task_take_fn(task);
-    if (run)
-        fn(task->arg);
-}
-
-/* A join of a task that is not the newest. at: for reports, where the join was called. */
-UM_LINKONCE int um_task_join_at(struct umbra_task *task, uint64_t deadline, const void *at)
-{
-    struct umbra_core *core = um_core_self;
-    bool taken_back;
-    int error = 0;
-
-    um_task_check(task, at);
-    taken_back = core && um_tasks_take_back(&core->tasks, task);
-    if (!taken_back && deadline == UMBRA_NEVER)
-        um_task_wait(core, task, at);
-    else if (!taken_back)
-        error = um_task_wait_deadline(core, task, um_deadline_cycles(deadline), at);
-    if (error == 0)
-        um_task_settle(core, task, taken_back);
-    return error;
-}
-
-UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline)
-{
-    return um_task_join_at(task, deadline, __builtin_return_address(0));
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -237,10 +237,10 @@ UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *g
     return true;
 }
 
-/* A join is about to run a task, or has seen its end. The core that forked it. */
-UM_INLINE void um_grain_joined(struct umbra_core *core, const struct umbra_task *task, bool called)
+/* A join is about to run a task's function, or has seen its end. The core that forked it. */
+UM_INLINE void um_grain_joined(struct umbra_core *core, umbra_task_fn *fn, bool called)
 {
-    if (!core || task->fn != um_grant_run)
+    if (!core || fn != um_grant_run)
         return;
     core->more->grants--;
     if (called)

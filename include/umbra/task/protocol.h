@@ -372,33 +372,4 @@ UM_INLINE bool um_task_return(um_atomic_uptr *state, struct um_node **waiting)
     return true;
 }
 
-/* Joiner: true if the task has ended. */
-UM_INLINE bool um_task_has_ended(um_atomic_uptr *state)
-{
-    return um_atomic_load(state, acquire) == UM_TASK_DONE; /* pairs with um_task_end() */
-}
-
-/* Joiner, which was woken, or has not found its node: true if it must run the task. */
-UM_INLINE bool um_task_was_returned(um_atomic_uptr *state)
-{
-    return um_atomic_load(state, acquire) == UM_TASK_RETURNED; /* pairs with um_task_return() */
-}
-
-/* Joiner. True: its node is in place, and will be woken. False: the task has ended. */
-UM_INLINE bool um_task_await(um_atomic_uptr *state, uintptr_t node)
-{
-    uintptr_t value = UM_TASK_WAITED;
-
-    /* release: the node; acquire: as um_task_has_ended() */
-    return um_atomic_cas(state, &value, node, acq_rel, acquire);
-}
-
-/* Joiner that has given up: J2. True: it has its node back. False: the task has ended, or is
- * returned. */
-UM_INLINE bool um_task_leave(um_atomic_uptr *state, uintptr_t node)
-{
-    /* acquire: as um_task_has_ended(), for a failure; success needs no order */
-    return um_atomic_cas(state, &node, UM_TASK_WAITED, acquire, acquire);
-}
-
 #endif

@@ -21,6 +21,7 @@
 #include <umbra/core.h>
 #include <umbra/core/protocol.h>
 #include <umbra/cpu.h>
+#include <umbra/task/hand_over.h>
 #include <umbra/task/protocol.h>
 #include <umbra/task/start.h>
 
@@ -129,17 +130,17 @@ UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
 UM_INLINE void um_range_join(struct umbra_core *core, struct um_range *right,
                              const struct um_gift *gift)
 {
-    if (gift->hand) {
-        core->gifts--;
-        if (um_hand_take_back(gift->hand, gift->number))
-            um_range_run(right);
-        else
-            um_gift_wait(gift, &right->task, um_range_at(right->work));
-    } else if (um_tasks_pop(um_tasks_self, &right->task)) {
-        um_range_run(right);
-    } else {
-        um_task_join_at(&right->task, UMBRA_NEVER, um_range_at(right->work));
+    const void *at = um_range_at(right->work);
+
+    if (!gift->hand) {
+        um_task_join_at(&right->task, UMBRA_NEVER, at);
+        return;
     }
+    core->gifts--;
+    if (um_hand_take_back(gift->hand, gift->number))
+        um_range_run(right);
+    else
+        um_gift_wait(gift, &right->task, at);
 }
 
 /* Processes the left half, and the right half if no other core takes it: one that has nothing to do

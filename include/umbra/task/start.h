@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Bodies of umbra/task.h: the fork, the start from outside, limits. The
- * slow paths of fork and join are in core/steal.h, ranges in task/ranges.h. Private; included by
- * task.h, after its declarations.
+ * Bodies of umbra/task.h: the fork, the start from outside, limits. The slow paths of fork and join
+ * are in task/task_join.h, ranges in task/ranges.h. Private; included by task.h, after its
+ * declarations.
  */
 #ifndef UMBRA_TASK_START_H
 #define UMBRA_TASK_START_H
@@ -11,6 +11,7 @@
 #include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/task/protocol.h>
+#include <umbra/task/task_join.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -48,6 +49,21 @@ UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_f
 }
 
 #ifdef UMBRA_IMPLEMENTATION
+
+/* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
+UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
+{
+    task->prev = NULL;
+    pthread_mutex_lock(&runtime->unplaced_lock);
+    if (runtime->outside_first)
+        runtime->outside_last->prev = task;
+    else
+        runtime->outside_first = task;
+    runtime->outside_last = task;
+    um_idle_added(&runtime->unplaced);
+    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_unplaced_call(runtime);
+}
 
 UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_task *task,
                                  umbra_task_fn *fn, void *arg)

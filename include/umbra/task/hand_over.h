@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Giving work to an idle core by its hand (core/hand.h), and waiting for its end. Private;
- * included by core.h. Fibers give; a giver may switch while it waits. The owner's side is in
+ * included by task.h. Fibers give; a giver may switch while it waits. The owner's side is in
  * core/steal.h: a hand is open while a fiber that has run a task stays for more.
  *
  * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so
@@ -12,16 +12,15 @@
  * A gift moves one line there and back. A task that is shared and stolen (task/protocol.h) moves
  * four: the request, the word, the task and its state.
  */
-#ifndef UMBRA_CORE_HAND_OVER_H
-#define UMBRA_CORE_HAND_OVER_H
+#ifndef UMBRA_TASK_HAND_OVER_H
+#define UMBRA_TASK_HAND_OVER_H
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/hand.h>
-#include <umbra/core/steal.h>
+#include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
-#include <umbra/task/protocol.h>
+#include <umbra/task/task_join.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -103,9 +102,8 @@ UM_LINKONCE void um_gift_wait(const struct um_gift *gift, const void *on, const 
     self = um_core_current(core);
     self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
-    self->withdraw = NULL; /* the work uses the giver's memory: it waits even if canceled */
     if (um_hand_await(gift->hand, gift->number)) {
-        um_fiber_block(self, &um_kind_task, on, at);
+        um_task_block(self, on, at);
         um_fiber_leave(core, self);
     }
 }
