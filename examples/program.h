@@ -73,8 +73,8 @@ static inline double median(double *values, size_t count)
     return values[count / 2];
 }
 
-/* What went wrong, from a negative errno: the library's text if it refused to start something, such
- * as a runtime; else the system's. */
+/* What went wrong, from the negative errno of a failure: the library's text if there is one; else
+ * the system's. */
 static inline const char *error_text(int error)
 {
     const char *text = umbra_last_error_text();

@@ -38,8 +38,6 @@
 #include "image.h"
 
 #ifndef UMBRA_IMPLEMENTATION /* cold functions of the headers that no header declares */
-UM_LINKONCE __attribute__((__format__(__printf__, 2, 3))) int um_why(int error, const char *format,
-                                                                     ...);
 UM_LINKONCE int um_handler_put(struct um_handler *handler);
 UM_LINKONCE bool um_handler_take(struct um_handler *handler);
 UM_LINKONCE bool um_handler_asked(struct um_handler *handler, void *info, void *context);

@@ -330,7 +330,7 @@ UM_ALWAYS_INLINE int umbra_spawn(umbra_fiber_fn *fn, void *arg, struct umbra_fib
     struct um_fiber *fiber = core ? core->idle_fibers : NULL;
 
     if (UM_UNLIKELY(!fiber || !fn || !um_core_current(core)))
-        return core ? umbra_spawn_with(NULL, NULL, fn, arg, handle) : -EPERM;
+        return umbra_spawn_with(NULL, NULL, fn, arg, handle);
     core->idle_fibers = fiber->in_pool;
     um_fiber_fetch_ahead(fiber, 0, 2);
     um_fiber_prepare(fiber, core, fn, arg, handle);

@@ -58,6 +58,7 @@
 #define UMBRA_PREFETCH_H
 
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/prefetch/protocol.h>
 
@@ -162,7 +163,8 @@ UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
     uint64_t lead = options && options->lead ? options->lead : window / 4;
 
     if (window < 2 * UMBRA_PREFETCH_EVERY || window > UM_AHEAD_END / 4 || lead >= window)
-        return -EINVAL;
+        return um_why(-EINVAL, "window = %llu, lead = %llu: out of range",
+                      (unsigned long long)window, (unsigned long long)lead);
     *prefetch = (struct umbra_prefetch){
         .helper = {.window = window, .lead = lead, .step = window / 4},
         .demote = options && options->demote,

@@ -76,6 +76,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/event.h>
 #include <umbra/event/protocol.h>
@@ -370,7 +371,7 @@ UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock)
 
     if (given == UM_RWLOCK_LET_GO)
         um_rwlock_serve(lock);
-    return given == UM_RWLOCK_FREE ? -EPERM : 0;
+    return given == UM_RWLOCK_FREE ? um_why(-EPERM, "the lock is free") : 0;
 }
 
 /* ---- latch ---- */
@@ -381,7 +382,7 @@ UM_INLINE int umbra_latch_count_down(struct umbra_latch *latch)
 
     do {
         if (count == 0)
-            return -EINVAL;
+            return um_why(-EINVAL, "the latch is open");
         /* acq_rel: all writes before the counts are visible after the wait */
     } while (!um_atomic_cas(&latch->count, &count, count - 1, acq_rel, relaxed));
     if (count == 1)
@@ -395,9 +396,9 @@ UM_INLINE int umbra_latch_add(struct umbra_latch *latch, uint64_t more)
 
     do {
         if (count == 0)
-            return -EINVAL;
+            return um_why(-EINVAL, "the latch is open");
         if (more > UINT64_MAX - count)
-            return -EOVERFLOW;
+            return um_why(-EOVERFLOW, "the latch's count would be 2^64 or more");
         /* relaxed: only a number; the release sequence of the counts goes on across it */
     } while (!um_atomic_cas(&latch->count, &count, count + more, relaxed, relaxed));
     return 0;

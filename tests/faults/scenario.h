@@ -7,7 +7,9 @@
 #ifndef UMBRA_TESTS_FAULTS_SCENARIO_H
 #define UMBRA_TESTS_FAULTS_SCENARIO_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include <umbra.h>
 
@@ -24,13 +26,19 @@ extern ssize_t __real_write(int fd, const void *at, size_t bytes);
 
 extern atomic_int first_error, first_wrong; /* a negative errno; a line */
 
-/* Says what a call has returned. True if it is 0. */
+/* Says what a call has returned. True if it is 0. The text of a failure is its own, or empty, and
+ * not that of an earlier one, which each note leaves behind. */
 static inline bool note(int error)
 {
+    static const char earlier[] = "an earlier failure";
     int none = 0;
 
     if (error != 0)
         atomic_compare_exchange_strong(&first_error, &none, error);
+    if (error != 0 && error != -ETIMEDOUT && error != -ECANCELED && error != -EPIPE &&
+        strcmp(umbra_last_error_text(), earlier) == 0)
+        first_wrong = __LINE__;
+    um_why(0, "%s", earlier);
     return error == 0;
 }
 

@@ -76,6 +76,11 @@ struct random_generator {
 #define UM_ALIGNED(bytes) /* um_place() sees to it */
 #define UMBRA_NEVER UINT64_MAX
 
+/* The texts of errors are no part of a protocol. */
+#define um_why(error, ...) (error)
+#define um_why_none(result) (result)
+#define um_why_begin() ((void)0)
+
 typedef rl::atomic<uint32_t> um_atomic_u32;
 typedef rl::atomic<uint64_t> um_atomic_u64;
 typedef rl::atomic<uintptr_t> um_atomic_uptr;

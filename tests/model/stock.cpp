@@ -51,8 +51,6 @@ template <class T> struct copied : rl::var<T> {
 
 static int um_model_memory; /* how many more rings can be had */
 
-#define um_why(error, ...) (error) /* its text is no part of the protocol */
-
 #include "stock_variants.hpp"
 
 enum { INDICES = 6, POINTERS = 4 };

@@ -289,7 +289,7 @@ UM_LINKONCE int um_blocking_submit(struct um_blocking_pool *pool, struct um_bloc
     if (sleepers)
         um_os_futex_wake(&pool->added);
     um_helpers_join(gone);
-    return error;
+    return um_why_none(error);
 }
 
 /* Waits until the call is done. -ECANCELED, -ETIMEDOUT, -ENOMEM: no helper has taken it, and none
@@ -325,18 +325,18 @@ UM_LINKONCE int um_blocking_run(void (*fn)(void *arg), void *arg, uint64_t deadl
     int error;
 
     if (!fn)
-        return -EINVAL;
+        return um_why(-EINVAL, "there is no function to run");
     if (!self) {
         fn(arg);
         return 0;
     }
     if (!um_fiber_on_stack(self))
-        return -EPERM;
+        return um_why_off_stack();
     if (um_fiber_barred(self))
         return -ECANCELED;
     pool = (struct um_blocking_pool *)um_runtime_attached(runtime, um_blocking_end);
     if (!pool && !(pool = um_blocking_make(runtime)))
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     um_runtime_enter(runtime);
     um_trace_say(UM_TRACE_CALL, (uintptr_t)&call, (uintptr_t)fn);
     error = um_blocking_submit(pool, &call);

@@ -229,7 +229,7 @@ UM_LINKONCE int umbra_channel_init(struct umbra_channel *channel, size_t capacit
                                       .event = UMBRA_EVENT_INIT},
                  [UM_CHANNEL_POP] = {.side = {.few = few}, .event = UMBRA_EVENT_INIT}}};
     channel->ring = aligned_alloc(UMBRA_CACHE_LINE, bytes);
-    return channel->ring ? 0 : -ENOMEM;
+    return channel->ring ? 0 : um_why_none(-ENOMEM);
 }
 
 UM_LINKONCE void umbra_channel_fini(struct umbra_channel *channel)

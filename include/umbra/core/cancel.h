@@ -72,20 +72,20 @@ UM_LINKONCE int umbra_cancel(struct umbra_fiber fiber)
     struct um_wait *message;
 
     if (!fiber.block)
-        return -ESRCH;
+        return um_why_ended();
     /* acquire: see um_fiber_is() */
     home = (struct umbra_core *)um_atomic_load(&fiber.block->node.home, acquire);
     if (um_fiber_has_ended(fiber.block) || um_fiber_generation(fiber.block) != fiber.generation)
-        return -ESRCH;
+        return um_why_ended();
     if (fiber.block->runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "the fiber is the parent process's");
     if (!home)
         home = um_cancel_unplaced(fiber);
     if (!home)
         return 0;
     message = um_wait_take();
     if (!message)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     message->cancel.fiber = fiber;
     message->claimed.node.kind = UM_NODE_CANCEL;
     if (home == core)

@@ -149,7 +149,7 @@ UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **res
     struct um_wait *wait = um_wait_take();
 
     if (!wait)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     um_wait_prepare(wait, wait, 0);
     wait->fiber = join->self;
     wait->sleeper = join->sleeper;
@@ -162,17 +162,29 @@ UM_LINKONCE int um_join_prepare(const struct um_join *join, struct um_wait **res
     return 0;
 }
 
+/* Says why another core, or the end of the runtime, refused a request. Returns the error. */
+UM_LINKONCE UM_COLD int um_join_why(int error)
+{
+    if (error == -ESRCH)
+        um_why(error, "the fiber was joined before, or ended detached");
+    else if (error == -EINVAL)
+        um_why(error, "the fiber is detached, or another caller is joining it");
+    else if (error == -EDEADLK)
+        um_why(error, "deadlock: the fiber waits for what no fiber that is left can do");
+    return error;
+}
+
 /* After the wait: returns its error, or else the answer. The node is no longer the caller's. */
 UM_LINKONCE int um_join_answered(struct um_join *join, struct um_wait *wait, int error)
 {
     if (error != 0) {
         um_claimed_drop(&wait->claimed);
-        return error;
+        return um_join_why(error);
     }
     join->result = wait->join.result;
     error = wait->join.status;
     um_claimed_free(&wait->claimed);
-    return error;
+    return error == 0 ? 0 : um_join_why(error);
 }
 
 /* A fiber of the owner joins with a deadline. *begun: false if the fiber has ended meanwhile. */
@@ -289,11 +301,11 @@ UM_LINKONCE int um_join_ask(struct um_join *join, struct umbra_core *owner)
     int error;
 
     if (owner->runtime != um_runtime_self() && owner->runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "the fiber is the parent process's");
     if (!join->self)
         return um_join_ask_thread(join, owner);
     if (!um_fiber_on_stack(join->self))
-        return -EPERM;
+        return um_why_off_stack();
     if (join->detach)
         umbra_shield(true);
     error = um_fiber_barred(join->self) ? -ECANCELED : um_join_ask_fiber(join, owner);
@@ -314,7 +326,7 @@ UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
     if (join->detach)
         return um_join_begin(core, fiber, done, (uintptr_t)core | UM_DONE_DETACHED) ? 0 : -EAGAIN;
     if (!um_fiber_on_stack(join->self))
-        return -EPERM;
+        return um_why_off_stack();
     if (um_fiber_barred(join->self))
         return -ECANCELED;
     if (um_ready_empty(core) && um_join_look(core, fiber))
@@ -344,11 +356,13 @@ UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
         return um_join_own_running(join, done);
     if ((done & UM_DONE_TAG) == UM_DONE_ANSWERING) { /* another core is just answering */
         if (!um_fiber_on_stack(join->self))
-            return -EPERM;
+            return um_why_off_stack();
         um_yield_attending(join->core);
         return -EAGAIN;
     }
-    return um_atomic_load(&fiber->node.done, acquire) == done ? -EINVAL : -EAGAIN; /* as below */
+    return um_atomic_load(&fiber->node.done, acquire) != done /* as below */
+               ? -EAGAIN
+               : um_why(-EINVAL, "another caller is joining the fiber");
 }
 
 UM_INLINE struct umbra_core *um_join_owner(const struct um_fiber *fiber, uint64_t done)
@@ -368,7 +382,7 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
     join->core = um_core_self && um_core_current(um_core_self) ? um_core_self : NULL;
     join->self = join->core ? um_core_current(join->core) : NULL;
     if (!fiber)
-        return -ESRCH;
+        return um_why(-ESRCH, "the handle is of no fiber");
     do {
         /* acquire: pairs with um_done_tell(), um_done_change(). The generation is read later, see
          * um_fiber_is() */
@@ -376,11 +390,12 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
         tag = done & UM_DONE_TAG;
         owner = um_join_owner(fiber, done);
         if (um_fiber_generation(fiber) != join->fiber.generation)
-            return -ESRCH;
+            return um_join_why(-ESRCH);
         if (fiber == join->self && !join->detach)
-            return -EDEADLK;
+            return um_why(-EDEADLK, "the fiber is the caller");
         if (tag == UM_DONE_DETACHED || tag == UM_DONE_JOINED || tag == UM_DONE_TOLD)
-            return -EINVAL;
+            return um_why(-EINVAL, tag == UM_DONE_DETACHED ? "the fiber is detached"
+                                                           : "another caller is joining the fiber");
         error = owner == join->core ? um_join_own(join, done) : um_join_ask(join, owner);
     } while (error == -EAGAIN);
     return error;

@@ -12,6 +12,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/fiber.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -35,7 +36,7 @@ UM_LINKONCE int umbra_local_create(void (*destroy)(void *value), unsigned *key)
 
     do {
         if (taken >= UMBRA_LOCAL_KEYS)
-            return -ENOSPC;
+            return um_why(-ENOSPC, "the most is %d keys", UMBRA_LOCAL_KEYS);
     } while (!um_atomic_cas(&um_local_keys.count, &taken, taken + 1, relaxed, relaxed));
     /* release: before the key is given out; pairs with um_local_round() */
     um_atomic_store(&um_local_keys.destroy[taken], (uintptr_t)destroy, release);
@@ -48,13 +49,13 @@ UM_LINKONCE int umbra_local_set(unsigned key, void *value)
     struct um_fiber *fiber = um_core_self ? um_core_current(um_core_self) : NULL;
 
     if (!fiber)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber");
     if (key >= um_atomic_load(&um_local_keys.count, relaxed)) /* ordered by how the key came here */
-        return -EINVAL;
+        return um_why(-EINVAL, "key = %u: there is no such key", key);
     if (!fiber->local)
         fiber->local = calloc(UMBRA_LOCAL_KEYS, sizeof(*fiber->local));
     if (!fiber->local)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_LOCAL);
     fiber->local[key] = value;
     return 0;

@@ -122,7 +122,7 @@ UM_LINKONCE int umbra_fiber_info(struct umbra_fiber fiber, struct umbra_fiber_in
         um_fiber_read_name(fiber.block, info->name);
         info->stack_used = um_fiber_stack_used(fiber.block);
     }
-    return state;
+    return state < 0 ? um_why_ended() : state;
 }
 
 UM_LINKONCE void um_text_add(struct um_text *text, const char *more)

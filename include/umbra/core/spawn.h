@@ -80,7 +80,10 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     if ((plan->anywhere && (options->delay_ns > 0 || options->stopped)) ||
         (options->delay_ns > 0 && options->stopped) || options->where > UMBRA_ON_CORE ||
         (options->where == UMBRA_ON_CORE && options->core >= runtime->cores))
-        return um_why(-EINVAL, "no such core, or a delay or `stopped` that it cannot have");
+        return um_why(-EINVAL,
+                      "where = %d, core = %u: no such core, or a delay or `stopped` that it "
+                      "cannot have",
+                      (int)options->where, options->core);
     plan->here = here;
     if (options->where == UMBRA_ON_CORE)
         plan->target = runtime->core[options->core];
@@ -153,7 +156,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     int error = um_pool_take(plan->here, target, plan->size_class, &fiber);
 
     if (error != 0)
-        return error;
+        return um_why_none(error);
     if (plan->own_float_control)
         fn = um_apart_prepare(fiber, fn);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);

@@ -600,7 +600,8 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     bool first;
 
     if (um_core_self || runtime->inherited)
-        return um_why(-EPERM, "a fiber, or a process that was forked, cannot wait for a runtime");
+        return um_why(-EPERM, um_core_self ? "a fiber cannot wait for a runtime"
+                                           : "the runtime belongs to the parent process");
     pthread_mutex_lock(&runtime->lock);
     while (runtime->waiting > 0 && runtime->verdict != UM_VERDICT_NONE)
         pthread_cond_wait(&runtime->changed, &runtime->lock); /* an earlier wait's verdict */
@@ -620,7 +621,9 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
     if (verdict == UM_VERDICT_DEADLOCK && first && runtime->report)
         um_report_deadlock(runtime);
     pthread_mutex_unlock(&runtime->lock);
-    return verdict == UM_VERDICT_DEADLOCK ? -EDEADLK : 0;
+    return verdict == UM_VERDICT_DEADLOCK
+               ? um_why(-EDEADLK, "deadlock: fibers are left that nothing can wake")
+               : 0;
 }
 
 /* The cores have stopped: ends what is attached. Fibers may be in calls of it; they stay as they are. */
@@ -683,8 +686,6 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
     error = umbra_spawn_with(runtime, &first, fn, arg, NULL);
     if (error == 0)
         error = umbra_runtime_wait(runtime);
-    if (error == -EDEADLK)
-        um_why(error, "deadlock: fibers are left that nothing can wake");
     return um_why_returned(error);
 }
 
@@ -705,14 +706,15 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
 UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
                                 struct umbra_core_info *info)
 {
-    struct umbra_core *core = NULL;
+    struct umbra_core *core;
 
     if (!runtime)
         runtime = um_runtime_self();
-    if (runtime && number < runtime->cores)
-        core = runtime->core[number];
-    if (!core)
-        return -EINVAL;
+    if (!runtime)
+        return um_why(-EINVAL, "the caller is no fiber, and names no runtime");
+    if (number >= runtime->cores)
+        return um_why(-EINVAL, "core = %u: the runtime has %u", number, runtime->cores);
+    core = runtime->core[number];
     info->cpu = core->cpu;
     info->state = um_core_current(core)
                       ? UMBRA_CORE_TASK

@@ -222,7 +222,7 @@ UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item 
 
     if (error == 0)
         um_worker_answer(worker);
-    return error;
+    return um_why_none(error);
 }
 
 /* ---- workers ---- */
@@ -507,7 +507,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
     bool ok = true;
 
     if (!dispatch)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = um_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = um_ns_to_cycles(UM_TURN_NS);
@@ -517,7 +517,7 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
         ok = um_worker_init(dispatch, i, options) && ok;
     if (!ok) {
         um_dispatch_free(dispatch);
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     }
     for (unsigned i = 0; i < workers; i++)
         um_worker_order(um_dispatch_worker(dispatch, i));
@@ -578,7 +578,7 @@ UM_LINKONCE int um_dispatch_close_step(struct umbra_dispatch *dispatch)
 
     /* relaxed: only the callers of begin and end use it, one after the other */
     if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_CLOSED, relaxed, relaxed))
-        return phase == UM_STEP_CLOSED ? 0 : -EINVAL;
+        return phase == UM_STEP_CLOSED ? 0 : um_why(-EINVAL, "no step has begun");
     if (um_step_leave(&dispatch->step))
         um_dispatch_judge(dispatch, NULL);
     return 0;
@@ -602,7 +602,7 @@ UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t d
     error = (int)um_atomic_load(&dispatch->step.stopped, relaxed);
     /* release: this read comes before the next step; pairs with umbra_dispatch_begin() */
     um_atomic_store(&dispatch->phase, UM_STEP_NONE, release);
-    return error;
+    return um_why_none(error);
 }
 
 /* 0, or the error of bad options, which are for so many workers. */
@@ -614,7 +614,7 @@ UM_LINKONCE UM_COLD int um_dispatch_check(const struct umbra_dispatch_options *o
     if (!um_dispatch_has_functions(options, workers))
         return um_why(-EINVAL, "fn, fns: a worker has no function");
     if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     return 0;
 }
 
@@ -671,7 +671,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
     if (!runtime)
         runtime = umbra_runtime_self();
     if (!runtime)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber, and names no runtime");
     if (workers == 0)
         workers = runtime->cores;
     error = um_dispatch_check(options, workers);
@@ -684,7 +684,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_create(struct umbra_runtime *runtime,
     error = um_dispatch_start_workers(dispatch, __builtin_return_address(0));
     if (error != 0) {
         um_dispatch_free(dispatch);
-        return error;
+        return error == -ENOMEM ? um_why_none(error) : error; /* the joins may have switched */
     }
     *result = dispatch;
     return 0;
@@ -697,7 +697,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_destroy(struct umbra_dispatch *dispat
     if (!dispatch || error != 0)
         return error;
     if (um_atomic_load(&dispatch->phase, acquire) != UM_STEP_NONE) /* as in begin */
-        return -EBUSY;
+        return um_why(-EBUSY, "a step has begun that was not ended");
     um_dispatch_end_workers(dispatch, dispatch->workers, __builtin_return_address(0));
     um_dispatch_free(dispatch);
     return 0;
@@ -711,7 +711,7 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
 
     /* acquire: the step before; pairs with um_dispatch_end_step() */
     if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_OPEN, acquire, relaxed))
-        return -EBUSY;
+        return um_why(-EBUSY, "a step has begun that was not ended");
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct um_stock *stock = &um_dispatch_worker(dispatch, i)->stock;
 
@@ -738,7 +738,7 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_end(struct umbra_dispatch *dispatch, 
 UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch, umbra_step_fn *fn,
                                                  void *arg)
 {
-    int error = fn ? um_may_wait() : -EINVAL;
+    int error = fn ? um_may_wait() : um_why(-EINVAL, "there is no function");
 
     if (error != 0)
         return error;
@@ -791,7 +791,8 @@ UM_LINKONCE int umbra_dispatch_put(struct umbra_dispatch *dispatch, void *pointe
 {
     struct um_item item = {.pointer = pointer};
 
-    return pointer ? um_worker_add(um_dispatch_next(dispatch, node), &item) : -EINVAL;
+    return pointer ? um_worker_add(um_dispatch_next(dispatch, node), &item)
+                   : um_why(-EINVAL, "there is no pointer");
 }
 
 UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t begin, size_t end,
@@ -811,7 +812,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
         error = um_stock_add(&um_dispatch_worker(dispatch, i)->stock, &item);
     }
     um_dispatch_answer_parts(dispatch, parts);
-    return error;
+    return um_why_none(error);
 }
 
 UM_LINKONCE void umbra_dispatch_cancel(struct umbra_dispatch *dispatch)
@@ -857,8 +858,10 @@ UM_LINKONCE int umbra_worker_put(struct umbra_worker *worker, void *pointer, int
     struct umbra_worker *at = um_worker_near(worker, near);
     struct um_item item = {.pointer = pointer};
 
-    if (!at || !pointer)
-        return um_why(-EINVAL, "near = %d: no such worker, or no pointer", near);
+    if (!at)
+        return um_why(-EINVAL, "near = %d: no such worker", near);
+    if (!pointer)
+        return um_why(-EINVAL, "there is no pointer");
     return um_worker_add(at, &item);
 }
 
@@ -867,7 +870,7 @@ UM_LINKONCE int umbra_worker_range(struct umbra_worker *worker, size_t begin, si
 {
     struct umbra_worker *at = um_worker_near(worker, near);
     struct um_item item = {.begin = begin, .end = end, .grain = grain};
-    int error = at ? 0 : -EINVAL;
+    int error = at ? 0 : um_why(-EINVAL, "near = %d: no such worker", near);
 
     if (at && begin < end)
         error = um_worker_add(at, &item);

@@ -330,7 +330,7 @@ UM_INLINE int um_group_open(struct um_group *group)
     group->self = self;
     if (!self)
         return um_sleeper_get(&group->sleeper);
-    return um_fiber_on_stack(self) ? 0 : -EPERM;
+    return um_fiber_on_stack(self) ? 0 : um_why_off_stack();
 }
 
 /* 0, or why the caller may not wait at all. After 0 a firm wait (um_event_wait_firm()) does not
@@ -350,7 +350,7 @@ UM_LINKONCE int um_group_take_waits(struct um_group *group)
             continue;
         while (i-- > 0)
             um_claimed_free(&group->wait[i]->claimed);
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     }
     return 0;
 }
@@ -463,7 +463,7 @@ UM_LINKONCE int um_await_begin(const struct um_await *await)
     int error;
 
     if (self && !um_fiber_on_stack(self))
-        return -EPERM;
+        return um_why_off_stack();
     if (um_await_over(await))
         return 0;
     error = um_await_in_place(await);
@@ -562,7 +562,7 @@ UM_LINKONCE UM_NOINLINE int umbra_event_wait_any(struct umbra_event *const *even
     if (count > UM_ANY_IN_FRAME) {
         memory = malloc(count * (sizeof(struct um_wait *) + sizeof(struct um_event *)));
         if (!memory)
-            return -ENOMEM;
+            return um_why_none(-ENOMEM);
         group.wait = memory;
         group.event = (struct um_event **)(group.wait + count);
     }

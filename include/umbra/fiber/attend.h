@@ -189,11 +189,11 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
     uint64_t pending = 0;
 
     if (!block)
-        return -ESRCH;
+        return um_why_ended();
     /* acquire: see um_fiber_is(). Read once: in its next life the fiber may have no home yet */
     home = (struct umbra_core *)um_atomic_load(&block->node.home, acquire);
     if (um_fiber_has_ended(block) || um_fiber_generation(block) != fiber.generation)
-        return -ESRCH;
+        return um_why_ended();
     if (um_tracing() && core && um_core_current(core))
         um_trace_wake(core, block, UM_TRACE_CONTINUE);
     if (core && um_core_current(core) && home == core) {
@@ -201,12 +201,12 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber)
         return 0;
     }
     if (!home)
-        return -EBUSY;
+        return um_why(-EBUSY, "the fiber has no core yet");
     /* acq_rel: one mail at a time. What the caller wrote before is visible to the fiber, by this
      * mail or by the one that is pending. Pairs with um_mail_receive() */
     while (!um_atomic_cas(&block->mail_for, &pending, fiber.generation, acq_rel, acquire))
         if (pending >= fiber.generation)
-            return pending == fiber.generation ? 0 : -ESRCH;
+            return pending == fiber.generation ? 0 : um_why_ended();
     if (pending == 0)
         um_core_post(home, &block->mail);
     return 0;

@@ -15,6 +15,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/context.h>
 #include <umbra/core/protocol.h>
 #include <umbra/cpu.h>
@@ -438,6 +439,19 @@ UM_INLINE bool um_fiber_on_stack(const struct um_fiber *fiber)
 {
     return um_fiber_stack_has(fiber, um_arch_stack_pointer());
 }
+
+#ifdef UMBRA_IMPLEMENTATION
+/* Calls that wait, made on an alternate signal stack; and calls for a fiber that has ended. */
+UM_LINKONCE UM_COLD int um_why_off_stack(void)
+{
+    return um_why(-EPERM, "the caller is on an alternate signal stack");
+}
+
+UM_LINKONCE UM_COLD int um_why_ended(void)
+{
+    return um_why(-ESRCH, "the fiber has ended");
+}
+#endif /* UMBRA_IMPLEMENTATION */
 
 /* ---- switching ---- */
 

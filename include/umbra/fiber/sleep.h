@@ -117,7 +117,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
     if (!self)
         return um_thread_sleep(deadline);
     if (!um_fiber_on_stack(self))
-        return -EPERM;
+        return um_why_off_stack();
     if (um_fiber_barred(self))
         return -ECANCELED;
     um_fiber_block(self, kind, on, at);

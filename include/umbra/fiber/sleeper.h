@@ -27,6 +27,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core/protocol.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber/control_block.h>
@@ -128,6 +129,7 @@ struct um_sleepers {
     struct umbra_wait_policy policy; /* of all sleepers */
     struct um_polls polls;           /* of threads that look at an event in place */
     int error;                       /* of um_sleepers_init(), which runs once */
+    char why[UM_WHY_BYTES];          /* likewise: the reason of error */
     int watch_error;                 /* of what watch_once runs */
     pthread_mutex_t popping;         /* one thread at a time takes idle waits: no ABA */
     struct um_waits *waits;          /* all, the newest first; under popping */
@@ -219,6 +221,7 @@ UM_LINKONCE UM_COLD void um_sleepers_init(void)
     um_sleepers.polls = um_polls_with(um_thread_gap(UMBRA_POLL_EVENT));
     if (um_sleepers.error == 0)
         um_sleepers.error = um_sleepers_begin();
+    memcpy(um_sleepers.why, um_why_text, sizeof(um_sleepers.why));
 }
 
 /* Gives the calling thread a sleeper, until the thread ends; or for good if the program is exiting
@@ -259,13 +262,13 @@ UM_LINKONCE UM_COLD int um_sleeper_make(void)
 
     um_once_in_process(&um_sleepers.once, um_sleepers_init);
     if (um_sleepers.error != 0)
-        return um_sleepers.error;
+        return um_why(um_sleepers.error, "%s", um_sleepers.why);
     sleeper = um_sleeper_take();
     if (!sleeper)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     if (um_sleeper_keep(sleeper) != 0) {
         um_sleeper_forget(sleeper);
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     }
     um_sleeper_self = sleeper;
     return 0;

@@ -268,7 +268,7 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
     struct um_fiber *from = core ? um_core_current(core) : NULL;
 
     if (!from || !um_fiber_on_stack(from))
-        return -EPERM;
+        return from ? um_why_off_stack() : um_why(-EPERM, "the caller is no fiber");
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
         return um_transfer_apart(core, from, to, at);
     return um_transfer_next(core, from, to, at);
@@ -283,20 +283,21 @@ UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
     bool ended;
 
     if (!to.block)
-        return -ESRCH;
+        return um_why_ended();
     state = um_atomic_load(&to.block->state, acquire) & UM_STATE_BITS; /* see um_fiber_is(), 3x */
     home = (struct umbra_core *)um_atomic_load(&to.block->node.home, acquire);
     ended = um_fiber_has_ended(to.block);
     if (um_fiber_generation(to.block) != to.generation)
-        return -ESRCH;
+        return um_why_ended();
     if (to.block == from)
-        return -EINVAL;
+        return um_why(-EINVAL, "the fiber is the caller");
     if (ended)
-        return -ESRCH;
+        return um_why_ended();
     if (home != core)
-        return -EXDEV;
+        return um_why(-EXDEV, home ? "the fiber is on another core" : "the fiber has no core yet");
     if (state != UMBRA_FIBER_STOPPED && state != UMBRA_FIBER_READY)
-        return -EBUSY;
+        return um_why(-EBUSY, state == UMBRA_FIBER_BLOCKED ? "the fiber is blocked"
+                                                           : "the fiber is delayed, or on its way");
     if (state == UMBRA_FIBER_READY)
         um_ready_remove(core, to.block);
     if (um_fiber_permitted(from))

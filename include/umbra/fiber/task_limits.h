@@ -86,7 +86,7 @@ UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct
     struct um_grain *grain = limits ? malloc(sizeof(*grain)) : NULL;
 
     if (limits && !grain)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     pthread_mutex_lock(&runtime->lock);
     if (grain) {
         *grain = *limits;

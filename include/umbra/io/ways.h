@@ -55,7 +55,7 @@ UM_LINKONCE UM_COLD int um_io_begin(struct umbra_core *core)
     if (error == -ENOSYS && way == UM_IO_EITHER)
         error = 0;
     core->more->io_begun = error == 0;
-    return error;
+    return um_why_none(error);
 }
 
 /* The result of an operation, or a negative errno. */
@@ -67,15 +67,15 @@ UM_LINKONCE int um_io_run(struct um_io *io)
 
     if (!self) {
         error = um_io_forced();
-        return error < 0 ? error : um_io_of_thread(io);
+        return error < 0 ? error : um_why_none(um_io_of_thread(io));
     }
     if (!um_fiber_on_stack(self))
-        return -EPERM;
+        return um_why_off_stack();
     if (!core->more->io_begun)
         error = um_io_begin(core);
     if (error != 0)
         return error;
-    return core->more->source ? um_uring_run(core, io) : um_pool_run(core, io);
+    return um_why_none(core->more->source ? um_uring_run(core, io) : um_pool_run(core, io));
 }
 
 /* ---- operations ---- */

@@ -11,6 +11,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/memcpy/faster_way.h>
 #include <umbra/memcpy/protocol.h>
@@ -308,7 +309,7 @@ UM_LINKONCE int umbra_memcpy_calibrate(struct umbra_shadow *shadow,
         return error;
     shadow_join(shadow);
     if (!um_copy_trial_init(&trial, shadow))
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     found.awake_bytes = um_copy_find_awake(&trial, &per_us);
     found.asleep_bytes = um_copy_find_asleep(shadow, found.awake_bytes, per_us);
     if (found.block_bytes > found.awake_bytes / 2)

@@ -234,7 +234,7 @@ UM_LINKONCE UM_COLD int um_memory_make(const struct umbra_topology *topology,
         error = um_memory_get(topology, alignment, &memory);
     if (error != 0) {
         free(memory.node);
-        return error;
+        return um_why_none(error);
     }
     if (memory.place == UMBRA_MEMORY_PARTITIONED && memory.parts > 0)
         memory.part_bytes = um_place_round((bytes - 1) / memory.parts + 1, um_os_page_bytes());
@@ -312,7 +312,7 @@ UM_LINKONCE int umbra_memory_report(const struct umbra_memory *memory,
     }
     free(node);
     if (error != 0)
-        return error;
+        return um_why_none(error);
     seen.huge_bytes = um_os_huge_bytes(memory->at, memory->bytes);
     *report = seen;
     return 0;
@@ -407,7 +407,7 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
         return error;
     slice = malloc(cores * sizeof(*slice));
     if (!slice)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     touch.all = (struct umbra_latch)UMBRA_LATCH_INIT(cores);
     for (; core < cores && error == 0; core++) {
         struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = core};
@@ -420,7 +420,7 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
     um_event_wait_firm(&touch.all.event, NULL, NULL, &um_kind_latch, &touch.all,
                        __builtin_return_address(0));
     free(slice);
-    return error;
+    return um_why_none(error);
 }
 
 /* ---- buffers ---- */
@@ -540,15 +540,15 @@ UM_LINKONCE int umbra_buffers_create(struct umbra_runtime *runtime, size_t bytes
     if (!runtime)
         runtime = um_runtime_self();
     if (!runtime)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber, and names no runtime");
     if (bytes == 0)
-        return -EINVAL;
+        return um_why(-EINVAL, "bytes = 0");
     if (whole == 0 || whole > SIZE_MAX - UM_CHUNK_MOST_BYTES)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     lists = (size_t)runtime->cores + 1;
     buffers = calloc(1, sizeof(*buffers) + lists * sizeof(buffers->list[0]));
     if (!buffers)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     buffers->runtime = runtime;
     buffers->stride = UMBRA_CACHE_LINE + whole;
     for (unsigned i = 0; i < lists && error == 0; i++)
@@ -557,7 +557,7 @@ UM_LINKONCE int umbra_buffers_create(struct umbra_runtime *runtime, size_t bytes
         umbra_buffers_destroy(buffers);
     else
         *result = buffers;
-    return error;
+    return um_why_none(error);
 }
 
 UM_LINKONCE void umbra_buffers_destroy(struct umbra_buffers *buffers)
@@ -630,10 +630,10 @@ UM_LINKONCE int umbra_nodes_create(struct umbra_runtime *runtime, struct umbra_n
     if (!runtime)
         runtime = um_runtime_self();
     if (!runtime)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber, and names no runtime");
     nodes = calloc(1, sizeof(*nodes));
     if (!nodes)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     nodes->runtime = runtime;
     nodes->topology = runtime->topology;
     nodes->node = calloc(runtime->cores, sizeof(*nodes->node));
@@ -648,7 +648,7 @@ UM_LINKONCE int umbra_nodes_create(struct umbra_runtime *runtime, struct umbra_n
         umbra_nodes_destroy(nodes);
     else
         *result = nodes;
-    return error;
+    return um_why_none(error);
 }
 
 UM_LINKONCE void umbra_nodes_destroy(struct umbra_nodes *nodes)
@@ -668,7 +668,7 @@ UM_LINKONCE int umbra_nodes_wait(struct umbra_nodes *nodes)
     const struct umbra_core *core = um_core_self;
 
     if (!core || core->runtime != nodes->runtime)
-        return -EPERM;
+        return um_why(-EPERM, "the caller is no fiber of the nodes' runtime");
     return umbra_barrier_wait(&nodes->of[nodes->rank[core->index].node]->barrier, UMBRA_NEVER);
 }
 
@@ -676,7 +676,7 @@ UM_LINKONCE int umbra_nodes_loop(struct umbra_nodes *nodes, unsigned node, size_
                                  size_t grain)
 {
     if (node >= nodes->count)
-        return -EINVAL;
+        return um_why(-EINVAL, "node = %u: there are %u", node, nodes->count);
     um_node_loop_set(&nodes->of[node]->loop, begin, end, grain);
     return 0;
 }

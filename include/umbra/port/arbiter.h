@@ -226,7 +226,7 @@ UM_LINKONCE UM_NOINLINE int umbra_arbiter_join(struct umbra_arbiter *arbiter, ui
                            .at = __builtin_return_address(0)};
     int error = um_join_slow(&join);
 
-    return error == 0 ? (int)(intptr_t)join.result : error;
+    return error == 0 ? um_why_none((int)(intptr_t)join.result) : error;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -380,7 +380,7 @@ UM_LINKONCE UM_NOINLINE int umbra_port_receive_some(struct umbra_port *port, uin
                                                     struct umbra_message **messages)
 {
     if (most < 1)
-        return -EINVAL;
+        return um_why(-EINVAL, "most = 0");
     return um_port_receive(port, most, messages, deadline, __builtin_return_address(0));
 }
 

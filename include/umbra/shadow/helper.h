@@ -57,9 +57,9 @@ UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void
     if (UM_UNLIKELY(!um_owned_by_caller(&shadow->owned)))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(shadow->forked))
-        return -EBUSY;
+        return um_why(-EBUSY, "the last fork was not joined");
     if (UM_UNLIKELY(!fn))
-        return -EINVAL;
+        return um_why(-EINVAL, "there is no function to run");
     shadow->forked = true;
     um_trace_say(UM_TRACE_FORK, (uintptr_t)shadow, (uintptr_t)fn);
     um_slot_post(&shadow->slot, fn, arg);
@@ -72,7 +72,7 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
     if (UM_UNLIKELY(!um_owned_by_caller(&shadow->owned)))
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(!shadow->forked))
-        return -EINVAL;
+        return um_why(-EINVAL, "nothing was forked");
     if (deadline == UMBRA_NEVER)
         um_shadow_back_off(shadow);
     if (um_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN, UINT32_MAX,
@@ -98,7 +98,9 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow)
 {
     /* relaxed: a thread that is not the owner only has to see that it is not */
-    return um_atomic_load(&shadow->owned.owner, relaxed) == UM_OWNER_NONE ? -ESRCH : -EPERM;
+    return um_atomic_load(&shadow->owned.owner, relaxed) == UM_OWNER_NONE
+               ? um_why(-ESRCH, "the shadow is destroyed, or the parent process's")
+               : um_why(-EPERM, "another thread owns the shadow");
 }
 
 /* ---- the helper thread ---- */

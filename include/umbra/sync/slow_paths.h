@@ -63,13 +63,15 @@ UM_INLINE bool um_mutex_try(struct umbra_mutex *mutex)
     return taken;
 }
 
+UM_LINKONCE UM_COLD int um_mutex_refusal(const struct umbra_mutex *mutex);
+
 UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex)
 {
     uint64_t held = UM_MUTEX_HELD;
 
     /* relaxed: only the caller can have written its own identity */
     if (UM_UNLIKELY(um_atomic_load(&mutex->owner, relaxed) != um_sync_self()))
-        return -EPERM;
+        return um_mutex_refusal(mutex);
     um_mutex_count(UINT32_MAX);
     um_atomic_store(&mutex->owner, 0, relaxed); /* as above */
     /* release: pairs with um_mutex_try_word(). The last step, if there is no waiter */
@@ -349,7 +351,7 @@ UM_LINKONCE UM_NOINLINE int um_mutex_wait_deadline(struct umbra_mutex *mutex, ui
 
     /* relaxed: only the caller can have written its own identity */
     if (um_atomic_load(&mutex->owner, relaxed) == self)
-        return -EDEADLK;
+        return um_why(-EDEADLK, "the caller holds the mutex already");
     if (!um_mutex_look(&mutex->word, false, &crowded))
         error = deadline == 0 ? -ETIMEDOUT
                               : um_mutex_queue(mutex, self, deadline, __builtin_return_address(0));
@@ -366,6 +368,7 @@ UM_LINKONCE void um_mutex_wait_at(struct umbra_mutex *mutex, const void *at)
                           um_mutex_queue(mutex, self, UMBRA_NEVER, at) == 0;
 
     for (unsigned looks = 0; !taken; looks++) {
+        um_why_begin(); /* this is no failure of the call */
         um_thread_look_again(looks, UMBRA_NEVER);
         taken = um_mutex_look(&mutex->word, false, &crowded);
     }
@@ -380,6 +383,14 @@ UM_LINKONCE UM_NOINLINE void um_mutex_wait(struct umbra_mutex *mutex)
     if (UMBRA_ASSERT && um_atomic_load(&mutex->owner, relaxed) == um_sync_self())
         um_misused("mutex", mutex, " is locked by its holder", at);
     um_mutex_wait_at(mutex, at);
+}
+
+/* The error for a caller that does not hold the mutex. */
+UM_LINKONCE UM_COLD int um_mutex_refusal(const struct umbra_mutex *mutex)
+{
+    bool held = um_atomic_load(&mutex->owner, relaxed) != 0; /* for display only */
+
+    return um_why(-EPERM, held ? "another caller holds the mutex" : "the mutex is not locked");
 }
 
 /* ---- condition variable ---- */
@@ -422,7 +433,7 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
     if (error != 0)
         return error;
     if (um_atomic_load(&mutex->owner, relaxed) != um_sync_self()) /* as in unlock */
-        return -EPERM;
+        return um_mutex_refusal(mutex);
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
     error = um_sync_wait(&waiter.given, deadline, &um_kind_condition, condition, at);
@@ -617,6 +628,7 @@ UM_LINKONCE UM_NOINLINE void um_rwlock_wait(struct umbra_rwlock *lock, bool writ
     bool taken = um_rwlock_queue(lock, writer, UMBRA_NEVER, __builtin_return_address(0)) == 0;
 
     for (unsigned looks = 0; !taken; looks++) {
+        um_why_begin(); /* this is no failure of the call */
         um_thread_look_again(looks, UMBRA_NEVER);
         taken = um_rwlock_take(&lock->word, writer);
     }
@@ -708,7 +720,11 @@ UM_LINKONCE UM_NOINLINE int um_barrier_await(struct umbra_barrier *barrier,
                              .at = at};
     int error = um_await_run(&await);
 
-    return error != 0 && um_barrier_leave(arrival) ? error : 0;
+    if (error != 0 && um_barrier_leave(arrival))
+        return error;
+    if (error != 0)
+        um_why_begin(); /* as in um_mutex_wait_at() */
+    return 0;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier, uint64_t deadline)
@@ -717,7 +733,7 @@ UM_LINKONCE UM_NOINLINE int umbra_barrier_wait(struct umbra_barrier *barrier, ui
     struct um_barrier_arrival arrival;
 
     if (barrier->parties == 0)
-        return -EINVAL;
+        return um_why(-EINVAL, "the barrier is for 0 parties");
     arrival = um_barrier_arrive(&barrier->state, barrier->parties);
     if (arrival.last) {
         if (arrival.signal) {

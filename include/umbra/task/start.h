@@ -76,7 +76,7 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
         return um_why(-EPERM, runtime ? "the runtime belongs to the parent process"
                                       : "the caller is no fiber, and names no runtime");
     if (!fn)
-        return -EINVAL;
+        return um_why(-EINVAL, "there is no function to run");
     um_outside_check(runtime, task, __builtin_return_address(0));
     task->fn = fn;
     task->arg = arg;
@@ -93,7 +93,7 @@ UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
     struct um_grain grain;
 
     if (runtime->inherited)
-        return -EPERM;
+        return um_why(-EPERM, "the runtime belongs to the parent process");
     if (!limits)
         return um_grain_set(runtime, NULL);
     grain = (struct um_grain){.live = um_grain_live(runtime, limits->live, limits->stacks_bytes),

@@ -190,7 +190,7 @@ UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task
     if (!self)
         error = um_sleeper_get(&sleeper);
     else if (!um_fiber_on_stack(self))
-        error = -EPERM;
+        error = um_why_off_stack();
     else if (um_ready_empty(core) && um_task_look(core, task))
         return 0;
     else if (um_fiber_barred(self))
@@ -201,7 +201,7 @@ UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task
         return error;
     wait = um_wait_take();
     if (!wait)
-        return -ENOMEM;
+        return um_why_none(-ENOMEM);
     um_wait_prepare(wait, wait, 0);
     wait->fiber = self;
     wait->sleeper = sleeper;

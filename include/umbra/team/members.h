@@ -195,8 +195,8 @@ UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint6
 UM_INLINE int um_team_refusal(const struct umbra_team *team)
 {
     if (UM_UNLIKELY(!um_owned_by_caller(&team->owned)))
-        return -EPERM;
-    return UM_UNLIKELY(team->running) ? -EBUSY : 0;
+        return um_why(-EPERM, "the caller does not own the team");
+    return UM_UNLIKELY(team->running) ? um_why(-EBUSY, "the caller is inside a run") : 0;
 }
 
 /* True if the team's threads are in this process. relaxed: the number changes before the child has a
@@ -215,9 +215,9 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
     if (UM_UNLIKELY(refusal))
         return refusal;
     if (UM_UNLIKELY(!um_team_is_here(team)))
-        return -ESRCH;
+        return um_why(-ESRCH, "the team's threads are the parent process's");
     if (UM_UNLIKELY(!fn))
-        return -EINVAL;
+        return um_why(-EINVAL, "there is no function to run");
     team->running = true;
     run = um_atomic_load(&team->run, relaxed) + 1; /* relaxed, both: only the owner writes it */
     um_atomic_store(&team->run, run, relaxed);
@@ -595,9 +595,9 @@ UM_LINKONCE int umbra_team_destroy(struct umbra_team *team)
     if (!team)
         return 0;
     if (own && team->running)
-        return -EBUSY;
+        return um_why(-EBUSY, "the caller is inside a run");
     if (!own && !um_owned_may_end(&team->owned))
-        return -EPERM;
+        return um_why(-EPERM, "the caller does not own the team");
     if (um_team_is_here(team))
         um_team_end_threads(team);
     umbra_topology_unbind(team->owned.topology, team->owned.saved);

@@ -616,9 +616,9 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
     if (saved == NULL)
         return 0;
     if (!topology->info.binds)
-        return -EINVAL;
+        return um_why(-EINVAL, "the topology is a described one, and cannot bind");
     if (later == NULL && saved != um_affinity_latest)
-        return -EPERM;
+        return um_why(-EPERM, "the binding is another thread's");
     if (later == NULL) {
         um_affinity_latest = saved->outer;
         result = um_hwloc_bind(topology->hw, saved->before);
@@ -631,7 +631,7 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
         saved->before = before;
     }
     um_affinity_free(saved);
-    return result;
+    return um_why_none(result);
 }
 
 /* The cpu that the caller runs on; on a described machine the first cpu. -ENODEV: the topology does
