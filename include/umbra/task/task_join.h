@@ -12,6 +12,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
+#include <umbra/base/why.h>
 #include <umbra/core.h>
 #include <umbra/cpu.h>
 #include <umbra/fiber.h>
@@ -102,6 +103,7 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
     struct um_sleeper *sleeper;
 
     if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
+        um_why_begin(); /* the join does not fail */
         if (um_task_await(&task->state, UM_TASK_POLLED))
             while (!um_task_has_ended(&task->state) && !um_task_was_returned(&task->state))
                 sched_yield();
