@@ -232,7 +232,7 @@ template <class P> struct waits : world {
         recycle(&places[index]);
     }
 
-    /* The same, interrupted, as um_interrupt_event() does it: whether it was too late for that. */
+    /* The same, interrupted, as um_withdraw_event() does it: whether it was too late for that. */
     bool wait_interrupted(int i, int index)
     {
         released_type out = {NULL, NULL};

@@ -286,7 +286,7 @@ template <class P> struct in_turn : stage<P> {
 
 /* A joiner of the owner is interrupted, if it is not too late, and joins again. */
 template <class P> struct interrupted : stage<P> {
-    /* As um_join_wait(), of a fiber that um_interrupt_join() may interrupt: -1 then. */
+    /* As um_join_wait(), of a fiber that um_withdraw_join() may interrupt: -1 then. */
     int join(bool interrupt)
     {
         uint64_t node = (uintptr_t)this->mine;

@@ -559,6 +559,40 @@ static void *slices(void *arg)
     return NULL;
 }
 
+static void *notes_fiber(void *unused)
+{
+    note('f');
+    return unused;
+}
+
+static void notes_task(void *unused)
+{
+    (void)unused;
+    note('t');
+}
+
+static void *yields_to_what_has_no_place(void *unused)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_fiber fiber;
+    struct umbra_task task;
+
+    (void)unused;
+    cr_expect_eq(umbra_spawn_with(NULL, &anywhere, notes_fiber, NULL, &fiber), 0);
+    cr_expect_eq(umbra_task_start(NULL, &task, notes_task, NULL), 0);
+    umbra_yield();
+    note('y');
+    cr_expect_str_eq(notes, "fty");
+    umbra_join(fiber, UMBRA_NEVER, NULL);
+    umbra_task_join(&task, UMBRA_NEVER);
+    return NULL;
+}
+
+Test(order, what_has_no_place_runs_within_one_yield)
+{
+    cr_assert_eq(run_cores(1, yields_to_what_has_no_place, NULL), 0);
+}
+
 static void *sleeps_beside_slices(void *arg)
 {
     struct umbra_event never = UMBRA_EVENT_INIT;

@@ -6,7 +6,7 @@
  * A core that has lacked memory for a task's fiber waits for a message, for 1 ms at most, before it
  * looks for tasks again. An idle core goes through three stages:
  *
- *   looks around   polls its inbox, the count of work without a place, the tasks of the other cores
+ *   looks around   polls, at least once, its inbox, the count of work without a place, the tasks of the other cores
  *                  (task/protocol.h), and the fiber that ended last (core/watch.h), for
  *                  look_cycles
  *   dozes          announces itself as idle (core/idle.h) and waits on its inbox
@@ -211,6 +211,9 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
             if (um_core_unplaced(core))
                 um_core_take_unplaced(core);
         }
+        if (core->yielding)
+            um_ready_push(core, core->yielding);
+        core->yielding = NULL;
         /* after the inbox was emptied: the poke of um_trace_runtime() must not be lost */
         if (UM_UNLIKELY(um_tracing() && !core->trace))
             um_trace_start(core);

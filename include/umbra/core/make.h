@@ -239,7 +239,8 @@ UM_ALWAYS_INLINE void um_fiber_finish(struct um_fiber *fiber, void *result)
  * core, and so was not joined; or 0. Reads no task, since the frames may be overwritten. */
 UM_INLINE uintptr_t um_fiber_unjoined(const struct um_fiber *fiber)
 {
-    const struct um_tasks *tasks = um_tasks_self;
+    /* not um_tasks_self: compilers read the thread's address once, before the loop of all lives */
+    const struct um_tasks *tasks = &um_fiber_home(fiber)->tasks;
     uint64_t word =
         um_atomic_load(&tasks->word, relaxed); /* a look; the slots are the core's own */
     uintptr_t newest[] = {(uintptr_t)tasks->newest, (uintptr_t)tasks->old.prev};

@@ -113,6 +113,7 @@ struct umbra_core {
     um_atomic_u64 live;               /* fibers begun and not ended here; any thread reads */
     struct um_context scheduler;      /* runs on its thread's own stack */
     struct um_fiber *watched;         /* ended last; see core/watch.h; or NULL */
+    struct um_fiber *yielding;        /* has yielded to work without a place; or NULL */
     struct um_fiber *retiring;        /* has just left; see um_fiber_retire(); or NULL */
     void *retiring_result;            /* what the function of `retiring` returned */
     uint32_t turns;                   /* um_core_attend() with fibers ready and timers set, since
@@ -176,7 +177,7 @@ struct UM_ALIGNED(64) um_fiber {
        fiber is blocked */
     um_atomic_u64 generation; /* one more for each life; the collector */
     union {
-        struct um_fiber *in_pool;  /* idle: next in a list of idle fibers; the list's owner */
+        struct um_fiber *in_pool;  /* idle, or without a place: next in its list; the list's owner */
         struct um_event *waits_in; /* blocked, with its own node: the event that has the node; home
                                       core */
     };

@@ -2,8 +2,8 @@
 /*
  * How a fiber gives up its core. Private; included by fiber.h. The fast path is inlined where a
  * fiber waits or yields: it takes the next ready fiber and jumps. The slow path first attends to
- * messages, timers and work without a place, and takes along what the fiber has apart
- * (fiber/own_state.h).
+ * messages and timers, and takes along what the fiber has apart (fiber/own_state.h); work without a
+ * place is the scheduler's, which it switches to while there is some.
  *
  * um_fiber_leave() is called by a fiber on its own stack. The slow paths of yield and transfer may
  * be called by any thread, and find out what the caller is: -EPERM, or no effect, where it cannot
@@ -136,7 +136,8 @@ UM_INLINE struct um_fiber *um_yield_next(struct umbra_core *core, struct um_fibe
 
     um_core_attend(core);
     if (um_core_unplaced(core)) {
-        um_fiber_make_ready(core, from);
+        um_fiber_set_state(from, UMBRA_FIBER_READY);
+        core->yielding = from; /* the scheduler puts it behind that work */
         if (UM_UNLIKELY(core->trace != NULL))
             um_trace_switch(core, UM_TRACE_YIELD, from, NULL);
         um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
@@ -175,7 +176,7 @@ UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
  * The slow path of yield. core: NULL on a thread that is no core. Returns the fiber that the
  * calling one, which is already in the ready queue, must switch to; or NULL: the yield is over. So
  * the call returns before the switch, and the processor, which pairs calls with returns, foresees
- * where to. A yield of a thread or of the scheduler gives up the processor; on an alternate signal
+ * where to; but to the scheduler it switches inside. A yield of a thread or of the scheduler gives up the processor; on an alternate signal
  * stack it does nothing.
  */
 UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core)
