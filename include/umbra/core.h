@@ -194,11 +194,8 @@ UM_LINKONCE int umbra_runtime_run(struct umbra_runtime *runtime, umbra_fiber_fn 
  * A program that exits without this call, or without umbra_runtime_wait, leaves undone what its
  * fibers have not done yet; nothing reports that.
  *
- * A shared object may be unloaded (dlclose) when all its runtimes and shadows are destroyed. No
- * call into it may be under way then, and the calls that ended waits of its threads must have
- * returned, too. Threads that have waited in it may end later. A thread that ends before must have
- * been joined: else it may still be in a destructor of its thread-specific data, in the object,
- * when that is unloaded.
+ * A shared object with an implementation of its own is never unloaded once it has had a runtime:
+ * dlclose returns 0, and the object stays (docs/limits.md).
  */
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime);
 

@@ -15,8 +15,6 @@
     CALL(void *, malloc, ERRNO, BLOCK, (size_t a), (a), ENOMEM)                                    \
     CALL(void *, calloc, ERRNO, BLOCK, (size_t a, size_t b), (a, b), ENOMEM)                       \
     CALL(void *, aligned_alloc, ERRNO, BLOCK, (size_t a, size_t b), (a, b), ENOMEM)                \
-    CALL(int, __cxa_atexit, MINUS_ONE, NOTHING, (void (*a)(void *), void *b, void *c), (a, b, c),  \
-         ENOMEM)                                                                                   \
     CALL(int, pthread_atfork, NUMBER, NOTHING,                                                     \
          (void (*a)(void), void (*b)(void), void (*c)(void)), (a, b, c), ENOMEM)                   \
     CALL(int, pthread_create, NUMBER, THREAD,                                                      \

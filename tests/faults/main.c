@@ -66,13 +66,15 @@ static int count_descriptors(void)
  * once, so that differs. But no wait may be in use any more. */
 static void count_kept(void)
 {
-    um_waits_count_idle();
-    for (const struct um_waits *waits = um_sleepers.waits; waits; waits = waits->older) {
+    int idle = 0;
+
+    for (uint64_t link = um_claimed_idle; link; idle++)
+        link = ((const struct um_wait *)(uintptr_t)link)->claimed.node.link;
+    run->balance[BLOCK] -= (idle + UM_WAITS_AT_ONCE - 1) / UM_WAITS_AT_ONCE;
+    run->balance[WAIT] += (UM_WAITS_AT_ONCE - idle % UM_WAITS_AT_ONCE) % UM_WAITS_AT_ONCE;
+    for (const struct um_sleeper *it = um_sleepers.idle; it; it = it->next)
         run->balance[BLOCK]--;
-        run->balance[WAIT] += (int)(UM_WAITS_AT_ONCE - waits->idle);
-    }
-    for (const struct um_sleeper *it = um_sleepers.newest; it; it = it->older)
-        run->balance[BLOCK]--;
+    run->balance[BLOCK] -= um_sleeper_self != NULL;
 }
 
 static void set_variables(const struct scenario *scenario)

@@ -110,6 +110,7 @@ int main(int argc, char **argv)
 
     ok &= check(run(nullptr, spawn_and_join, &results) == 0 && results == 90, "spawn and join");
     ok &= check(run(nullptr, add_in_parallel, &sum) == 0 && sum == 4999950000, "parallel for");
-    ok &= check(dlclose(library) == 0 && !dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD), "unload");
+    ok &= check(dlclose(library) == 0 && dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == library,
+                "it stays when it is closed");
     return ok ? 0 : 1;
 }

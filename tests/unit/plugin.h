@@ -12,7 +12,7 @@ typedef int plugin_stop_fn(void);
 typedef int plugin_wait_fn(void);
 
 /* A thread of the object, which has waited, is ended and joined by a destructor of the object: here it
- * begins. 0 or an error. */
+ * begins. No other wait of the object may follow. 0 or an error. */
 typedef int plugin_hire_fn(void);
 
 #endif

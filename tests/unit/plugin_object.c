@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* A shared object with a copy of the library: test_plugin.c loads and unloads it. */
+/* A shared object with a copy of the library: test_plugin.c opens and closes it. */
 #include "plugin.h"
 
 #include <pthread.h>
@@ -14,8 +14,7 @@ plugin_hire_fn plugin_hire;
 enum { SOON_NS = 1000 };
 
 static struct umbra_runtime *runtime;
-static struct umbra_event asked = UMBRA_EVENT_INIT, answered = UMBRA_EVENT_INIT;
-static struct umbra_event never = UMBRA_EVENT_INIT;
+static struct umbra_event asked, answered, never;
 
 static void *answer(void *arg)
 {
@@ -30,6 +29,7 @@ int plugin_start(void)
     struct umbra_spawn_options on_core = {.where = UMBRA_ON_CORE};
     int error = umbra_runtime_create(&options, &runtime);
 
+    asked = answered = never = (struct umbra_event)UMBRA_EVENT_INIT; /* it may be opened again */
     return error == 0 ? umbra_spawn_with(runtime, &on_core, answer, NULL, NULL) : error;
 }
 

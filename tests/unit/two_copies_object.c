@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* A shared object with a copy of the library: test_two_copies.c loads and unloads it. */
+/* A shared object with a copy of the library: test_two_copies.c opens and closes it. */
 #include "two_copies.h"
 #include "two_copies_part.h"
 

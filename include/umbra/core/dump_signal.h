@@ -77,15 +77,9 @@ UM_LINKONCE UM_COLD int um_report_handle(int number)
     return um_handler_put(handler);
 }
 
-/* True if the caller must call um_report_keep_handler(), without a lock. */
-UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+UM_LINKONCE UM_COLD void um_report_unhandle(int number)
 {
-    return um_handler_take(&um_report_signals.of[number].handler);
-}
-
-UM_INLINE void um_report_keep_handler(void)
-{
-    um_os_keep_loaded((const void *)(uintptr_t)um_report_on_signal);
+    um_handler_take(&um_report_signals.of[number].handler);
 }
 
 #else
@@ -106,14 +100,9 @@ UM_LINKONCE UM_COLD int um_report_handle(int number)
     return 0;
 }
 
-UM_LINKONCE UM_COLD bool um_report_unhandle(int number)
+UM_LINKONCE UM_COLD void um_report_unhandle(int number)
 {
     signal(number, um_report_signals.of[number].before);
-    return false;
-}
-
-UM_INLINE void um_report_keep_handler(void)
-{
 }
 
 #endif
@@ -130,10 +119,11 @@ UM_LINKONCE UM_COLD int um_report_want(int number)
     return error;
 }
 
-/* Ends that. True as um_report_unhandle(). */
-UM_LINKONCE UM_COLD bool um_report_unwant(int number)
+/* Ends that. */
+UM_LINKONCE UM_COLD void um_report_unwant(int number)
 {
-    return --um_report_signals.of[number].users == 0 && number != 0 && um_report_unhandle(number);
+    if (--um_report_signals.of[number].users == 0 && number != 0)
+        um_report_unhandle(number);
 }
 
 /* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
@@ -174,15 +164,12 @@ UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
 UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
 {
     int number = runtime->dump_signal;
-    bool kept;
 
     pthread_mutex_lock(&um_runtimes.lock);
     um_runtime_unlist(runtime);
-    kept = um_report_unwant(number);
+    um_report_unwant(number);
     pthread_mutex_unlock(&um_runtimes.lock);
     um_reports_wait();
-    if (kept)
-        um_report_keep_handler();
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

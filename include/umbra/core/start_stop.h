@@ -731,7 +731,6 @@ UM_LINKONCE UM_COLD void um_runtimes_init(void)
     if (um_runtimes.error != 0)
         return;
     um_runtimes.error = -pthread_key_create(&um_runtimes.key, um_core_thread_exits);
-    um_runtimes.has_key = um_runtimes.error == 0;
     if (um_runtimes.error != 0)
         um_why(um_runtimes.error, "no key is left for thread-specific data");
 }

@@ -427,8 +427,8 @@ UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stoppe
         um_trace_end_top(trace);
 }
 
-/* The program exits, or the shared object is unloaded. Runs before um_runtimes_end(). */
-UM_LINKONCE UM_COLD __attribute__((__destructor__(102))) void um_traces_end(void)
+/* The program exits. Runs after all other destructors, so that they may still use the library. */
+UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_traces_end(void)
 {
     struct umbra_runtime *runtime;
 

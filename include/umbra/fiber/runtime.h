@@ -160,9 +160,8 @@ struct umbra_runtime {
 struct um_runtimes {
     pthread_mutex_t lock;
     um_atomic_ptr(struct umbra_runtime) first;
-    struct um_run_once once; /* for key, has_key and error */
+    struct um_run_once once; /* for key and error */
     pthread_key_t key;       /* a core's thread has its core there; see um_core_thread_exits() */
-    bool has_key;            /* um_runtimes_end() deletes it */
     int error;               /* of um_runtimes_init(), which runs once */
     um_atomic_u32 reports;   /* under way in signal handlers; see um_report_begin() */
 };
@@ -259,16 +258,6 @@ UM_INLINE void um_runtime_attach(struct umbra_runtime *runtime, struct um_attach
 }
 
 #ifdef UMBRA_IMPLEMENTATION
-
-/* Runs as late as um_sleepers_end(). If an exiting program still has runtimes, their cores use the
- * key, which stays. */
-UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_runtimes_end(void)
-{
-    if (um_runtimes.has_key && !um_atomic_load(&um_runtimes.first, relaxed)) { /* only compared */
-        um_runtimes.has_key = false;
-        pthread_key_delete(um_runtimes.key);
-    }
-}
 
 UM_SHARED(const struct um_kind um_kind_join, {"join", NULL});
 /* A transfer by the slow path, which sets waits_at. Of a fiber that stopped by the inlined path the

@@ -6,18 +6,8 @@
  * A thread takes a sleeper at its first wait and keeps it until the thread ends. Any thread or
  * fiber may take a wait's memory, but not a signal handler. Both return an error if there is no
  * memory. A signaller may look at such an object a moment after the wait is over. So both kinds
- * stay allocated while the program or shared object that has them is loaded.
- *
- * A shared object that is unloaded frees the key and all of this memory after its own destructors.
- * Then no call that waits, or that has ended such a wait, may be under way. In a program that exits
- * other threads may be in the midst of such calls, so there the memory stays. An order tells the
- * two apart: at the exit a handler of atexit() is called before the destructors, but when its
- * shared object is unloaded it is called after them.
- *
- *     at the exit     um_sleepers_at_exit()    um_sleepers_unload()        um_sleepers_end()
- *     unloading       um_sleepers_unload()     um_sleepers_at_exit()       um_sleepers_end()
- *
- * In any other order the memory stays.
+ * stay allocated. So does the key of thread-specific data that says when a thread ends. A shared
+ * object that has them is never unloaded (um_os_keep_loaded()).
  */
 #ifndef UMBRA_FIBER_SLEEPER_H
 #define UMBRA_FIBER_SLEEPER_H
@@ -44,8 +34,7 @@ struct um_sleeper {
     struct um_node node;                                     /* home 0 */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* set up once */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u32 woken;        /* 1: wait is over; signallers set */
-    struct um_sleeper *next;  /* in um_sleepers.idle; under its lock */
-    struct um_sleeper *older; /* in um_sleepers.newest; fixed */
+    struct um_sleeper *next; /* in um_sleepers.idle; under its lock */
 };
 
 /* What a joiner asks the owner of a fiber, and the answer. */
@@ -71,21 +60,9 @@ struct um_wait {
     struct um_fiber *fiber;     /* the waiting fiber, or NULL */
     struct um_sleeper *sleeper; /* of the waiting thread, or NULL */
     unsigned rings; /* how often its deadline came while a signal was being offered; home core */
-    struct um_waits *among; /* those allocated with it; fixed */
 };
 
 #define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
-
-struct um_waits {
-    UM_ALIGNED(64) struct um_wait wait[UM_WAITS_AT_ONCE];
-    struct um_waits *older; /* in um_sleepers.waits; fixed */
-    unsigned idle;          /* how many of them are idle; um_waits_end() */
-};
-
-/* What atexit() calls in a shared object, and the mark of that object (Itanium C++ ABI). The
- * atexit() of ThreadSanitizer would keep the handler after the object is gone. */
-int um_at_exit_of(void (*handler)(void *arg), void *arg, void *object) __asm__("__cxa_atexit");
-extern char um_object __asm__("__dso_handle") __attribute__((__visibility__("hidden")));
 
 /* ---- waking ---- */
 
@@ -119,20 +96,15 @@ UM_INLINE void um_node_wake_thread(struct um_node *node)
 struct um_sleepers {
     pthread_mutex_t lock;
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
-    struct um_sleeper *newest;       /* of all sleepers; under lock */
     struct um_run_once once;         /* for policy and error */
-    struct um_run_once watch_once;   /* for key, has_key and watch_error */
-    pthread_key_t key;               /* its destructor is um_sleeper_forget(); under lock */
-    bool has_key;                    /* under lock, as the next two */
-    bool exiting;                    /* see above */
-    bool unloading;                  /* see above */
+    struct um_run_once watch_once;   /* for key and watch_error */
+    pthread_key_t key;               /* its destructor is um_sleeper_forget() */
     struct umbra_wait_policy policy; /* of all sleepers */
     struct um_polls polls;           /* of threads that look at an event in place */
     int error;                       /* of um_sleepers_init(), which runs once */
     char why[UM_WHY_BYTES];          /* likewise: the reason of error */
     int watch_error;                 /* of what watch_once runs */
     pthread_mutex_t popping;         /* one thread at a time takes idle waits: no ABA */
-    struct um_waits *waits;          /* all, the newest first; under popping */
 };
 
 UM_SHARED(struct um_sleepers um_sleepers, {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -183,32 +155,19 @@ UM_LINKONCE UM_COLD void um_sleepers_in_child(void)
     um_sleepers_in_parent();
 }
 
-UM_LINKONCE UM_COLD void um_sleepers_at_exit(void *arg)
-{
-    (void)arg;
-    pthread_mutex_lock(&um_sleepers.lock);
-    um_sleepers.exiting = true;
-    pthread_mutex_unlock(&um_sleepers.lock);
-}
-
 UM_LINKONCE UM_COLD void um_sleepers_watch(void)
 {
     int error =
         -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
 
-    if (error == 0 && um_at_exit_of(um_sleepers_at_exit, NULL, &um_object) != 0)
-        error = -ENOMEM;
-    if (error == 0) {
-        pthread_mutex_lock(&um_sleepers.lock);
+    if (error == 0)
         error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
-        um_sleepers.has_key = error == 0;
-        pthread_mutex_unlock(&um_sleepers.lock);
-    }
+    um_os_keep_loaded();
     um_sleepers.watch_error = error;
 }
 
-/* Forks and the end are known. Before the first sleeper, and the first wait's memory: before the first
- * runtime, since fibers wait without a sleeper. 0 or a negative errno. */
+/* Forks are known, and the object stays. Before the first sleeper, and the first wait's memory: before
+ * the first runtime, since fibers wait without a sleeper. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_sleepers_begin(void)
 {
     um_once_in_process(&um_sleepers.watch_once, um_sleepers_watch);
@@ -224,19 +183,6 @@ UM_LINKONCE UM_COLD void um_sleepers_init(void)
     memcpy(um_sleepers.why, um_why_text, sizeof(um_sleepers.why));
 }
 
-/* Gives the calling thread a sleeper, until the thread ends; or for good if the program is exiting
- * and has no key any more. 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_sleeper_keep(struct um_sleeper *sleeper)
-{
-    int error = 0;
-
-    pthread_mutex_lock(&um_sleepers.lock);
-    if (um_sleepers.has_key)
-        error = -pthread_setspecific(um_sleepers.key, sleeper);
-    pthread_mutex_unlock(&um_sleepers.lock);
-    return error;
-}
-
 /* An idle sleeper, or a new one. NULL: no memory. */
 UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
 {
@@ -247,9 +193,8 @@ UM_LINKONCE UM_COLD struct um_sleeper *um_sleeper_take(void)
     if (sleeper) {
         um_sleepers.idle = sleeper->next;
     } else if ((sleeper = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*sleeper))) != NULL) {
-        *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}, .older = um_sleepers.newest};
+        *sleeper = (struct um_sleeper){.node = {.kind = UM_NODE_WAKE}};
         um_waiter_init(&sleeper->waiter, &um_sleepers.policy);
-        um_sleepers.newest = sleeper;
     }
     pthread_mutex_unlock(&um_sleepers.lock);
     return sleeper;
@@ -266,7 +211,7 @@ UM_LINKONCE UM_COLD int um_sleeper_make(void)
     sleeper = um_sleeper_take();
     if (!sleeper)
         return um_why_none(-ENOMEM);
-    if (um_sleeper_keep(sleeper) != 0) {
+    if (pthread_setspecific(um_sleepers.key, sleeper) != 0) {
         um_sleeper_forget(sleeper);
         return um_why_none(-ENOMEM);
     }
@@ -335,21 +280,14 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
 /* Allocates UM_WAITS_AT_ONCE more: one for the caller, the others become idle. NULL: no memory. */
 UM_LINKONCE UM_COLD struct um_wait *um_waits_make(void)
 {
-    struct um_waits *waits = aligned_alloc(64, sizeof(*waits));
+    struct um_wait *waits = aligned_alloc(64, UM_WAITS_AT_ONCE * sizeof(*waits));
 
     if (!waits)
         return NULL;
-    memset(waits, 0, sizeof(*waits));
-    for (unsigned i = 0; i < UM_WAITS_AT_ONCE; i++) {
-        waits->wait[i].among = waits;
-        if (i > 0)
-            um_claimed_free(&waits->wait[i].claimed);
-    }
-    pthread_mutex_lock(&um_sleepers.popping);
-    waits->older = um_sleepers.waits;
-    um_sleepers.waits = waits;
-    pthread_mutex_unlock(&um_sleepers.popping);
-    return &waits->wait[0];
+    memset(waits, 0, UM_WAITS_AT_ONCE * sizeof(*waits));
+    for (unsigned i = 1; i < UM_WAITS_AT_ONCE; i++)
+        um_claimed_free(&waits[i].claimed);
+    return waits;
 }
 
 /* The memory of a wait. Any thread, but not a signal handler. NULL: no memory. */
@@ -372,77 +310,6 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
         return NULL;
     um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* the caller's alone now */
     return wait;
-}
-
-UM_STATIC_ASSERT(sizeof(struct um_waits) % 64 == 0, "as aligned_alloc() asks for");
-
-/* ---- the end of what is loaded ---- */
-
-/* Takes out all waits that are idle here, and counts them where they were allocated. */
-UM_LINKONCE UM_COLD void um_waits_count_idle(void)
-{
-    /* acquire: pairs with um_claimed_free() */
-    uint64_t link = um_atomic_exchange(&um_claimed_idle, 0, acquire);
-
-    while (link) {
-        struct um_wait *wait = (struct um_wait *)(uintptr_t)link;
-
-        wait->among->idle++;
-        link = um_atomic_load(&wait->claimed.node.link, relaxed); /* the only thread */
-    }
-}
-
-/*
- * Frees waits that are idle here, if all that were allocated with them are idle here, too. A wait
- * that is not may be a message on its way to a core of another shared object, or may be idle in
- * another shared object, which has freed it to its own list.
- */
-UM_LINKONCE UM_COLD void um_waits_end(void)
-{
-    struct um_waits *waits = um_sleepers.waits;
-
-    um_waits_count_idle();
-    um_sleepers.waits = NULL;
-    while (waits) {
-        struct um_waits *older = waits->older;
-
-        if (waits->idle == UM_WAITS_AT_ONCE)
-            free(waits);
-        waits = older;
-    }
-}
-
-/* Each object file has an entry for each destructor, so both destructors run more than once. */
-UM_LINKONCE UM_COLD __attribute__((__destructor__)) void um_sleepers_unload(void)
-{
-    pthread_mutex_lock(&um_sleepers.lock);
-    um_sleepers.unloading = um_sleepers.has_key && !um_sleepers.exiting;
-    pthread_mutex_unlock(&um_sleepers.lock);
-}
-
-/* Runs, by its priority, after all other destructors, handlers of atexit() and destructors of C++
- * objects. It deletes the key in each case: at the exit some handler may unload objects. */
-UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_sleepers_end(void)
-{
-    struct um_sleeper *sleeper = NULL;
-
-    pthread_mutex_lock(&um_sleepers.lock);
-    if (um_sleepers.has_key)
-        pthread_key_delete(um_sleepers.key);
-    um_sleepers.has_key = false;
-    if (um_sleepers.unloading) {
-        sleeper = um_sleepers.newest;
-        um_sleepers.newest = um_sleepers.idle = NULL;
-        um_waits_end();
-    }
-    um_sleepers.unloading = false;
-    pthread_mutex_unlock(&um_sleepers.lock);
-    while (sleeper) {
-        struct um_sleeper *older = sleeper->older;
-
-        free(sleeper);
-        sleeper = older;
-    }
 }
 
 /* Prepares one node of a wait for any of several events; `index` says which event. The waiter. */

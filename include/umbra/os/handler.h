@@ -11,13 +11,13 @@
  * the thread's alternate stack, if it has one.
  *
  * The program and each shared object have their own copy of the library, with its own handlers and
- * records of the actions below, and an object may be unloaded. If a handler that leaves is the
+ * records of the actions below. If a handler that leaves is the
  * newest, it gives the action below back to the kernel. Else, if the newest is another copy's
  * handler, that handler is asked to put the leaving handler's action below in its place; if the
  * leaving handler is not just below it, it asks the next. The request is a call of the handler's
  * function without a context, which a signal always has. The library's handlers are recognised by
  * two flags that have a meaning for SIGCHLD only. A foreign handler above it cannot be asked:
- * then the object stays loaded.
+ * then the leaving handler stays below that.
  *
  * Callers. One thread at a time puts or takes a given handler; not from a signal handler.
  */
@@ -67,7 +67,6 @@ struct um_handler_request {
 struct um_handler_change {
     struct um_handler *handler;
     int error;
-    bool kept; /* a handler above may still call it */
 };
 
 UM_INLINE bool um_handler_is_ours(unsigned flags)
@@ -133,20 +132,14 @@ UM_LINKONCE UM_COLD void um_handler_take_now(void *arg)
         request.done = um_os_action(handler->number, &request.to, NULL) == 0;
     else if (change->error == 0 && um_handler_is_ours(now.flags))
         ((um_handler_fn *)now.handler)(handler->number, &request, NULL);
-    change->kept = !request.done;
 }
 
-/*
- * Takes the handler away. One thread at a time. True if a handler above may still call it: then
- * it passes all signals on, and the caller, without a lock, gives its function to
- * um_os_keep_loaded().
- */
-UM_LINKONCE UM_COLD bool um_handler_take(struct um_handler *handler)
+/* Takes the handler away. One thread at a time. */
+UM_LINKONCE UM_COLD void um_handler_take(struct um_handler *handler)
 {
     struct um_handler_change change = {.handler = handler};
 
     um_os_exclusively(um_handler_take_now, &change);
-    return change.kept;
 }
 
 /* In the handler's function: true if the call was no signal but a request, which is now done. */

@@ -29,8 +29,10 @@
 
 extern long um_linux_syscall(long number, ...) __asm__("syscall");
 extern int um_linux_clock_gettime(int clock, struct timespec *now) __asm__("clock_gettime");
-/* weak: it is in libdl before glibc 2.34 */
+/* weak, both: they are in libdl before glibc 2.34 */
 extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
+    __attribute__((__weak__));
+extern void *um_linux_dlopen(const char *file, int mode) __asm__("dlopen")
     __attribute__((__weak__));
 
 #define UM_LINUX_CLOCK_MONOTONIC 1
@@ -49,6 +51,9 @@ extern int um_linux_dladdr(const void *address, void *info) __asm__("dladdr")
 #define UM_LINUX_O_CLOEXEC 02000000   /* strict C11 hides it; the same on all processors here */
 #define UM_LINUX_F_DUPFD_CLOEXEC 1030 /* likewise */
 #define UM_LINUX_SYS_RISCV_HWPROBE 258
+#define UM_LINUX_RTLD_LAZY 1
+#define UM_LINUX_RTLD_NOLOAD 4
+#define UM_LINUX_RTLD_NODELETE 0x1000
 
 UM_INLINE uint64_t um_os_now_ns(void)
 {
@@ -636,6 +641,18 @@ UM_LINKONCE UM_COLD bool um_os_symbol(const void *at, struct um_os_symbol *symbo
         return false;
     *symbol = (struct um_os_symbol){info.file, info.base, info.name, info.address};
     return true;
+}
+
+/* glibc finds an object that is loaded by its name, and looks at no file. musl unloads nothing. */
+UM_LINKONCE UM_COLD void um_os_keep_loaded(void)
+{
+    const void *headers = (const void *)(uintptr_t)getauxval(AT_PHDR);
+    struct um_os_symbol own, program;
+
+    if (um_linux_dlopen && um_os_symbol((const void *)(uintptr_t)um_os_keep_loaded, &own) &&
+        um_os_symbol(headers, &program) && own.base != program.base)
+        um_linux_dlopen(own.file,
+                        UM_LINUX_RTLD_LAZY | UM_LINUX_RTLD_NOLOAD | UM_LINUX_RTLD_NODELETE);
 }
 #endif /* UMBRA_IMPLEMENTATION */
 

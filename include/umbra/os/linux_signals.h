@@ -93,13 +93,6 @@ typedef siginfo_t um_linux_siginfo;
 
 extern int um_linux_dl_iterate_phdr(int (*fn)(void *object, size_t bytes, void *arg),
                                     void *arg) __asm__("dl_iterate_phdr");
-/* weak: it is in libdl before glibc 2.34 */
-extern void *um_linux_dlopen(const char *file, int mode) __asm__("dlopen")
-    __attribute__((__weak__));
-
-#define UM_LINUX_RTLD_LAZY 1
-#define UM_LINUX_RTLD_NOLOAD 4
-#define UM_LINUX_RTLD_NODELETE 0x1000
 
 UM_LINKONCE UM_COLD int um_os_action(int number, const struct um_os_action *set,
                                      struct um_os_action *before);
@@ -189,15 +182,6 @@ UM_LINKONCE UM_COLD void um_os_exclusively(void (*fn)(void *arg), void *arg)
     struct um_linux_call call = {fn, arg};
 
     um_linux_dl_iterate_phdr(um_linux_call, &call);
-}
-
-UM_LINKONCE UM_COLD void um_os_keep_loaded(const void *address)
-{
-    struct um_os_symbol symbol;
-
-    if (um_linux_dlopen && um_os_symbol(address, &symbol))
-        um_linux_dlopen(symbol.file,
-                        UM_LINUX_RTLD_LAZY | UM_LINUX_RTLD_NOLOAD | UM_LINUX_RTLD_NODELETE);
 }
 #endif /* UMBRA_IMPLEMENTATION */
 

@@ -48,6 +48,7 @@
  *   size_t um_os_objects(char *text, size_t bytes)       where code is; see below
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at
+ *   void um_os_keep_loaded(void)                         never unload the object that calls it
  *
  * Where UM_OS_HANDLES is defined:
  *   int um_os_action(int number, const struct um_os_action *set, struct um_os_action *before)
@@ -59,7 +60,6 @@
  *   void um_os_raise_again(int number, void *info)       send this thread a handler's signal again
  *   void um_os_exclusively(void (*fn)(void *), void *arg)
  *                                                        call fn alone; see below
- *   void um_os_keep_loaded(const void *address)          never unload the object that contains it
  *
  * um_os_map: memory for stacks, in which huge pages are forbidden, and which the system need not
  * back until it is touched. um_os_map_data: whether there are huge pages is up to the system, and

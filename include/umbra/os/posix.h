@@ -375,4 +375,8 @@ UM_INLINE bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
     return false;
 }
 
+UM_INLINE void um_os_keep_loaded(void)
+{
+}
+
 #endif

@@ -14,6 +14,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
+#include <umbra/os/os.h>
 #include <umbra/os/run_once.h>
 #include <umbra/shadow/origin.h>
 #include <umbra/shadow/owner_word.h>
@@ -47,9 +48,8 @@ UM_INLINE bool um_owned_is_left(const struct um_owned *owned)
 
 struct um_owners {
     pthread_mutex_t lock;
-    struct um_owned *first; /* under lock, as the next two */
-    pthread_key_t key;      /* its destructor is um_owners_thread_ends() */
-    bool has_key;
+    struct um_owned *first;       /* under lock */
+    pthread_key_t key;            /* its destructor is um_owners_thread_ends() */
     struct um_run_once init_once; /* for error, and the key */
     int error;                    /* of um_owners_init(), which runs once */
 };
@@ -103,32 +103,28 @@ UM_LINKONCE UM_COLD void um_owners_init(void)
 {
     um_owners.error =
         -pthread_atfork(um_owners_before_fork, um_owners_in_parent, um_owners_in_child);
-    if (um_owners.error != 0)
-        return;
-    pthread_mutex_lock(&um_owners.lock);
-    um_owners.error = -pthread_key_create(&um_owners.key, um_owners_thread_ends);
-    um_owners.has_key = um_owners.error == 0;
-    pthread_mutex_unlock(&um_owners.lock);
+    if (um_owners.error == 0)
+        um_owners.error = -pthread_key_create(&um_owners.key, um_owners_thread_ends);
+    um_os_keep_loaded();
 }
 
 /* The calling thread becomes the owner. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_owned_begin(struct um_owned *owned)
 {
-    int error = 0;
+    int error;
 
     um_once_in_process(&um_owners.init_once, um_owners_init);
-    if (um_owners.error != 0)
-        return um_owners.error;
-    pthread_mutex_lock(&um_owners.lock);
-    if (um_owners.has_key)
+    error = um_owners.error;
+    if (error == 0)
         error = -pthread_setspecific(um_owners.key, &um_owners);
-    if (error == 0) {
-        um_atomic_store(&owned->owner, um_arch_thread_id(), relaxed); /* no other thread knows it */
-        owned->next = um_owners.first;
-        um_owners.first = owned;
-    }
+    if (error != 0)
+        return error;
+    um_atomic_store(&owned->owner, um_arch_thread_id(), relaxed); /* no other thread knows it */
+    pthread_mutex_lock(&um_owners.lock);
+    owned->next = um_owners.first;
+    um_owners.first = owned;
     pthread_mutex_unlock(&um_owners.lock);
-    return error;
+    return 0;
 }
 
 /* It has no owner any more, or never had. The owner. */
@@ -149,17 +145,6 @@ UM_LINKONCE UM_COLD void um_owned_end(struct um_owned *owned)
 UM_LINKONCE UM_COLD bool um_owned_may_end(struct um_owned *owned)
 {
     return um_owned_by_caller(owned) || um_owner_take_over(&owned->owner, um_arch_thread_id());
-}
-
-/* Runs after all other destructors, of a program or of an object that is unloaded, for the reasons
- * given at um_sleepers_end(). */
-UM_LINKONCE UM_COLD __attribute__((__destructor__(101))) void um_owners_unload(void)
-{
-    pthread_mutex_lock(&um_owners.lock);
-    if (um_owners.has_key)
-        pthread_key_delete(um_owners.key);
-    um_owners.has_key = false;
-    pthread_mutex_unlock(&um_owners.lock);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -89,16 +89,12 @@ UM_LINKONCE UM_COLD void um_overflow_start(void)
 
 UM_LINKONCE UM_COLD void um_overflow_stop(void)
 {
-    bool kept = false;
-
     pthread_mutex_lock(&um_slabs.lock);
     if (--um_slabs.runtimes == 0) {
-        kept = um_handler_take(&um_overflow.segv);
-        kept = um_handler_take(&um_overflow.bus) || kept;
+        um_handler_take(&um_overflow.segv);
+        um_handler_take(&um_overflow.bus);
     }
     pthread_mutex_unlock(&um_slabs.lock);
-    if (kept)
-        um_os_keep_loaded((const void *)(uintptr_t)um_overflow_on_fault);
 }
 
 /* Called when a core's thread begins and when it ends. Returns 0 or -ENOMEM. */
