@@ -94,14 +94,12 @@ struct umbra_shadow {
     /* the owner's line */
     struct um_owned owned;         /* the owner, and its binding; shadow/owner.h */
     bool forked;                   /* a function is forked and not joined; owner only */
-    uint32_t back_offs;            /* joins that will still back off; owner only */
-    um_atomic_u32 back_off;        /* length of a back-off, in polls, 0: none; owner only */
     pthread_t thread;              /* the helper; set once */
     bool own_topology;             /* made by shadow_create */
     struct umbra_shadow *next;     /* in um_shadows; under its lock */
     struct umbra_shadow_info info; /* set once; any thread may read it */
     int bind_error;                /* helper writes before the first join, owner reads after */
-    unsigned char apart_too[UM_LINE_REST(92)]; /* asserted below */
+    unsigned char apart_too[UM_LINE_REST(84)]; /* asserted below */
 
     struct umbra_wait_policy policy;       /* the helper's; set once; both read */
     struct umbra_wait_policy owner_policy; /* the same with the owner's gap; set once; owner */
@@ -161,10 +159,6 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 
 /* ---- fork and join ---- */
-
-/* Joins that back off after a join that came before the completion: then one looks at once. So one
- * of 32 joins may be slower by one trip, 3 % of a hand-over on any processor. */
-#define UM_SHADOW_BACK_OFFS 31
 
 #include <umbra/shadow/helper.h>
 

@@ -48,7 +48,7 @@ static void um_trace_say(int kind, uint64_t a, uint64_t b)
 }
 
 static int um_wait_while_equal32(struct umbra_waiter *waiter, const um_atomic_u32 *word,
-                                    uint32_t value, uint32_t mask, uint64_t deadline)
+                                 uint32_t value, uint32_t mask, uint64_t deadline)
 {
     struct um_wait_cond cond = {word, value, mask, false, false};
 
@@ -63,12 +63,6 @@ static bool um_owned_by_caller(const struct um_owned *owned)
 static bool um_owned_may_end(struct um_owned *owned)
 {
     return um_owned_by_caller(owned) || um_owner_take_over(&owned->owner, um_arch_thread_id());
-}
-
-/* What the owner sees there, it does not use. */
-static void um_shadow_back_off(struct umbra_shadow *shadow)
-{
-    um_slot_look(&shadow->slot);
 }
 
 static void um_shadow_leave(struct umbra_shadow *)

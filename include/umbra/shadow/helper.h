@@ -24,32 +24,6 @@
 #pragma GCC system_header
 #endif
 
-/*
- * Backs off before the owner's first look at the slot. A look that comes too early takes the line
- * from the helper, which is about to write it, and so delays the completion by about a one-way
- * trip. As long as joins come before completions, the owner leaves the line alone for that long: if
- * both sides have equal work, it is done at about the first look. After UM_SHADOW_BACK_OFFS
- * back-offs a join looks at once; if the function has returned by then, the joins that follow look
- * at once, too.
- */
-UM_INLINE void um_shadow_back_off(struct umbra_shadow *shadow)
-{
-    /* relaxed: set before the first join that reads it, by the same thread */
-    uint32_t rest = um_atomic_load(&shadow->back_off, relaxed);
-    const struct um_wait_cond never = {&shadow->back_off, 0, UINT32_MAX, false, true};
-
-    if (rest == 0)
-        return;
-    if (shadow->back_offs == 0) {
-        if (um_slot_look(&shadow->slot) == UM_SLOT_RUN)
-            shadow->back_offs = UM_SHADOW_BACK_OFFS;
-        return;
-    }
-    shadow->back_offs--;
-    um_wait_poll(&never, shadow->owner_waiter.policy->gap, rest);
-    um_count(&shadow->owner_waiter.count.polls, rest);
-}
-
 UM_LINKONCE UM_COLD int um_shadow_refusal(const struct umbra_shadow *shadow);
 
 UM_INLINE int shadow_fork(struct umbra_shadow *shadow, umbra_shadow_fn *fn, void *arg)
@@ -73,8 +47,6 @@ UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t d
         return um_shadow_refusal(shadow);
     if (UM_UNLIKELY(!shadow->forked))
         return um_why(-EINVAL, "nothing was forked");
-    if (deadline == UMBRA_NEVER)
-        um_shadow_back_off(shadow);
     if (um_wait_while_equal32(&shadow->owner_waiter, &shadow->slot.state, UM_SLOT_RUN, UINT32_MAX,
                               um_deadline_cycles(deadline)) < 0)
         return -ETIMEDOUT;
@@ -383,8 +355,6 @@ UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
  * scheduler takes longer, a sleep and a wake-up less. */
 #define UM_REST_PROBE_NS 200000
 
-#define UM_REST_MOST_NS 1000 /* longest back-off of an owner: no line takes longer */
-
 /*
  * True if owner and helper run at the same time. If they share a processor, a round trip without
  * parking lasts several turns of the system's scheduler, so few are tried.
@@ -408,11 +378,10 @@ UM_INLINE enum umbra_poll_pair um_poll_pair(int shared)
                                                                     : UMBRA_PAIR_FARTHER;
 }
 
-/* How the two sides poll and back off, for um_shadow_try(). */
+/* How the two sides poll: gaps. */
 struct um_shadow_way {
-    uint32_t owner; /* gaps */
+    uint32_t owner;
     uint32_t helper;
-    uint32_t back_off; /* polls */
 };
 
 struct um_shadow_trial {
@@ -420,7 +389,6 @@ struct um_shadow_trial {
     struct um_gaps forced;
     struct um_tune_size size;
     struct um_shadow_way way;                 /* what is not varied */
-    struct um_shadow_way ways[4];             /* for um_shadow_try_way() */
     struct umbra_wait_policy policy[UM_GAPS]; /* the final one, with each gap */
 };
 
@@ -430,9 +398,7 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_try(struct um_shadow_trial *trial, struct
     struct umbra_shadow *shadow = trial->shadow;
     uint64_t start = 0;
 
-    um_atomic_store(&shadow->back_off, 0, relaxed); /* owner only */
     um_shadow_follow(shadow, &trial->policy[way.owner], &trial->policy[way.helper]);
-    um_atomic_store(&shadow->back_off, way.back_off, relaxed); /* as above */
     for (int turn = -trial->size.warm; turn < trial->size.turns; turn++) {
         if (turn == 0)
             start = um_arch_cycles();
@@ -442,26 +408,19 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_try(struct um_shadow_trial *trial, struct
     return um_tune_took(um_arch_cycles() - start, trial->size);
 }
 
-/* Three kinds of um_tune_batch: the owner's gap varies, the helper's, the whole way. */
+/* Two kinds of um_tune_batch: the owner's gap varies, the helper's. */
 UM_LINKONCE UM_COLD uint32_t um_shadow_try_owner(void *arg, uint32_t gap)
 {
     struct um_shadow_trial *trial = arg;
 
-    return um_shadow_try(trial, (struct um_shadow_way){gap, trial->way.helper, 0});
+    return um_shadow_try(trial, (struct um_shadow_way){gap, trial->way.helper});
 }
 
 UM_LINKONCE UM_COLD uint32_t um_shadow_try_helper(void *arg, uint32_t gap)
 {
     struct um_shadow_trial *trial = arg;
 
-    return um_shadow_try(trial, (struct um_shadow_way){trial->way.owner, gap, 0});
-}
-
-UM_LINKONCE UM_COLD uint32_t um_shadow_try_way(void *arg, uint32_t way)
-{
-    struct um_shadow_trial *trial = arg;
-
-    return um_shadow_try(trial, trial->ways[way]);
+    return um_shadow_try(trial, (struct um_shadow_way){trial->way.owner, gap});
 }
 
 /*
@@ -485,20 +444,6 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_gap(struct um_shadow_trial *trial, uint32
     return gap;
 }
 
-/* Half of the time of a null function without back-offs, in polls; 0: it is too long to be that of a
- * line. */
-UM_LINKONCE UM_COLD uint32_t um_shadow_half(struct um_shadow_trial *trial, uint32_t owner,
-                                            uint32_t helper)
-{
-    uint32_t took[UM_TUNE_ROUNDS_LEAST];
-    uint32_t half;
-
-    for (uint32_t i = 0; i < UM_TUNE_ROUNDS_LEAST; i++)
-        took[i] = um_shadow_try(trial, (struct um_shadow_way){owner, helper, 0});
-    half = um_tune_median(took, UM_TUNE_ROUNDS_LEAST) / 32;
-    return half <= um_ns_to_cycles(UM_REST_MOST_NS) ? half / trial->policy[owner].poll_cycles : 0;
-}
-
 /* What is not measured: a forced gap, or the usual one. */
 UM_LINKONCE UM_COLD uint32_t um_shadow_usual(const struct um_shadow_trial *trial, uint32_t place)
 {
@@ -506,30 +451,8 @@ UM_LINKONCE UM_COLD uint32_t um_shadow_usual(const struct um_shadow_trial *trial
 }
 
 /*
- * The way of the two gaps that were chosen, or the usual one, with the best length of a back-off:
- * none, or half of the time of a null function, or a quarter. A back-off changes which gap is best,
- * and so is measured last, against the usual way.
- */
-UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_choose_way(struct um_shadow_trial *trial,
-                                                              uint64_t deadline)
-{
-    const struct um_shadow_way way = trial->way;
-    struct um_shadow_way usual = {um_shadow_usual(trial, UMBRA_POLL_OWNER),
-                                  um_shadow_usual(trial, UMBRA_POLL_SHADOW), 0};
-    struct um_figures figures;
-
-    usual.back_off = um_shadow_half(trial, usual.owner, usual.helper);
-    trial->ways[0] = usual;
-    trial->ways[1] = trial->ways[2] = trial->ways[3] = way;
-    trial->ways[2].back_off = um_shadow_half(trial, way.owner, way.helper);
-    trial->ways[3].back_off = trial->ways[2].back_off / 2;
-    return trial->ways[um_tune(um_shadow_try_way, trial, 0xf, 0, deadline, &figures)];
-}
-
-/*
- * Chooses gaps and back-off. Siblings pause, and share the line, so that no look takes it away. A
- * policy that does not spin has no gap. Where the two do not run at the same time, the usual gaps
- * stay, without a back-off.
+ * Chooses gaps. Siblings pause, and share the line, so that no look takes it away. A policy that does
+ * not spin has no gap. Where the two do not run at the same time, the usual gaps stay.
  */
 UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *trial)
 {
@@ -554,7 +477,7 @@ UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *
     deadline = um_arch_cycles() + um_ns_to_cycles(3 * UM_TUNE_NS);
     way->owner = um_shadow_gap(trial, UMBRA_POLL_OWNER, um_shadow_try_owner, deadline);
     way->helper = um_shadow_gap(trial, UMBRA_POLL_SHADOW, um_shadow_try_helper, deadline);
-    return um_shadow_choose_way(trial, deadline + um_ns_to_cycles(UM_TUNE_NS));
+    return *way;
 }
 
 /* Chooses how both sides poll, and settles them. */
@@ -572,10 +495,8 @@ UM_LINKONCE UM_COLD void um_shadow_settle_polls(struct umbra_shadow *shadow)
     way = um_shadow_tune(&trial);
     shadow->owner_policy = shadow->policy;
     um_wait_set_gap(&shadow->owner_policy, way.owner);
-    um_wait_set_gap(&shadow->policy, way.helper);   /* the helper does not follow it yet */
-    um_atomic_store(&shadow->back_off, 0, relaxed); /* owner only, both */
+    um_wait_set_gap(&shadow->policy, way.helper); /* the helper does not follow it yet */
     um_shadow_follow(shadow, &shadow->owner_policy, &shadow->policy);
-    um_atomic_store(&shadow->back_off, way.back_off, relaxed);
 }
 
 /*
