@@ -11,7 +11,7 @@ struct setting {
     struct part part;
     size_t processors;              /* to use */
     size_t tasks;                   /* becomes how many there were; 0: not known */
-    size_t inlined, called, fibers; /* with UMBRA_TASK_LIMITS: what became of Umbra's */
+    size_t inlined, called, fibers; /* with limits: what became of Umbra's */
 };
 
 /* 0 or a negative errno. */

@@ -48,7 +48,7 @@
  * copies the memory around a task must leave the task out.
  *
  * So by default a task is a call while all cores are busy, and becomes a fiber when a core is
- * hungry. A program may want fewer: umbra_task_set_limits(), or UMBRA_TASK_LIMITS in the
+ * hungry. A program may want fewer: umbra_task_set_limits(), or UMBRA_TASK_LIVE in the
  * environment, make a fork run what they do not allow.
  *
  * A task may block, on an event, say, and fork and join tasks itself, to any depth. It must not
@@ -119,10 +119,8 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
  * Limits hold for tasks that are forked from then on, not for those that are started from outside.
  */
 struct umbra_task_limits {
-    uint64_t live;         /* tasks that are left for other cores and have not ended, at most */
-    uint64_t depth;        /* tasks within tasks, at most: with 1, those forked by no task */
-    uint64_t work;         /* of a task, at least, if umbra_task_fork_work() declares it */
-    uint64_t stacks_bytes; /* of address space, if each such task became a fiber, at most */
+    uint64_t live;  /* tasks that are left for other cores and have not ended, at most */
+    uint64_t depth; /* tasks within tasks, at most: with 1, those forked by no task */
     umbra_task_choose_fn *choose; /* asked about what the others allow; fiber/task_limits.h */
     void *choose_arg;
 };
@@ -132,17 +130,13 @@ struct umbra_task_limits {
  * has the instructions that it has anyway; with limits fork and join take the long way, and a fork
  * allocates memory. The environment sets them when a runtime is created:
  *
- *     UMBRA_TASK_LIMITS=live=100,depth=3,work=1000,stacks_bytes=67108864     each once at most
+ *     UMBRA_TASK_LIVE=100 UMBRA_TASK_DEPTH=3     each as the member of that name
  *
  * Any thread or fiber, but no signal handler; never switches. Each call keeps some bytes until the
  * runtime is destroyed. Returns 0, -ENOMEM, or -EPERM in a child process.
  */
 UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
                                       const struct umbra_task_limits *limits);
-
-/* As umbra_task_fork, with the task's work, in a unit of the program's. */
-UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_fn *fn, void *arg,
-                                           uint64_t work);
 
 /* What became of forks while there were limits. (struct umbra_task_limits of zeros has them
  * counted.) */

@@ -543,7 +543,7 @@ const struct scenario scenarios[] = {
     {"channels", use_channels, {{NULL}}, false},
     {"ports", use_ports, {{NULL}}, false},
     {"tasks", use_tasks, {{NULL}}, false},
-    {"limits", use_tasks, {{"UMBRA_TASK_LIMITS", "live=10,depth=4"}}, false},
+    {"limits", use_tasks, {{"UMBRA_TASK_LIVE", "10"}, {"UMBRA_TASK_DEPTH", "4"}}, false},
     {"dispatch", use_dispatch, {{NULL}}, false},
     {"blocking", use_blocking, {{NULL}}, false},
     {"fork", use_fork, {{NULL}}, false},

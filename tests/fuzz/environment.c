@@ -19,10 +19,9 @@ static int number_read(void)
 
 static int limits_read(void)
 {
-    uint64_t value[4] = {0, 0, 0, 0};
-    const char *text = getenv("UMBRA_TASK_LIMITS");
+    uint64_t value;
 
-    return *text && !um_grain_read(text, value) ? -EINVAL : 0;
+    return um_environment_number("UMBRA_TASK_LIVE", 0, UINT64_MAX, 0, &value);
 }
 
 static int policy_read(void)
@@ -43,7 +42,7 @@ static const struct {
     const char *name;
     int (*read)(void);
 } variables[] = {
-    {"UMBRA_WATCHDOG", number_read}, {"UMBRA_TASK_LIMITS", limits_read},
+    {"UMBRA_WATCHDOG", number_read}, {"UMBRA_TASK_LIVE", limits_read},
     {"UMBRA_WAIT", policy_read},     {"UMBRA_GUARD", um_guard_check},
     {"UMBRA_IO", io_read},
 };

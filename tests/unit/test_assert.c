@@ -368,13 +368,6 @@ static void *forks_twice(void *arg)
     return arg;
 }
 
-static void *forks_work_twice(void *arg)
-{
-    umbra_task_fork_work(&shared_task, does_nothing, NULL, 1);
-    umbra_task_fork_work(&shared_task, does_nothing, NULL, 1);
-    return arg;
-}
-
 static void *starts_twice(void *arg)
 {
     umbra_task_start(NULL, &shared_task, does_nothing, NULL);
@@ -385,12 +378,6 @@ static void *starts_twice(void *arg)
 static void *forks_no_function(void *arg)
 {
     umbra_task_fork(&shared_task, NULL, NULL);
-    return arg;
-}
-
-static void *forks_no_functions_work(void *arg)
-{
-    umbra_task_fork_work(&shared_task, NULL, NULL, 1);
     return arg;
 }
 
@@ -434,10 +421,8 @@ static const struct given {
      " is in use, and is given to another call at "},
     {starts_an_arbiter_twice, "branch 0x", " is in use"},
     {forks_twice, "task 0x", " was forked and not joined, and is forked again at "},
-    {forks_work_twice, "task 0x", " was forked and not joined, and is forked again at "},
     {starts_twice, "task 0x", " was started and not joined, and is started again at "},
     {forks_no_function, "task 0x", " has no function at "},
-    {forks_no_functions_work, "task 0x", " has no function at "},
     {joins_with_no_function, "task 0x", " has no function at "},
     {gives_a_buffer_back_twice, "buffer 0x", " is not taken, and is given back at "},
     {loops_without_a_function, "loop with argument 0x", " has no function at "},

@@ -37,7 +37,6 @@
 struct umbra_task_choice {
     umbra_task_fn *fn; /* of the task, as the next */
     void *arg;
-    uint64_t work;  /* as declared (umbra_task_fork_work); UINT64_MAX: not declared */
     uint64_t depth; /* tasks that the forker runs in: 0: none */
     uint64_t live;  /* granted tasks that have not ended, of all cores */
 };
@@ -50,7 +49,6 @@ typedef bool umbra_task_choose_fn(const struct umbra_task_choice *choice, void *
 struct um_grain {
     uint64_t live;                /* granted tasks that have not ended, at most */
     uint64_t depth;               /* a fork at this depth is not granted */
-    uint64_t work;                /* nor one with less work */
     umbra_task_choose_fn *choose; /* or NULL */
     void *choose_arg;
     struct um_grain *before; /* a core may still read it: freed with the runtime */
@@ -63,8 +61,6 @@ struct um_grant {
     struct umbra_runtime *runtime;
     uint32_t depth; /* of the task */
 };
-
-#define UM_TASK_UNDECLARED UINT64_MAX /* work of a fork */
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -80,7 +76,7 @@ UM_LINKONCE const struct um_grain *um_grain_of(struct umbra_core *core)
     return grain;
 }
 
-/* Publishes limits, which are copied; NULL: none. 0 or -ENOMEM. Any thread. */
+/* Publishes limits, which are copied; NULL: none; 0 in them: no limit. 0 or -ENOMEM. Any thread. */
 UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct um_grain *limits)
 {
     struct um_grain *grain = limits ? malloc(sizeof(*grain)) : NULL;
@@ -90,6 +86,8 @@ UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct
     pthread_mutex_lock(&runtime->lock);
     if (grain) {
         *grain = *limits;
+        grain->live = limits->live ? limits->live : UINT64_MAX;
+        grain->depth = limits->depth ? limits->depth : UINT64_MAX;
         grain->before = runtime->grains;
         runtime->grains = grain;
     }
@@ -110,59 +108,16 @@ UM_LINKONCE UM_COLD void um_grain_free(struct umbra_runtime *runtime)
     }
 }
 
-/* Granted tasks at most: fewer if their stacks would need more memory than that. 0: no limit. */
-UM_LINKONCE UM_COLD uint64_t um_grain_live(const struct umbra_runtime *runtime, uint64_t live,
-                                           uint64_t stacks_bytes)
-{
-    uint64_t stacks = stacks_bytes ? stacks_bytes / runtime->stack_bytes : UINT64_MAX;
-
-    live = live ? live : UINT64_MAX;
-    return live < stacks ? live : stacks;
-}
-
-/* Reads "NAME=NUMBER[,NAME=NUMBER...]", each name once. False: it is something else. */
-UM_LINKONCE UM_COLD bool um_grain_read(const char *text, uint64_t value[4])
-{
-    static const char *const names[4] = {"live=", "depth=", "work=", "stacks_bytes="};
-
-    bool seen[4] = {false, false, false, false};
-
-    for (;; text++) {
-        unsigned i = 0;
-
-        while (i < 4 && strncmp(text, names[i], strlen(names[i])) != 0)
-            i++;
-        if (i == 4 || seen[i])
-            return false;
-        seen[i] = true;
-        text += strlen(names[i]);
-        if (!um_number_read(&text, UINT64_MAX, &value[i]))
-            return false;
-        if (!*text)
-            return true;
-        if (*text != ',')
-            return false;
-    }
-}
-
 /* Limits that the environment sets, of a runtime that is being created. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_grain_from_environment(struct umbra_runtime *runtime)
 {
-    const char *text = getenv("UMBRA_TASK_LIMITS");
-    uint64_t value[4] = {0, 0, 0, 0};
     struct um_grain grain = {.choose = NULL};
+    int error = um_environment_number("UMBRA_TASK_LIVE", 0, UINT64_MAX, 0, &grain.live);
 
-    if (!text || !*text)
-        return 0;
-    if (!um_grain_read(text, value))
-        return um_why(
-            -EINVAL,
-            "UMBRA_TASK_LIMITS=%.100s: not live=N, depth=N, work=N or stacks_bytes=N, each "
-            "once, with commas between",
-            text);
-    grain.live = um_grain_live(runtime, value[0], value[3]);
-    grain.depth = value[1] ? value[1] : UINT64_MAX;
-    grain.work = value[2];
+    if (error == 0)
+        error = um_environment_number("UMBRA_TASK_DEPTH", 0, UINT64_MAX, 0, &grain.depth);
+    if (error != 0 || (grain.live | grain.depth) == 0)
+        return error;
     return um_grain_set(runtime, &grain);
 }
 
@@ -198,7 +153,7 @@ UM_LINKONCE struct um_grant *um_grain_ask(struct umbra_core *core, const struct 
     struct um_grant *grant;
 
     if (choice->live >= grain->live || choice->depth >= grain->depth ||
-        choice->work < grain->work || (grain->choose && !grain->choose(choice, grain->choose_arg)))
+        (grain->choose && !grain->choose(choice, grain->choose_arg)))
         return NULL;
     grant = malloc(sizeof(*grant));
     if (grant)
@@ -212,11 +167,10 @@ UM_LINKONCE struct um_grant *um_grain_ask(struct umbra_core *core, const struct 
 /* A fork where there are limits. True: the task has been run; false: it is granted, and must be put
  * into the core's list. */
 UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *grain,
-                               struct umbra_task *task, uint64_t work)
+                               struct umbra_task *task)
 {
     struct um_fiber *self = um_core_current(core);
-    struct umbra_task_choice choice = {
-        .fn = task->fn, .arg = task->arg, .work = work, .depth = self->task_depth};
+    struct umbra_task_choice choice = {.fn = task->fn, .arg = task->arg, .depth = self->task_depth};
     struct um_grant *grant;
 
     /* relaxed, as the next: a number; forks that count at the same time do not exceed it */

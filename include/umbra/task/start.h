@@ -33,21 +33,6 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
         um_tasks_push(tasks, task);
 }
 
-UM_ALWAYS_INLINE void umbra_task_fork_work(struct umbra_task *task, umbra_task_fn *fn, void *arg,
-                                           uint64_t work)
-{
-    struct um_tasks *tasks = um_tasks_self;
-
-    if (UMBRA_ASSERT)
-        um_task_check_fork(task, fn);
-    task->fn = fn;
-    task->arg = arg;
-    if (UM_UNLIKELY(um_tasks_asked(tasks)))
-        um_task_fork_work(task, work);
-    else
-        um_tasks_push(tasks, task);
-}
-
 #ifdef UMBRA_IMPLEMENTATION
 
 /* Adds a task. Wakes a core for it if one sleeps: a row of tasks wakes each core once. */
@@ -96,9 +81,8 @@ UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
         return um_why(-EPERM, "the runtime belongs to the parent process");
     if (!limits)
         return um_grain_set(runtime, NULL);
-    grain = (struct um_grain){.live = um_grain_live(runtime, limits->live, limits->stacks_bytes),
-                              .depth = limits->depth ? limits->depth : UINT64_MAX,
-                              .work = limits->work,
+    grain = (struct um_grain){.live = limits->live,
+                              .depth = limits->depth,
                               .choose = limits->choose,
                               .choose_arg = limits->choose_arg};
     return um_grain_set(runtime, &grain);

@@ -40,7 +40,6 @@ UM_INLINE umbra_task_fn *um_task_take_fn(struct umbra_task *task)
 }
 
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task);
-UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work);
 UM_LINKONCE UM_NOINLINE int um_task_join_slow(struct umbra_task *task, uint64_t deadline);
 
 #ifdef UMBRA_IMPLEMENTATION
@@ -281,12 +280,12 @@ UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbr
 
 /* A fork on a core that was asked to share, or whose tasks have limits, or in a thread that is no
  * core: that runs the task. */
-UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work)
+UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
 {
     struct umbra_core *core = um_core_self;
     const struct um_grain *grain = core ? um_grain_of(core) : NULL;
 
-    if (grain && um_grain_fork(core, grain, task, work))
+    if (grain && um_grain_fork(core, grain, task))
         return;
     if (!core) {
         task->fn(task->arg);
@@ -296,11 +295,6 @@ UM_LINKONCE void um_task_fork_work(struct umbra_task *task, uint64_t work)
     um_tasks_push(&core->tasks, task);
     if (um_tasks_asked(&core->tasks))
         um_core_share(core);
-}
-
-UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
-{
-    um_task_fork_work(task, UM_TASK_UNDECLARED);
 }
 
 /* A join is over: runs the task if it is the joiner's, since it was taken back or returned. */
