@@ -354,21 +354,6 @@ UM_LINKONCE void um_context_destroy(struct um_context *c, void *high)
 }
 #endif /* UMBRA_IMPLEMENTATION */
 
-/* The stack of a thread's context has been cut back (longjmp) to the caller's frame: clears what
- * AddressSanitizer knows of the frames below. */
-UM_INLINE UM_UNCHECKED void um_context_cut_back(const struct um_context *c)
-{
-#ifdef UM_CONTEXT_ASAN
-    uintptr_t low = (uintptr_t)c->stack_low;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-
-    if (here - low < c->stack_bytes)
-        __asan_unpoison_memory_region(c->stack_low, here - low);
-#else
-    (void)c;
-#endif
-}
-
 UM_LINKONCE UM_NOINLINE UM_UNCHECKED const void *um_context_pc(const struct um_context *c);
 
 #ifdef UMBRA_IMPLEMENTATION

@@ -61,10 +61,8 @@
  * exception: the C++ runtime's record of exceptions stays with the fiber. An exception must not
  * leave the fiber's function.
  *
- * pthread_exit() in a fiber, or a cancellation of the core's thread, ends the fiber as if its
- * function had returned NULL, after the handlers of pthread_cleanup_push(); the core goes on. But
- * it also calls the destructors of the thread's data, pthread_key_create()'s and C++'s, which all
- * fibers of the core share. A task, range or step that a fiber leaves so is never done. Between
+ * pthread_exit() in a fiber, or a cancellation of the core's thread, ends the program with one
+ * sentence on standard error, and abort(): the fiber's function returns instead. Between
  * pthread_cleanup_push() and _pop() a fiber must not switch: the list of handlers is the thread's.
  *
  * Handles are a pointer and a generation. A handle of a fiber that was joined, or ended detached,

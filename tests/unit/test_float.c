@@ -142,33 +142,6 @@ Test(float_control, its_own_is_at_first_the_spawners)
     cr_assert_eq(run_cores(1, spawns_with_a_mode, NULL), 0);
 }
 
-#if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN)
-static void *exits(void *arg)
-{
-    fesetround(FE_UPWARD);
-    umbra_yield();
-    pthread_exit(arg);
-}
-
-static void *sees_it_exit(void *arg)
-{
-    uint64_t cores_words = words();
-
-    cr_expect_eq(umbra_spawn_with(NULL, &own, exits, NULL, &one), 0);
-    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
-    cr_expect_eq(fegetround(), FE_TONEAREST);
-    cr_expect_eq(umbra_spawn(looks_and_yields, &cores_words, &one), 0);
-    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
-    return arg;
-}
-
-Test(float_control, a_fiber_that_exits_leaves_the_cores)
-{
-    NEEDS_EXCHANGE;
-    cr_assert_eq(run_cores(1, sees_it_exit, NULL), 0);
-}
-#endif
-
 #ifdef UM_CONTEXT_IN_LINE
 static void *sets_the_cores(void *arg)
 {

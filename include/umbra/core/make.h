@@ -143,32 +143,12 @@ UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
     return error;
 }
 
-/* The function of a fiber that begins anew after its stack was unwound. arg: NULL. */
-UM_LINKONCE UM_COLD void *um_fiber_unwound(void *arg)
-{
-    return arg;
-}
-
-/* The fiber has called pthread_exit(): it begins anew with a function that returns NULL. */
-UM_LINKONCE UM_COLD void um_fiber_begin_anew(struct umbra_core *core, struct um_fiber *fiber)
-{
-    um_context_destroy(&fiber->context, fiber);
-    um_context_make(&fiber->context, um_slab_low(fiber->slab, fiber->slot), fiber, um_fiber_main);
-    fiber->node.accept = (um_accept_fn *)(void (*)(void))um_fiber_unwound;
-    fiber->node.arg = NULL;
-    um_fiber_make_ready(core, fiber);
-}
-
 /* The fiber has left, and its context is saved: tells its end, after which its memory may be used
- * again. If its function has not returned, it has called pthread_exit(). The scheduler. */
+ * again. The scheduler. */
 UM_LINKONCE void um_fiber_retire(struct umbra_core *core, struct um_fiber *fiber, void *result)
 {
     uint64_t done;
 
-    if (UM_UNLIKELY(um_fiber_get_state(fiber) != UMBRA_FIBER_TERMINATED)) {
-        um_fiber_begin_anew(core, fiber);
-        return;
-    }
     fiber->node.arg = result;
     if (fiber->slab->owner == core) {                   /* else it was spawned without a place */
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* of its next life; the line is here */

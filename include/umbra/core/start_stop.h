@@ -48,8 +48,6 @@
  */
 extern void um_morestack(void) __asm__("__morestack") __attribute__((__weak__));
 
-UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg);
-
 #ifdef UMBRA_IMPLEMENTATION
 
 /* How long a dozing core waits before it counts as asleep: only when reports of deadlocks begin. */
@@ -131,26 +129,9 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
     error = umbra_topology_bind(core->runtime->topology, UMBRA_ANY_CPU, &saved);
     if (error != 0)
         return error;
-    if (saved)
-        saved->fiber = um_core_current(core);
     fn(arg);
     error = umbra_topology_unbind(core->runtime->topology, saved);
     return error == 0 ? 0 : um_why(error, "binding to the core's processor: %s", strerror(-error));
-}
-
-/* A fiber has ended inside umbra_core_unbound(): what that would have done when fn returned. */
-UM_LINKONCE UM_COLD void um_core_bind_again(const struct umbra_core *core,
-                                            const struct um_fiber *fiber)
-{
-    struct umbra_affinity *affinity = um_affinity_latest;
-
-    while (affinity) {
-        struct umbra_affinity *outer = affinity->outer;
-
-        if (affinity->fiber == fiber)
-            umbra_topology_unbind(core->runtime->topology, affinity);
-        affinity = outer;
-    }
 }
 
 /* Runs the scheduler to its end, then closes what the thread has opened. */
@@ -167,45 +148,17 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
     um_core_set_state(core, UMBRA_CORE_TERMINATED);
 }
 
-/* Tells sanitizers that the thread has left the fiber's stack for the caller's frame. */
-UM_INLINE UM_UNCHECKED void um_core_cut_back(struct umbra_core *core, struct um_fiber *fiber)
+/* The destructor of um_runtimes.key: the core's thread ends in a fiber. glibc has unwound the fiber's
+ * stack and the scheduler's by then, so the core cannot go on. */
+UM_LINKONCE UM_COLD void um_core_thread_exits(void *core)
 {
-    um_context_leaving(&fiber->context, &core->scheduler);
-    um_context_arrived(&core->scheduler, &fiber->context);
-    um_context_cut_back(&core->scheduler);
-}
-
-/*
- * The destructor of um_runtimes.key. A fiber has called pthread_exit(), or pthread_cancel() has
- * ended the core's thread in it. The core goes on without the fiber's function; the fiber is made
- * anew (um_fiber_retire), and ends.
- *
- * glibc has unwound the fiber's stack and gone back to where the thread began, so that the
- * scheduler's frames are lost: the scheduler begins once more, in here. The next fiber that does
- * this cuts these frames off, too, and the thread's destructors are called again. musl calls
- * destructors on the stack where pthread_exit() was called.
- */
-UM_LINKONCE UM_COLD UM_UNCHECKED void um_core_thread_exits(void *arg)
-{
-    struct umbra_core *core = arg;
-    struct um_fiber *fiber;
+    static const char sentence[] = "umbra: a fiber has ended the thread of its core, by "
+                                   "pthread_exit() or pthread_cancel()\n";
 
     if (um_core_self != core) /* in a child process of a fiber */
         return;
-    fiber = um_core_current(core);
-    pthread_setspecific(um_runtimes.key, core);
-    core->retiring = fiber;
-    if (core->trace)
-        um_trace_switch(core, UM_TRACE_END, fiber, NULL);
-    um_atomic_store(&core->current, NULL, relaxed); /* other threads only read it */
-    um_apart_take(core, fiber);
-    if (fiber)
-        um_core_bind_again(core, fiber);
-    if (fiber && um_fiber_on_stack(fiber))
-        um_context_switch(&fiber->context, &core->scheduler);
-    if (fiber)
-        um_core_cut_back(core, fiber);
-    um_core_run(core);
+    um_os_write(2, sentence, sizeof(sentence) - 1);
+    abort();
 }
 
 UM_LINKONCE UM_COLD void *um_core_thread(void *arg)

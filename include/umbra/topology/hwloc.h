@@ -52,7 +52,6 @@ UM_INLINE int um_topology_place_list(const struct umbra_topology *topology, cons
 struct umbra_affinity {
     struct hwloc_bitmap_s *before; /* the thread's affinity before the binding */
     struct umbra_affinity *outer;  /* the thread's binding before this one; NULL: there is none */
-    const void *fiber;             /* the one in umbra_core_unbound() that made it, or NULL */
     const struct umbra_topology *own; /* the library made it, in this topology; NULL: the program */
 };
 
