@@ -3,6 +3,7 @@
  * fork(2) in a program that has runtimes: what the child may do, and what it is refused.
  */
 #define _GNU_SOURCE /* for sched_getaffinity() */
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,6 +310,60 @@ Test(fork, fibers_of_the_child_are_refused_it_too)
     cr_expect_eq(status_of_child(is_refused_to_own_fibers, &parent), 0);
     end_parent(&parent);
 }
+
+/* ---- descriptors ---- */
+
+#ifdef UM_OS_HANDLES    /* else there are no files for traces */
+#define DESCRIPTORS 256 /* looked at */
+
+static bool known[DESCRIPTORS]; /* before the first runtime */
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static bool has_no_other(void *arg)
+{
+    int others = 0;
+
+    (void)arg;
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        others += is_open(fd) && !known[fd];
+    return others == 0;
+}
+
+/* variable: what is recorded. Each in a process of its own, which reads its environment once. */
+static bool forks_beside_a_trace(void *variable)
+{
+    char path[] = "/tmp/umbra-test-XXXXXX";
+    struct umbra_options options = {.cores = 1, .quiet = true};
+    struct umbra_runtime *runtime;
+    int made = mkstemp(path);
+    bool right;
+
+    setenv(variable, strcmp(variable, "UMBRA_TRACE") == 0 ? path : "1", 1);
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        known[fd] = is_open(fd);
+    right = made >= 0 && umbra_runtime_create(&options, &runtime) == 0 &&
+            umbra_runtime_run(runtime, nothing, NULL) == 0 &&
+            status_of_child(has_no_other, NULL) == 0 && umbra_runtime_destroy(runtime) == 0;
+    unlink(path);
+    return right;
+}
+
+/* Else the file would be locked as long as the child lives. */
+Test(fork, child_keeps_no_descriptor_of_its_parents_traces)
+{
+    static char *const variables[] = {"UMBRA_TRACE", "UMBRA_TOP"};
+
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++)
+        cr_expect_eq(status_of_child(forks_beside_a_trace, variables[i]), 0, "%s", variables[i]);
+}
+#endif
 
 /* ---- in a fiber ---- */
 
