@@ -73,6 +73,38 @@ Test(core, a_described_machine_gets_the_cores_it_describes)
     umbra_topology_destroy(options.topology);
 }
 
+/* How many cores there are of so many wanted, with a list of processors; or the error. */
+static int cores_of_list(struct umbra_topology *topology, unsigned wanted, const char *list)
+{
+    struct umbra_options options = {
+        .topology = topology, .cores = wanted, .cpus = list, .quiet = true};
+    struct umbra_runtime *runtime;
+    int result = umbra_runtime_create(&options, &runtime);
+
+    if (result == 0) {
+        result = (int)umbra_runtime_cores(runtime);
+        umbra_runtime_destroy(runtime);
+    }
+    return result;
+}
+
+Test(core, a_list_names_as_many_processors_as_cores_are_wanted)
+{
+    struct umbra_topology_options machine = {.synthetic = "core:4 pu:1"};
+    struct umbra_topology *topology;
+
+    cr_assert_eq(umbra_topology_create(&machine, &topology), 0);
+    for (unsigned wanted = 1; wanted <= 5; wanted++) {
+        cr_expect_eq(cores_of_list(topology, wanted, "3"), wanted == 1 ? 1 : -EINVAL);
+        cr_expect_eq(cores_of_list(topology, wanted, "3,1"), wanted == 2 ? 2 : -EINVAL);
+        cr_expect_eq(cores_of_list(topology, wanted, "0-3"), wanted == 4 ? 4 : -EINVAL);
+    }
+    cr_expect_eq(cores_of_list(topology, 0, "3"), 1);
+    cr_expect_eq(cores_of_list(topology, 0, "3,1"), 2);
+    cr_expect_eq(cores_of_list(topology, 0, "0-3"), 4);
+    umbra_topology_destroy(topology);
+}
+
 static void *inside(void *arg)
 {
     struct umbra_runtime *self = umbra_runtime_self();

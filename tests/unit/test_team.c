@@ -355,6 +355,8 @@ Test(team, has_a_member_for_each_core_and_gives_the_owner_its_binding_back)
 /* On a machine that is described only, nothing is bound. */
 static void expect_cpus(const char *list, bool siblings, unsigned members, const int *cpus)
 {
+    unsigned count = 0;
+
     struct umbra_topology *topology = NULL;
     struct umbra_team_options options = {.members = members, .cpus = list, .siblings = siblings};
     struct um_team_stats stats;
@@ -366,8 +368,9 @@ static void expect_cpus(const char *list, bool siblings, unsigned members, const
     options.topology = topology;
     cr_assert_eq(umbra_team_create(&options, &team), 0);
     um_team_stats(team, &stats);
-    for (unsigned i = 0; cpus[i] >= 0; i++)
-        cr_expect_eq(stats.cpus[i], cpus[i]);
+    for (; cpus[count] >= 0; count++)
+        cr_expect_eq(stats.cpus[count], cpus[count]);
+    cr_expect_eq(stats.members, count);
     cr_assert_eq(umbra_team_destroy(team), 0);
     umbra_topology_destroy(topology);
 }
@@ -376,6 +379,15 @@ Test(team, stands_where_a_list_says_and_shares_places_that_are_too_few)
 {
     expect_cpus("4,2", false, 0, (int[]){4, 2, -1});
     expect_cpus("1-3", false, 5, (int[]){1, 2, 3, 1, 2, -1});
+}
+
+Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
+{
+    expect_cpus("0-7", false, 1, (int[]){0, -1});
+    expect_cpus("4,2", false, 1, (int[]){4, -1});
+    expect_cpus("4,2", false, 2, (int[]){4, 2, -1});
+    expect_cpus("7,5,3,1", false, 3, (int[]){7, 5, 3, -1});
+    expect_cpus("0-7", false, 9, (int[]){0, 1, 2, 3, 4, 5, 6, 7, 0, -1});
 }
 
 Test(team, refuses_what_cannot_be)
