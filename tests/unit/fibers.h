@@ -6,6 +6,8 @@
 #ifndef UMBRA_TESTS_FIBERS_H
 #define UMBRA_TESTS_FIBERS_H
 
+#include <errno.h>
+
 #include <runner.h>
 
 #include <umbra.h>
@@ -51,6 +53,53 @@ static inline struct umbra_shadow *own_shadow(void)
     if (umbra_runtime_self())
         umbra_core_info(umbra_runtime_self(), (unsigned)umbra_core_index(), &info);
     return info.shadow;
+}
+
+/* Fibers to which a fiber of core 0 cannot transfer, each for a reason of its own. */
+struct unreachable {
+    struct umbra_event end; /* of the fibers that wait for it */
+    struct umbra_fiber blocked, far, ended;
+};
+
+static inline void *waits_for_end(void *event)
+{
+    umbra_event_wait((struct umbra_event *)event, UMBRA_NEVER);
+    return NULL;
+}
+
+static inline void *ends_at_once(void *arg)
+{
+    return arg;
+}
+
+/* In a fiber of core 0, of two. */
+static inline void make_unreachable(struct unreachable *made)
+{
+    struct umbra_spawn_options there = on_core(1);
+
+    made->end = (struct umbra_event)UMBRA_EVENT_INIT_MANUAL;
+    cr_expect_eq(umbra_spawn(waits_for_end, &made->end, &made->blocked), 0);
+    cr_expect_eq(umbra_spawn_with(NULL, &there, waits_for_end, &made->end, &made->far), 0);
+    cr_expect_eq(umbra_spawn(ends_at_once, NULL, &made->ended), 0);
+    while (umbra_fiber_info(made->blocked, NULL) != UMBRA_FIBER_BLOCKED)
+        umbra_yield();
+    cr_expect_eq(umbra_join(made->ended, UMBRA_NEVER, NULL), 0);
+}
+
+/* Each transfer is refused. */
+static inline void transfer_in_vain(const struct unreachable *to)
+{
+    cr_expect_eq(umbra_transfer(to->blocked), -EBUSY);
+    cr_expect_eq(umbra_transfer(to->far), -EXDEV);
+    cr_expect_eq(umbra_transfer(to->ended), -ESRCH);
+    cr_expect_eq(umbra_transfer(umbra_self()), -EINVAL);
+}
+
+static inline void end_unreachable(struct unreachable *made)
+{
+    umbra_event_signal(&made->end);
+    cr_expect_eq(umbra_join(made->blocked, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(umbra_join(made->far, UMBRA_NEVER, NULL), 0);
 }
 
 /* Yields until *flag is not 0; from any fiber. */

@@ -196,3 +196,35 @@ Test(exceptions, stay_with_a_fiber_that_transfers)
     way = transfers;
     cr_assert_eq(run_cores(1, in_a_ring, NULL), 0);
 }
+
+static struct unreachable unreachable;
+
+static void transfers_to_none(void *arg)
+{
+    (void)arg;
+    transfer_in_vain(&unreachable);
+    umbra_yield();
+}
+
+/* All on core 0. */
+static void *transfer_to_none(void *arg)
+{
+    struct umbra_fiber fibers[FIBERS];
+    void *wrong;
+
+    make_unreachable(&unreachable);
+    for (uintptr_t i = 0; i < FIBERS; i++)
+        cr_expect_eq(umbra_spawn(i % 3 == 2 ? handles_none : handles, (void *)i, &fibers[i]), 0);
+    for (int i = 0; i < FIBERS; i++) {
+        cr_expect_eq(umbra_join(fibers[i], UMBRA_NEVER, &wrong), 0);
+        cr_expect_eq((intptr_t)wrong, 0, "fiber %d saw others' exceptions", i);
+    }
+    end_unreachable(&unreachable);
+    return arg;
+}
+
+Test(exceptions, stay_with_a_fiber_whose_transfer_is_refused)
+{
+    way = transfers_to_none;
+    cr_assert_eq(run_cores(2, transfer_to_none, NULL), 0);
+}

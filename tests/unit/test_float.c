@@ -117,6 +117,44 @@ Test(float_control, every_way_to_leave_exchanges_it)
     cr_assert_eq(run_cores(1, meets_it, NULL), 0);
 }
 
+static void *transfers_to_none(void *arg)
+{
+    uint64_t own_words;
+
+    fesetround(FE_UPWARD);
+    own_words = words();
+    for (int i = 0; i < 2; i++) {
+        transfer_in_vain(arg);
+        cr_expect_eq(words(), own_words);
+        umbra_yield();
+        cr_expect_eq(words(), own_words);
+    }
+    return NULL;
+}
+
+static void *sees_it_refused(void *arg)
+{
+    uint64_t cores_words = words();
+    struct unreachable unreachable;
+
+    make_unreachable(&unreachable);
+    cr_expect_eq(umbra_spawn_with(NULL, &own, transfers_to_none, &unreachable, &one), 0);
+    while (umbra_fiber_info(one, NULL) != UMBRA_FIBER_TERMINATED) {
+        umbra_yield();
+        cr_expect_eq(words(), cores_words);
+    }
+    cr_expect_eq(umbra_join(one, UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(words(), cores_words);
+    end_unreachable(&unreachable);
+    return arg;
+}
+
+Test(float_control, a_transfer_that_is_refused_leaves_it_to_the_fiber)
+{
+    NEEDS_EXCHANGE;
+    cr_assert_eq(run_cores(2, sees_it_refused, NULL), 0);
+}
+
 static void *has(void *arg)
 {
     cr_expect_eq(fegetround(), *(int *)arg);
