@@ -309,6 +309,77 @@ Test(channel, closing_wakes_all_that_wait)
     cr_assert_eq(run_cores(1, closing, NULL), 0);
 }
 
+/* ---- each call on a closed channel, whatever was in it and waited for it ---- */
+
+struct closed {
+    enum umbra_channel_sides sides;
+    size_t capacity;
+    uint64_t items; /* in it when it is closed */
+    bool waited;    /* by a push if it is full, by a pop if it is empty */
+};
+
+static void *waits_until_closed(void *arg)
+{
+    struct closed *closed = arg;
+
+    if (closed->items > 0)
+        cr_expect_eq(push(&numbers, 99, UMBRA_NEVER), -EPIPE);
+    else
+        cr_expect_eq(next(&numbers, UMBRA_NEVER), -EPIPE);
+    return NULL;
+}
+
+static void close_one(struct closed *closed)
+{
+    struct umbra_fiber waiter;
+
+    cr_expect_eq(UMBRA_CHANNEL_OPEN(&numbers, closed->capacity, closed->sides), 0);
+    for (uint64_t i = 0; i < closed->items; i++)
+        cr_expect_eq(push(&numbers, i, 0), 0);
+    if (closed->waited) {
+        waiter = started(waits_until_closed, closed);
+        until_blocked(waiter);
+    }
+    cr_expect_eq(UMBRA_CHANNEL_CLOSE(&numbers), 0);
+    if (closed->waited)
+        cr_expect_eq(umbra_join(waiter, UMBRA_NEVER, NULL), 0);
+    for (uint64_t i = 0; i <= closed->items; i++) {
+        cr_expect_eq(UMBRA_CHANNEL_CLOSE(&numbers), -EALREADY);
+        cr_expect_eq(push(&numbers, 99, 0), -EPIPE);
+        cr_expect_eq(push(&numbers, 99, umbra_deadline(MS)), -EPIPE);
+        cr_expect_eq(push(&numbers, 99, UMBRA_NEVER), -EPIPE);
+        if (i < closed->items)
+            cr_expect_eq(next(&numbers, 0), (int64_t)i);
+    }
+    cr_expect_eq(next(&numbers, 0), -EPIPE);
+    cr_expect_eq(next(&numbers, umbra_deadline(MS)), -EPIPE);
+    cr_expect_eq(next(&numbers, UMBRA_NEVER), -EPIPE);
+    UMBRA_CHANNEL_FINI(&numbers);
+}
+
+/* waited: NULL for a thread, which has no fibers that wait meanwhile. */
+static void *close_each(void *waited)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        for (size_t capacity = 1; capacity <= 3; capacity++) {
+            for (uint64_t items = 0; items <= capacity; items++) {
+                struct closed closed = {kinds[kind], capacity, items, false};
+
+                close_one(&closed);
+                closed.waited = waited && (items == capacity || items == 0);
+                close_one(&closed);
+            }
+        }
+    }
+    return waited;
+}
+
+Test(channel, when_closed_refuses_pushes_and_gives_what_is_in_it)
+{
+    cr_assert_eq(run_cores(1, close_each, &numbers), 0, "a fiber waits for ever");
+    close_each(NULL);
+}
+
 /* ---- deadlines and cancellation ---- */
 
 static void *deadlines(void *arg)

@@ -641,6 +641,91 @@ Test(port, who_waits_learns_of_closing)
     cr_assert_eq(run_cores(1, is_closed_while_it_waits, NULL), 0);
 }
 
+/* ---- each call on a closed port, whatever was in it and waited for it ---- */
+
+struct closed {
+    uint64_t capacity;
+    int messages; /* in it when it is closed */
+    bool waited;  /* by a poster if it is full, by a receiver if it is empty */
+};
+
+static void *waits_until_closed(void *arg)
+{
+    struct closed *closed = arg;
+    struct umbra_message *message;
+
+    if (closed->messages > 0)
+        cr_expect_eq(UMBRA_PORT_POST(&a, &notes[NOTES - 2], UMBRA_NEVER), -EPIPE);
+    else
+        cr_expect_eq(umbra_port_receive(&a.port, &message, UMBRA_NEVER), -EPIPE);
+    return NULL;
+}
+
+static void post_to_closed(uint64_t deadline)
+{
+    cr_expect_eq(UMBRA_PORT_POST(&a, &notes[NOTES - 1], deadline), -EPIPE);
+}
+
+static void take_from_closed(uint64_t deadline)
+{
+    struct umbra_branch branch = {UMBRA_RECEIVE(&a)};
+    struct umbra_message *message;
+
+    cr_expect_eq(umbra_port_receive(&a.port, &message, deadline), -EPIPE);
+    cr_expect_eq(umbra_port_receive_some(&a.port, 2, deadline, &message), -EPIPE);
+    cr_expect_eq(umbra_choose(&branch, 1, deadline, NULL, NULL), -EPIPE);
+}
+
+static void close_one(struct closed *closed)
+{
+    struct umbra_fiber waiter;
+
+    UMBRA_PORT_OPEN(&a, closed->capacity);
+    post(&a, 0, closed->messages);
+    if (closed->waited) {
+        cr_expect_eq(umbra_spawn(waits_until_closed, closed, &waiter), 0);
+        until_blocked(waiter);
+    }
+    cr_expect_eq(UMBRA_PORT_CLOSE(&a), 0);
+    if (closed->waited)
+        cr_expect_eq(umbra_join(waiter, UMBRA_NEVER, NULL), 0);
+    for (int i = 0; i <= closed->messages; i++) {
+        cr_expect_eq(UMBRA_PORT_CLOSE(&a), -EALREADY);
+        post_to_closed(0);
+        post_to_closed(in_ms(1));
+        post_to_closed(UMBRA_NEVER);
+        if (i < closed->messages)
+            cr_expect_eq(next(&a), i);
+    }
+    take_from_closed(0);
+    take_from_closed(in_ms(1));
+    take_from_closed(UMBRA_NEVER);
+}
+
+/* waited: NULL for a thread, which has no fibers that wait meanwhile. */
+static void *close_each(void *waited)
+{
+    for (uint64_t capacity = 0; capacity <= 3; capacity++) {
+        for (int messages = 0; messages <= 3; messages++) {
+            bool full = capacity > 0 && messages == (int)capacity;
+            struct closed closed = {capacity, messages, false};
+
+            if (capacity > 0 && messages > (int)capacity)
+                continue;
+            close_one(&closed);
+            closed.waited = waited && (full || messages == 0);
+            close_one(&closed);
+        }
+    }
+    return waited;
+}
+
+Test(port, when_closed_refuses_posts_and_gives_what_is_in_it)
+{
+    cr_assert_eq(run_cores(1, close_each, &a), 0, "a fiber waits for ever");
+    close_each(NULL);
+}
+
 /* ---- arbiters ---- */
 
 static struct umbra_arbiter arbiter;
