@@ -461,6 +461,110 @@ Test(sync, a_signal_handler_may_post)
     cr_assert_eq(run_cores(1, posted_by_a_handler, NULL), 0);
 }
 
+/* ---- handlers that interrupt a core ---- */
+
+static struct umbra_event handlers_event;
+
+static int waits_event(void)
+{
+    return umbra_event_wait(&handlers_event, UMBRA_NEVER);
+}
+
+static void signals_event(int number)
+{
+    (void)number;
+    umbra_event_signal_async(&handlers_event);
+}
+
+static int waits_due(void)
+{
+    return umbra_semaphore_wait(&due, UMBRA_NEVER);
+}
+
+static const struct of_handlers {
+    const char *name;
+    int (*wait)(void);
+    void (*handler)(int number);
+} of_handlers[] = {
+    {"umbra_event_signal_async", waits_event, signals_event},
+    {"umbra_semaphore_post_async", waits_due, posts_one},
+};
+
+#define OF_HANDLERS (sizeof(of_handlers) / sizeof(of_handlers[0]))
+
+static pthread_t cores_thread;
+static struct umbra_event handled;
+
+static void *waits_for_handler(void *arg)
+{
+    cores_thread = pthread_self();
+    cr_expect_eq(((const struct of_handlers *)arg)->wait(), 0);
+    umbra_event_signal(&handled);
+    return NULL;
+}
+
+/* The handler leaves the fiber to its core, which may be in the midst of its queue. */
+static void *interrupts_itself(void *arg)
+{
+    for (size_t i = 0; i < OF_HANDLERS; i++) {
+        const struct of_handlers *row = &of_handlers[i];
+        struct umbra_fiber fiber;
+
+        signal(SIGUSR1, row->handler);
+        cr_expect_eq(umbra_spawn(waits_for_handler, (void *)(uintptr_t)row, &fiber), 0);
+        while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED)
+            umbra_yield();
+        pthread_kill(pthread_self(), SIGUSR1);
+        cr_expect_eq(umbra_fiber_info(fiber, NULL), UMBRA_FIBER_BLOCKED, "%s", row->name);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
+    }
+    return arg;
+}
+
+Test(sync, a_signal_handler_leaves_the_queue_of_its_core_alone)
+{
+    handlers_event = (struct umbra_event)UMBRA_EVENT_INIT;
+    cr_assert_eq(run_cores(1, interrupts_itself, NULL), 0);
+}
+
+/* In its looks or its sleep, by the mode. Nothing but the handler wakes the core: a join would. */
+static void interrupt_idle(const struct of_handlers *row, enum umbra_wait_mode mode)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true, .wait.mode = mode};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber fiber;
+
+    handlers_event = handled = (struct umbra_event)UMBRA_EVENT_INIT;
+    signal(SIGUSR1, row->handler);
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    umbra_hold(runtime); /* this thread will interrupt it */
+    cr_assert_eq(umbra_spawn_with(runtime, NULL, waits_for_handler, (void *)(uintptr_t)row, &fiber),
+                 0);
+    while (umbra_fiber_info(fiber, NULL) != UMBRA_FIBER_BLOCKED ||
+           core_state(runtime, 0) != UMBRA_CORE_IDLE)
+        sched_yield();
+    pthread_kill(cores_thread, SIGUSR1);
+    cr_assert_eq(umbra_event_wait(&handled, in_ms(10000)), 0, "%s, mode %d", row->name, (int)mode);
+    cr_assert_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
+    umbra_release(runtime);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+}
+
+Test(sync, a_signal_handler_wakes_the_idle_core_that_it_interrupts)
+{
+#ifdef UMBRA_POSIX_ONLY
+    cr_skip_test("a handler must not interrupt a call that waits, in the POSIX form");
+#endif
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer calls no handler before the thread's next call that it knows");
+#endif
+    for (size_t i = 0; i < OF_HANDLERS; i++) {
+        interrupt_idle(&of_handlers[i], UMBRA_WAIT_TWO_PHASE);
+        interrupt_idle(&of_handlers[i], UMBRA_WAIT_PARK);
+        interrupt_idle(&of_handlers[i], UMBRA_WAIT_SPIN);
+    }
+}
+
 /* A post is as long as there are waiters, not as what it adds. */
 static void *many_at_once(void *arg)
 {
