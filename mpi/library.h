@@ -2,16 +2,16 @@
 /*
  * What the files of libumbra_mpi share. Private.
  *
- *   lib_start.c     the program's main as a fiber; Init and Finalize; MPI's own functions
- *   lib_task.c      tasks: the program's main and its children; handles; waits; errors
- *   lib_spawn.c     Comm_spawn: children in this process, or real processes
- *   lib_policy.c    which of the two: limits, and counts of what became what
- *   lib_reserve.c   what a process needs that is spawned since there is no room for a child
- *   lib_message.c   sends, receives and probes
- *   lib_request.c   requests: Wait and Test
- *   lib_comm.c      communicators and groups
- *   lib_calls.c     collective calls, blocking and not
- *   lib_collect.c   how they are done
+ *   start.c        the program's main as a fiber; Init and Finalize; MPI's own functions
+ *   task.c         tasks: the program's main and its children; handles; waits; errors
+ *   spawn.c        Comm_spawn: children in this process, or real processes
+ *   policy.c       which of the two: limits, and counts of what became what
+ *   reserve.c      what a process needs that is spawned since there is no room for a child
+ *   message.c      sends, receives and probes
+ *   request.c      requests: Wait and Test
+ *   comm.c         communicators and groups
+ *   collective.c   collective calls, blocking and not
+ *   collect.c      how they are done
  *
  * A task is the program's main (the host) or a child. A communicator whose members are all tasks of
  * this process is "inside"; its handle has bits that MPICH uses for no handle. All calls with other
@@ -25,12 +25,12 @@
 #ifndef UMBRA_MPI_LIBRARY_H
 #define UMBRA_MPI_LIBRARY_H
 
-/* MPI's names are all that the library exports, but for what lib_start.c and bind_start.c replace. */
+/* MPI's names are all that the library exports, but for what start.c and bind_start.c replace. */
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop
 
-#include "loader.h"
+#include "image/loader.h"
 #include "match.h"
 
 /* Messages up to this size are copied if no receive waits, and the sender goes on. */
@@ -212,7 +212,7 @@ extern struct um_mpi_task um_host UM_HIDE;
 extern struct umbra_runtime *um_runtime UM_HIDE; /* NULL: there are no fibers */
 extern um_atomic_u32 um_live UM_HIDE;            /* children that have not ended */
 
-/* ---- lib_task.c ---- */
+/* ---- task.c ---- */
 
 UM_INLINE struct um_mpi_task *um_mpi_task_self(void)
 {
@@ -264,7 +264,7 @@ UM_INLINE void um_mpi_task_ring(struct um_mpi_task *task)
 UM_HIDE int um_error(struct um_mpi_task *task, struct um_comm *comm, int class, const char *call,
                      const char *what);
 
-/* ---- lib_comm.c ---- */
+/* ---- comm.c ---- */
 
 UM_HIDE struct um_mpi_group *um_mpi_group_make(int size);
 UM_HIDE void um_mpi_group_put(struct um_mpi_group *group);
@@ -282,7 +282,7 @@ UM_INLINE struct um_mpi_group *um_mpi_group_hold(struct um_mpi_group *group)
     return group;
 }
 
-/* ---- lib_message.c: the parts of a call ---- */
+/* ---- message.c: the parts of a call ---- */
 
 UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
                           struct um_comm *comm, enum um_use use, const void *buffer, int count,
@@ -313,7 +313,7 @@ UM_HIDE void um_request_blank(struct um_request *request, struct um_comm *comm);
 /* Ends a list of messages that nothing will receive. */
 UM_HIDE void um_messages_drop(struct um_message *message);
 
-/* ---- lib_request.c ---- */
+/* ---- request.c ---- */
 
 /* A request with a handle; NULL: no memory. */
 UM_HIDE struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
@@ -323,7 +323,7 @@ UM_HIDE struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Req
 /* Waits for a request of MPI's own; the core runs other fibers. */
 UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status);
 
-/* ---- lib_collect.c ---- */
+/* ---- collect.c ---- */
 
 /* An argument of a collective call: equal blocks, or as counts and places say; in elements. */
 struct um_blocks {
@@ -371,7 +371,7 @@ UM_HIDE int um_collect_allgather(const struct um_collective *call);
 UM_HIDE int um_collect_scatter(const struct um_collective *call);
 UM_HIDE int um_collect_all_to_all(const struct um_collective *call);
 
-/* ---- lib_policy.c ---- */
+/* ---- policy.c ---- */
 
 struct stat;
 /* Why children of this executable cannot be in this process; NULL: they can. */
@@ -388,7 +388,7 @@ UM_HIDE void um_policy_count_processes(uint32_t count);
 UM_HIDE bool um_policy_verbose(void);
 UM_HIDE void um_policy_report(void); /* the counts, if verbose */
 
-/* ---- lib_reserve.c ---- */
+/* ---- reserve.c ---- */
 
 /* True if the reserve is there; makes it, unless a process is being spawned. */
 UM_HIDE bool um_reserve_has(void);
@@ -396,7 +396,7 @@ UM_HIDE void um_reserve_give_up(void);
 /* more: 1 before a process is spawned, -1 afterwards. */
 UM_HIDE void um_reserve_spawning(int more);
 
-/* ---- lib_start.c ---- */
+/* ---- start.c ---- */
 
 UM_HIDE bool um_with_threads(void); /* MPI may be called on all cores */
 

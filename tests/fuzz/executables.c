@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Damaged executables, as mpi/ reads them: all steps of opening that execute nothing of the file.
+ * Damaged executables, as mpi/image/ reads them: all steps of opening that execute nothing of the file.
  * No library is loaded but the C library.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "../../mpi/loader.h"
+#include "../../mpi/image/loader.h"
 
 /* ---- what the loader asks of its other parts, and of the C library ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* What the tests of mpi/image.h share: opens an executable, starts it as a child, waits for it. */
+/* What the tests of mpi/image/image.h share: opens an executable, starts it as a child, waits for it. */
 #ifndef TESTS_MPI_CHILDREN_H
 #define TESTS_MPI_CHILDREN_H
 

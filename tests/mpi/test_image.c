@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* Executables as fibers (mpi/image.h). The children are behaves.c and behaves.cpp. */
+/* Executables as fibers (mpi/image/image.h). The children are behaves.c and behaves.cpp. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

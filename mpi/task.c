@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* Tasks: handles, waits, errors, and the end of one. */
 #define _GNU_SOURCE
-#include "bind.h"
+#include "image/bind.h"
 #include "library.h"
 
 /* A wait for MPI sleeps after so many questions, so often, and so long. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * MPI's collective calls, blocking and not. Inside, a call is done by lib_collect.c: at once, or,
+ * MPI's collective calls, blocking and not. Inside, a call is done by collect.c: at once, or,
  * if it is to go on while its caller does something else, by a fiber of the caller's core. If the
  * caller is a thread, a thread does it: the core of the task may be stopped, since the task waits
  * there for that thread. With communicators of MPI's own it is MPI's, begun and then asked for, so
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "bind.h"
+#include "image/bind.h"
 #include "library.h"
 
 /* ---- inside ---- */

@@ -164,7 +164,7 @@ int um_collect_broadcast(const struct um_collective *call)
 /* ---- reductions ---- */
 
 /* came = sum op came. The operation may be the child's own function: it finds the child's globals,
- * and the thread-locals of the child's main; or, on a thread (lib_calls.c), of that thread. */
+ * and the thread-locals of the child's main; or, on a thread (collective.c), of that thread. */
 static int combine(const struct um_collective *call, void *sum, void *came)
 {
     struct umbra_child *behind = call->behind;
