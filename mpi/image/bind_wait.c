@@ -6,6 +6,7 @@
  * threads have ended.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -198,7 +199,7 @@ int um_bind_pthread_join(pthread_t thread, void **result)
 static void throw_error(int error)
 {
     void (*fail)(int);
-    void *found = um_process_symbol("_ZSt20__throw_system_errori", NULL);
+    void *found = dlsym(RTLD_DEFAULT, "_ZSt20__throw_system_errori");
 
     memcpy(&fail, &found, sizeof(fail));
     fail(error);

@@ -117,28 +117,13 @@ static void child_begin(struct umbra_child *child)
     errno = 0;
 }
 
-bool um_forked(void)
-{
-    return um_seat.thread ? um_seat.thread->process != getpid() : !um_core_self;
-}
-
-/* A process that the child has forked has left its code: the process ends. */
-static _Noreturn void process_end(const struct umbra_child *child)
-{
-    if (WIFSIGNALED(child->status)) {
-        signal(WTERMSIG(child->status), SIG_DFL);
-        raise(WTERMSIG(child->status));
-    }
-    _exit(WEXITSTATUS(child->status));
-}
-
 /* The child's code has ended, in whatever state. Nothing of it stays on the thread. */
 static void child_end(struct umbra_child *child)
 {
     int left;
 
     if (!um_core_self)
-        process_end(child);
+        um_process_end(child);
     if (um_seat.running == child)
         um_seat.running = NULL;
     if (um_exceptions_of_thread) /* not by way of the core: see fiber/own_state.h */
@@ -263,41 +248,4 @@ int umbra_child_wait(struct umbra_child *child, int *status)
 struct umbra_fiber umbra_child_fiber(const struct umbra_child *child)
 {
     return child->fiber;
-}
-
-/* ---- for the bindings ---- */
-
-struct umbra_child *um_child_self(void)
-{
-    return um_seat.running;
-}
-
-struct umbra_child *um_child_here(void)
-{
-    struct umbra_child *child = um_seat.running;
-    const char *here = __builtin_frame_address(0);
-
-    return child && here >= child->stack_low && here < child->stack_high ? child : NULL;
-}
-
-void um_child_leave(struct umbra_child *child, int status)
-{
-    if (um_seat.thread && um_forked()) {
-        child->status = status;
-        process_end(child);
-    }
-    if (um_seat.thread) { /* the child goes on until its own code ends, and then has this status */
-        /* relaxed: the child waits for the thread's end (um_threads_await()) before it looks */
-        atomic_store_explicit(&child->left, status | 1 << 16, memory_order_relaxed);
-        pthread_exit(NULL);
-    }
-    child->status = status;
-    um_image_leave(child->saved);
-}
-
-void *um_variable(struct umbra_child *child, enum um_variable which, void *otherwise)
-{
-    uint64_t at = child->image->variable[which];
-
-    return at ? child->copy->base + at : otherwise;
 }

@@ -80,8 +80,8 @@ static void say_exception(void)
 {
     void *(*type)(void);
     char *(*readable)(const char *, char *, size_t *, int *);
-    void *found[] = {um_process_symbol("__cxa_current_exception_type", NULL),
-                     um_process_symbol("__cxa_demangle", NULL)};
+    void *found[] = {dlsym(RTLD_DEFAULT, "__cxa_current_exception_type"),
+                     dlsym(RTLD_DEFAULT, "__cxa_demangle")};
     const char *name = NULL;
     char *text = NULL;
 
@@ -127,7 +127,7 @@ void (*um_bind_set_terminate(void (*fn)(void)))(void)
 static void terminate_set(void (*fn)(void), void (**before)(void))
 {
     void (*(*set)(void (*)(void)))(void);
-    void *found = um_process_symbol("_ZSt13set_terminatePFvvE", NULL);
+    void *found = dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE");
 
     memcpy(&set, &found, sizeof(set));
     if (set)

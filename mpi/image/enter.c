@@ -7,7 +7,12 @@
  *   *saved ->   control words of the floating-point units, r15 r14 r13 r12 rbx rbp, return address
  *   below it    the vector: argc, arguments, 0, environment, 0, auxiliary words; then the child
  */
-#include "loader.h"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bind.h"
 
 __asm__(".text\n"
         ".globl um_image_enter\n"
@@ -56,3 +61,54 @@ __asm__(".text\n"
         "    popq %rbp\n"
         "    ret\n"
         ".size um_image_leave, . - um_image_leave\n");
+
+/* ---- the child that runs here, and how its code ends ---- */
+
+struct umbra_child *um_child_self(void)
+{
+    return um_seat.running;
+}
+
+struct umbra_child *um_child_here(void)
+{
+    struct umbra_child *child = um_seat.running;
+    const char *here = __builtin_frame_address(0);
+
+    return child && here >= child->stack_low && here < child->stack_high ? child : NULL;
+}
+
+void *um_variable(struct umbra_child *child, enum um_variable which, void *otherwise)
+{
+    uint64_t at = child->image->variable[which];
+
+    return at ? child->copy->base + at : otherwise;
+}
+
+bool um_forked(void)
+{
+    return um_seat.thread ? um_seat.thread->process != getpid() : !um_core_self;
+}
+
+void um_process_end(const struct umbra_child *child)
+{
+    if (WIFSIGNALED(child->status)) {
+        signal(WTERMSIG(child->status), SIG_DFL);
+        raise(WTERMSIG(child->status));
+    }
+    _exit(WEXITSTATUS(child->status));
+}
+
+void um_child_leave(struct umbra_child *child, int status)
+{
+    if (um_seat.thread && um_forked()) {
+        child->status = status;
+        um_process_end(child);
+    }
+    if (um_seat.thread) { /* the child goes on until its own code ends, and then has this status */
+        /* relaxed: the child waits for the thread's end (um_threads_await()) before it looks */
+        atomic_store_explicit(&child->left, status | 1 << 16, memory_order_relaxed);
+        pthread_exit(NULL);
+    }
+    child->status = status;
+    um_image_leave(child->saved);
+}

@@ -13,6 +13,7 @@
  *   crash.c        faults of a child's own code
  *   unwind.c       exceptions: what the unwinder is told of a copy
  *   bind.c         the table of child-only bindings; bind_*.c: the bindings
+ *   array.c        growing arrays
  *
  * Base: where address 0 of the executable is in a copy. Addresses in an image ("at") are relative
  * to it. A copy is one range of addresses:
@@ -233,7 +234,6 @@ struct um_value {
     const char *name;
 };
 UM_HIDE int um_resolve(const struct umbra_image *image, uint32_t index, struct um_value *value);
-UM_HIDE void *um_process_symbol(const char *name, const char *version);
 
 /* The function that a child gets for a name of the process's; NULL: the process's. */
 UM_HIDE void *um_binding(const char *name);
@@ -270,6 +270,8 @@ UM_HIDE struct umbra_child *um_child_here(void);
 /* Ends the child's code, on its fiber or on a thread it has created. */
 UM_HIDE _Noreturn void um_child_leave(struct umbra_child *child, int status);
 UM_HIDE _Noreturn void um_child_exit(struct umbra_child *child, int status);
+/* The child has left its code in a process that it has forked: the process ends. */
+UM_HIDE _Noreturn void um_process_end(const struct umbra_child *child);
 /* Frees what the bindings keep. */
 UM_HIDE void um_bindings_free(struct umbra_child *child);
 UM_HIDE void um_threads_await(struct umbra_child *child);

@@ -171,8 +171,7 @@ static bool of_program(const Dl_info *about)
 {
     Dl_info here;
 
-    return dladdr((void *)(uintptr_t)um_process_symbol, &here) != 0 &&
-           here.dli_fbase == about->dli_fbase;
+    return dladdr((void *)(uintptr_t)um_resolve, &here) != 0 && here.dli_fbase == about->dli_fbase;
 }
 
 static void *library_symbol(const struct umbra_image *image, const char *name, const char *version)
@@ -183,11 +182,6 @@ static void *library_symbol(const struct umbra_image *image, const char *name, c
     for (size_t i = 0; i < image->libraries.count && !found; i++)
         found = version ? dlvsym(handle[i], name, version) : dlsym(handle[i], name);
     return found;
-}
-
-void *um_process_symbol(const char *name, const char *version)
-{
-    return version ? dlvsym(RTLD_DEFAULT, name, version) : dlsym(RTLD_DEFAULT, name);
 }
 
 /* What a name is: see above. dlvsym() does not find a function without a version that this process
