@@ -3,86 +3,6 @@
 #define _GNU_SOURCE
 #include "library.h"
 
-static um_atomic_u32 last_id;
-
-uint32_t um_comm_id(void)
-{
-    return um_atomic_fetch_add(&last_id, 1, relaxed) + 1; /* only unique */
-}
-
-/* ---- lifetimes ---- */
-
-struct um_mpi_group *um_mpi_group_make(int size)
-{
-    struct um_mpi_group *group = malloc(sizeof(*group) + (size_t)size * sizeof(group->task[0]));
-
-    if (group) {
-        um_atomic_store(&group->refs, 1, relaxed);
-        um_atomic_store(&group->live, 0, relaxed);
-        group->size = size;
-    }
-    return group;
-}
-
-static struct um_mpi_task *task_hold(struct um_mpi_task *task)
-{
-    um_atomic_fetch_add(&task->refs, 1, relaxed); /* the caller has a reference */
-    return task;
-}
-
-void um_mpi_group_put(struct um_mpi_group *group)
-{
-    if (!group || um_atomic_fetch_add(&group->refs, (uint32_t)-1, acq_rel) != 1)
-        return;
-    for (int i = 0; i < group->size; i++)
-        um_mpi_task_put(group->task[i]);
-    free(group);
-}
-
-void um_comm_put(struct um_comm *comm)
-{
-    if (um_atomic_fetch_add(&comm->refs, (uint32_t)-1, acq_rel) != 1)
-        return;
-    um_mpi_group_put(comm->local);
-    um_mpi_group_put(comm->remote);
-    free(comm->name);
-    free(comm);
-}
-
-struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
-                             struct um_mpi_group *local, struct um_mpi_group *remote)
-{
-    struct um_comm *comm = malloc(sizeof(*comm));
-    int number = -1;
-
-    if (comm) {
-        *comm = (struct um_comm){.refs = 1,
-                                 .id = id,
-                                 .rank = rank,
-                                 .local = local,
-                                 .remote = remote,
-                                 .handler = MPI_ERRORS_ARE_FATAL};
-        um_lock_take(&task->lock);
-        number = um_table_add(&task->comms, comm);
-        um_lock_release(&task->lock);
-        comm->handle = (MPI_Comm)(UM_IS_COMM | number);
-    }
-    if (number >= 0)
-        return comm;
-    free(comm);
-    um_mpi_group_put(local);
-    um_mpi_group_put(remote);
-    return NULL;
-}
-
-void um_comm_drop(struct um_mpi_task *task, struct um_comm *comm)
-{
-    um_lock_take(&task->lock);
-    um_table_remove(&task->comms, comm->handle & UM_HANDLE_BITS);
-    um_lock_release(&task->lock);
-    um_comm_put(comm);
-}
-
 /* ---- what is known of a communicator ---- */
 
 int MPI_Comm_rank(MPI_Comm handle, int *rank)
@@ -401,7 +321,7 @@ static void split(const struct um_comm *comm, const struct wish *wish, struct de
         for (int i = first; i < end; i++) {
             decided[wish[i].rank] = (struct decided){id, i - first, group};
             if (group)
-                group->task[i - first] = task_hold(comm->local->task[wish[i].rank]);
+                group->task[i - first] = um_mpi_task_hold(comm->local->task[wish[i].rank]);
         }
     }
 }
@@ -479,7 +399,7 @@ static struct um_mpi_group *merged(const struct um_comm *comm, bool high, bool r
     struct um_mpi_group *group = um_mpi_group_make(low->size + up->size);
 
     for (int i = 0; group && i < group->size; i++)
-        group->task[i] = task_hold(i < low->size ? low->task[i] : up->task[i - low->size]);
+        group->task[i] = um_mpi_task_hold(i < low->size ? low->task[i] : up->task[i - low->size]);
     if (group)
         um_atomic_store(&group->refs, (uint32_t)group->size, relaxed); /* not yet given */
     return group;
@@ -622,7 +542,7 @@ int MPI_Group_incl(MPI_Group handle, int count, const int *ranks, MPI_Group *res
             return um_error(task, task->world, MPI_ERR_RANK, "MPI_Group_incl", "no such rank");
     made = um_mpi_group_make(count);
     for (int i = 0; made && i < count; i++)
-        made->task[i] = task_hold(group->task[ranks[i]]);
+        made->task[i] = um_mpi_task_hold(group->task[ranks[i]]);
     return group_name(task, made, result);
 }
 

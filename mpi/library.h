@@ -1,183 +1,27 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What the files of libumbra_mpi share. Private.
+ * What the files of libumbra_mpi do for each other. Private. Each calls those below it only:
  *
  *   start.c        the program's main as a fiber; Init and Finalize; MPI's own functions
- *   task.c         tasks: the program's main and its children; handles; waits; errors
  *   spawn.c        Comm_spawn: children in this process, or real processes
- *   policy.c       which of the two: limits, and counts of what became what
  *   reserve.c      what a process needs that is spawned since there is no room for a child
- *   message.c      sends, receives and probes
- *   request.c      requests: Wait and Test
+ *   policy.c       which of the two: limits, and counts of what became what
  *   comm.c         communicators and groups
  *   collective.c   collective calls, blocking and not
  *   collect.c      how they are done
- *
- * A task is the program's main (the host) or a child. A communicator whose members are all tasks of
- * this process is "inside"; its handle has bits that MPICH uses for no handle. All calls with other
- * communicators go to MPI, by names that are looked up at run time (PMPI_...), so that one library
- * serves all versions that have MPICH's binary interface. In a child MPI_COMM_WORLD and
- * MPI_COMM_SELF are inside.
- *
- * Lifetimes. A group counts the communicators that name it, and holds its tasks. A communicator
- * counts its handle and its requests. So a task stays while any peer can send to it.
+ *   message.c      sends, receives and probes
+ *   request.c      requests: their end; Wait and Test
+ *   task.c         waits and errors of a task
+ *   state.c        what there is: state.h
+ *   match.h        which receive gets which message
  */
 #ifndef UMBRA_MPI_LIBRARY_H
 #define UMBRA_MPI_LIBRARY_H
 
-/* MPI's names are all that the library exports, but for what start.c and bind_start.c replace. */
-#pragma GCC visibility push(default)
-#include <mpi.h>
-#pragma GCC visibility pop
-
-#include "image/loader.h"
-#include "match.h"
+#include "state.h"
 
 /* Messages up to this size are copied if no receive waits, and the sender goes on. */
 #define UM_EAGER_BYTES 16384
-
-/* MPI's functions that this library calls. */
-#define UM_MPI_FUNCTIONS(X)                                                                        \
-    X(Init_thread)                                                                                 \
-    X(Initialized)                                                                                 \
-    X(Finalized)                                                                                   \
-    X(Finalize)                                                                                    \
-    X(Abort)                                                                                       \
-    X(Query_thread)                                                                                \
-    X(Comm_spawn)                                                                                  \
-    X(Comm_spawn_multiple)                                                                         \
-    X(Comm_get_parent)                                                                             \
-    X(Comm_rank)                                                                                   \
-    X(Comm_size)                                                                                   \
-    X(Comm_remote_size)                                                                            \
-    X(Comm_test_inter)                                                                             \
-    X(Comm_free)                                                                                   \
-    X(Comm_disconnect)                                                                             \
-    X(Comm_dup)                                                                                    \
-    X(Comm_split)                                                                                  \
-    X(Comm_create)                                                                                 \
-    X(Comm_compare)                                                                                \
-    X(Comm_group)                                                                                  \
-    X(Comm_remote_group)                                                                           \
-    X(Comm_set_errhandler)                                                                         \
-    X(Comm_get_errhandler)                                                                         \
-    X(Comm_create_errhandler)                                                                      \
-    X(Comm_call_errhandler)                                                                        \
-    X(Errhandler_free)                                                                             \
-    X(Comm_get_name)                                                                               \
-    X(Comm_set_name)                                                                               \
-    X(Comm_get_attr)                                                                               \
-    X(Intercomm_merge)                                                                             \
-    X(Group_size)                                                                                  \
-    X(Group_rank)                                                                                  \
-    X(Group_free)                                                                                  \
-    X(Group_incl)                                                                                  \
-    X(Group_translate_ranks)                                                                       \
-    X(Group_compare)                                                                               \
-    X(Isend)                                                                                       \
-    X(Issend)                                                                                      \
-    X(Irecv)                                                                                       \
-    X(Iprobe)                                                                                      \
-    X(Wait)                                                                                        \
-    X(Test)                                                                                        \
-    X(Request_get_status)                                                                          \
-    X(Request_free)                                                                                \
-    X(Cancel)                                                                                      \
-    X(Ibarrier)                                                                                    \
-    X(Ibcast)                                                                                      \
-    X(Ireduce)                                                                                     \
-    X(Iallreduce)                                                                                  \
-    X(Igather)                                                                                     \
-    X(Iscatter)                                                                                    \
-    X(Iallgather)                                                                                  \
-    X(Ialltoall)                                                                                   \
-    X(Iscan)                                                                                       \
-    X(Iexscan)                                                                                     \
-    X(Ireduce_scatter)                                                                             \
-    X(Ireduce_scatter_block)                                                                       \
-    X(Igatherv)                                                                                    \
-    X(Iscatterv)                                                                                   \
-    X(Iallgatherv)                                                                                 \
-    X(Ialltoallv)                                                                                  \
-    X(Improbe)                                                                                     \
-    X(Imrecv)                                                                                      \
-    X(Type_dup)                                                                                    \
-    X(Type_free)                                                                                   \
-    X(Op_free)                                                                                     \
-    X(Reduce_local)                                                                                \
-    X(Op_commutative)                                                                              \
-    X(Pack)                                                                                        \
-    X(Pack_size)                                                                                   \
-    X(Unpack)                                                                                      \
-    X(Type_get_extent)                                                                             \
-    X(Type_get_true_extent)                                                                        \
-    X(Info_get)                                                                                    \
-    X(Info_get_valuelen)
-
-struct um_mpi {
-#define UM_MPI_FIELD(name) __typeof__(PMPI_##name) *name;
-    UM_MPI_FUNCTIONS(UM_MPI_FIELD)
-#undef UM_MPI_FIELD
-};
-extern struct um_mpi um_mpi UM_HIDE;
-
-/* Handles: a number in a table of the task's. Entries never move, so a look needs no lock. */
-#define UM_CHUNKS 22
-struct um_table {
-    void **chunk[UM_CHUNKS]; /* chunk k has 16 << k entries */
-    uint32_t count;          /* entries ever used */
-    uintptr_t unused;        /* the first unused entry + 1; in it 2 * the next + 1; 0: none */
-};
-
-#define UM_HANDLE_BITS 0x01ffffff
-#define UM_IS_COMM 0x06000000
-#define UM_IS_GROUP 0x0a000000
-#define UM_IS_REQUEST 0x2e000000
-#define um_is(handle, kind) (((unsigned)(handle) & ~(unsigned)UM_HANDLE_BITS) == (unsigned)(kind))
-
-/* The arguments of children that were started by one call. */
-struct um_launch {
-    um_atomic_u32 refs;
-    char **argv;
-};
-
-struct um_mpi_task {
-    struct umbra_event bell; /* rung when something that the task may wait for has happened */
-    struct um_box box;
-    um_atomic_u32 refs;     /* groups, and 1 while it runs */
-    um_atomic_u32 ended;    /* 1: its box is closed, or about to be */
-    um_atomic_u32 aborted;  /* code + 1: it must end at its next call */
-    um_atomic_u32 threaded; /* 1: a thread that is no core has waited for the bell */
-    struct um_lock lock;    /* of changes of the tables */
-    struct um_table comms, groups, requests;
-    struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */
-    MPI_Comm parent_handle;
-    struct um_launch *launch;
-    int appnum;
-    int level;      /* of threads, that MPI_Init_thread() has provided */
-    unsigned depth; /* of the program's main 0, of its children 1 */
-    bool initialized, finalized;
-};
-
-struct um_mpi_group {
-    um_atomic_u32 refs;
-    um_atomic_u32 live; /* members before this one have ended */
-    int size;
-    struct um_mpi_task *task[];
-};
-
-/* A communicator, as one member has it. */
-struct um_comm {
-    um_atomic_u32 refs; /* its handle, and requests */
-    uint32_t id;        /* the same in all members */
-    int rank;
-    bool first; /* of an inter-communicator: this side is the first in what both agree on */
-    struct um_mpi_group *local, *remote; /* remote NULL: an intra-communicator */
-    MPI_Errhandler handler;
-    MPI_Comm handle;
-    char *name;     /* that the program gave it, or NULL */
-    uint32_t calls; /* collective ones so far, the same number in all members */
-};
 
 /* How often and since when a task has asked MPI in vain; begins as zeros. */
 struct um_patience {
@@ -185,61 +29,7 @@ struct um_patience {
     uint64_t since_ns;
 };
 
-/* What a message's context is used for. */
-enum um_use { UM_POINT, UM_COLLECTIVE, UM_LOCALLY, UM_USES = 4 };
-
-/* A send or receive under way; or a collective call that a fiber does; or, between MPI_Mprobe and
- * MPI_Mrecv, a message. */
-struct um_request {
-    bool sends;
-    bool background;          /* a collective call: receive.done, and error, are its end */
-    bool cancelled;           /* and so it has ended */
-    int error;                /* of a collective call */
-    struct um_message *taken; /* by MPI_Mprobe, or NULL */
-    struct um_comm *comm;
-    struct um_mpi_task *to; /* of a send */
-    const void *user;       /* the buffer, if it is not contiguous: unpacked at the end */
-    int count;
-    MPI_Datatype type;
-    void *packed;
-    union {
-        struct um_message message;
-        struct um_receive receive;
-    };
-};
-
-extern struct um_mpi_task um_host UM_HIDE;
-extern struct umbra_runtime *um_runtime UM_HIDE; /* NULL: there are no fibers */
-extern um_atomic_u32 um_live UM_HIDE;            /* children that have not ended */
-
 /* ---- task.c ---- */
-
-UM_INLINE struct um_mpi_task *um_mpi_task_self(void)
-{
-    struct umbra_child *child = um_seat.running;
-
-    return child ? (struct um_mpi_task *)child->options.arg : &um_host;
-}
-
-UM_HIDE int um_table_add(struct um_table *table, void *item); /* its number; -1: no memory */
-UM_HIDE void um_table_remove(struct um_table *table, int number);
-
-UM_INLINE void *um_table_get(const struct um_table *table, unsigned number)
-{
-    unsigned from = number + 16, k = 27 - (unsigned)__builtin_clz(from);
-    void **chunk = k < UM_CHUNKS ? table->chunk[k] : NULL;
-    uintptr_t item = chunk ? (uintptr_t)chunk[from - (16u << k)] : 1;
-
-    return item & 1 ? NULL : (void *)item;
-}
-
-/* The communicator, if it is inside; NULL: MPI's. */
-UM_INLINE struct um_comm *um_comm_of(const struct um_mpi_task *task, MPI_Comm comm)
-{
-    if (um_is(comm, UM_IS_COMM))
-        return um_table_get(&task->comms, (unsigned)comm & UM_HANDLE_BITS);
-    return comm == MPI_COMM_WORLD ? task->world : comm == MPI_COMM_SELF ? task->self : NULL;
-}
 
 /* Waits until holds(arg), or the task was aborted, with other fibers running. */
 UM_HIDE void um_mpi_task_wait(struct um_mpi_task *task, bool (*holds)(void *), void *arg);
@@ -248,53 +38,17 @@ UM_HIDE void um_mpi_task_yield(struct um_mpi_task *task); /* the same, and it ma
 /* The same between two questions to MPI. After some of them the task sleeps, for a part of the time
  * that it has waited, so that other processes get the processor. */
 UM_HIDE void um_mpi_task_pause(struct um_mpi_task *task, struct um_patience *patience);
+/* Waits for a request of MPI's own; the core runs other fibers. */
+UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status);
 /* A task that was aborted ends here. */
 UM_HIDE void um_mpi_task_check(struct um_mpi_task *task);
 UM_HIDE _Noreturn void um_mpi_task_leave(int code);
-UM_HIDE void um_mpi_task_end(struct um_mpi_task *task);
-UM_HIDE void um_mpi_task_put(struct um_mpi_task *task);
-UM_HIDE void um_launch_put(struct um_launch *launch);
-
-UM_INLINE void um_mpi_task_ring(struct um_mpi_task *task)
-{
-    umbra_event_signal(&task->bell);
-}
-
 /* Calls the communicator's error handler. Returns the class, if the handler returns. */
 UM_HIDE int um_error(struct um_mpi_task *task, struct um_comm *comm, int class, const char *call,
                      const char *what);
 
-/* ---- comm.c ---- */
+/* ---- request.c: the end of a call ---- */
 
-UM_HIDE struct um_mpi_group *um_mpi_group_make(int size);
-UM_HIDE void um_mpi_group_put(struct um_mpi_group *group);
-UM_HIDE uint32_t um_comm_id(void); /* a new one */
-/* A communicator with a handle in the task's table; takes over the references to the groups. NULL:
- * no memory, and the groups have been put. */
-UM_HIDE struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
-                                     struct um_mpi_group *local, struct um_mpi_group *remote);
-UM_HIDE void um_comm_put(struct um_comm *comm);
-UM_HIDE void um_comm_drop(struct um_mpi_task *task, struct um_comm *comm); /* and its handle */
-
-UM_INLINE struct um_mpi_group *um_mpi_group_hold(struct um_mpi_group *group)
-{
-    um_atomic_fetch_add(&group->refs, 1, relaxed); /* the caller has a reference */
-    return group;
-}
-
-/* ---- message.c: the parts of a call ---- */
-
-UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
-                          struct um_comm *comm, enum um_use use, const void *buffer, int count,
-                          MPI_Datatype type, int to, int tag, bool synchronous);
-UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *request,
-                             struct um_comm *comm, enum um_use use, void *buffer, int count,
-                             MPI_Datatype type, int from, int tag);
-/* The error class of a buffer that a program gives. */
-UM_HIDE int um_data_check(const void *buffer, int count, MPI_Datatype type);
-/* A datatype that the program may free before the end; and its end. */
-UM_HIDE int um_type_keep(MPI_Datatype *type);
-UM_HIDE void um_type_drop(MPI_Datatype *type);
 UM_HIDE bool um_request_ended(void *request);
 /* Takes back a request that has not ended, or lets the peer that has taken it end it. */
 UM_HIDE void um_request_withdraw(struct um_mpi_task *task, struct um_request *request);
@@ -312,16 +66,33 @@ UM_HIDE void um_request_cancel(struct um_mpi_task *task, struct um_request *requ
 UM_HIDE void um_request_blank(struct um_request *request, struct um_comm *comm);
 /* Ends a list of messages that nothing will receive. */
 UM_HIDE void um_messages_drop(struct um_message *message);
+/* One to MPI_PROC_NULL or from there, which so has ended. */
+UM_HIDE void um_request_nowhere(struct um_request *request, struct um_comm *comm);
 
-/* ---- request.c ---- */
+/* MPICH keeps the number of bytes in two words; the lowest bit of the second is "cancelled". */
+UM_INLINE void um_status_set(MPI_Status *status, int source, int tag, size_t bytes)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    status->count_lo = (int)(uint32_t)bytes;
+    status->count_hi_and_cancelled = (int)(bytes >> 32 << 1);
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+}
 
-/* A request with a handle; NULL: no memory. */
-UM_HIDE struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
-                                           MPI_Request *handle);
-/* The request of a handle that is inside; NULL: MPI's. */
-UM_HIDE struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request handle);
-/* Waits for a request of MPI's own; the core runs other fibers. */
-UM_HIDE int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status);
+/* ---- message.c: its begin ---- */
+
+UM_HIDE int um_send_begin(struct um_mpi_task *task, struct um_request *request,
+                          struct um_comm *comm, enum um_use use, const void *buffer, int count,
+                          MPI_Datatype type, int to, int tag, bool synchronous);
+UM_HIDE int um_receive_begin(struct um_mpi_task *task, struct um_request *request,
+                             struct um_comm *comm, enum um_use use, void *buffer, int count,
+                             MPI_Datatype type, int from, int tag);
+/* The error class of a buffer that a program gives. */
+UM_HIDE int um_data_check(const void *buffer, int count, MPI_Datatype type);
+/* A datatype that the program may free before the end; and its end. */
+UM_HIDE int um_type_keep(MPI_Datatype *type);
+UM_HIDE void um_type_drop(MPI_Datatype *type);
 
 /* ---- collect.c ---- */
 
@@ -395,9 +166,5 @@ UM_HIDE bool um_reserve_has(void);
 UM_HIDE void um_reserve_give_up(void);
 /* more: 1 before a process is spawned, -1 afterwards. */
 UM_HIDE void um_reserve_spawning(int more);
-
-/* ---- start.c ---- */
-
-UM_HIDE bool um_with_threads(void); /* MPI may be called on all cores */
 
 #endif

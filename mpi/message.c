@@ -78,20 +78,6 @@ static int pack(struct um_request *request, size_t *bytes)
     return MPI_SUCCESS;
 }
 
-/* Only the elements that have come: the message may be shorter than the buffer, and end within an
- * element. */
-static void unpack(struct um_request *request, size_t bytes)
-{
-    int count, at = 0, one = 0;
-
-    if (!request->packed || bytes == 0)
-        return;
-    um_mpi.Pack_size(1, request->type, MPI_COMM_SELF, &one);
-    count = (int)((bytes + (size_t)one - 1) / (size_t)one);
-    um_mpi.Unpack(request->packed, (int)bytes, &at, (void *)(uintptr_t)request->user,
-                  count < request->count ? count : request->count, request->type, MPI_COMM_SELF);
-}
-
 static void *data_of(const struct um_request *request)
 {
     return request->packed ? request->packed : (void *)(uintptr_t)request->user;
@@ -215,7 +201,7 @@ static bool source_ended(const struct um_comm *comm, enum um_use use, int from,
     const struct um_mpi_group *group =
         comm->remote && use != UM_LOCALLY ? comm->remote : comm->local;
 
-    if (from >= 0) /* acquire: what it sent before; pairs with um_mpi_task_end() */
+    if (from >= 0) /* acquire: what it sent before; pairs with task_end() */
         return um_atomic_load(&group->task[from]->ended, acquire) != 0;
     for (int i = 0; i < group->size; i++)
         if (group->task[i] == self || um_atomic_load(&group->task[i]->ended, acquire) == 0)
@@ -257,140 +243,6 @@ int um_receive_begin(struct um_mpi_task *task, struct um_request *request, struc
     else if (source_ended(comm, use, from, task) && um_box_cancel(&task->box, receive))
         um_atomic_store(&receive->done, UM_FAILED, relaxed);
     return MPI_SUCCESS;
-}
-
-/* ---- the end of both ---- */
-
-bool um_request_ended(void *arg)
-{
-    struct um_request *request = arg;
-
-    return um_side_ended(request->sends ? &request->message.done : &request->receive.done) !=
-           UM_PENDING;
-}
-
-/* MPICH keeps the number of bytes in two words; the lowest bit of the second is "cancelled". */
-static void status_set(MPI_Status *status, int source, int tag, size_t bytes)
-{
-    if (status == MPI_STATUS_IGNORE)
-        return;
-    status->count_lo = (int)(uint32_t)bytes;
-    status->count_hi_and_cancelled = (int)(bytes >> 32 << 1);
-    status->MPI_SOURCE = source;
-    status->MPI_TAG = tag;
-}
-
-void um_request_blank(struct um_request *request, struct um_comm *comm)
-{
-    request->sends = request->background = request->cancelled = false;
-    request->taken = NULL;
-    request->packed = NULL;
-    request->comm = comm;
-    um_atomic_store(&request->receive.done, UM_PENDING, relaxed); /* not yet given */
-}
-
-/* A receive that has ended with nothing, from MPI_PROC_NULL or, if it was cancelled, any source. */
-static void receive_nothing(struct um_receive *receive, int source)
-{
-    receive->got = (struct um_envelope){0, source, MPI_ANY_TAG};
-    receive->room = receive->bytes = 0;
-    um_side_end(&receive->done, UM_DONE);
-}
-
-/* A message to MPI_PROC_NULL, or from there: its request is one as others are, and has ended. */
-static void request_nowhere(struct um_request *request, struct um_comm *comm)
-{
-    um_request_blank(request, comm);
-    receive_nothing(&request->receive, MPI_PROC_NULL);
-}
-
-void um_request_discard(struct um_request *request)
-{
-    if (UM_LIKELY(request->packed == NULL))
-        return;
-    free(request->packed);
-    request->packed = NULL;
-    if (!request->sends)
-        um_mpi.Type_free(&request->type);
-}
-
-int um_request_end(struct um_request *request, MPI_Status *status)
-{
-    struct um_receive *receive = &request->receive;
-    int error = MPI_SUCCESS;
-
-    if (UM_UNLIKELY(request->background)) {
-        error = request->error;
-        status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-    } else if (request->sends) {
-        if (um_side_ended(&request->message.done) == UM_FAILED)
-            error = MPI_ERR_PROC_ABORTED;
-        status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
-    } else if (um_side_ended(&receive->done) == UM_FAILED) {
-        error = MPI_ERR_PROC_ABORTED;
-        status_set(status, receive->wants.source, receive->wants.tag, 0);
-    } else {
-        size_t bytes = receive->bytes < receive->room ? receive->bytes : receive->room;
-
-        unpack(request, bytes);
-        status_set(status, receive->got.source, receive->got.tag, bytes);
-        if (receive->bytes > receive->room)
-            error = MPI_ERR_TRUNCATE;
-    }
-    if (UM_UNLIKELY(request->cancelled) && status != MPI_STATUS_IGNORE)
-        status->count_hi_and_cancelled |= 1;
-    um_request_discard(request);
-    return error;
-}
-
-void um_request_cancel(struct um_mpi_task *task, struct um_request *request)
-{
-    if (request->sends ? !um_box_withdraw(&request->to->box, &request->message)
-                       : !um_box_cancel(&task->box, &request->receive))
-        return;
-    request->cancelled = true;
-    if (request->sends)
-        um_side_end(&request->message.done, UM_DONE);
-    else
-        receive_nothing(&request->receive, MPI_ANY_SOURCE);
-    um_mpi_task_ring(task); /* another of its threads may wait for it */
-}
-
-/* The fiber that does it for the task must go on to its end: all its waits fail. */
-static void background_stop(struct um_mpi_task *task, struct um_request *request)
-{
-    um_atomic_store(&task->aborted, 1, relaxed); /* the ring orders */
-    while (!um_request_ended(request)) {
-        um_mpi_task_ring(task);
-        um_mpi_task_step();
-    }
-}
-
-void um_request_withdraw(struct um_mpi_task *task, struct um_request *request)
-{
-    um_atomic_u32 *done = request->sends ? &request->message.done : &request->receive.done;
-
-    if (UM_UNLIKELY(request->taken != NULL))
-        um_messages_drop(request->taken);
-    if (um_request_ended(request))
-        return;
-    if (UM_UNLIKELY(request->background))
-        background_stop(task, request);
-    else if (request->sends ? um_box_withdraw(&request->to->box, &request->message)
-                            : um_box_cancel(&task->box, &request->receive))
-        um_atomic_store(done, UM_FAILED, relaxed); /* only this thread has it */
-    while (!um_request_ended(request))             /* the peer copies at this moment */
-        um_mpi_task_step();
-}
-
-int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Status *status)
-{
-    if (!um_request_ended(request)) {
-        um_mpi_task_wait(task, um_request_ended, request);
-        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) != 0)) /* see um_error() */
-            um_request_withdraw(task, request);
-    }
-    return um_request_end(request, status);
 }
 
 /* ---- MPI's calls ---- */
@@ -517,7 +369,7 @@ static int receive(struct um_mpi_task *task, struct um_comm *comm, void *buffer,
 
     um_mpi_task_check(task);
     if (error == MPI_SUCCESS && from == MPI_PROC_NULL) {
-        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+        um_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
         return MPI_SUCCESS;
     }
     if (error == MPI_SUCCESS)
@@ -551,7 +403,7 @@ static int send_start(struct um_mpi_task *task, struct um_comm *comm, const void
     um_mpi_task_check(task);
     request = error ? NULL : um_request_make(task, comm, handle);
     if (request && to == MPI_PROC_NULL)
-        request_nowhere(request, comm);
+        um_request_nowhere(request, comm);
     else if (request)
         error =
             um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag, synchronous);
@@ -597,7 +449,7 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
     error = receive_check(inside, buffer, count, type, from, tag);
     request = error ? NULL : um_request_make(task, inside, handle);
     if (request && from == MPI_PROC_NULL)
-        request_nowhere(request, inside);
+        um_request_nowhere(request, inside);
     else if (request)
         error = um_receive_begin(task, request, inside, UM_POINT, buffer, count, type, from, tag);
     else if (error == MPI_SUCCESS)
@@ -671,7 +523,7 @@ static int probe_check(struct um_mpi_task *task, struct um_comm *comm, int from,
     um_mpi_task_check(task);
     if (from != MPI_PROC_NULL)
         return point_error(task, comm, peer_check(comm, from, tag, true), call);
-    status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+    um_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
     return MPI_SUCCESS;
 }
 
@@ -697,7 +549,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
     wants = (struct um_envelope){inside->id * UM_USES + UM_POINT, from, tag};
     *flag = um_box_probe(&task->box, &wants, false, &is, &bytes, &unused);
     if (*flag)
-        status_set(status, is.source, is.tag, bytes);
+        um_status_set(status, is.source, is.tag, bytes);
     else
         um_mpi_task_yield(task); /* the caller asks again */
     return MPI_SUCCESS;
@@ -750,7 +602,7 @@ int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
             return point_error(task, inside, MPI_ERR_PROC_ABORTED, "MPI_Probe");
         ended = source_ended(inside, UM_POINT, from, task); /* then a last look */
     }
-    status_set(status, is.source, is.tag, bytes);
+    um_status_set(status, is.source, is.tag, bytes);
     return MPI_SUCCESS;
 }
 
@@ -776,7 +628,7 @@ static int probe_taken(struct um_mpi_task *task, struct um_comm *comm, struct um
     message->next = NULL; /* it is a list of one, if it must be dropped */
     request->taken = message;
     um_atomic_store(&request->receive.done, UM_DONE, relaxed);
-    status_set(status, message->is.source, message->is.tag, message->bytes);
+    um_status_set(status, message->is.source, message->is.tag, message->bytes);
     *handle = (MPI_Message)number;
     return MPI_SUCCESS;
 }

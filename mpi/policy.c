@@ -11,8 +11,6 @@
 
 #include "library.h"
 
-um_atomic_u32 um_live;
-
 /* Since the program began; only the numbers count. */
 static um_atomic_u32 most_live, fibers, processes;
 

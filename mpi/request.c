@@ -3,41 +3,160 @@
 #define _GNU_SOURCE
 #include "library.h"
 
-struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
-                                   MPI_Request *handle)
-{
-    struct um_request *request = malloc(sizeof(*request));
-    int number = -1;
+/* ---- the end of one ---- */
 
-    if (!request)
-        return NULL;
-    um_lock_take(&task->lock);
-    number = um_table_add(&task->requests, request);
-    um_lock_release(&task->lock);
-    if (number < 0) {
-        free(request);
-        return NULL;
+/* Only the elements that have come: the message may be shorter than the buffer, and end within an
+ * element. */
+static void unpack(struct um_request *request, size_t bytes)
+{
+    int count, at = 0, one = 0;
+
+    if (!request->packed || bytes == 0)
+        return;
+    um_mpi.Pack_size(1, request->type, MPI_COMM_SELF, &one);
+    count = (int)((bytes + (size_t)one - 1) / (size_t)one);
+    um_mpi.Unpack(request->packed, (int)bytes, &at, (void *)(uintptr_t)request->user,
+                  count < request->count ? count : request->count, request->type, MPI_COMM_SELF);
+}
+
+void um_messages_drop(struct um_message *message)
+{
+    while (message) {
+        struct um_message *next = message->next;
+        struct um_mpi_task *sender = message->sender;
+
+        if (sender) {
+            /* It waits, so it is there; once this has ended it may be freed, since the receiver may
+             * have freed the communicator. */
+            um_atomic_fetch_add(&sender->refs, 1, relaxed);
+            um_side_end(&message->done, UM_FAILED);
+            um_mpi_task_ring(sender);
+            um_mpi_task_put(sender);
+        } else {
+            free(message);
+        }
+        message = next;
     }
-    um_atomic_fetch_add(&comm->refs, 1, relaxed); /* the handle is a reference, too */
-    *handle = (MPI_Request)(UM_IS_REQUEST | number);
-    return request;
 }
 
-struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request handle)
+bool um_request_ended(void *arg)
 {
-    if (!um_is(handle, UM_IS_REQUEST))
-        return NULL;
-    return um_table_get(&task->requests, (unsigned)handle & UM_HANDLE_BITS);
+    struct um_request *request = arg;
+
+    return um_side_ended(request->sends ? &request->message.done : &request->receive.done) !=
+           UM_PENDING;
 }
 
-static void request_free(struct um_mpi_task *task, struct um_request *request, MPI_Request *handle)
+void um_request_blank(struct um_request *request, struct um_comm *comm)
 {
-    um_lock_take(&task->lock);
-    um_table_remove(&task->requests, *handle & UM_HANDLE_BITS);
-    um_lock_release(&task->lock);
-    um_comm_put(request->comm);
-    free(request);
-    *handle = MPI_REQUEST_NULL;
+    request->sends = request->background = request->cancelled = false;
+    request->taken = NULL;
+    request->packed = NULL;
+    request->comm = comm;
+    um_atomic_store(&request->receive.done, UM_PENDING, relaxed); /* not yet given */
+}
+
+/* A receive that has ended with nothing, from MPI_PROC_NULL or, if it was cancelled, any source. */
+static void receive_nothing(struct um_receive *receive, int source)
+{
+    receive->got = (struct um_envelope){0, source, MPI_ANY_TAG};
+    receive->room = receive->bytes = 0;
+    um_side_end(&receive->done, UM_DONE);
+}
+
+void um_request_nowhere(struct um_request *request, struct um_comm *comm)
+{
+    um_request_blank(request, comm);
+    receive_nothing(&request->receive, MPI_PROC_NULL);
+}
+
+void um_request_discard(struct um_request *request)
+{
+    if (UM_LIKELY(request->packed == NULL))
+        return;
+    free(request->packed);
+    request->packed = NULL;
+    if (!request->sends)
+        um_mpi.Type_free(&request->type);
+}
+
+int um_request_end(struct um_request *request, MPI_Status *status)
+{
+    struct um_receive *receive = &request->receive;
+    int error = MPI_SUCCESS;
+
+    if (UM_UNLIKELY(request->background)) {
+        error = request->error;
+        um_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+    } else if (request->sends) {
+        if (um_side_ended(&request->message.done) == UM_FAILED)
+            error = MPI_ERR_PROC_ABORTED;
+        um_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+    } else if (um_side_ended(&receive->done) == UM_FAILED) {
+        error = MPI_ERR_PROC_ABORTED;
+        um_status_set(status, receive->wants.source, receive->wants.tag, 0);
+    } else {
+        size_t bytes = receive->bytes < receive->room ? receive->bytes : receive->room;
+
+        unpack(request, bytes);
+        um_status_set(status, receive->got.source, receive->got.tag, bytes);
+        if (receive->bytes > receive->room)
+            error = MPI_ERR_TRUNCATE;
+    }
+    if (UM_UNLIKELY(request->cancelled) && status != MPI_STATUS_IGNORE)
+        status->count_hi_and_cancelled |= 1;
+    um_request_discard(request);
+    return error;
+}
+
+void um_request_cancel(struct um_mpi_task *task, struct um_request *request)
+{
+    if (request->sends ? !um_box_withdraw(&request->to->box, &request->message)
+                       : !um_box_cancel(&task->box, &request->receive))
+        return;
+    request->cancelled = true;
+    if (request->sends)
+        um_side_end(&request->message.done, UM_DONE);
+    else
+        receive_nothing(&request->receive, MPI_ANY_SOURCE);
+    um_mpi_task_ring(task); /* another of its threads may wait for it */
+}
+
+/* The fiber that does it for the task must go on to its end: all its waits fail. */
+static void background_stop(struct um_mpi_task *task, struct um_request *request)
+{
+    um_atomic_store(&task->aborted, 1, relaxed); /* the ring orders */
+    while (!um_request_ended(request)) {
+        um_mpi_task_ring(task);
+        um_mpi_task_step();
+    }
+}
+
+void um_request_withdraw(struct um_mpi_task *task, struct um_request *request)
+{
+    um_atomic_u32 *done = request->sends ? &request->message.done : &request->receive.done;
+
+    if (UM_UNLIKELY(request->taken != NULL))
+        um_messages_drop(request->taken);
+    if (um_request_ended(request))
+        return;
+    if (UM_UNLIKELY(request->background))
+        background_stop(task, request);
+    else if (request->sends ? um_box_withdraw(&request->to->box, &request->message)
+                            : um_box_cancel(&task->box, &request->receive))
+        um_atomic_store(done, UM_FAILED, relaxed); /* only this thread has it */
+    while (!um_request_ended(request))             /* the peer copies at this moment */
+        um_mpi_task_step();
+}
+
+int um_request_run(struct um_mpi_task *task, struct um_request *request, MPI_Status *status)
+{
+    if (!um_request_ended(request)) {
+        um_mpi_task_wait(task, um_request_ended, request);
+        if (UM_UNLIKELY(um_atomic_load(&task->aborted, relaxed) != 0)) /* see um_error() */
+            um_request_withdraw(task, request);
+    }
+    return um_request_end(request, status);
 }
 
 /* The end of a request inside that has ended: its error, after the error handler. */
@@ -48,29 +167,16 @@ static int finish(struct um_mpi_task *task, struct um_request *request, MPI_Requ
     int error = um_request_end(request, status);
 
     if (error == MPI_SUCCESS) {
-        request_free(task, request, handle);
+        um_request_free(task, request, handle);
         return MPI_SUCCESS;
     }
     um_atomic_fetch_add(&comm->refs, 1, relaxed); /* for the handler */
-    request_free(task, request, handle);
+    um_request_free(task, request, handle);
     error = um_error(task, comm, error, "a request",
                      error == MPI_ERR_TRUNCATE ? "the message is longer than the buffer"
                                                : "the peer has ended");
     um_comm_put(comm);
     return error;
-}
-
-int um_mpi_await(struct um_mpi_task *task, MPI_Request *request, MPI_Status *status)
-{
-    struct um_patience patience = {0, 0};
-    int flag = 0, error;
-
-    for (;;) {
-        error = um_mpi.Test(request, &flag, status);
-        if (error != MPI_SUCCESS || flag)
-            return error;
-        um_mpi_task_pause(task, &patience);
-    }
 }
 
 /* ---- several ---- */
@@ -140,7 +246,7 @@ static void wait_for(struct requests *all)
     count_real(all);
     if (all->real == 0) {
         um_mpi_task_wait(all->task, enough_ended, all);
-        um_mpi_task_check(all->task); /* which leaves the requests to um_mpi_task_end() */
+        um_mpi_task_check(all->task); /* which leaves the requests to task_end() */
     } else {
         while (!enough_ended(all))
             um_mpi_task_pause(all->task, &patience);
@@ -332,7 +438,7 @@ int MPI_Request_free(MPI_Request *handle)
         return um_mpi.Request_free(handle);
     if (um_request_ended(request)) {
         um_request_end(request, MPI_STATUS_IGNORE);
-        request_free(task, request, handle);
+        um_request_free(task, request, handle);
     }
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;

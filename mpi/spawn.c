@@ -98,6 +98,101 @@ static struct program *program_of(const char *command)
 
 /* ---- ends ---- */
 
+/* The first member from `from` on that has not ended; size: none. */
+static uint32_t first_live(const struct um_mpi_group *group, uint32_t from)
+{
+    /* seq_cst: of two that end at once, one sees that all have; pairs with task_end() */
+    while (from < (uint32_t)group->size && um_atomic_load(&group->task[from]->ended, seq_cst) != 0)
+        from++;
+    return from;
+}
+
+/* True if no member is left but one. The members before `live` have ended: each end looks at few. */
+static bool all_ended(struct um_mpi_group *group, const struct um_mpi_task *but)
+{
+    /* relaxed: an older number only takes longer */
+    uint32_t live = first_live(group, um_atomic_load(&group->live, relaxed));
+
+    um_atomic_store(&group->live, live, relaxed);
+    if (live < (uint32_t)group->size && group->task[live] == but)
+        live = first_live(group, live + 1);
+    return live == (uint32_t)group->size;
+}
+
+/* Ends the receives of one peer, in some uses, that only the ending task could have sent to. */
+static void peer_fail(struct um_comm *comm, struct um_mpi_task *peer, enum um_use first,
+                      uint32_t uses)
+{
+    bool all = all_ended(comm->local, peer), probed;
+    struct um_receive *receive;
+
+    while ((receive = um_box_orphan(&peer->box, comm->id * UM_USES + first, uses, comm->rank, all,
+                                    &probed))) {
+        um_side_end(&receive->done, UM_FAILED);
+        um_mpi_task_ring(peer);
+    }
+    if (probed) /* it looks whether a source is left */
+        um_mpi_task_ring(peer);
+}
+
+static void group_fail(struct um_mpi_task *task, struct um_comm *comm,
+                       const struct um_mpi_group *peers, enum um_use first, uint32_t uses)
+{
+    for (int i = 0; i < peers->size; i++)
+        /* acquire: its box is closed, then nothing waits there */
+        if (peers->task[i] != task && um_atomic_load(&peers->task[i]->ended, acquire) == 0)
+            peer_fail(comm, peers->task[i], first, uses);
+}
+
+/* What is used between the members of a group is not between two groups: ranks mean others there. */
+static void peers_fail(struct um_mpi_task *task, struct um_comm *comm)
+{
+    if (!comm->remote) {
+        group_fail(task, comm, comm->local, UM_POINT, UM_USES);
+        return;
+    }
+    group_fail(task, comm, comm->remote, UM_POINT, UM_LOCALLY);
+    group_fail(task, comm, comm->local, UM_LOCALLY, 1);
+}
+
+static void requests_free(struct um_mpi_task *task)
+{
+    for (unsigned i = 0; i < task->requests.count; i++) {
+        struct um_request *request = um_table_get(&task->requests, i);
+
+        if (!request)
+            continue;
+        um_request_withdraw(task, request);
+        um_request_discard(request);
+        um_comm_put(request->comm);
+        free(request);
+    }
+}
+
+static void task_end(struct um_mpi_task *task)
+{
+    requests_free(task);
+    um_atomic_store(&task->ended, 1, seq_cst); /* before the looks at peers; see all_ended() */
+    um_messages_drop(um_box_close(&task->box));
+    for (unsigned i = 0; i < task->comms.count; i++) {
+        struct um_comm *comm = um_table_get(&task->comms, i);
+
+        if (comm)
+            peers_fail(task, comm);
+    }
+    for (unsigned i = 0; i < task->comms.count; i++) {
+        struct um_comm *comm = um_table_get(&task->comms, i);
+
+        if (comm)
+            um_comm_put(comm);
+    }
+    for (unsigned i = 0; i < task->groups.count; i++)
+        if (um_table_get(&task->groups, i))
+            um_mpi_group_put(um_table_get(&task->groups, i));
+    um_launch_put(task->launch);
+    um_mpi_task_put(task);
+}
+
 /* In the child's fiber. */
 static void child_ended(void *arg, int status)
 {
@@ -106,7 +201,7 @@ static void child_ended(void *arg, int status)
     if (WIFSIGNALED(status))
         fprintf(stderr, "umbra_mpi: a child ended by signal %d: %s\n", WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
-    um_mpi_task_end(task);
+    task_end(task);
     /* release: all that the child did; pairs with no_child() */
     um_atomic_fetch_add(&um_live, (uint32_t)-1, release);
     um_mpi_task_ring(&um_host);
@@ -287,7 +382,7 @@ static bool all_start(struct spawn *spawn, struct umbra_image *const *image,
                 return false;
             }
             if (!good) {
-                um_mpi_task_end(task);
+                task_end(task);
                 um_policy_not_started(1);
                 told->error = MPI_ERR_SPAWN;
             }
@@ -335,7 +430,7 @@ static struct told root_spawn(struct spawn *spawn, struct um_mpi_group *parents)
     } else if (!spawn->why) {
         spawn->why = spawn->text[0] ? spawn->text : "no memory";
         for (int i = 0; i < children->size; i++)
-            um_mpi_task_end(children->task[i]);
+            task_end(children->task[i]);
         um_policy_not_started((uint32_t)spawn->total);
         um_reserve_give_up();
     }

@@ -15,9 +15,6 @@
 
 #define MAIN_STACK_MOST (UINT64_C(64) << 20)
 
-struct um_mpi um_mpi;
-struct umbra_runtime *um_runtime;
-
 typedef int main_fn(int argc, char **argv, char **envp);
 typedef int start_fn(main_fn *fn, int argc, char **argv, void (*init)(void), void (*fini)(void),
                      void (*rtld_fini)(void), void *stack_end);
@@ -144,13 +141,6 @@ __libc_start_main(main_fn *fn, int argc, char **argv, void (*init)(void), void (
 
 /* ---- begin and end ---- */
 
-static int provided = MPI_THREAD_SINGLE;
-
-bool um_with_threads(void)
-{
-    return provided == MPI_THREAD_MULTIPLE;
-}
-
 static int init(int *argc, char ***argv, int wanted, int *level)
 {
     struct um_mpi_task *task = um_mpi_task_self();
@@ -163,9 +153,9 @@ static int init(int *argc, char ***argv, int wanted, int *level)
         if (!um_mpi.Init_thread)
             mpi_find();
         /* Children call MPI on all cores. */
-        error = um_mpi.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+        error = um_mpi.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &um_provided);
     }
-    *level = task->level = wanted < provided ? wanted : provided;
+    *level = task->level = wanted < um_provided ? wanted : um_provided;
     return error;
 }
 

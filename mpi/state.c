@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* What there is of each kind, its handles, and the counts that keep it: state.h. */
+#define _GNU_SOURCE
+#include "state.h"
+
+struct um_mpi um_mpi;
+int um_provided = MPI_THREAD_SINGLE;
+struct umbra_runtime *um_runtime;
+um_atomic_u32 um_live;
+struct um_mpi_task um_host = {.bell = UMBRA_EVENT_INIT, .refs = 1};
+
+/* ---- handles ---- */
+
+static void **entry_at(const struct um_table *table, unsigned number)
+{
+    unsigned from = number + 16, k = 27 - (unsigned)__builtin_clz(from);
+
+    return &table->chunk[k][from - (16u << k)];
+}
+
+/* A new entry's number, or -1. */
+static int entry_new(struct um_table *table)
+{
+    unsigned k = 27 - (unsigned)__builtin_clz(table->count + 16);
+
+    if (k < UM_CHUNKS && !table->chunk[k])
+        table->chunk[k] = calloc((size_t)16 << k, sizeof(void *));
+    return k < UM_CHUNKS && table->chunk[k] ? (int)table->count++ : -1;
+}
+
+int um_table_add(struct um_table *table, void *item)
+{
+    int number = table->unused ? (int)table->unused - 1 : entry_new(table);
+
+    if (number < 0)
+        return -1;
+    if (table->unused)
+        table->unused = (uintptr_t)*entry_at(table, (unsigned)number) >> 1;
+    *entry_at(table, (unsigned)number) = item;
+    return number;
+}
+
+void um_table_remove(struct um_table *table, int number)
+{
+    *entry_at(table, (unsigned)number) = (void *)(table->unused << 1 | 1);
+    table->unused = (uintptr_t)number + 1;
+}
+
+static void table_free(struct um_table *table)
+{
+    for (int k = 0; k < UM_CHUNKS && table->chunk[k]; k++)
+        free(table->chunk[k]);
+}
+
+/* ---- tasks ---- */
+
+void um_mpi_task_put(struct um_mpi_task *task)
+{
+    /* acq_rel: what others did to it; the last one frees */
+    if (um_atomic_fetch_add(&task->refs, (uint32_t)-1, acq_rel) != 1)
+        return;
+    table_free(&task->comms);
+    table_free(&task->groups);
+    table_free(&task->requests);
+    free(task);
+}
+
+void um_launch_put(struct um_launch *launch)
+{
+    /* acq_rel: as um_mpi_task_put() */
+    if (!launch || um_atomic_fetch_add(&launch->refs, (uint32_t)-1, acq_rel) != 1)
+        return;
+    for (char **arg = launch->argv; *arg; arg++)
+        free(*arg);
+    free(launch->argv);
+    free(launch);
+}
+
+/* ---- groups and communicators ---- */
+
+static um_atomic_u32 last_id;
+
+uint32_t um_comm_id(void)
+{
+    return um_atomic_fetch_add(&last_id, 1, relaxed) + 1; /* only unique */
+}
+
+struct um_mpi_group *um_mpi_group_make(int size)
+{
+    struct um_mpi_group *group = malloc(sizeof(*group) + (size_t)size * sizeof(group->task[0]));
+
+    if (group) {
+        um_atomic_store(&group->refs, 1, relaxed);
+        um_atomic_store(&group->live, 0, relaxed);
+        group->size = size;
+    }
+    return group;
+}
+
+void um_mpi_group_put(struct um_mpi_group *group)
+{
+    if (!group || um_atomic_fetch_add(&group->refs, (uint32_t)-1, acq_rel) != 1)
+        return;
+    for (int i = 0; i < group->size; i++)
+        um_mpi_task_put(group->task[i]);
+    free(group);
+}
+
+void um_comm_put(struct um_comm *comm)
+{
+    if (um_atomic_fetch_add(&comm->refs, (uint32_t)-1, acq_rel) != 1)
+        return;
+    um_mpi_group_put(comm->local);
+    um_mpi_group_put(comm->remote);
+    free(comm->name);
+    free(comm);
+}
+
+struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
+                             struct um_mpi_group *local, struct um_mpi_group *remote)
+{
+    struct um_comm *comm = malloc(sizeof(*comm));
+    int number = -1;
+
+    if (comm) {
+        *comm = (struct um_comm){.refs = 1,
+                                 .id = id,
+                                 .rank = rank,
+                                 .local = local,
+                                 .remote = remote,
+                                 .handler = MPI_ERRORS_ARE_FATAL};
+        um_lock_take(&task->lock);
+        number = um_table_add(&task->comms, comm);
+        um_lock_release(&task->lock);
+        comm->handle = (MPI_Comm)(UM_IS_COMM | number);
+    }
+    if (number >= 0)
+        return comm;
+    free(comm);
+    um_mpi_group_put(local);
+    um_mpi_group_put(remote);
+    return NULL;
+}
+
+void um_comm_drop(struct um_mpi_task *task, struct um_comm *comm)
+{
+    um_lock_take(&task->lock);
+    um_table_remove(&task->comms, comm->handle & UM_HANDLE_BITS);
+    um_lock_release(&task->lock);
+    um_comm_put(comm);
+}
+
+/* ---- requests ---- */
+
+struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
+                                   MPI_Request *handle)
+{
+    struct um_request *request = malloc(sizeof(*request));
+    int number = -1;
+
+    if (!request)
+        return NULL;
+    um_lock_take(&task->lock);
+    number = um_table_add(&task->requests, request);
+    um_lock_release(&task->lock);
+    if (number < 0) {
+        free(request);
+        return NULL;
+    }
+    um_atomic_fetch_add(&comm->refs, 1, relaxed); /* the handle is a reference, too */
+    *handle = (MPI_Request)(UM_IS_REQUEST | number);
+    return request;
+}
+
+struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request handle)
+{
+    if (!um_is(handle, UM_IS_REQUEST))
+        return NULL;
+    return um_table_get(&task->requests, (unsigned)handle & UM_HANDLE_BITS);
+}
+
+void um_request_free(struct um_mpi_task *task, struct um_request *request, MPI_Request *handle)
+{
+    um_lock_take(&task->lock);
+    um_table_remove(&task->requests, *handle & UM_HANDLE_BITS);
+    um_lock_release(&task->lock);
+    um_comm_put(request->comm);
+    free(request);
+    *handle = MPI_REQUEST_NULL;
+}
