@@ -208,7 +208,8 @@ static int drop(struct um_mpi_task *task, struct um_comm *comm, MPI_Comm *handle
         return um_error(task, comm, MPI_ERR_COMM, call, "MPI_COMM_WORLD or MPI_COMM_SELF");
     if (comm == task->parent)
         task->parent = NULL;
-    um_comm_drop(task, comm);
+    um_table_remove(task, &task->comms, comm->handle);
+    um_comm_put(comm);
     *handle = MPI_COMM_NULL;
     return MPI_SUCCESS;
 }
@@ -451,13 +452,8 @@ static struct um_mpi_group *group_of(const struct um_mpi_task *task, MPI_Group h
 /* A handle of the caller's reference. */
 static int group_name(struct um_mpi_task *task, struct um_mpi_group *group, MPI_Group *handle)
 {
-    int number = -1;
+    int number = group ? um_table_add(task, &task->groups, group) : -1;
 
-    if (group) {
-        um_lock_take(&task->lock);
-        number = um_table_add(&task->groups, group);
-        um_lock_release(&task->lock);
-    }
     if (number < 0) {
         um_mpi_group_put(group);
         return um_error(task, task->world, MPI_ERR_NO_MEM, "a new group", "no memory");
@@ -515,9 +511,7 @@ int MPI_Group_free(MPI_Group *handle)
 
     if (!group)
         return um_mpi.Group_free(handle);
-    um_lock_take(&task->lock);
-    um_table_remove(&task->groups, *handle & UM_HANDLE_BITS);
-    um_lock_release(&task->lock);
+    um_table_remove(task, &task->groups, *handle);
     um_mpi_group_put(group);
     *handle = MPI_GROUP_NULL;
     return MPI_SUCCESS;

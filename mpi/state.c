@@ -28,22 +28,31 @@ static int entry_new(struct um_table *table)
     return k < UM_CHUNKS && table->chunk[k] ? (int)table->count++ : -1;
 }
 
-int um_table_add(struct um_table *table, void *item)
+int um_table_add(struct um_mpi_task *task, struct um_table *table, void *item)
 {
-    int number = table->unused ? (int)table->unused - 1 : entry_new(table);
+    int number;
 
-    if (number < 0)
-        return -1;
-    if (table->unused)
-        table->unused = (uintptr_t)*entry_at(table, (unsigned)number) >> 1;
-    *entry_at(table, (unsigned)number) = item;
+    um_lock_take(&task->lock);
+    number = table->unused ? (int)table->unused - 1 : entry_new(table);
+    if (number >= 0) {
+        void **entry = entry_at(table, (unsigned)number);
+
+        if (table->unused)
+            table->unused = (uintptr_t)*entry >> 1;
+        *entry = item;
+    }
+    um_lock_release(&task->lock);
     return number;
 }
 
-void um_table_remove(struct um_table *table, int number)
+void um_table_remove(struct um_mpi_task *task, struct um_table *table, int handle)
 {
+    int number = handle & UM_HANDLE_BITS;
+
+    um_lock_take(&task->lock);
     *entry_at(table, (unsigned)number) = (void *)(table->unused << 1 | 1);
     table->unused = (uintptr_t)number + 1;
+    um_lock_release(&task->lock);
 }
 
 static void table_free(struct um_table *table)
@@ -129,9 +138,7 @@ struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
                                  .local = local,
                                  .remote = remote,
                                  .handler = MPI_ERRORS_ARE_FATAL};
-        um_lock_take(&task->lock);
-        number = um_table_add(&task->comms, comm);
-        um_lock_release(&task->lock);
+        number = um_table_add(task, &task->comms, comm);
         comm->handle = (MPI_Comm)(UM_IS_COMM | number);
     }
     if (number >= 0)
@@ -142,27 +149,14 @@ struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
     return NULL;
 }
 
-void um_comm_drop(struct um_mpi_task *task, struct um_comm *comm)
-{
-    um_lock_take(&task->lock);
-    um_table_remove(&task->comms, comm->handle & UM_HANDLE_BITS);
-    um_lock_release(&task->lock);
-    um_comm_put(comm);
-}
-
 /* ---- requests ---- */
 
 struct um_request *um_request_make(struct um_mpi_task *task, struct um_comm *comm,
                                    MPI_Request *handle)
 {
     struct um_request *request = malloc(sizeof(*request));
-    int number = -1;
+    int number = request ? um_table_add(task, &task->requests, request) : -1;
 
-    if (!request)
-        return NULL;
-    um_lock_take(&task->lock);
-    number = um_table_add(&task->requests, request);
-    um_lock_release(&task->lock);
     if (number < 0) {
         free(request);
         return NULL;
@@ -181,9 +175,7 @@ struct um_request *um_request_of(const struct um_mpi_task *task, MPI_Request han
 
 void um_request_free(struct um_mpi_task *task, struct um_request *request, MPI_Request *handle)
 {
-    um_lock_take(&task->lock);
-    um_table_remove(&task->requests, *handle & UM_HANDLE_BITS);
-    um_lock_release(&task->lock);
+    um_table_remove(task, &task->requests, *handle);
     um_comm_put(request->comm);
     free(request);
     *handle = MPI_REQUEST_NULL;

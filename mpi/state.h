@@ -30,7 +30,6 @@
     X(Finalized)                                                                                   \
     X(Finalize)                                                                                    \
     X(Abort)                                                                                       \
-    X(Query_thread)                                                                                \
     X(Comm_spawn)                                                                                  \
     X(Comm_spawn_multiple)                                                                         \
     X(Comm_get_parent)                                                                             \
@@ -92,7 +91,6 @@
     X(Type_free)                                                                                   \
     X(Op_free)                                                                                     \
     X(Reduce_local)                                                                                \
-    X(Op_commutative)                                                                              \
     X(Pack)                                                                                        \
     X(Pack_size)                                                                                   \
     X(Unpack)                                                                                      \
@@ -139,7 +137,6 @@ struct um_mpi_task {
     struct um_lock lock;    /* of changes of the tables */
     struct um_table comms, groups, requests;
     struct um_comm *world, *self, *parent; /* NULL: MPI's own; none */
-    MPI_Comm parent_handle;
     struct um_launch *launch;
     int appnum;
     int level;      /* of threads, that MPI_Init_thread() has provided */
@@ -207,8 +204,9 @@ UM_INLINE struct um_mpi_task *um_mpi_task_self(void)
     return child ? (struct um_mpi_task *)child->options.arg : &um_host;
 }
 
-UM_HIDE int um_table_add(struct um_table *table, void *item); /* its number; -1: no memory */
-UM_HIDE void um_table_remove(struct um_table *table, int number);
+/* In a table of the task's: the item's number; -1: no memory. */
+UM_HIDE int um_table_add(struct um_mpi_task *task, struct um_table *table, void *item);
+UM_HIDE void um_table_remove(struct um_mpi_task *task, struct um_table *table, int handle);
 
 UM_INLINE void *um_table_get(const struct um_table *table, unsigned number)
 {
@@ -249,7 +247,6 @@ UM_HIDE uint32_t um_comm_id(void); /* a new one */
 UM_HIDE struct um_comm *um_comm_make(struct um_mpi_task *task, uint32_t id, int rank,
                                      struct um_mpi_group *local, struct um_mpi_group *remote);
 UM_HIDE void um_comm_put(struct um_comm *comm);
-UM_HIDE void um_comm_drop(struct um_mpi_task *task, struct um_comm *comm); /* and its handle */
 
 UM_INLINE struct um_mpi_group *um_mpi_group_hold(struct um_mpi_group *group)
 {
