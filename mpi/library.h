@@ -4,8 +4,10 @@
  *
  *   start.c        the program's main as a fiber; Init and Finalize; MPI's own functions
  *   spawn.c        Comm_spawn: children in this process, or real processes
+ *   policy.c       which of the two: executables, limits, and counts of what became what
+ *   children.c     children: their start, and their end
+ *   process.c      processes
  *   reserve.c      what a process needs that is spawned since there is no room for a child
- *   policy.c       which of the two: limits, and counts of what became what
  *   comm.c         communicators and groups
  *   collective.c   collective calls, blocking and not
  *   collect.c      how they are done
@@ -142,22 +144,80 @@ UM_HIDE int um_collect_allgather(const struct um_collective *call);
 UM_HIDE int um_collect_scatter(const struct um_collective *call);
 UM_HIDE int um_collect_all_to_all(const struct um_collective *call);
 
+/* ---- spawning ---- */
+
+/* What a spawn asks for: of MPI_Comm_spawn() a single command. Only the root's says something. */
+struct um_asked {
+    const char *call;
+    bool multiple; /* MPI_Comm_spawn_multiple() */
+    int commands;
+    char **command;
+    char ***argv; /* MPI_ARGVS_NULL: none has any */
+    const int *count;
+    const MPI_Info *info;
+};
+
+/* How a command's children are held in this process. */
+struct um_held {
+    struct umbra_image *image;
+    size_t stack_bytes; /* 0: not said */
+};
+
+/* A spawn, from its call to its end: each file on the way fills in what the next ones need. */
+struct um_spawn {
+    /* spawn.c: */
+    int root;
+    MPI_Comm handle, *result;
+    int *codes;
+    struct um_mpi_task *task;
+    struct um_comm *comm; /* NULL: MPI's */
+    struct um_mpi_group *parents;
+    bool is_root;
+    const char *why; /* it becomes processes */
+
+    /* What the root tells the other members. */
+    struct {
+        int error, total;
+        uint32_t between;              /* the communicator's number of parents and children */
+        struct um_mpi_group *children; /* NULL: there are none in this process */
+    } told;
+
+    struct um_held *held; /* policy.c: one a command */
+    uint32_t world;       /* children.c: the number of the children's communicator */
+    char text[160];       /* and why the first cannot be started, or empty */
+
+    /* process.c: */
+    const struct um_asked *asked;
+    bool created; /* the thread */
+    int error;    /* MPI's */
+    struct umbra_event ended;
+};
+
+/* ---- children.c ---- */
+
+/* Starts the children in this process: all, or all but those that are not `started`. Otherwise
+ * returns why they become processes. */
+UM_HIDE const char *um_children_start(const struct um_asked *asked, struct um_spawn *spawn);
+
+/* ---- process.c ---- */
+
+/* True if only this process is in MPI's communicator. */
+UM_HIDE bool um_mpi_is_alone(MPI_Comm comm);
+/* Spawns the children as processes, by MPI. */
+UM_HIDE int um_processes_spawn(const struct um_asked *asked, struct um_spawn *spawn);
+
 /* ---- policy.c ---- */
 
-struct stat;
-/* Why children of this executable cannot be in this process; NULL: they can. */
-UM_HIDE const char *um_policy_refuses(const struct stat *file, MPI_Info info);
-/* Counts so many children as live; else returns why they must be processes. */
-UM_HIDE const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info);
-/* The number in a text of this name; otherwise: there is no text. What is no number from 0 to most
- * ends the program. */
-UM_HIDE size_t um_policy_number(const char *name, const char *text, size_t most, size_t otherwise);
-UM_HIDE size_t um_policy_stack_bytes(MPI_Info info); /* 0: not said */
+/* Counts the children as live, if they can be in this process; else returns why they cannot. */
+UM_HIDE const char *um_policy_admit(const struct um_asked *asked, struct um_spawn *spawn);
 /* Of admitted children so many could not be started. */
 UM_HIDE void um_policy_not_started(uint32_t count);
 UM_HIDE void um_policy_count_processes(uint32_t count);
 UM_HIDE bool um_policy_verbose(void);
 UM_HIDE void um_policy_report(void); /* the counts, if verbose */
+/* The number in a text of this name; otherwise: there is no text. What is no number from 0 to most
+ * ends the program. */
+UM_HIDE size_t um_policy_number(const char *name, const char *text, size_t most, size_t otherwise);
 
 /* ---- reserve.c ---- */
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What becomes a fiber, and what a process: limits, and how many there were of each. A limit is a
- * variable of the environment, or, for one spawn, a key of its MPI_Info; both are read at each
- * spawn.
+ * What becomes a fiber, and what a process: executables, limits, and how many there were of each. A
+ * limit is a variable of the environment, or, for one spawn, a key of its MPI_Info; both are read
+ * at each spawn.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <umbra/base/environment.h>
 
@@ -13,6 +15,89 @@
 
 /* Since the program began; only the numbers count. */
 static um_atomic_u32 most_live, fibers, processes;
+
+/* ---- executables ---- */
+
+struct program {
+    char *command;
+    char *path;
+    struct stat was;
+    struct umbra_image *image; /* NULL: cannot be held */
+    char why[256];
+    struct program *next;
+};
+
+static pthread_mutex_t programs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct program *programs;
+
+/* Where a command is: itself, or in a folder of PATH, or in this folder. The caller frees. */
+static char *path_of(const char *command)
+{
+    const char *folders = getenv("PATH");
+    char *path = NULL;
+
+    if (strchr(command, '/'))
+        return strdup(command);
+    while (folders && *folders) {
+        size_t length = strcspn(folders, ":");
+
+        if (asprintf(&path, "%.*s/%s", (int)length, folders, command) < 0)
+            return NULL;
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+        folders += length + (folders[length] == ':');
+    }
+    return strdup(command);
+}
+
+static bool same_file(const struct program *program)
+{
+    struct stat is;
+
+    return stat(program->path, &is) == 0 && is.st_ino == program->was.st_ino &&
+           is.st_dev == program->was.st_dev && is.st_mtim.tv_sec == program->was.st_mtim.tv_sec &&
+           is.st_mtim.tv_nsec == program->was.st_mtim.tv_nsec && is.st_size == program->was.st_size;
+}
+
+static struct program *program_read(const char *command)
+{
+    struct program *program = calloc(1, sizeof(*program));
+
+    if (!program)
+        return NULL;
+    program->command = strdup(command);
+    program->path = path_of(command);
+    if (!program->command || !program->path) {
+        free(program->command);
+        free(program->path);
+        free(program);
+        return NULL;
+    }
+    if (stat(program->path, &program->was) != 0 ||
+        umbra_image_open(program->path, &program->image) != 0) {
+        program->image = NULL;
+        snprintf(program->why, sizeof(program->why), "%.255s", umbra_last_error_text());
+    }
+    program->next = programs;
+    programs = program;
+    return program;
+}
+
+/* A file that has changed is read anew; children of the old one may still run. */
+static struct program *program_of(const char *command)
+{
+    struct program *program;
+
+    pthread_mutex_lock(&programs_lock);
+    for (program = programs; program && strcmp(program->command, command) != 0;
+         program = program->next) {
+    }
+    if (!program || !same_file(program))
+        program = program_read(command);
+    pthread_mutex_unlock(&programs_lock);
+    return program;
+}
 
 /* ---- limits ---- */
 
@@ -55,11 +140,6 @@ static size_t limit_of(MPI_Info info, const char *key, const char *variable, siz
     return um_policy_number(variable, getenv(variable), most, otherwise);
 }
 
-size_t um_policy_stack_bytes(MPI_Info info)
-{
-    return limit_of(info, "umbra_stack_bytes", "UMBRA_MPI_STACK_BYTES", SIZE_MAX, 0);
-}
-
 /* Where a process must begin is not ours to choose. */
 static bool has_place(MPI_Info info)
 {
@@ -80,11 +160,17 @@ static bool is_own(const struct stat *file)
            own.st_dev == file->st_dev;
 }
 
-const char *um_policy_refuses(const struct stat *file, MPI_Info info)
+/* Why children of this executable cannot be in this process; NULL: they can. */
+static const char *refuses(const struct program *program, MPI_Info info)
 {
+    if (!program)
+        return "no memory";
+    if (!program->image)
+        return program->why;
     if (has_place(info))
         return "its MPI_Info names a host or folder";
-    if (limit_of(info, "umbra_same_executable", "UMBRA_MPI_SAME_EXECUTABLE", 1, 0) && !is_own(file))
+    if (limit_of(info, "umbra_same_executable", "UMBRA_MPI_SAME_EXECUTABLE", 1, 0) &&
+        !is_own(&program->was))
         return "it is another executable than this process's";
     return NULL;
 }
@@ -105,13 +191,40 @@ static bool live_add(uint32_t count, size_t limit)
     return true;
 }
 
-const char *um_policy_admit(unsigned depth, uint32_t count, MPI_Info info)
+/* Counts the children as live; else returns why they must be processes. */
+static const char *admit(const struct um_spawn *spawn, MPI_Info info)
 {
-    if (depth > limit_of(info, "umbra_depth", "UMBRA_MPI_DEPTH", UINT32_MAX, UINT32_MAX))
+    if (spawn->task->depth + 1 >
+        limit_of(info, "umbra_depth", "UMBRA_MPI_DEPTH", UINT32_MAX, UINT32_MAX))
         return "children of children are too deep for this process";
-    if (!live_add(count, limit_of(info, "umbra_limit", "UMBRA_MPI_LIMIT", UINT32_MAX, UINT32_MAX)))
+    if (!live_add((uint32_t)spawn->told.total,
+                  limit_of(info, "umbra_limit", "UMBRA_MPI_LIMIT", UINT32_MAX, UINT32_MAX)))
         return "the limit of children in this process is reached";
     return NULL;
+}
+
+const char *um_policy_admit(const struct um_asked *asked, struct um_spawn *spawn)
+{
+    const char *why = NULL;
+
+    spawn->held = calloc((size_t)asked->commands, sizeof(spawn->held[0]));
+    if (!spawn->held)
+        return "no memory";
+    for (int i = 0; i < asked->commands && !why; i++) {
+        struct program *program = program_of(asked->command[i]);
+
+        why = refuses(program, asked->info[i]);
+        if (!why)
+            spawn->held[i].image = program->image;
+    }
+    if (!why && !um_reserve_has())
+        why = "no memory, address space or mappings are left";
+    if (!why)
+        why = admit(spawn, asked->info[0]);
+    for (int i = 0; i < asked->commands && !why; i++)
+        spawn->held[i].stack_bytes =
+            limit_of(asked->info[i], "umbra_stack_bytes", "UMBRA_MPI_STACK_BYTES", SIZE_MAX, 0);
+    return why;
 }
 
 /* ---- counts ---- */

@@ -63,15 +63,29 @@ static void table_free(struct um_table *table)
 
 /* ---- tasks ---- */
 
-void um_mpi_task_put(struct um_mpi_task *task)
+struct um_launch *um_launch_make(const char *command, char *const *argv)
 {
-    /* acq_rel: what others did to it; the last one frees */
-    if (um_atomic_fetch_add(&task->refs, (uint32_t)-1, acq_rel) != 1)
-        return;
-    table_free(&task->comms);
-    table_free(&task->groups);
-    table_free(&task->requests);
-    free(task);
+    struct um_launch *launch = malloc(sizeof(*launch));
+    size_t count = 0, made = 0;
+
+    while (argv && argv[count])
+        count++;
+    if (launch)
+        launch->argv = calloc(count + 2, sizeof(char *));
+    if (!launch || !launch->argv) {
+        free(launch);
+        return NULL;
+    }
+    um_atomic_store(&launch->refs, 1, relaxed);
+    for (; made <= count; made++) {
+        launch->argv[made] = strdup(made == 0 ? command : argv[made - 1]);
+        if (!launch->argv[made])
+            break;
+    }
+    if (made > count)
+        return launch;
+    um_launch_put(launch);
+    return NULL;
 }
 
 void um_launch_put(struct um_launch *launch)
@@ -83,6 +97,33 @@ void um_launch_put(struct um_launch *launch)
         free(*arg);
     free(launch->argv);
     free(launch);
+}
+
+struct um_mpi_task *um_mpi_task_make(struct um_launch *launch, int appnum, unsigned depth)
+{
+    struct um_mpi_task *task = aligned_alloc(UMBRA_CACHE_LINE, (sizeof(*task) + 63) / 64 * 64);
+
+    if (!task)
+        return NULL;
+    memset(task, 0, sizeof(*task));
+    task->bell = (struct umbra_event)UMBRA_EVENT_INIT;
+    um_atomic_store(&task->refs, 1, relaxed);
+    um_atomic_fetch_add(&launch->refs, 1, relaxed);
+    task->launch = launch;
+    task->appnum = appnum;
+    task->depth = depth;
+    return task;
+}
+
+void um_mpi_task_put(struct um_mpi_task *task)
+{
+    /* acq_rel: what others did to it; the last one frees */
+    if (um_atomic_fetch_add(&task->refs, (uint32_t)-1, acq_rel) != 1)
+        return;
+    table_free(&task->comms);
+    table_free(&task->groups);
+    table_free(&task->requests);
+    free(task);
 }
 
 /* ---- groups and communicators ---- */

@@ -142,6 +142,7 @@ struct um_mpi_task {
     int level;      /* of threads, that MPI_Init_thread() has provided */
     unsigned depth; /* of the program's main 0, of its children 1 */
     bool initialized, finalized;
+    bool started; /* by the member that spawned it, which tells the others */
 };
 
 struct um_mpi_group {
@@ -236,8 +237,11 @@ UM_INLINE struct um_mpi_task *um_mpi_task_hold(struct um_mpi_task *task)
     return task;
 }
 
-UM_HIDE void um_mpi_task_put(struct um_mpi_task *task);
+/* argv[0] is the command, and argv (NULL: none) follows. NULL: no memory. */
+UM_HIDE struct um_launch *um_launch_make(const char *command, char *const *argv);
 UM_HIDE void um_launch_put(struct um_launch *launch);
+UM_HIDE struct um_mpi_task *um_mpi_task_make(struct um_launch *launch, int appnum, unsigned depth);
+UM_HIDE void um_mpi_task_put(struct um_mpi_task *task);
 
 UM_HIDE struct um_mpi_group *um_mpi_group_make(int size);
 UM_HIDE void um_mpi_group_put(struct um_mpi_group *group);
