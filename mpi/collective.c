@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "image/bind.h"
 #include "library.h"
 
 /* ---- inside ---- */

@@ -20,7 +20,10 @@
 #include <mpi.h>
 #pragma GCC visibility pop
 
-#include "image/loader.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "image/seat.h"
 #include "match.h"
 
 /* MPI's functions that this library calls. */
@@ -202,7 +205,7 @@ UM_INLINE struct um_mpi_task *um_mpi_task_self(void)
 {
     struct umbra_child *child = um_seat.running;
 
-    return child ? (struct um_mpi_task *)child->options.arg : &um_host;
+    return child ? um_child_arg(child) : &um_host;
 }
 
 /* In a table of the task's: the item's number; -1: no memory. */

@@ -16,20 +16,6 @@
 
 struct option;
 
-/* The functions that a thread, or a child, calls when it ends; on a thread that a child created. */
-struct um_child_thread {
-    struct umbra_child *child;
-    void *(*fn)(void *);
-    void *arg;
-    struct um_ending *endings;
-    pid_t process; /* in which it was created */
-};
-
-/* The calling thread, which has executed nothing of a child, becomes one of the child's; and ends to
- * be one: the last that it executes of the child. */
-UM_HIDE void um_child_thread_begin(struct um_child_thread *thread);
-UM_HIDE void um_child_thread_end(struct um_child_thread *thread);
-
 /* True in a process that the child has forked: it has no cores, and one thread. */
 UM_HIDE bool um_forked(void);
 

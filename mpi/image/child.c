@@ -14,6 +14,8 @@
 
 #define UM_AUXILIARY 8 /* pairs */
 
+_Static_assert(offsetof(struct umbra_child, options) == 0, "as in um_child_arg()");
+
 struct um_children um_children;
 
 /* ---- the vector ---- */

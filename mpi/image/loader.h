@@ -14,6 +14,7 @@
  *   unwind.c       exceptions: what the unwinder is told of a copy
  *   bind.c         the table of child-only bindings; bind_*.c: the bindings
  *   array.c        growing arrays
+ *   seat.h         which child runs on a thread
  *
  * Base: where address 0 of the executable is in a copy. Addresses in an image ("at") are relative
  * to it. A copy is one range of addresses:
@@ -22,10 +23,6 @@
  *
  * Extra is memory for variables of libraries that a child must have to itself (optind and the like)
  * but that its executable did not reserve room for.
- *
- * The thread knows which child runs on it (um_seat). That is right while a child's code runs: each
- * binding that may switch fibers sets it again afterwards (um_child_resumed). At other times it may
- * name a child that has left its core.
  */
 #ifndef UMBRA_MPI_LOADER_H
 #define UMBRA_MPI_LOADER_H
@@ -33,10 +30,11 @@
 #include <elf.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "image.h"
+#include "seat.h"
 
 #ifndef UMBRA_IMPLEMENTATION /* cold functions of the headers that no header declares */
 UM_LINKONCE int um_handler_put(struct um_handler *handler);
@@ -44,8 +42,6 @@ UM_LINKONCE bool um_handler_take(struct um_handler *handler);
 UM_LINKONCE bool um_handler_asked(struct um_handler *handler, void *info, void *context);
 UM_LINKONCE void um_handler_pass_on(struct um_handler *handler, void *info, void *context);
 #endif
-
-#define UM_HIDE __attribute__((__visibility__("hidden")))
 
 #define UM_TEXTS_MOST 8       /* mappings of the file in a copy; one, but for unusual linkers */
 #define UM_ROOM_BYTES 16384   /* for the thread-locals of a child's executable */
@@ -148,6 +144,7 @@ struct um_ending {
 
 /* One run. gdb reads image, copy, fiber and the list. */
 struct umbra_child {
+    struct umbra_child_options options; /* the first: um_child_arg() */
     struct umbra_image *image;
     struct um_image_copy *copy;
     struct umbra_fiber fiber;
@@ -159,7 +156,6 @@ struct umbra_child {
     int status;       /* as of waitpid(2) */
     _Atomic int left; /* with bit 16: the status that a thread of its own gave it, by exit() */
     bool finished;    /* .fini has been called */
-    struct umbra_child_options options;
 
     /* what the bindings keep */
     struct um_ending *thread_endings, *endings, *quick_endings;
@@ -180,17 +176,6 @@ struct umbra_child {
     char **argv;
     char *tls; /* its thread-locals, while they are not in the room */
 };
-
-/* What a thread knows of children. Only the thread. */
-struct um_seat {
-    struct umbra_child *running;    /* see above */
-    struct umbra_child *in_room;    /* has its thread-locals in the room; NULL: none */
-    struct um_child_thread *thread; /* created by a child, not a core; else NULL */
-    char *host_tls;                 /* room for the executable's own; NULL: it has none here */
-    bool host_away;                 /* they are there, not in their place */
-};
-
-extern _Thread_local struct um_seat um_seat UM_HIDE;
 
 /* All children, for debuggers. */
 struct um_children {
@@ -251,24 +236,17 @@ UM_HIDE void um_copies_unmap(struct umbra_image *image);
 UM_HIDE char *um_thread_pointer(void);
 UM_HIDE int um_room_check(void);
 UM_HIDE void um_room_begin(const struct umbra_child *child, char *to);
-/* The calling thread is the core on which the executable of this process runs, in one fiber. */
-UM_HIDE void um_host_begin(void);
-/* That fiber is about to go on: after each call that may switch. */
-UM_HIDE void um_host_resumed(void);
 UM_HIDE int um_tls_offset(const void *address, uint64_t *offset);
 UM_HIDE int um_tls_module(const void *address, uint64_t *module, uint64_t *offset);
 UM_HIDE extern const char um_tlsdesc_fixed[];
 
 /* ---- children ---- */
 
-/* The calling child's code is about to go on on this thread: after each call that may switch. */
-UM_HIDE void um_child_resumed(struct umbra_child *child);
 /* The child that called a binding. */
 UM_HIDE struct umbra_child *um_child_self(void);
 /* The child that owns the stack on which the caller runs, or NULL. */
 UM_HIDE struct umbra_child *um_child_here(void);
-/* Ends the child's code, on its fiber or on a thread it has created. */
-UM_HIDE _Noreturn void um_child_leave(struct umbra_child *child, int status);
+/* Does what exit() does of a child, and leaves its code. */
 UM_HIDE _Noreturn void um_child_exit(struct umbra_child *child, int status);
 /* The child has left its code in a process that it has forked: the process ends. */
 UM_HIDE _Noreturn void um_process_end(const struct umbra_child *child);

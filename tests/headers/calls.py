@@ -7,7 +7,8 @@
 A source and the header of its name are one file here. An arrow from one to another is a name that
 the other alone defines, a function or a variable, in the text of the first; declarations are none.
 Names of the C library's are left out: what takes the place of exit() is not what its callers know.
-Also checked: include lines make no circle, and no two files of mpi/ and include/ have one name.
+Also checked: include lines make no circle, mpi/ includes image.h and seat.h of mpi/image/ only, and
+no two files of mpi/ and include/ have one name.
 """
 import collections
 import graphlib
@@ -36,7 +37,7 @@ def circle(arrows, what):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1])
+    root = pathlib.Path(sys.argv[1]).resolve()
     texts, includes, named = collections.defaultdict(str), {}, collections.defaultdict(list)
     for path in sorted((root / "mpi").rglob("*.[ch]")):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
@@ -58,6 +59,9 @@ def main():
               for file, text in texts.items()}
 
     bad = circle(arrows, "calls") + circle(includes, "include lines")
+    bad += [f"{file} includes {other}" for file, others in includes.items() for other in others
+            if "/mpi/image/" in other and "/mpi/image/" not in file
+            and not other.endswith(("/image.h", "/seat.h"))]
     bad += [f"one name for {' and '.join(paths)}" for name, paths in named.items()
             if len(paths) > 1 and name not in SAME_NAME]
     for line in bad:
