@@ -86,14 +86,10 @@ static void task_end(struct um_mpi_task *task)
     for (unsigned i = 0; i < task->comms.count; i++) {
         struct um_comm *comm = um_table_get(&task->comms, i);
 
-        if (comm)
-            peers_fail(task, comm);
-    }
-    for (unsigned i = 0; i < task->comms.count; i++) {
-        struct um_comm *comm = um_table_get(&task->comms, i);
-
-        if (comm)
-            um_comm_put(comm);
+        if (!comm)
+            continue;
+        peers_fail(task, comm);
+        um_comm_put(comm);
     }
     for (unsigned i = 0; i < task->groups.count; i++)
         if (um_table_get(&task->groups, i))

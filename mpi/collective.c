@@ -30,12 +30,14 @@ static int ended(struct um_mpi_task *task, struct um_comm *comm, int error, cons
                                                   : "a message of the wrong size, or no memory");
 }
 
-/* True if the communicator is inside; then the call has its number. */
-static bool is_inside(struct um_collective *call, MPI_Comm handle)
+/* True if the communicator is inside; then the call has its number. begun: NULL of a blocking call. */
+static bool is_inside(struct um_collective *call, MPI_Comm handle, MPI_Request *begun)
 {
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *comm = um_comm_of(task, handle);
 
+    call->begun = begun;
+    call->request = begun ? begun : &call->own;
     if (!comm)
         return false;
     um_collective_begin(call, task, comm);
@@ -207,11 +209,11 @@ static bool executor_start(struct background *background)
     return false;
 }
 
-static int background_start(const struct um_collective *call, MPI_Request *handle)
+static int background_start(const struct um_collective *call)
 {
     struct background *background = malloc(sizeof(*background));
     struct um_mpi_task *task = call->task;
-    struct um_request *request = background ? um_request_make(task, call->comm, handle) : NULL;
+    struct um_request *request = background ? um_request_make(task, call->comm, call->begun) : NULL;
 
     if (!request) {
         free(background);
@@ -244,27 +246,26 @@ static int background_start(const struct um_collective *call, MPI_Request *handl
     return MPI_SUCCESS;
 }
 
-/* begun: NULL of a blocking call. */
-static int run_inside(struct um_collective *call, MPI_Request *begun)
+static int run_inside(struct um_collective *call)
 {
     int error;
 
     um_mpi_task_check(call->task);
-    if (begun)
-        *begun = MPI_REQUEST_NULL;
+    if (call->begun)
+        *call->begun = MPI_REQUEST_NULL;
     error = check(call);
     if (error == MPI_SUCCESS)
-        error = begun ? background_start(call, begun) : call->run(call);
+        error = call->begun ? background_start(call) : call->run(call);
     return ended(call->task, call->comm, error, call->name);
 }
 
 /* ---- MPI's own ---- */
 
-static int run_outside(int error, MPI_Request *begun, MPI_Request *own)
+static int run_outside(struct um_collective *call, int error)
 {
-    if (begun || error != MPI_SUCCESS)
+    if (call->begun || error != MPI_SUCCESS)
         return error;
-    return um_mpi_await(um_mpi_task_self(), own, MPI_STATUS_IGNORE);
+    return um_mpi_await(um_mpi_task_self(), &call->own, MPI_STATUS_IGNORE);
 }
 
 /* ---- the calls: one function for each and its form that does not block ---- */
@@ -272,11 +273,10 @@ static int run_outside(int error, MPI_Request *begun, MPI_Request *own)
 static int do_barrier(MPI_Comm comm, MPI_Request *begun)
 {
     struct um_collective call = {.run = um_collect_barrier, .name = "MPI_Barrier", .between = true};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ibarrier(comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Ibarrier(comm, call.request));
 }
 
 int MPI_Barrier(MPI_Comm comm)
@@ -297,11 +297,10 @@ static int do_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Co
                                  .in = {.memory = buffer, .count = count, .type = type},
                                  .root = root,
                                  .between = true};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ibcast(buffer, count, type, root, comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Ibcast(buffer, count, type, root, comm, call.request));
 }
 
 int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
@@ -324,11 +323,10 @@ static int do_reduce(const void *from, void *to, int count, MPI_Datatype type, M
                                  .in = {.memory = to, .count = count, .type = type},
                                  .op = op,
                                  .root = root};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ireduce(from, to, count, type, op, root, comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Ireduce(from, to, count, type, op, root, comm, call.request));
 }
 
 int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root,
@@ -351,11 +349,10 @@ static int do_allreduce(const void *from, void *to, int count, MPI_Datatype type
                                  .out = {.memory = from},
                                  .in = {.memory = to, .count = count, .type = type},
                                  .op = op};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Iallreduce(from, to, count, type, op, comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iallreduce(from, to, count, type, op, comm, call.request));
 }
 
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
@@ -378,11 +375,10 @@ static int do_scan(const void *from, void *to, int count, MPI_Datatype type, MPI
                                  .out = {.memory = from},
                                  .in = {.memory = to, .count = count, .type = type},
                                  .op = op};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Iscan(from, to, count, type, op, comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iscan(from, to, count, type, op, comm, call.request));
 }
 
 int MPI_Scan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -405,11 +401,10 @@ static int do_exscan(const void *from, void *to, int count, MPI_Datatype type, M
                                  .in = {.memory = to, .count = count, .type = type},
                                  .op = op,
                                  .exclusive = true};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Iexscan(from, to, count, type, op, comm, request), begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iexscan(from, to, count, type, op, comm, call.request));
 }
 
 int MPI_Exscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -431,12 +426,11 @@ static int do_reduce_scatter(const void *from, void *to, const int *counts, MPI_
                                  .out = {.memory = from, .counts = counts},
                                  .in = {.memory = to, .type = type},
                                  .op = op};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ireduce_scatter(from, to, counts, type, op, comm, request), begun,
-                       &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call,
+                       um_mpi.Ireduce_scatter(from, to, counts, type, op, comm, call.request));
 }
 
 int MPI_Reduce_scatter(const void *from, void *to, const int *counts, MPI_Datatype type, MPI_Op op,
@@ -459,12 +453,11 @@ static int do_reduce_scatter_block(const void *from, void *to, int count, MPI_Da
                                  .out = {.memory = from, .count = count},
                                  .in = {.memory = to, .type = type},
                                  .op = op};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ireduce_scatter_block(from, to, count, type, op, comm, request),
-                       begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call,
+                       um_mpi.Ireduce_scatter_block(from, to, count, type, op, comm, call.request));
 }
 
 int MPI_Reduce_scatter_block(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
@@ -487,13 +480,11 @@ static int do_gather(const void *out, int out_count, MPI_Datatype out_type, void
                                  .out = {.memory = out, .count = out_count, .type = out_type},
                                  .in = {.memory = in, .count = in_count, .type = in_type},
                                  .root = root};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(
-        um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root, comm, request), begun,
-        &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Igather(out, out_count, out_type, in, in_count, in_type, root,
+                                             comm, call.request));
 }
 
 int MPI_Gather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
@@ -518,13 +509,11 @@ static int do_gatherv(const void *out, int out_count, MPI_Datatype out_type, voi
         .out = {.memory = out, .count = out_count, .type = out_type},
         .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type},
         .root = root};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Igatherv(out, out_count, out_type, in, in_counts, in_at, in_type,
-                                       root, comm, request),
-                       begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Igatherv(out, out_count, out_type, in, in_counts, in_at,
+                                              in_type, root, comm, call.request));
 }
 
 int MPI_Gatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
@@ -549,13 +538,11 @@ static int do_scatter(const void *out, int out_count, MPI_Datatype out_type, voi
                                  .out = {.memory = out, .count = out_count, .type = out_type},
                                  .in = {.memory = in, .count = in_count, .type = in_type},
                                  .root = root};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(
-        um_mpi.Iscatter(out, out_count, out_type, in, in_count, in_type, root, comm, request),
-        begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iscatter(out, out_count, out_type, in, in_count, in_type, root,
+                                              comm, call.request));
 }
 
 int MPI_Scatter(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
@@ -580,13 +567,11 @@ static int do_scatterv(const void *out, const int *out_counts, const int *out_at
         .out = {.memory = out, .counts = out_counts, .at = out_at, .type = out_type},
         .in = {.memory = in, .count = in_count, .type = in_type},
         .root = root};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Iscatterv(out, out_counts, out_at, out_type, in, in_count, in_type,
-                                        root, comm, request),
-                       begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iscatterv(out, out_counts, out_at, out_type, in, in_count,
+                                               in_type, root, comm, call.request));
 }
 
 int MPI_Scatterv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,
@@ -610,13 +595,11 @@ static int do_allgather(const void *out, int out_count, MPI_Datatype out_type, v
                                  .name = "MPI_Allgather",
                                  .out = {.memory = out, .count = out_count, .type = out_type},
                                  .in = {.memory = in, .count = in_count, .type = in_type}};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(
-        um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type, comm, request), begun,
-        &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iallgather(out, out_count, out_type, in, in_count, in_type,
+                                                comm, call.request));
 }
 
 int MPI_Allgather(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
@@ -640,13 +623,11 @@ static int do_allgatherv(const void *out, int out_count, MPI_Datatype out_type, 
         .name = "MPI_Allgatherv",
         .out = {.memory = out, .count = out_count, .type = out_type},
         .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type}};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(
-        um_mpi.Iallgatherv(out, out_count, out_type, in, in_counts, in_at, in_type, comm, request),
-        begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Iallgatherv(out, out_count, out_type, in, in_counts, in_at,
+                                                 in_type, comm, call.request));
 }
 
 int MPI_Allgatherv(const void *out, int out_count, MPI_Datatype out_type, void *in,
@@ -669,13 +650,11 @@ static int do_alltoall(const void *out, int out_count, MPI_Datatype out_type, vo
                                  .name = "MPI_Alltoall",
                                  .out = {.memory = out, .count = out_count, .type = out_type},
                                  .in = {.memory = in, .count = in_count, .type = in_type}};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(
-        um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type, comm, request), begun,
-        &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Ialltoall(out, out_count, out_type, in, in_count, in_type,
+                                               comm, call.request));
 }
 
 int MPI_Alltoall(const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
@@ -699,13 +678,11 @@ static int do_alltoallv(const void *out, const int *out_counts, const int *out_a
         .name = "MPI_Alltoallv",
         .out = {.memory = out, .counts = out_counts, .at = out_at, .type = out_type},
         .in = {.memory = in, .counts = in_counts, .at = in_at, .type = in_type}};
-    MPI_Request own, *request = begun ? begun : &own;
 
-    if (is_inside(&call, comm))
-        return run_inside(&call, begun);
-    return run_outside(um_mpi.Ialltoallv(out, out_counts, out_at, out_type, in, in_counts, in_at,
-                                         in_type, comm, request),
-                       begun, &own);
+    if (is_inside(&call, comm, begun))
+        return run_inside(&call);
+    return run_outside(&call, um_mpi.Ialltoallv(out, out_counts, out_at, out_type, in, in_counts,
+                                                in_at, in_type, comm, call.request));
 }
 
 int MPI_Alltoallv(const void *out, const int *out_counts, const int *out_at, MPI_Datatype out_type,

@@ -202,8 +202,13 @@ int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int *result)
 /* ---- the end of a communicator ---- */
 
 /* Requests under way keep it. A task that has freed it does not wait for the others. */
-static int drop(struct um_mpi_task *task, struct um_comm *comm, MPI_Comm *handle, const char *call)
+static int drop(MPI_Comm *handle, int (*of_mpi)(MPI_Comm *), const char *call)
 {
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *comm = um_comm_of(task, *handle);
+
+    if (!comm)
+        return of_mpi(handle);
     if (comm == task->world || comm == task->self)
         return um_error(task, comm, MPI_ERR_COMM, call, "MPI_COMM_WORLD or MPI_COMM_SELF");
     if (comm == task->parent)
@@ -216,18 +221,12 @@ static int drop(struct um_mpi_task *task, struct um_comm *comm, MPI_Comm *handle
 
 int MPI_Comm_free(MPI_Comm *handle)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, *handle);
-
-    return comm ? drop(task, comm, handle, "MPI_Comm_free") : um_mpi.Comm_free(handle);
+    return drop(handle, um_mpi.Comm_free, "MPI_Comm_free");
 }
 
 int MPI_Comm_disconnect(MPI_Comm *handle)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *comm = um_comm_of(task, *handle);
-
-    return comm ? drop(task, comm, handle, "MPI_Comm_disconnect") : um_mpi.Comm_disconnect(handle);
+    return drop(handle, um_mpi.Comm_disconnect, "MPI_Comm_disconnect");
 }
 
 /* ---- new communicators: one member decides, and gives the others addresses ---- */

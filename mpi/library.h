@@ -120,6 +120,9 @@ struct um_collective {
     struct um_comm *comm;
     int tag;
     struct umbra_child *behind; /* NULL, or the child for which a fiber or thread executes it */
+    /* Of collective.c, by which the call begins: */
+    MPI_Request *begun;        /* by a call that does not block, or NULL */
+    MPI_Request *request, own; /* MPI's, if it executes the call: the caller's, or own */
 };
 
 /* The next collective call on the communicator: once in each member, in the same order. */

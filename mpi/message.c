@@ -313,47 +313,40 @@ static int receive_check(const struct um_comm *comm, const void *buffer, int cou
     return error ? error : peer_check(comm, from, tag, true);
 }
 
-static int send(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
-                MPI_Datatype type, int to, int tag, bool synchronous, const char *call)
+static int send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                bool synchronous, const char *call)
 {
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
     struct um_request request;
-    int error = send_check(comm, buffer, count, type, to, tag);
+    MPI_Request outside;
+    int error;
 
+    if (UM_UNLIKELY(!inside)) {
+        error = (synchronous ? um_mpi.Issend : um_mpi.Isend)(buffer, count, type, to, tag, comm,
+                                                             &outside);
+        return error ? error : um_mpi_await(task, &outside, MPI_STATUS_IGNORE);
+    }
+    error = send_check(inside, buffer, count, type, to, tag);
     um_mpi_task_check(task);
     if (error == MPI_SUCCESS && to == MPI_PROC_NULL)
         return MPI_SUCCESS;
     if (error == MPI_SUCCESS)
-        error = um_send_begin(task, &request, comm, UM_POINT, buffer, count, type, to, tag,
+        error = um_send_begin(task, &request, inside, UM_POINT, buffer, count, type, to, tag,
                               synchronous);
     if (error == MPI_SUCCESS)
         error = um_request_run(task, &request, MPI_STATUS_IGNORE);
-    return point_error(task, comm, error, call);
+    return point_error(task, inside, error, call);
 }
 
 int MPI_Send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *inside = um_comm_of(task, comm);
-    MPI_Request request;
-    int error;
-
-    if (UM_LIKELY(inside != NULL))
-        return send(task, inside, buffer, count, type, to, tag, false, "MPI_Send");
-    error = um_mpi.Isend(buffer, count, type, to, tag, comm, &request);
-    return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
+    return send(buffer, count, type, to, tag, comm, false, "MPI_Send");
 }
 
 int MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *inside = um_comm_of(task, comm);
-    MPI_Request request;
-    int error;
-
-    if (inside)
-        return send(task, inside, buffer, count, type, to, tag, true, "MPI_Ssend");
-    error = um_mpi.Issend(buffer, count, type, to, tag, comm, &request);
-    return error ? error : um_mpi_await(task, &request, MPI_STATUS_IGNORE);
+    return send(buffer, count, type, to, tag, comm, true, "MPI_Ssend");
 }
 
 int MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
@@ -361,77 +354,67 @@ int MPI_Rsend(const void *buffer, int count, MPI_Datatype type, int to, int tag,
     return MPI_Send(buffer, count, type, to, tag, comm);
 }
 
-static int receive(struct um_mpi_task *task, struct um_comm *comm, void *buffer, int count,
-                   MPI_Datatype type, int from, int tag, MPI_Status *status)
+int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status *status)
 {
+    struct um_mpi_task *task = um_mpi_task_self();
+    struct um_comm *inside = um_comm_of(task, comm);
     struct um_request request;
-    int error = receive_check(comm, buffer, count, type, from, tag);
+    MPI_Request outside;
+    int error;
 
+    if (UM_UNLIKELY(!inside)) {
+        error = um_mpi.Irecv(buffer, count, type, from, tag, comm, &outside);
+        return error ? error : um_mpi_await(task, &outside, status);
+    }
+    error = receive_check(inside, buffer, count, type, from, tag);
     um_mpi_task_check(task);
     if (error == MPI_SUCCESS && from == MPI_PROC_NULL) {
         um_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
         return MPI_SUCCESS;
     }
     if (error == MPI_SUCCESS)
-        error = um_receive_begin(task, &request, comm, UM_POINT, buffer, count, type, from, tag);
+        error = um_receive_begin(task, &request, inside, UM_POINT, buffer, count, type, from, tag);
     if (error == MPI_SUCCESS)
         error = um_request_run(task, &request, status);
-    return point_error(task, comm, error, "MPI_Recv");
+    return point_error(task, inside, error, "MPI_Recv");
 }
 
-int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-             MPI_Status *status)
+static int send_start(const void *buffer, int count, MPI_Datatype type, int to, int tag,
+                      MPI_Comm comm, bool synchronous, MPI_Request *handle)
 {
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *inside = um_comm_of(task, comm);
-    MPI_Request request;
+    struct um_request *request;
     int error;
 
-    if (UM_LIKELY(inside != NULL))
-        return receive(task, inside, buffer, count, type, from, tag, status);
-    error = um_mpi.Irecv(buffer, count, type, from, tag, comm, &request);
-    return error ? error : um_mpi_await(task, &request, status);
-}
-
-static int send_start(struct um_mpi_task *task, struct um_comm *comm, const void *buffer, int count,
-                      MPI_Datatype type, int to, int tag, bool synchronous, MPI_Request *handle)
-{
-    int error = send_check(comm, buffer, count, type, to, tag);
-    struct um_request *request;
-
+    if (!inside)
+        return (synchronous ? um_mpi.Issend : um_mpi.Isend)(buffer, count, type, to, tag, comm,
+                                                            handle);
+    error = send_check(inside, buffer, count, type, to, tag);
     *handle = MPI_REQUEST_NULL;
     um_mpi_task_check(task);
-    request = error ? NULL : um_request_make(task, comm, handle);
+    request = error ? NULL : um_request_make(task, inside, handle);
     if (request && to == MPI_PROC_NULL)
-        um_request_nowhere(request, comm);
+        um_request_nowhere(request, inside);
     else if (request)
-        error =
-            um_send_begin(task, request, comm, UM_POINT, buffer, count, type, to, tag, synchronous);
+        error = um_send_begin(task, request, inside, UM_POINT, buffer, count, type, to, tag,
+                              synchronous);
     else if (error == MPI_SUCCESS)
         error = MPI_ERR_NO_MEM;
-    return point_error(task, comm, error, "MPI_Isend");
+    return point_error(task, inside, error, "MPI_Isend");
 }
 
 int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *inside = um_comm_of(task, comm);
-
-    if (inside)
-        return send_start(task, inside, buffer, count, type, to, tag, false, request);
-    return um_mpi.Isend(buffer, count, type, to, tag, comm, request);
+    return send_start(buffer, count, type, to, tag, comm, false, request);
 }
 
 int MPI_Issend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    struct um_mpi_task *task = um_mpi_task_self();
-    struct um_comm *inside = um_comm_of(task, comm);
-
-    if (inside)
-        return send_start(task, inside, buffer, count, type, to, tag, true, request);
-    return um_mpi.Issend(buffer, count, type, to, tag, comm, request);
+    return send_start(buffer, count, type, to, tag, comm, true, request);
 }
 
 int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
