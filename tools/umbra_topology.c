@@ -198,27 +198,39 @@ static void measure_gaps(void)
         umbra_runtime_destroy(runtime);
 }
 
+/* What is told of a place, between two processors of a kind. */
+typedef void tell_fn(enum umbra_poll_pair pair, uint32_t place, const struct um_pair *known,
+                     void *arg);
+
 /* Calls fn for each place that was measured. Returns how many there are. */
-static unsigned each_gap(void (*fn)(const struct um_gap_report *report, void *arg), void *arg)
+static unsigned each_gap(tell_fn *fn, void *arg)
 {
-    struct um_gap_report report;
     unsigned count = 0;
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
-        for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (um_gap_report(pair, place, &report)) {
-                fn(&report, arg);
+        for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
+            if (um_pair_known((enum umbra_poll_pair)pair)) {
+                fn((enum umbra_poll_pair)pair, place, &um_machine.pair[pair], arg);
                 count++;
             }
     return count;
 }
 
-static void print_gap(const struct um_gap_report *report, void *unused)
+/* Median of a hand-over there and back with a gap. */
+static double gap_ns(const struct um_pair *known, uint32_t place, uint32_t gap)
+{
+    return (double)known->figures[place].of[gap] / 16 * 1e9 / (double)um_ns_to_cycles(1000000000);
+}
+
+static void print_gap(enum umbra_poll_pair pair, uint32_t place, const struct um_pair *known,
+                      void *unused)
 {
     (void)unused;
-    printf("  %-5s  %-6s  %-12s  %-6s ", report->pair, report->place, report->gap, report->usual);
-    for (unsigned i = 0; i < report->count; i++)
-        printf(" %s %.0f", report->measured[i].gap, report->measured[i].ns);
+    printf("  %-5s  %-6s  %-12s  %-6s ", um_pair_name(pair), um_place_name(place),
+           um_gap_name(known->gap[place]), um_gap_name(UMBRA_GAP_USUAL));
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (um_gap_name(gap) != NULL)
+            printf(" %s %.0f", um_gap_name(gap), gap_ns(known, place, gap));
     printf("\n");
 }
 
@@ -330,19 +342,21 @@ static json_t *json_wait(const struct um_wait_report *report, const char *forced
     return wait;
 }
 
-static void json_gap(const struct um_gap_report *report, void *gaps)
+static void json_gap(enum umbra_poll_pair pair, uint32_t place, const struct um_pair *known,
+                     void *gaps)
 {
-    json_t *gap = json_object();
+    json_t *entry = json_object();
     json_t *ns = json_object();
 
-    json_object_set_new(gap, "pair", json_string(report->pair));
-    json_object_set_new(gap, "place", json_string(report->place));
-    json_object_set_new(gap, "gap", json_string(report->gap));
-    json_object_set_new(gap, "usual", json_string(report->usual));
-    for (unsigned i = 0; i < report->count; i++)
-        json_object_set_new(ns, report->measured[i].gap, json_real(report->measured[i].ns));
-    json_object_set_new(gap, "ns", ns);
-    json_array_append_new(gaps, gap);
+    json_object_set_new(entry, "pair", json_string(um_pair_name(pair)));
+    json_object_set_new(entry, "place", json_string(um_place_name(place)));
+    json_object_set_new(entry, "gap", json_string(um_gap_name(known->gap[place])));
+    json_object_set_new(entry, "usual", json_string(um_gap_name(UMBRA_GAP_USUAL)));
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (um_gap_name(gap) != NULL)
+            json_object_set_new(ns, um_gap_name(gap), json_real(gap_ns(known, place, gap)));
+    json_object_set_new(entry, "ns", ns);
+    json_array_append_new(gaps, entry);
 }
 
 /* Returns whether it was written; out of memory shows as an object that cannot be. */

@@ -83,13 +83,15 @@ static const char *shared_name(const struct bench *bench)
 static json_t *measured_gaps(void)
 {
     json_t *list = json_array();
-    struct um_gap_report report;
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
-        for (unsigned place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (um_gap_report(pair, place, &report))
-                json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "pair", report.pair,
-                                                      "place", report.place, "gap", report.gap));
+        for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
+            if (um_pair_known((enum umbra_poll_pair)pair))
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:s, s:s}", "pair",
+                                                um_pair_name((enum umbra_poll_pair)pair), "place",
+                                                um_place_name(place), "gap",
+                                                um_gap_name(um_machine.pair[pair].gap[place])));
     return list;
 }
 

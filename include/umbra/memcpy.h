@@ -118,7 +118,7 @@ UM_INLINE bool shadow_memcpy(struct umbra_shadow *shadow, void *__restrict to,
  *
  *   awake_bytes   the smallest power of two at which, and at the next one, both together are faster
  *                 by a ninth in at least three of four pairs of copies; SIZE_MAX: none up to 2 MiB
- *   asleep_bytes  what the owner copies alone in four times the time of a wake-up and a join;
+ *   asleep_bytes  what the owner copies alone in four times what a wake-up costs, at most 0.8 ms;
  *                 awake_bytes if the shadow never sleeps
  *   block_bytes   the default, or half of awake_bytes
  *   choice         NULL

@@ -101,13 +101,11 @@ struct umbra_shadow {
     int bind_error;                /* helper writes before the first join, owner reads after */
     unsigned char apart_too[UM_LINE_REST(84)]; /* asserted below */
 
-    struct umbra_wait_policy policy;       /* the helper's; set once; both read */
-    struct umbra_wait_policy owner_policy; /* the same with the owner's gap; set once; owner */
-    unsigned char apart_as_well[UM_LINE_REST(2 * sizeof(struct umbra_wait_policy))];
+    struct umbra_wait_policy policy; /* of both; set once */
+    unsigned char apart_as_well[UM_LINE_REST(sizeof(struct umbra_wait_policy))];
 
     /* Any thread may ask for their counters (umbra_waiter_stats): how the owner waited in joins,
-     * how the helper waited for work, with the rounds, up to some ten thousand, that shadow_create
-     * measures with. */
+     * the first of which is that of shadow_create, and how the helper waited for work. */
     struct umbra_waiter owner_waiter;  /* for IDLE; owner waits, helper wakes */
     struct umbra_waiter helper_waiter; /* for RUN or QUIT; helper waits, owner wakes */
 };
@@ -119,7 +117,7 @@ struct umbra_shadow {
  * 1 shadows a core; options->place_shadow may name any other hardware thread.
  *
  * Any thread; it becomes the owner. Blocks (some milliseconds: it reads the topology, and
- * measures). Returns 0 or an error; then nothing is kept, the struct is as if destroyed, and
+ * the first one between two processors of a kind measures). Returns 0 or an error; then nothing is kept, the struct is as if destroyed, and
  * umbra_last_error_text() names the processor or option:
  *   -EINVAL      unknown wait mode, back end or gap (UMBRA_WAIT), owner_cpu == shadow_cpu
  *   -EOPNOTSUPP  the forced wait back end cannot execute here

@@ -15,7 +15,7 @@
  * phase, so that an oversubscribed or virtual machine gets its processor back. A wait that parks
  * after the time that parking costs is never more than twice as slow as the best choice in
  * hindsight (Karlin et al., 1990); the default of block_cycles is twice that cost, measured once
- * (wait/block_cost.h says why). A dispatcher's workers let their cores park later
+ * (wait/probe.h says why). A dispatcher's workers let their cores park later
  * (umbra/dispatch.h).
  *
  * Use. Each thread that waits has one struct umbra_waiter; it may wait on any word, on one at a
@@ -47,13 +47,13 @@
  *
  * UMBRA_WAIT in the environment forces a back end: auto, pause, waitpkg, monitorx, mwait, wfe,
  * wfet, zawrs or power-wait. A forced back end is used even where measurement advises against it.
- * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (wait/gap.h), of all
- * places or of one: UMBRA_WAIT=pause,gap=fence or UMBRA_WAIT=event=pause+write,join=pauses. The
- * places are shadow, owner, event, inbox, spawn, join and thread; the gaps are none, pause, pauses,
- * fence and clock, each also with +write. Gaps that are not forced are measured
- * (wait/choose_gap.h), once per process for each kind of pair of processors: by the first shadow,
- * and by the first runtime with two cores. What was found is told by um_wait_report() of the back
- * ends (wait/monitor.h), and by um_gap_report() of the gaps (wait/choose_gap.h).
+ * After it, or instead of it, UMBRA_WAIT may name the gap between two polls (wait/gap.h), of both
+ * places or of one: UMBRA_WAIT=pause,gap=fence or UMBRA_WAIT=slot=fence,other=pause+write. The
+ * place `slot` is that of shadows and teams, `other` that of all other waits; the gaps are none,
+ * pause, pauses, fence and clock, each also with +write. Gaps that are not forced are measured
+ * (wait/probe.h), once per process for each kind of pair of processors: by the first shadow, team
+ * or runtime that has two such processors. What was found is told by um_wait_report() of the back
+ * ends (wait/monitor.h), and by um_machine of the gaps (wait/machine.h).
  */
 #ifndef UMBRA_WAIT_H
 #define UMBRA_WAIT_H

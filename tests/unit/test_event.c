@@ -461,14 +461,14 @@ static void *counts_sleeps(void *sleeps)
  * this very core. */
 Test(event, fibers_that_are_not_admitted_let_their_core_sleep)
 {
-    uint64_t cost = um_block_ns();
+    uint64_t cost = um_wake_ns();
     long sleeps = 0;
 
     begin_closed_call();
-    um_block.ns = UM_BLOCK_MOST_NS;
+    um_machine.wake_ns = UM_BLOCK_MOST_NS;
     for (int i = 0; i < 20 && sleeps < 5; i++) /* it may lose its processor instead */
         cr_assert_eq(run_cores(1, counts_sleeps, &sleeps), 0);
-    um_block.ns = cost;
+    um_machine.wake_ns = cost;
     cr_assert_geq(sleeps, 5);
     end_call();
 }
@@ -518,13 +518,13 @@ static void *counts_sleeps_when_offered(void *sleeps)
 /* Who offers it may have lost its processor to this very core. */
 Test(event, a_late_wait_that_is_offered_a_signal_lets_its_core_sleep)
 {
-    uint64_t cost = um_block_ns();
+    uint64_t cost = um_wake_ns();
     long sleeps = 0;
 
-    um_block.ns = UM_BLOCK_MOST_NS;
+    um_machine.wake_ns = UM_BLOCK_MOST_NS;
     for (int i = 0; i < 20 && sleeps < 8; i++) /* it may lose its processor instead */
         cr_assert_eq(run_cores(1, counts_sleeps_when_offered, &sleeps), 0);
-    um_block.ns = cost;
+    um_machine.wake_ns = cost;
     cr_assert_geq(sleeps, 8);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The gap between two polls: how it is chosen, with invented measurements; what UMBRA_WAIT forces;
- * and that everything works with every gap.
+ * that everything works with every gap; and the probe between two processors.
  */
 #define _GNU_SOURCE /* for sched_setaffinity() */
 #include <sched.h>
@@ -107,18 +107,6 @@ Test(gap, too_few_rounds_before_the_deadline_keep_the_usual_one)
     cr_expect_eq(machine.batches, 0, "the deadline had passed");
 }
 
-Test(gap, those_far_behind_are_left_out_after_some_rounds)
-{
-    struct machine machine = with(UMBRA_GAP_PAUSE, 500);
-    struct um_figures figures;
-
-    cr_expect_eq(chosen(&machine, &figures), UMBRA_GAP_PAUSE);
-    cr_expect_eq(machine.of[UMBRA_GAP_NONE], UM_TUNE_SIFT);
-    cr_expect_eq(machine.of[UMBRA_GAP_PAUSE], UM_TUNE_ROUNDS);
-    cr_expect_eq(machine.of[UMBRA_GAP_FENCE], UM_TUNE_ROUNDS, "the usual one is never left out");
-    cr_expect_eq(figures.of[UMBRA_GAP_NONE], 1000, "what is left out was measured");
-}
-
 Test(gap, only_candidates_are_measured)
 {
     struct machine machine = with(UMBRA_GAP_PAUSE, 10);
@@ -134,9 +122,9 @@ Test(gap, only_candidates_are_measured)
 Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
 {
     uint32_t ns = (uint32_t)(um_ns_to_cycles(16000) / 1000); /* 1/16 cycles */
-    struct um_tune_size near = um_tune_fit(50 * ns, 10000);
-    struct um_tune_size far = um_tune_fit(500 * ns, 10000);
-    struct um_tune_size unknown = um_tune_fit(0, 10000);
+    struct um_tune_size near = um_tune_fit(50 * ns);
+    struct um_tune_size far = um_tune_fit(700 * ns);
+    struct um_tune_size unknown = um_tune_fit(0);
 
     cr_expect_eq(near.warm + near.turns, UM_TUNE_TURNS_MOST);
     cr_expect_leq(far.warm + far.turns, 21);
@@ -146,47 +134,35 @@ Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)
     cr_expect_gt(um_tune_took(1, near), 0);
 }
 
-Test(gap, the_first_result_that_was_measured_is_kept)
-{
-    struct um_figures figures = {.of = {[UMBRA_GAP_PAUSES] = 2}};
-    struct um_figures none = {{0}};
-
-    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UM_GAPS);
-    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_FENCE, &none);
-    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UM_GAPS, "not measured");
-    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_CLOCK, &figures);
-    um_tuned_keep(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN, UMBRA_GAP_NONE, &figures);
-    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_JOIN), UMBRA_GAP_CLOCK);
-    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SPAWN), UM_GAPS);
-}
-
 /* ---- what is forced ---- */
 
-Test(gap, umbra_wait_names_a_gap_for_all_places_or_for_one)
+Test(gap, umbra_wait_names_a_gap_for_both_places_or_for_one)
 {
     struct um_gaps gaps;
 
-    setenv("UMBRA_WAIT", "pause,gap=fence+write,join=pauses", 1);
+    setenv("UMBRA_WAIT", "pause,gap=fence+write,other=pauses", 1);
     cr_assert_eq(um_gaps_forced(&gaps), 0);
-    for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
-        cr_expect_eq(gaps.of[place], place == UMBRA_POLL_JOIN ? (uint32_t)UMBRA_GAP_PAUSES
-                                                              : UMBRA_GAP_FENCE | UMBRA_GAP_WRITE);
-    setenv("UMBRA_WAIT", "shadow=none", 1);
+    cr_expect_eq(gaps.of[UMBRA_POLL_SLOT], UMBRA_GAP_FENCE | UMBRA_GAP_WRITE);
+    cr_expect_eq(gaps.of[UMBRA_POLL_OTHER], UMBRA_GAP_PAUSES);
+    setenv("UMBRA_WAIT", "slot=none", 1);
     cr_assert_eq(um_gaps_forced(&gaps), 0);
-    cr_expect_eq(gaps.of[UMBRA_POLL_SHADOW], UMBRA_GAP_NONE);
-    cr_expect_eq(gaps.of[UMBRA_POLL_OWNER], UM_GAPS);
+    cr_expect_eq(gaps.of[UMBRA_POLL_SLOT], UMBRA_GAP_NONE);
+    cr_expect_eq(gaps.of[UMBRA_POLL_OTHER], UM_GAPS);
     setenv("UMBRA_WAIT", "pause", 1);
     cr_assert_eq(um_gaps_forced(&gaps), 0);
-    cr_expect_eq(gaps.of[UMBRA_POLL_EVENT], UM_GAPS);
+    cr_expect_eq(gaps.of[UMBRA_POLL_OTHER], UM_GAPS);
     unsetenv("UMBRA_WAIT");
     cr_assert_eq(um_gaps_forced(&gaps), 0);
-    cr_expect_eq(gaps.of[UMBRA_POLL_EVENT], UM_GAPS);
+    cr_expect_eq(gaps.of[UMBRA_POLL_OTHER], UM_GAPS);
 }
 
 Test(gap, what_umbra_wait_names_wrongly_is_refused_in_one_line)
 {
     static const char *const wrong[][2] = {
         {"gap=lfence", "UMBRA_WAIT: gap=lfence: no gap is called so; there are none, pause"},
+        {"event=pause",
+         "UMBRA_WAIT: event=pause: no place is called so; there are gap (both), slot"},
+        {"slot=pause,slot=fence", "UMBRA_WAIT: slot=fence: the place is named twice"},
         {"pause,gap=", "UMBRA_WAIT: gap=: no gap is called so"},
         {"pause,gap=fence+", "UMBRA_WAIT: gap=fence+: no gap is called so"},
         {"everywhere=pause", "UMBRA_WAIT: everywhere=pause: no place is called so; there are gap"},
@@ -215,9 +191,9 @@ Test(gap, a_forced_gap_is_that_of_a_policy)
     unsetenv("UMBRA_WAIT");
     cr_assert_eq(umbra_wait_policy_init(&policy, &polite), 0);
     cr_expect_eq(policy.gap, UMBRA_GAP_PAUSE);
-    setenv("UMBRA_WAIT", "thread=clock", 1);
+    setenv("UMBRA_WAIT", "other=clock+write", 1);
     cr_assert_eq(umbra_wait_policy_init(&policy, &polite), 0);
-    cr_expect_eq(policy.gap, UMBRA_GAP_CLOCK);
+    cr_expect_eq(policy.gap, UMBRA_GAP_CLOCK, "several may wait: none asks for the line to write");
     cr_expect_gt(policy.batch, 0);
     unsetenv("UMBRA_WAIT");
 }
@@ -342,7 +318,6 @@ Test(gap, every_gap_works_everywhere)
         hand_over();
         if (fork_and_join(&shadow)) {
             cr_expect_eq(shadow.policy.gap, gap);
-            cr_expect_eq(shadow.owner_policy.gap, gap);
         }
     }
     unsetenv("UMBRA_WAIT");
@@ -357,6 +332,77 @@ Test(gap, a_measured_gap_works_everywhere_and_is_kept)
         hand_over();
         fork_and_join(&shadow);
     }
+}
+
+/* ---- between two processors ---- */
+
+/* The n-th processor that the caller may use, or -1. */
+static int nth_cpu(int n)
+{
+    cpu_set_t set;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set) && n-- == 0)
+            return cpu;
+    return -1;
+}
+
+/* Probes two processors of this machine as a kind of pair; false: it has one, or is too busy. */
+static bool probed(enum umbra_poll_pair pair)
+{
+    for (int attempt = 0; attempt < 20 && !um_pair_known(pair); attempt++)
+        um_probe_pair(pair, nth_cpu(0), nth_cpu(1));
+    return um_pair_known(pair);
+}
+
+Test(gap, a_kind_of_pair_is_probed_once)
+{
+    const struct um_pair *pair = &um_machine.pair[UMBRA_PAIR_FARTHER];
+
+    unsetenv("UMBRA_WAIT");
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT), UMBRA_GAP_USUAL);
+    if (!probed(UMBRA_PAIR_FARTHER))
+        cr_skip_test("one processor, or others keep both");
+    cr_expect_not(um_pair_known(UMBRA_PAIR_L3));
+    for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
+        for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+            cr_expect_eq(pair->figures[place].of[gap] != 0, um_gap_name(gap) != NULL);
+    um_machine.pair[UMBRA_PAIR_FARTHER].gap[UMBRA_POLL_SLOT] = UMBRA_GAP_CLOCK;
+    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT), UMBRA_GAP_CLOCK);
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_CORE, UMBRA_POLL_SLOT), UMBRA_GAP_PAUSE, "siblings");
+}
+
+Test(gap, nothing_is_probed_where_both_gaps_are_forced)
+{
+    setenv("UMBRA_WAIT", "gap=fence", 1);
+    cr_expect_not(probed(UMBRA_PAIR_FARTHER));
+    unsetenv("UMBRA_WAIT");
+}
+
+#ifndef UMBRA_POSIX_ONLY
+Test(gap, a_processor_that_is_none_keeps_the_usual_gaps)
+{
+    unsetenv("UMBRA_WAIT");
+    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), 1 << 20);
+    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER));
+    um_probe_pair(UMBRA_PAIR_FARTHER, -ENODEV, nth_cpu(0));
+    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER));
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER), UMBRA_GAP_USUAL);
+}
+#endif
+
+Test(gap, the_caller_stays_where_it_is)
+{
+    cpu_set_t before, after;
+
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
+    um_wake_measure();
+    cr_assert_eq(sched_getaffinity(0, sizeof(after), &after), 0);
+    cr_expect(CPU_EQUAL(&before, &after));
 }
 
 /* ---- processes and threads ---- */
@@ -395,7 +441,7 @@ static void on_one_processor(void)
         return;
     hand_over();
     cr_expect_not(fork_and_join(&shadow));
-    cr_expect_eq(um_tuned_gap(UMBRA_PAIR_L3, UMBRA_POLL_EVENT), UM_GAPS, "nothing is measured");
+    cr_expect_not(um_pair_known(UMBRA_PAIR_L3) || um_pair_known(UMBRA_PAIR_FARTHER));
 }
 
 Test(gap, on_one_processor_nothing_is_measured)

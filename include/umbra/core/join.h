@@ -109,9 +109,8 @@ UM_INLINE enum um_look um_join_seen(struct umbra_core *core, void *arg)
 /* Waits in place while the core has nothing else to do. True if the fiber has ended. */
 UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
 {
-    return um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_JOIN]),
-                            &fiber->node.done, core->in_place_cycles, UMBRA_NEVER, um_join_seen,
-                            fiber);
+    return um_look_in_place(core, core->runtime->polls, &fiber->node.done, core->in_place_cycles,
+                            UMBRA_NEVER, um_join_seen, fiber);
 }
 
 /* A fiber of the owner joins a fiber that has not ended, without a deadline. 0 or -ECANCELED. */

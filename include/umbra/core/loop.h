@@ -71,12 +71,10 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     bool tasking = um_core_tasking(core);
     uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     struct um_fiber *watched = core->watched;
-    struct um_polls polls =
-        um_polls_load(&core->runtime->polls[watched ? UMBRA_POLL_SPAWN : UMBRA_POLL_INBOX]);
     const void *word = watched ? &watched->node.link : &core->inbox;
 
-    return um_look_in_place(core, polls, word, core->look_cycles, deadline, um_core_seen,
-                            &tasking) ||
+    return um_look_in_place(core, core->runtime->polls, word, core->look_cycles, deadline,
+                            um_core_seen, &tasking) ||
            (deadline != UMBRA_NEVER && um_cycles() >= deadline);
 }
 

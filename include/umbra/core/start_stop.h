@@ -22,7 +22,6 @@
 #include <umbra/core/join.h>
 #include <umbra/core/judge_quiet.h>
 #include <umbra/core/loop.h>
-#include <umbra/core/measure_gaps.h>
 #include <umbra/core/quiet.h>
 #include <umbra/core/report.h>
 #include <umbra/core/spawn.h>
@@ -446,6 +445,35 @@ UM_LINKONCE UM_COLD int um_runtime_make_cores(struct umbra_runtime *runtime,
     return error;
 }
 
+/* Chooses how cores poll: as the two that are farthest apart, of core 0 and another. If any two
+ * neighbours in the order of cores are siblings, or the same processor, all pause. Before the cores
+ * start; may measure. */
+UM_LINKONCE UM_COLD void um_runtime_settle_polls(struct umbra_runtime *runtime)
+{
+    const struct umbra_topology *topology = runtime->topology;
+    int first = runtime->core[0]->cpu, farthest = first;
+    bool siblings = runtime->policy.polite;
+    enum umbra_poll_pair pair = um_pair_of_threads();
+    uint32_t gap;
+
+    for (unsigned i = 1; i < runtime->cores; i++) {
+        int cpu = runtime->core[i]->cpu;
+
+        siblings = siblings || umbra_topology_shared(topology, runtime->core[i - 1]->cpu, cpu) ==
+                                   UMBRA_SHARED_CORE;
+        if (umbra_topology_shared(topology, first, cpu) >
+            umbra_topology_shared(topology, first, farthest))
+            farthest = cpu;
+    }
+    if (siblings)
+        pair = UMBRA_PAIR_CORE;
+    else if (runtime->cores > 1)
+        pair = um_shadow_pair(topology, &runtime->policy, first, farthest);
+    gap = um_poll_gap(pair, UMBRA_POLL_OTHER);
+    runtime->polls = um_polls_with(gap);
+    um_wait_set_gap(&runtime->policy, gap);
+}
+
 UM_LINKONCE UM_COLD int um_runtimes_begin(void);
 
 /* Topology, cores with their threads, what watches them. An error: part of it may be there. */
@@ -464,7 +492,7 @@ UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
     if (error == 0)
         error = um_runtime_make_cores(runtime, options);
     if (error == 0) {
-        um_runtime_set_polls(runtime);
+        um_runtime_settle_polls(runtime);
         error = um_runtime_start(runtime);
     }
     if (error == 0)
@@ -506,7 +534,6 @@ UM_LINKONCE UM_COLD int um_runtime_create(const struct umbra_options *options,
         return error;
     }
     um_overflow_start();
-    um_runtime_tune(runtime);
     um_trace_runtime(runtime);
     *result = runtime;
     return 0;

@@ -252,8 +252,8 @@ UM_INLINE struct um_work um_work_next(struct umbra_core *core, struct um_work la
     /* after a gift the next gift is most likely, and may come at once */
     work = last.hand ? um_core_own_work(core) : um_core_find_work(core);
     if (um_work_none(work))
-        um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_INBOX]), &core->hand,
-                         core->look_cycles, UMBRA_NEVER, um_work_seen, &work);
+        um_look_in_place(core, core->runtime->polls, &core->hand, core->look_cycles, UMBRA_NEVER,
+                         um_work_seen, &work);
     return work;
 }
 

@@ -322,7 +322,7 @@ UM_LINKONCE UM_COLD void um_trace_introduce_area(const struct umbra_runtime *run
     um_atomic_store(&area->magic, UM_TRACE_AREA_MAGIC, release);
 }
 
-/* The cores have started and been tuned: they record from now on. Returns when all do. */
+/* The cores have started: they record from now on. Returns when all do. */
 UM_LINKONCE UM_COLD void um_trace_runtime(struct umbra_runtime *runtime)
 {
     if (!runtime->core[0]->more->trace)

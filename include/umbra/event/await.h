@@ -425,10 +425,8 @@ UM_LINKONCE int um_await_in_place(const struct um_await *await)
     if (!um_await_may_look() || !um_await_first(await))
         return -EAGAIN;
     if (core && um_core_current(core))
-        return um_await_look(await, core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
-                             core->in_place_cycles)
-                   ? 0
-                   : -EAGAIN;
+        return um_await_look(await, core, core->runtime->polls, core->in_place_cycles) ? 0
+                                                                                       : -EAGAIN;
     error = um_sleeper_get(&sleeper);
     if (error != 0)
         return error;

@@ -146,7 +146,7 @@ struct umbra_runtime {
     unsigned blocking_threads;       /* as the option */
     struct umbra_wait_options wait;  /* for shadows */
     struct umbra_wait_policy policy; /* of idle cores */
-    um_polls_word polls[UMBRA_POLL_PLACES]; /* how its places poll; see core/measure_gaps.h */
+    struct um_polls polls;           /* how cores and fibers poll in place; set before they start */
     uintptr_t creator; /* um_thread_self(); holds the runtime, except in umbra_runtime_wait */
     struct umbra_topology *topology;
     bool own_topology;

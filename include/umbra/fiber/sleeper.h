@@ -177,7 +177,7 @@ UM_LINKONCE UM_COLD int um_sleepers_begin(void)
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
-    um_sleepers.polls = um_polls_with(um_thread_gap(UMBRA_POLL_EVENT));
+    um_sleepers.polls = um_polls_with(um_poll_gap(um_pair_of_threads(), UMBRA_POLL_OTHER));
     if (um_sleepers.error == 0)
         um_sleepers.error = um_sleepers_begin();
     memcpy(um_sleepers.why, um_why_text, sizeof(um_sleepers.why));
@@ -246,7 +246,7 @@ UM_INLINE int um_sleeper_wait(struct um_sleeper *sleeper, uint64_t deadline)
 #define UM_NAP_NS 50000
 
 /* How often the length of a nap doubles. An idle core goes to sleep in the kernel only after up to
- * 0.2 ms (wait/block_cost.h), or 1 ms with a dispatcher's worker. The last naps are longer (1.6
+ * 0.2 ms (wait/probe.h), or 1 ms with a dispatcher's worker. The last naps are longer (1.6
  * ms), since the other thread may wait for this very processor. */
 #define UM_NAP_DOUBLINGS 5
 

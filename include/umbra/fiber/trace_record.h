@@ -147,7 +147,7 @@ UM_STATIC_ASSERT(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top"
 UM_STATIC_ASSERT(sizeof(struct um_trace_text) == 128, "known to tools/umbra-trace");
 UM_STATIC_ASSERT(sizeof(struct um_trace_shown) == 295424, "the ring's place");
 
-/* A core records from when its runtime has been tuned. */
+/* A core records from when all cores of its runtime have started. */
 enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
 
 /* A traced core. */

@@ -153,11 +153,6 @@ UM_LINKONCE UM_NOINLINE bool um_copy_by_two(struct umbra_shadow *shadow, void *t
 #define UM_COPY_FROM_BYTES ((size_t)4 << 10) /* sizes tried: doubled from the first to the second */
 #define UM_COPY_TO_BYTES ((size_t)2 << 20)
 
-/* How long a shadow may take to fall asleep: the most that a wait spins. How long it then sleeps
- * before it is woken: into a processor's deep sleep. */
-#define UM_COPY_PATIENCE_NS 1000000
-#define UM_COPY_DOZE_NS 200000
-
 /* The memory that is copied to find the limits. */
 struct um_copy_trial {
     struct umbra_shadow *shadow;
@@ -184,6 +179,12 @@ UM_LINKONCE UM_COLD bool um_copy_trial_init(struct um_copy_trial *trial,
     return true;
 }
 
+/* Forked in order to wake the shadow. */
+UM_LINKONCE UM_COLD void um_copy_nothing(void *arg)
+{
+    (void)arg;
+}
+
 /* The time of one copy of n bytes, ns; by the owner alone if limits say so. */
 UM_LINKONCE UM_COLD uint64_t um_copy_time(struct um_copy_trial *trial, size_t n,
                                           const struct umbra_memcpy_limits *limits)
@@ -192,7 +193,7 @@ UM_LINKONCE UM_COLD uint64_t um_copy_time(struct um_copy_trial *trial, size_t n,
 
     if (trial->at + n > trial->area)
         trial->at = 0;
-    shadow_fork(trial->shadow, um_shadow_nothing, NULL); /* so that it is awake */
+    shadow_fork(trial->shadow, um_copy_nothing, NULL); /* so that it is awake */
     shadow_join(trial->shadow);
     start = um_os_now_ns();
     shadow_memcpy(trial->shadow, trial->to + trial->at, trial->from + trial->at, n, limits);
@@ -249,51 +250,15 @@ UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_
     return SIZE_MAX;
 }
 
-/* Waits until the helper sleeps, and a while longer, since it announces its sleep before it begins.
- * True if it sleeps. */
-UM_LINKONCE UM_COLD bool um_copy_put_to_sleep(const struct umbra_shadow *shadow)
-{
-    uint64_t patience = um_cycles_after(UM_COPY_PATIENCE_NS);
-    uint64_t asleep;
-
-    while (!um_copy_asleep(shadow) && um_arch_cycles() < patience)
-        um_arch_pause();
-    asleep = um_cycles_after(UM_COPY_DOZE_NS);
-    while (um_arch_cycles() < asleep)
-        um_arch_pause();
-    return um_copy_asleep(shadow);
-}
-
-/* Median time of fork and join with a shadow that sleeps, ns; 0 if it does not fall asleep soon. */
-UM_LINKONCE UM_COLD uint64_t um_copy_wake_ns(struct umbra_shadow *shadow)
-{
-    uint64_t took[UM_BLOCK_TRIALS];
-
-    for (int i = 0; i < UM_BLOCK_TRIALS; i++) {
-        uint64_t start;
-
-        if (!um_copy_put_to_sleep(shadow))
-            return 0;
-        start = um_os_now_ns();
-        shadow_fork(shadow, um_shadow_nothing, NULL);
-        shadow_join(shadow);
-        took[i] = um_os_now_ns() - start;
-    }
-    return um_block_median(took);
-}
-
 /* Finds asleep_bytes. */
-UM_LINKONCE UM_COLD size_t um_copy_find_asleep(struct umbra_shadow *shadow, size_t awake_bytes,
-                                               size_t per_us)
+UM_LINKONCE UM_COLD size_t um_copy_find_asleep(const struct umbra_shadow *shadow,
+                                               size_t awake_bytes, size_t per_us)
 {
-    size_t asleep_bytes = UMBRA_MEMCPY_ASLEEP_BYTES;
-    uint64_t wake_ns;
+    size_t asleep_bytes;
 
     if (shadow->policy.block_cycles == UMBRA_NEVER || awake_bytes == SIZE_MAX)
         return awake_bytes;
-    wake_ns = um_copy_wake_ns(shadow);
-    if (wake_ns)
-        asleep_bytes = (size_t)(4 * wake_ns) * per_us / 1000;
+    asleep_bytes = (size_t)(4 * um_min_u64(um_wake_ns(), UM_BLOCK_MOST_NS)) * per_us / 1000;
     return asleep_bytes < awake_bytes ? awake_bytes : asleep_bytes;
 }
 
@@ -303,7 +268,7 @@ UM_LINKONCE int umbra_memcpy_calibrate(struct umbra_shadow *shadow,
     struct umbra_memcpy_limits found = UMBRA_MEMCPY_LIMITS;
     struct um_copy_trial trial;
     size_t per_us = 0;
-    int error = shadow_fork(shadow, um_shadow_nothing, NULL);
+    int error = shadow_fork(shadow, um_copy_nothing, NULL);
 
     if (error)
         return error;

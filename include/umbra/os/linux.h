@@ -218,24 +218,33 @@ UM_LINKONCE UM_COLD int um_os_try(void (*fn)(void *), void *arg)
 }
 #endif /* UMBRA_IMPLEMENTATION */
 
+#define UM_LINUX_MASK_BITS (8 * (int)sizeof(unsigned long))
 #define UM_LINUX_MASK_WORDS 128 /* 8192 processors, as many as a kernel is built for */
 
 #ifdef UMBRA_IMPLEMENTATION
-UM_LINKONCE UM_COLD int um_os_bind_nth(unsigned n)
+UM_LINKONCE UM_COLD int um_os_nth_cpu(unsigned n)
 {
     unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
-    unsigned long one[UM_LINUX_MASK_WORDS] = {0};
-    unsigned bits = 8 * sizeof(usable[0]);
     int saved = errno;
-    int result = -ENODEV;
 
     um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
-    for (unsigned cpu = 0; cpu < UM_LINUX_MASK_WORDS * bits && result == -ENODEV; cpu++) {
-        if ((usable[cpu / bits] >> cpu % bits & 1) == 0 || n-- > 0)
-            continue;
-        one[cpu / bits] = 1ul << cpu % bits;
-        result = um_linux_syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
-    }
+    errno = saved;
+    for (int cpu = 0; cpu < UM_LINUX_MASK_WORDS * UM_LINUX_MASK_BITS; cpu++)
+        if ((usable[cpu / UM_LINUX_MASK_BITS] >> cpu % UM_LINUX_MASK_BITS & 1) && n-- == 0)
+            return cpu;
+    return -ENODEV;
+}
+
+UM_LINKONCE UM_COLD int um_os_bind_cpu(int cpu)
+{
+    unsigned long one[UM_LINUX_MASK_WORDS] = {0};
+    int saved = errno;
+    int result;
+
+    if (cpu < 0 || cpu >= UM_LINUX_MASK_WORDS * UM_LINUX_MASK_BITS)
+        return -ENODEV;
+    one[cpu / UM_LINUX_MASK_BITS] = 1ul << cpu % UM_LINUX_MASK_BITS;
+    result = um_linux_syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 ? 0 : -errno;
     errno = saved;
     return result;
 }

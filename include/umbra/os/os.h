@@ -12,7 +12,8 @@
  *   unsigned long um_os_hwcap(unsigned which)            entry of the auxiliary vector, or 0
  *   uint64_t um_os_riscv_hwprobe(int64_t key)            value of a RISC-V probe key, or 0
  *   int um_os_try(void (*fn)(void *), void *arg)         runs fn in a child process; see below
- *   int um_os_bind_nth(unsigned n)                       bind the caller to one of its processors
+ *   int um_os_nth_cpu(unsigned n)                        a processor that the caller may use
+ *   int um_os_bind_cpu(int cpu)                          bind the caller to a processor
  *   uint32_t um_os_process(void)                         this process's id
  *   uint32_t um_os_thread(void)                          a number of the caller's; see below
  *   bool um_os_signal_fatal(int number)                  true: a fault's, or it cannot be handled
@@ -104,8 +105,9 @@
  * um_os_action: set NULL keeps the present action, before NULL does not ask for it. Returns 0 or a
  * negative errno.
  *
- * um_os_bind_nth: binds to the n-th, from 0, of the processors that the caller may use now. Returns
- * 0, -ENODEV if it may use fewer, -ENOSYS where threads cannot be bound.
+ * um_os_nth_cpu: the n-th, from 0, of those that the caller may use now; -ENODEV if it may use
+ * fewer. um_os_bind_cpu: 0, -ENODEV if the number is none, or the system's error. In os/posix.h any
+ * number is good, and no thread is bound: the system may put two that work on two processors.
  *
  * um_os_mask_signals: blocks all but those that an instruction raises, that profilers send to a
  * thread, and that the C library keeps for itself. A thread created meanwhile inherits the mask, so

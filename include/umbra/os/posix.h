@@ -165,10 +165,15 @@ UM_INLINE int um_os_try(void (*fn)(void *), void *arg)
     return -ENOSYS;
 }
 
-UM_INLINE int um_os_bind_nth(unsigned n)
+UM_INLINE int um_os_nth_cpu(unsigned n)
 {
-    (void)n;
-    return -ENOSYS;
+    return (int)n;
+}
+
+UM_INLINE int um_os_bind_cpu(int cpu)
+{
+    (void)cpu;
+    return 0;
 }
 
 UM_INLINE uint32_t um_os_process(void)

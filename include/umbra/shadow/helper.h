@@ -60,6 +60,15 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
     return umbra_shadow_join_deadline(shadow, UMBRA_NEVER);
 }
 
+/*
+ * The kind of pair that two processors are, whose waits follow the policy. Measures that kind if no
+ * thread has yet; but on a synthetic topology nothing says how far the two are apart. Any thread;
+ * may block for some ms.
+ */
+UM_LINKONCE UM_COLD enum umbra_poll_pair um_shadow_pair(const struct umbra_topology *topology,
+                                                        const struct umbra_wait_policy *policy,
+                                                        int cpu, int other);
+
 /* ---- all shadows of this process, and their places ---- */
 
 #define UM_PLACES_MOST 2048
@@ -107,12 +116,13 @@ struct um_shadow_start {
     struct um_origin origin;
 };
 
-/* The first function a helper runs: it binds its thread. */
+/* The first function a helper runs: it binds its thread, which does not wait meanwhile. */
 UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 {
     struct um_shadow_start *start = arg;
     struct umbra_shadow *shadow = start->shadow;
 
+    shadow->helper_waiter.policy = &shadow->policy;
     shadow->bind_error =
         um_origin_bind(&start->origin, shadow->owned.topology, shadow->info.shadow_cpu);
 }
@@ -275,19 +285,37 @@ UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
 
 /* ---- create and destroy ---- */
 
-/*
- * Makes the policy of both sides. The cost of parking is measured between owner and helper
- * (um_shadow_measure), not in umbra_wait_policy_init, which would start threads of its own for it.
- */
+UM_LINKONCE UM_COLD enum umbra_poll_pair um_shadow_pair(const struct umbra_topology *topology,
+                                                        const struct umbra_wait_policy *policy,
+                                                        int cpu, int other)
+{
+    int shared = umbra_topology_shared(topology, cpu, other);
+    enum umbra_poll_pair pair =
+        shared == UMBRA_SHARED_L2 || shared == UMBRA_SHARED_L3 ? UMBRA_PAIR_L3 : UMBRA_PAIR_FARTHER;
+
+    if (policy->polite || shared == UMBRA_SHARED_CORE)
+        return UMBRA_PAIR_CORE;
+    if (policy->spin_cycles > 0 && umbra_topology_info(topology)->binds)
+        um_probe_pair(pair, cpu, other);
+    return pair;
+}
+
+/* Makes the policy of both sides. */
 UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
                                               const struct umbra_shadow_options *options)
 {
     struct umbra_wait_options wait = options->wait;
+    enum umbra_poll_pair pair;
+    int error;
 
     wait.polite = wait.polite || shadow->info.shared == UMBRA_SHARED_CORE;
-    if (wait.block_cycles == 0)
-        wait.block_cycles = UMBRA_NEVER;
-    return umbra_wait_policy_init(&shadow->policy, &wait);
+    error = umbra_wait_policy_init(&shadow->policy, &wait);
+    if (error)
+        return error;
+    pair = um_shadow_pair(shadow->owned.topology, &shadow->policy, shadow->info.owner_cpu,
+                          shadow->info.shadow_cpu);
+    um_wait_set_gap(&shadow->policy, um_poll_gap(pair, UMBRA_POLL_SLOT));
+    return 0;
 }
 
 UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
@@ -297,214 +325,12 @@ UM_LINKONCE UM_COLD void um_shadow_end_thread(struct umbra_shadow *shadow)
     pthread_join(shadow->thread, NULL);
 }
 
-/* Forked in order to measure: it does nothing. */
-UM_LINKONCE UM_COLD void um_shadow_nothing(void *arg)
-{
-    (void)arg;
-}
-
-/* A policy that the helper's next wait follows. */
-struct um_shadow_change {
-    struct umbra_shadow *shadow;
-    const struct umbra_wait_policy *policy;
-};
-
-/* Runs on the helper, which does not wait meanwhile. */
-UM_LINKONCE UM_COLD void um_shadow_settle_helper(void *arg)
-{
-    struct um_shadow_change *change = arg;
-
-    change->shadow->helper_waiter.policy = change->policy;
-}
-
-/* Both sides' next waits follow these policies. The owner. */
-UM_LINKONCE UM_COLD void um_shadow_follow(struct umbra_shadow *shadow,
-                                          const struct umbra_wait_policy *owner,
-                                          const struct umbra_wait_policy *helper)
-{
-    struct um_shadow_change change = {shadow, helper};
-
-    shadow_fork(shadow, um_shadow_settle_helper, &change);
-    shadow_join(shadow);
-    shadow->owner_waiter.policy = owner; /* no init: the helper's wake may be under way */
-}
-
-/* How long fork and join of um_shadow_nothing take, ns. */
-UM_LINKONCE UM_COLD uint64_t um_shadow_round_trip(struct umbra_shadow *shadow)
-{
-    uint64_t start = um_os_now_ns();
-
-    shadow_fork(shadow, um_shadow_nothing, NULL);
-    shadow_join(shadow);
-    return um_os_now_ns() - start;
-}
-
-/* Median of half a round trip in which both sides park, ns. */
-UM_LINKONCE UM_COLD uint64_t um_shadow_measure(struct umbra_shadow *shadow)
-{
-    uint64_t took[UM_BLOCK_TRIALS];
-
-    for (int trial = 0; trial < UM_BLOCK_TRIALS; trial++)
-        took[trial] = um_shadow_round_trip(shadow) / 2;
-    return um_block_median(took);
-}
-
-#define UM_REST_PROBES 3 /* so that one or two interruptions do not count */
-
-/* Two threads that need longer for a hand-over do not run at the same time: a turn of the system's
- * scheduler takes longer, a sleep and a wake-up less. */
-#define UM_REST_PROBE_NS 200000
-
 /*
- * True if owner and helper run at the same time. If they share a processor, a round trip without
- * parking lasts several turns of the system's scheduler, so few are tried.
+ * Starts the helper, with its binding as its first function, and joins that. Until then both sides
+ * park at once: the helper may begin on the owner's processor. Returns 0 or an error, with the
+ * helper ended.
  */
-UM_LINKONCE UM_COLD bool um_shadow_runs_beside(struct umbra_shadow *shadow)
-{
-    bool beside = false;
-
-    for (int probe = 0; probe < UM_REST_PROBES && !beside; probe++)
-        beside = um_shadow_round_trip(shadow) <= UM_REST_PROBE_NS;
-    return beside;
-}
-
-/* ---- how both sides poll ---- */
-
-/* How far apart two hardware threads are, as far as gaps depend on it. */
-UM_INLINE enum umbra_poll_pair um_poll_pair(int shared)
-{
-    return shared == UMBRA_SHARED_CORE                              ? UMBRA_PAIR_CORE
-           : shared == UMBRA_SHARED_L2 || shared == UMBRA_SHARED_L3 ? UMBRA_PAIR_L3
-                                                                    : UMBRA_PAIR_FARTHER;
-}
-
-/* How the two sides poll: gaps. */
-struct um_shadow_way {
-    uint32_t owner;
-    uint32_t helper;
-};
-
-struct um_shadow_trial {
-    struct umbra_shadow *shadow;
-    struct um_gaps forced;
-    struct um_tune_size size;
-    struct um_shadow_way way;                 /* what is not varied */
-    struct umbra_wait_policy policy[UM_GAPS]; /* the final one, with each gap */
-};
-
-/* Measures null functions, as um_tune_batch. */
-UM_LINKONCE UM_COLD uint32_t um_shadow_try(struct um_shadow_trial *trial, struct um_shadow_way way)
-{
-    struct umbra_shadow *shadow = trial->shadow;
-    uint64_t start = 0;
-
-    um_shadow_follow(shadow, &trial->policy[way.owner], &trial->policy[way.helper]);
-    for (int turn = -trial->size.warm; turn < trial->size.turns; turn++) {
-        if (turn == 0)
-            start = um_arch_cycles();
-        shadow_fork(shadow, um_shadow_nothing, NULL);
-        shadow_join(shadow);
-    }
-    return um_tune_took(um_arch_cycles() - start, trial->size);
-}
-
-/* Two kinds of um_tune_batch: the owner's gap varies, the helper's. */
-UM_LINKONCE UM_COLD uint32_t um_shadow_try_owner(void *arg, uint32_t gap)
-{
-    struct um_shadow_trial *trial = arg;
-
-    return um_shadow_try(trial, (struct um_shadow_way){gap, trial->way.helper});
-}
-
-UM_LINKONCE UM_COLD uint32_t um_shadow_try_helper(void *arg, uint32_t gap)
-{
-    struct um_shadow_trial *trial = arg;
-
-    return um_shadow_try(trial, (struct um_shadow_way){trial->way.owner, gap});
-}
-
-/*
- * One side's gap: what UMBRA_WAIT forces, or what is known for this pair, or measured now. On a
- * synthetic topology nothing says how far the two are apart, so nothing is measured.
- */
-UM_LINKONCE UM_COLD uint32_t um_shadow_gap(struct um_shadow_trial *trial, uint32_t place,
-                                           um_tune_batch *batch, uint64_t deadline)
-{
-    struct umbra_shadow *shadow = trial->shadow;
-    enum umbra_poll_pair pair = um_poll_pair(shadow->info.shared);
-    uint32_t gap = um_tuned_gap(pair, place);
-    struct um_figures figures;
-
-    if (trial->forced.of[place] < UM_GAPS)
-        return trial->forced.of[place];
-    if (gap < UM_GAPS || !shadow->info.bound)
-        return gap < UM_GAPS ? gap : um_gap_default(place);
-    gap = um_tune(batch, trial, UM_TUNE_ALL, um_gap_default(place), deadline, &figures);
-    um_tuned_keep(pair, place, gap, &figures);
-    return gap;
-}
-
-/* What is not measured: a forced gap, or the usual one. */
-UM_LINKONCE UM_COLD uint32_t um_shadow_usual(const struct um_shadow_trial *trial, uint32_t place)
-{
-    return trial->forced.of[place] < UM_GAPS ? trial->forced.of[place] : um_gap_default(place);
-}
-
-/*
- * Chooses gaps. Siblings pause, and share the line, so that no look takes it away. A policy that does
- * not spin has no gap. Where the two do not run at the same time, the usual gaps stay.
- */
-UM_LINKONCE UM_COLD struct um_shadow_way um_shadow_tune(struct um_shadow_trial *trial)
-{
-    struct umbra_shadow *shadow = trial->shadow;
-    struct um_shadow_way *way = &trial->way;
-    bool polite = shadow->policy.polite;
-    uint64_t deadline;
-
-    way->owner = um_shadow_usual(trial, UMBRA_POLL_OWNER);
-    way->helper = um_shadow_usual(trial, UMBRA_POLL_SHADOW);
-    if (polite && trial->forced.of[UMBRA_POLL_OWNER] >= UM_GAPS)
-        way->owner = UMBRA_GAP_PAUSE;
-    if (polite && trial->forced.of[UMBRA_POLL_SHADOW] >= UM_GAPS)
-        way->helper = UMBRA_GAP_PAUSE;
-    if (polite || shadow->policy.spin_cycles == 0)
-        return *way;
-    um_shadow_follow(shadow, &trial->policy[way->owner], &trial->policy[way->helper]);
-    if (!um_shadow_runs_beside(shadow))
-        return *way;
-    trial->size = um_tune_fit(0, UM_TUNE_SHADOW_BATCH_NS);
-    trial->size = um_tune_fit(um_shadow_try(trial, *way), UM_TUNE_SHADOW_BATCH_NS);
-    deadline = um_arch_cycles() + um_ns_to_cycles(3 * UM_TUNE_NS);
-    way->owner = um_shadow_gap(trial, UMBRA_POLL_OWNER, um_shadow_try_owner, deadline);
-    way->helper = um_shadow_gap(trial, UMBRA_POLL_SHADOW, um_shadow_try_helper, deadline);
-    return *way;
-}
-
-/* Chooses how both sides poll, and settles them. */
-UM_LINKONCE UM_COLD void um_shadow_settle_polls(struct umbra_shadow *shadow)
-{
-    struct um_shadow_trial trial = {.shadow = shadow};
-    struct um_shadow_way way;
-
-    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
-        trial.policy[gap] = shadow->policy;
-        if (um_gap_name(gap))
-            um_wait_set_gap(&trial.policy[gap], gap);
-    }
-    um_gaps_forced(&trial.forced); /* umbra_wait_policy_init() has refused what is wrong */
-    way = um_shadow_tune(&trial);
-    shadow->owner_policy = shadow->policy;
-    um_wait_set_gap(&shadow->owner_policy, way.owner);
-    um_wait_set_gap(&shadow->policy, way.helper); /* the helper does not follow it yet */
-    um_shadow_follow(shadow, &shadow->owner_policy, &shadow->policy);
-}
-
-/*
- * Starts the helper, with its binding as its first function, and joins that. Both sides park at
- * once until the cost of a wake-up between them is known. Returns 0 or an error, with the helper
- * ended.
- */
-UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measure)
+UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow)
 {
     struct umbra_wait_policy at_once = shadow->policy;
     struct um_shadow_start start = {shadow, um_origin_here()};
@@ -520,10 +346,7 @@ UM_LINKONCE UM_COLD int um_shadow_start(struct umbra_shadow *shadow, bool measur
         return um_why(-error, "the shadow's thread cannot be started: %s", strerror(error));
     shadow_fork(shadow, um_shadow_bind, &start);
     shadow_join(shadow);
-    if (!shadow->bind_error && measure)
-        shadow->policy.block_cycles = um_block_cycles(um_shadow_measure(shadow));
-    if (!shadow->bind_error)
-        um_shadow_settle_polls(shadow);
+    shadow->owner_waiter.policy = &shadow->policy; /* no init: the helper's wake may be under way */
     if (shadow->bind_error) {
         um_why(shadow->bind_error, "binding the shadow to processor %d: %s",
                shadow->info.shadow_cpu, strerror(-shadow->bind_error));
@@ -572,8 +395,7 @@ UM_LINKONCE UM_COLD int um_shadow_settle(struct umbra_shadow *shadow,
         error = um_topology_bind_own(shadow->owned.topology, info->owner_cpu, NULL,
                                      &shadow->owned.saved);
     if (!error)
-        error = um_shadow_start(shadow, options->wait.mode == UMBRA_WAIT_TWO_PHASE &&
-                                            options->wait.block_cycles == 0);
+        error = um_shadow_start(shadow);
     if (error)
         um_shadow_leave(shadow);
     return error;

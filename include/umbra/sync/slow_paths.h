@@ -695,7 +695,7 @@ UM_INLINE bool um_barrier_opens_soon(const struct um_barrier_arrival *arrival)
 
     if (!um_await_may_look() || (core ? um_core_attention(core) : !um_sleeper_self))
         return false;
-    polls = core ? um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]) : um_sleepers.polls;
+    polls = core ? core->runtime->polls : um_sleepers.polls;
     for (uint32_t i = 0; i < polls.batch; i++) {
         if (um_barrier_is_open(arrival))
             return true;

@@ -79,9 +79,8 @@ UM_INLINE enum um_look um_gift_seen(struct umbra_core *core, void *arg)
 /* Waits in place while the core has nothing else to do. True if the gift's work has ended. */
 UM_INLINE bool um_gift_look(struct umbra_core *core, const struct um_gift *gift)
 {
-    return um_look_in_place(core, um_polls_load(&core->runtime->polls[UMBRA_POLL_EVENT]),
-                            gift->hand, core->in_place_cycles, UMBRA_NEVER, um_gift_seen,
-                            (void *)gift);
+    return um_look_in_place(core, core->runtime->polls, gift->hand, core->in_place_cycles,
+                            UMBRA_NEVER, um_gift_seen, (void *)gift);
 }
 
 /*

@@ -409,69 +409,24 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
     return error;
 }
 
-/* True if gaps between polls can be measured, and are of use: no two members share a core. */
-UM_LINKONCE UM_COLD bool um_team_can_measure(const struct umbra_team *team)
-{
-    return team->members > 1 && !um_team_shares(team, false) && team->policy.spin_cycles > 0 &&
-           umbra_topology_info(team->owned.topology)->binds;
-}
-
-/* Has a shadow, if there can be one, measure how owner and nearest member best poll: a run of two hands
- * over as a shadow's fork and join do. What it finds is kept for the process. */
-UM_LINKONCE UM_COLD void um_team_measure(const struct umbra_team *team)
-{
-    struct umbra_shadow_options options = {.topology = team->owned.topology,
-                                           .place_owner = true,
-                                           .place_shadow = true,
-                                           .owner_cpu = team->cpus[0],
-                                           .shadow_cpu = team->cpus[1]};
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow; /* as the team's words are */
-
-    if (shadow_create(&shadow, &options) == 0)
-        shadow_destroy(&shadow);
-    um_why_begin(); /* a failure is none of the team */
-}
-
-/* The gap of owner or members: what UMBRA_WAIT forces, what is known, or the usual one. */
-UM_LINKONCE UM_COLD uint32_t um_team_gap(enum umbra_poll_pair pair, uint32_t place)
-{
-    uint32_t gap = um_tuned_gap(pair, place);
-    struct um_gaps forced;
-
-    um_gaps_forced(&forced); /* umbra_wait_policy_init() has refused what is wrong */
-    if (forced.of[place] < UM_GAPS)
-        return forced.of[place];
-    return gap < UM_GAPS ? gap : um_gap_default(place);
-}
-
 /*
- * The gap at barriers: what UMBRA_WAIT forces for members, or one pause. What is measured is a
- * hand-over, in which only one thread waits at a time. At a barrier all come at about the same
- * time, and a thread that polls without a pause takes the line from a thread that comes: a barrier
- * of two takes 33 ns with PAUSE, 40 to 65 ns with what a hand-over is fastest with (Zen 4).
+ * Chooses how owner and members poll. A run of two hands over as a shadow's fork and join do. At
+ * barriers there is one pause, unless UMBRA_WAIT forces the gap. What is measured is a hand-over,
+ * in which only one thread waits at a time. At a barrier all come at about the same time, and a
+ * thread that polls without a pause takes the line from a thread that comes: a barrier of two takes
+ * 33 ns with PAUSE, 40 to 65 ns with what a hand-over is fastest with (Zen 4).
  */
-UM_LINKONCE UM_COLD uint32_t um_team_barrier_gap(void)
-{
-    struct um_gaps forced;
-
-    um_gaps_forced(&forced); /* umbra_wait_policy_init() has refused what is wrong */
-    return forced.of[UMBRA_POLL_SHADOW] < UM_GAPS ? forced.of[UMBRA_POLL_SHADOW]
-                                                  : (uint32_t)UMBRA_GAP_PAUSE;
-}
-
-/* Chooses how owner and members poll. */
 UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
 {
-    enum umbra_poll_pair pair;
+    uint32_t gap = um_poll_gap(UMBRA_PAIR_CORE, UMBRA_POLL_SLOT);
 
-    um_wait_set_gap(&team->barrier_policy, um_team_barrier_gap());
-    if (!um_team_can_measure(team))
-        return;
-    pair = um_poll_pair(umbra_topology_shared(team->owned.topology, team->cpus[0], team->cpus[1]));
-    if (um_tuned_gap(pair, UMBRA_POLL_SHADOW) >= UM_GAPS)
-        um_team_measure(team);
-    um_wait_set_gap(&team->policy, um_team_gap(pair, UMBRA_POLL_SHADOW));
-    um_wait_set_gap(&team->owner_policy, um_team_gap(pair, UMBRA_POLL_OWNER));
+    um_wait_set_gap(&team->barrier_policy, gap);
+    if (team->members > 1)
+        gap = um_poll_gap(
+            um_shadow_pair(team->owned.topology, &team->policy, team->cpus[0], team->cpus[1]),
+            UMBRA_POLL_SLOT);
+    um_wait_set_gap(&team->policy, gap);
+    um_wait_set_gap(&team->owner_policy, gap);
 }
 
 /* Memory for members and flags; all that must be zero is. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * The gap between two polls of a word that another thread is about to write: what the waiter does
- * between them, and whether it asks for the word's line to write. Private, except the names and the
- * report, which umbra/wait.h makes public.
+ * between them, and whether it asks for the word's line to write. Private.
  *
  * Which gap is fastest differs from processor to processor and from place to place: one processor
  * shows a store 40 % later after PAUSE than after a fence, the next one the other way round. So the
- * gap is measured (wait/choose_gap.h). It never changes the order of memory accesses: each poll is
+ * gap is measured (wait/probe.h). It never changes the order of memory accesses: each poll is
  * the same load with or without a gap before it, and no protocol relies on the gap.
  */
 #ifndef UMBRA_WAIT_GAP_H
@@ -38,40 +37,21 @@ enum umbra_gap {
 #define UMBRA_GAP_WRITE 8u /* then asks for the line to write: PREFETCHW, PRFM PSTL1KEEP, ... */
 #define UM_GAPS 16         /* more than any gap's number */
 
+/* What was found good on the first processors, and stays where nothing better is measured. */
+#define UMBRA_GAP_USUAL UMBRA_GAP_FENCE
+
 /* A kind of place that polls. */
 enum umbra_poll_place {
-    UMBRA_POLL_SHADOW, /* a shadow waits for a function, a team's member for a run; forced, at
-                          barriers, too */
-    UMBRA_POLL_OWNER,  /* the owner of either waits for the end */
-    UMBRA_POLL_EVENT,  /* a fiber or a thread looks at an event in place */
-    UMBRA_POLL_INBOX,  /* an idle core looks at its inbox */
-    UMBRA_POLL_SPAWN,  /* an idle core looks at the fiber that ended on it last, too */
-    UMBRA_POLL_JOIN,   /* a fiber joins a fiber of another core */
-    UMBRA_POLL_THREAD, /* any other wait of umbra/wait.h, such as that of a plain thread */
+    UMBRA_POLL_SLOT,  /* a shadow and its owner, a team; forced, at barriers, too */
+    UMBRA_POLL_OTHER, /* events, idle cores, joins, and any other wait of umbra/wait.h */
     UMBRA_POLL_PLACES
 };
 
 /* How a place polls: gap, and polls between two looks at the clock. */
 struct um_polls {
-    uint16_t gap; /* enum umbra_gap, and UMBRA_GAP_WRITE or not */
-    uint16_t batch;
+    uint32_t gap; /* enum umbra_gap, and UMBRA_GAP_WRITE or not */
+    uint32_t batch;
 };
-
-/* The same in one word, which other threads may read while it is changed. All accesses are relaxed:
- * with any gap a wait is right, and nothing else depends on it. */
-typedef um_atomic_u32 um_polls_word;
-
-UM_INLINE struct um_polls um_polls_load(const um_polls_word *word)
-{
-    uint32_t both = um_atomic_load(word, relaxed);
-
-    return (struct um_polls){(uint16_t)both, (uint16_t)(both >> 16)};
-}
-
-UM_INLINE void um_polls_store(um_polls_word *word, struct um_polls polls)
-{
-    um_atomic_store(word, (uint32_t)polls.batch << 16 | polls.gap, relaxed);
-}
 
 /* One gap before the next poll of a word. Constant or not: a loop's gap never changes, so the
  * branches are predicted. */
@@ -91,6 +71,15 @@ UM_INLINE void um_gap_pass(uint32_t gap, const void *word)
     }
     if (gap & UMBRA_GAP_WRITE)
         um_arch_prefetch_write(word);
+}
+
+/* So many polls of a word, whatever its value. */
+UM_INLINE void um_gap_rest(uint32_t gap, const um_atomic_u32 *word, uint32_t polls)
+{
+    for (uint32_t i = 0; i < polls; i++) {
+        um_gap_pass(gap, word);
+        um_atomic_load(word, acquire); /* as a wait's look */
+    }
 }
 
 /* The name of a gap as in UMBRA_WAIT, such as "fence+write". */
@@ -118,10 +107,7 @@ UM_LINKONCE const char *um_gap_name(uint32_t gap)
 /* The name of a place as in UMBRA_WAIT. */
 UM_INLINE const char *um_place_name(uint32_t place)
 {
-    static const char *const names[UMBRA_POLL_PLACES] = {
-        [UMBRA_POLL_SHADOW] = "shadow", [UMBRA_POLL_OWNER] = "owner", [UMBRA_POLL_EVENT] = "event",
-        [UMBRA_POLL_INBOX] = "inbox",   [UMBRA_POLL_SPAWN] = "spawn", [UMBRA_POLL_JOIN] = "join",
-        [UMBRA_POLL_THREAD] = "thread"};
+    static const char *const names[UMBRA_POLL_PLACES] = {"slot", "other"};
 
     return names[place];
 }
@@ -130,14 +116,6 @@ UM_INLINE const char *um_place_name(uint32_t place)
 struct um_gaps {
     uint8_t of[UMBRA_POLL_PLACES];
 };
-
-/* What was found good on the first processors, and stays where nothing better is measured. */
-UM_INLINE uint32_t um_gap_default(uint32_t place)
-{
-    return place == UMBRA_POLL_JOIN    ? (uint32_t)UMBRA_GAP_PAUSES
-           : place == UMBRA_POLL_SPAWN ? (uint32_t)UMBRA_GAP_PAUSE
-                                       : (uint32_t)UMBRA_GAP_FENCE;
-}
 
 /* The gaps that UMBRA_WAIT forces. 0, or -EINVAL: it names a place or a gap that does not exist. Any
  * thread; never blocks. */
@@ -185,8 +163,7 @@ UM_LINKONCE UM_COLD int um_gaps_read(struct um_gaps *gaps, uint32_t *seen, const
     if (names == 0)
         return um_why(
             -EINVAL,
-            "UMBRA_WAIT: %.*s: no place is called so; there are gap (all), shadow, owner, "
-            "event, inbox, spawn, join, thread",
+            "UMBRA_WAIT: %.*s: no place is called so; there are gap (both), slot and other",
             shown, item);
     if (gap == UM_GAPS)
         return um_why(

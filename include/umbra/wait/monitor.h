@@ -25,6 +25,7 @@
 #include <umbra/cpu.h>
 #include <umbra/os/os.h>
 #include <umbra/os/run_once.h>
+#include <umbra/wait/machine.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -134,6 +135,13 @@ UM_LINKONCE UM_COLD int um_compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Median of some times, which it sorts. */
+UM_LINKONCE UM_COLD uint64_t um_median(uint64_t *took, size_t count)
+{
+    qsort(took, count, sizeof(took[0]), um_compare_u64);
+    return took[count / 2];
+}
+
 /* Median length, in cycles, of a monitor wait of `cycles` on a word that no thread writes. */
 UM_LINKONCE UM_COLD uint64_t um_backend_measure(enum umbra_wait_backend backend, uint64_t cycles)
 {
@@ -148,8 +156,7 @@ UM_LINKONCE UM_COLD uint64_t um_backend_measure(enum umbra_wait_backend backend,
         um_arch_monitor_wait(backend, start + cycles, false);
         took[i] = um_arch_cycles() - start;
     }
-    qsort(took, UM_PROBE_TRIALS, sizeof(took[0]), um_compare_u64);
-    return took[UM_PROBE_TRIALS / 2];
+    return um_median(took, UM_PROBE_TRIALS);
 }
 
 /*
@@ -216,16 +223,13 @@ UM_LINKONCE UM_COLD void um_backend_probe(enum umbra_wait_backend backend,
     um_backend_explain(report);
 }
 
-/* The automatic choice and the report, each made once. */
+/* The report, made once. */
 struct um_backends {
-    struct um_run_once chosen_once;
-    struct um_run_once reported_once;
-    enum umbra_wait_backend chosen;
+    struct um_run_once once;
     struct um_wait_report report;
 };
 
-UM_SHARED(struct um_backends um_backends,
-          {{UM_RUN_NEVER}, {UM_RUN_NEVER}, UMBRA_BACKEND_PAUSE, {0}});
+UM_SHARED(struct um_backends um_backends, {{UM_RUN_NEVER}, {0}});
 
 /* Chooses the best announced back end that measures well. Only announced back ends are executed. */
 UM_LINKONCE UM_COLD void um_backend_auto(void)
@@ -241,7 +245,7 @@ UM_LINKONCE UM_COLD void um_backend_auto(void)
             continue;
         um_backend_probe(best_first[i], &report);
         if (report.verdict == UMBRA_BACKEND_USABLE) {
-            um_backends.chosen = best_first[i];
+            um_machine.backend = best_first[i];
             return;
         }
     }
@@ -249,15 +253,15 @@ UM_LINKONCE UM_COLD void um_backend_auto(void)
 
 UM_LINKONCE UM_COLD void um_backend_report_all(void)
 {
-    um_once_in_process(&um_backends.chosen_once, um_backend_auto);
-    um_backends.report.chosen = um_backends.chosen;
+    um_once_in_process(&um_machine.backend_once, um_backend_auto);
+    um_backends.report.chosen = um_machine.backend;
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++)
         um_backend_probe((enum umbra_wait_backend)i, &um_backends.report.backend[i]);
 }
 
 UM_LINKONCE const struct um_wait_report *um_wait_report(void)
 {
-    um_once_in_process(&um_backends.reported_once, um_backend_report_all);
+    um_once_in_process(&um_backends.once, um_backend_report_all);
     return &um_backends.report;
 }
 
@@ -296,8 +300,8 @@ UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
 
     name = *forced ? forced : name;
     if (!name || strcmp(name, "auto") == 0) {
-        um_once_in_process(&um_backends.chosen_once, um_backend_auto);
-        *out = um_backends.chosen;
+        um_once_in_process(&um_machine.backend_once, um_backend_auto);
+        *out = um_machine.backend;
         return 0;
     }
     for (unsigned i = 0; i < UMBRA_BACKEND_COUNT; i++) {

@@ -14,11 +14,11 @@
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
 #include <umbra/os/os.h>
-#include <umbra/wait/block_cost.h>
-#include <umbra/wait/choose_gap.h>
 #include <umbra/wait/gap.h>
+#include <umbra/wait/machine.h>
 #include <umbra/wait/monitor.h>
 #include <umbra/wait/park.h>
+#include <umbra/wait/probe.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header
@@ -389,20 +389,15 @@ UM_LINKONCE void um_waiter_stay_awake(struct umbra_waiter *waiter, uint64_t now,
 
 /* ---- making a policy ---- */
 
-/* Cost of one poll of phase 1, in cycles: least of nine batches on a word that no thread writes. */
-UM_LINKONCE UM_COLD uint32_t um_wait_poll_cycles(uint32_t gap)
+#define UM_BLOCK_LEAST_NS 5000 /* when a wait sleeps, at the soonest */
+
+/* Cycles after which a wait should park: twice the cost of a wake-up, 5 to 200 us. */
+UM_LINKONCE UM_COLD uint64_t um_block_cycles(void)
 {
-    um_atomic_u32 word = 0;
-    struct um_wait_cond cond = {&word, 0, UINT32_MAX, false, false};
-    uint64_t least = UMBRA_NEVER;
+    uint64_t ns = 2 * um_wake_ns();
 
-    for (int trial = 0; trial < 9; trial++) {
-        uint64_t start = um_arch_cycles();
-
-        um_wait_poll(&cond, gap, UM_BATCH_LEAST);
-        least = um_min_u64(least, um_arch_cycles() - start);
-    }
-    return (uint32_t)(least / UM_BATCH_LEAST) + 1;
+    ns = ns < UM_BLOCK_LEAST_NS ? UM_BLOCK_LEAST_NS : ns;
+    return um_ns_to_cycles(ns > UM_BLOCK_MOST_NS ? UM_BLOCK_MOST_NS : ns);
 }
 
 UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
@@ -417,7 +412,7 @@ UM_LINKONCE UM_COLD uint32_t um_wait_batch(uint32_t poll_cycles)
 /* How a place polls with a gap. */
 UM_LINKONCE UM_COLD struct um_polls um_polls_with(uint32_t gap)
 {
-    return (struct um_polls){(uint16_t)gap, (uint16_t)um_wait_batch(um_wait_poll_cycles(gap))};
+    return (struct um_polls){gap, um_wait_batch(um_poll_cycles(gap))};
 }
 
 /* Sets gap and batch, which is not longer than phase 1. A phase 1 of less than two polls is left
@@ -427,7 +422,7 @@ UM_LINKONCE UM_COLD void um_wait_set_gap(struct umbra_wait_policy *policy, uint3
     uint64_t polls;
 
     policy->gap = gap;
-    policy->poll_cycles = um_wait_poll_cycles(gap);
+    policy->poll_cycles = um_poll_cycles(gap);
     policy->batch = um_wait_batch(policy->poll_cycles);
     polls = policy->spin_cycles / policy->poll_cycles;
     if (polls < 2)
@@ -456,7 +451,7 @@ UM_LINKONCE UM_COLD void um_wait_thresholds(struct umbra_wait_policy *policy,
         break;
     case UMBRA_WAIT_TWO_PHASE:
         spin = spin ? spin : um_ns_to_cycles(UMBRA_SPIN_NS);
-        block = block ? block : um_block_cycles(um_block_ns());
+        block = block ? block : um_block_cycles();
         break;
     }
     policy->spin_cycles = spin;
@@ -484,9 +479,10 @@ UM_LINKONCE int umbra_wait_policy_init(struct umbra_wait_policy *policy,
     made.slice_cycles = um_ns_to_cycles(UM_SLICE_NS);
     made.preempted_cycles = um_ns_to_cycles(UM_PREEMPTED_NS);
     made.polite = options->polite;
-    um_wait_set_gap(&made, made.polite && forced.of[UMBRA_POLL_THREAD] >= UM_GAPS
-                               ? (uint32_t)UMBRA_GAP_PAUSE
-                               : um_thread_gap(UMBRA_POLL_THREAD));
+    /* several threads may wait on one word, and would take its line from each other */
+    um_wait_set_gap(
+        &made, um_poll_gap(made.polite ? UMBRA_PAIR_CORE : um_pair_of_threads(), UMBRA_POLL_OTHER) &
+                   ~UMBRA_GAP_WRITE);
     *policy = made;
     return 0;
 }
