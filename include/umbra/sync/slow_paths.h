@@ -128,7 +128,7 @@ struct um_sync_waiter {
 UM_LINKONCE void um_sync_signal(struct um_waiter *waiter, bool async)
 {
     while (waiter) {
-        struct um_waiter *next = waiter->next; /* its frame may end at the signal */
+        struct um_waiter *next = um_plain_read(waiter->next); /* its frame may end at the signal */
         struct umbra_event *given = &((struct um_sync_waiter *)waiter)->given;
 
         if (async)
@@ -233,20 +233,21 @@ UM_LINKONCE bool um_mutex_spin(void *arg)
     }
     request->gap = request->gap < UM_MUTEX_GAP ? 2 * request->gap : UM_MUTEX_GAP;
     request->left = request->gap;
-    return um_mutex_look(&mutex->word, request->sync.waiter.waiter.called, &request->sync.crowded);
+    return um_mutex_look(&mutex->word, um_plain_read(request->sync.waiter.waiter.called),
+                         &request->sync.crowded);
 }
 
 /* True if the waiter has queued for so long that no newcomer may overtake it. */
 UM_INLINE bool um_mutex_impatient(const struct um_waiter *waiter, uint64_t now)
 {
-    return now - waiter->since > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
+    return now - um_plain_read(waiter->since) > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
 }
 
 /* The caller has the list, and the mutex: it is given to the oldest waiter, or that one is called,
  * however long it has queued. */
 UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
 {
-    bool calls = mutex->waiters.strict == 0;
+    bool calls = um_plain_read(mutex->waiters.strict) == 0;
 
     if (calls) /* relaxed: only fairness depends on it. No waiter is called now */
         um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
@@ -277,17 +278,18 @@ UM_LINKONCE bool um_mutex_join(void *arg)
     struct umbra_mutex *mutex = request->sync.on;
     struct um_waiter *waiter = &request->sync.waiter.waiter;
 
-    waiter->strict = (request->self & UM_SELF_THREAD) == 0;
-    if (!waiter->strict) {
+    um_plain_write(waiter->strict, (request->self & UM_SELF_THREAD) == 0);
+    if (!um_plain_read(waiter->strict)) {
         uint64_t now = um_cycles();
 
-        if (waiter->since == 0)
-            waiter->since = now;
-        waiter->strict = um_mutex_impatient(waiter, now);
+        if (um_plain_read(waiter->since) == 0)
+            um_plain_write(waiter->since, now);
+        um_plain_write(waiter->strict, um_mutex_impatient(waiter, now));
     }
-    um_sync_take_list(&mutex->word, waiter->called ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0,
+    um_sync_take_list(&mutex->word,
+                      um_plain_read(waiter->called) ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0,
                       UM_WAITERS_SOME);
-    waiter->called = false;
+    um_plain_write(waiter->called, false);
     um_waiters_add(&mutex->waiters, waiter);
     um_mutex_let_list_go(mutex);
     return true;
@@ -301,7 +303,7 @@ UM_LINKONCE bool um_mutex_leave(void *arg)
     bool listed;
 
     um_sync_take_list(&mutex->word, 0, 0);
-    listed = waiter->listed;
+    listed = um_plain_read(waiter->listed);
     if (listed)
         um_waiters_remove(&mutex->waiters, waiter);
     um_mutex_let_list_go(mutex);
@@ -339,7 +341,7 @@ UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, uint64
         request.gap = 1;
         request.left = 0;
         error = um_sync_queue(&request.sync);
-    } while (error == 0 && request.sync.waiter.waiter.called);
+    } while (error == 0 && um_plain_read(request.sync.waiter.waiter.called));
     return error < 0 ? error : 0;
 }
 
@@ -510,7 +512,7 @@ UM_LINKONCE bool um_semaphore_leave(void *arg)
     bool listed;
 
     um_sync_take_list(&semaphore->word, 0, 0);
-    listed = request->waiter.waiter.listed;
+    listed = um_plain_read(request->waiter.waiter.listed);
     if (listed)
         um_waiters_remove(&semaphore->waiters, &request->waiter.waiter);
     um_semaphore_serve(semaphore, false);
@@ -567,7 +569,7 @@ UM_LINKONCE bool um_rwlock_look(void *arg)
 
     /* relaxed: only fairness depends on it */
     request->crowded = (um_atomic_load(&lock->word, relaxed) & UM_WAITERS_SOME) != 0;
-    return um_rwlock_take(&lock->word, request->waiter.waiter.strict);
+    return um_rwlock_take(&lock->word, um_plain_read(request->waiter.waiter.strict));
 }
 
 UM_LINKONCE bool um_rwlock_join(void *arg)
@@ -588,7 +590,7 @@ UM_LINKONCE bool um_rwlock_leave(void *arg)
     bool listed;
 
     um_sync_take_list(&lock->word, 0, 0);
-    listed = request->waiter.waiter.listed;
+    listed = um_plain_read(request->waiter.waiter.listed);
     if (listed)
         um_waiters_remove(&lock->waiters, &request->waiter.waiter);
     um_rwlock_serve(lock);
