@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iostream>
+#include <type_traits>
 
 #include <relacy/base.hpp>
 
@@ -109,8 +110,8 @@ static T um_model_load(const rl::atomic<T> *p, rl::memory_order order, rl::debug
 }
 
 template <class T>
-static bool um_model_cas(rl::atomic<T> *p, T *expected, T value, rl::memory_order order,
-                         rl::memory_order failed, rl::debug_info_param info)
+static bool um_model_cas(rl::atomic<T> *p, T *expected, std::enable_if_t<true, T> value,
+                         rl::memory_order order, rl::memory_order failed, rl::debug_info_param info)
 {
     T before = *expected;
     bool done = p->compare_exchange_strong(*expected, value, order, info, failed, info);

@@ -1,65 +1,94 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The mutex's word and list (umbra/sync/mutex.h) under the model checker. See checker.hpp.
+ * The mutex (umbra/sync/mutex.h, and the calls of umbra/sync.h) under the model checker. See
+ * checker.hpp.
  *
  * In most scenarios each thread locks, counts itself off the users, and unlocks, and the last one
- * frees the mutex; some give up first. A waiter is firm, or patient for a random number of calls; a
- * holder finds a called one overdue at random. Checked: one holder at a time, which sees what the
- * last one wrote; no thread sleeps on; no call touches what was freed; a mutex that is for a waiter
- * lets no newcomer in.
+ * frees the mutex; some give up first. A waiter is a fiber, so firm, or patient for a random number
+ * of calls; a holder finds a called one overdue at random. Checked: one holder at a time, which
+ * sees what the last one wrote; no thread sleeps on; no call touches what was freed; a mutex that
+ * is for a waiter lets no newcomer in.
  */
-#include "checker.hpp"
-
-#include "mutex_variants.hpp"
-
+#define UM_VARIANTS_OF "mutex_variants.hpp"
 #include "waiting_object.hpp"
 
-template <class P> struct locked : waiting_object<P> {
-    void serve()
-    {
-        bool calls = um_plain_read(this->there->list.strict) == 0;
+template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
+    typename P::umbra_mutex *mutex = &this->there->sync;
+    typename P::um_mutex_request request[UM_THREADS_MOST]; /* of calls that have begun before */
 
-        this->signal(P::um_mutex_hand_over(&this->there->word, &this->there->list, calls));
+    locked()
+    {
+        um_atomic_store(&mutex->owner, 0, relaxed);
+        um_atomic_store(&mutex->due, 0, relaxed);
+        for (int i = 0; i < UM_THREADS_MOST; i++) {
+            request[i].sync.on = mutex;
+            request[i].sync.look = P::um_mutex_spin;
+            request[i].sync.join = P::um_mutex_join;
+            request[i].sync.leave = P::um_mutex_leave;
+            request[i].sync.firm = true;
+            request[i].sync.deadline = UMBRA_NEVER;
+            request[i].self = um_model_self(i);
+        }
     }
 
-    void let_go()
+    /* Thread 0 holds the mutex. */
+    void begin_held(uint64_t others)
     {
-        if (P::um_mutex_let_go(&this->there->word, &this->there->list))
-            this->serve();
+        um_atomic_store(&mutex->word, UM_MUTEX_HELD | others, relaxed);
+        um_atomic_store(&mutex->owner, um_model_self(0), relaxed);
     }
 
-    void unlock()
+    typename P::um_waiter *waiter(int index)
     {
-        if (P::um_mutex_give(&this->there->word, rl::rand(2) == 0))
-            this->serve();
+        return &request[index].sync.waiter.waiter;
+    }
+
+    /* A waiter that is in the list from the beginning. */
+    void begin_listed(int index, bool firm)
+    {
+        um_plain_write(waiter(index)->strict, firm);
+        P::um_waiters_add(&mutex->waiters, waiter(index));
+    }
+
+    /* It was taken out of the list, with the mutex. */
+    void is_given(int index)
+    {
+        P::um_event_wait_firm(&request[index].sync.waiter.given, NULL, NULL, NULL, NULL, NULL);
+        RL_ASSERT(!um_plain_read(waiter(index)->called));
     }
 
     bool look(bool called)
     {
         bool firm = false;
 
-        return P::um_mutex_look(&this->there->word, called, &firm);
+        return P::um_mutex_look(&mutex->word, called, &firm);
     }
 
-    /* As um_mutex_queue(). False: it gave up. */
-    bool wait(int index, bool hasty)
+    /* False: it gave up. */
+    bool lock(bool hasty)
     {
+        int error = P::um_mutex_try(mutex)
+                        ? 0
+                        : P::um_mutex_wait_deadline(mutex, hasty ? +PERHAPS : UMBRA_NEVER);
+
+        return this->succeeded(error, hasty);
+    }
+
+    /* The rest of um_mutex_queue() for a waiter that was called. False: it gave up. */
+    bool go_on(int index, bool hasty)
+    {
+        int error;
+
+        request[index].sync.deadline = hasty ? +PERHAPS : UMBRA_NEVER;
         do {
-            bool called = um_plain_read(this->waiter[index].called);
-
-            if (called && this->look(true))
-                return true;
-            um_plain_write(this->waiter[index].strict, rl::rand(2) == 0);
-            if (!this->queue(index, called ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0, hasty))
-                return false;
-        } while (um_plain_read(this->waiter[index].called));
+            request[index].gap = 1;
+            request[index].left = 0;
+            error = P::um_sync_queue(&request[index].sync);
+        } while (error == 0 && um_plain_read(waiter(index)->called));
+        if (!this->succeeded(error < 0 ? error : 0, hasty))
+            return false;
+        P::um_mutex_own(mutex, request[index].self);
         return true;
-    }
-
-    bool lock(int index, bool hasty)
-    {
-        return P::um_mutex_try_word(&this->there->word) || this->look(false) ||
-               this->wait(index, hasty);
     }
 
     /* A turn of a holder, which frees the mutex if no other thread will come. */
@@ -68,30 +97,25 @@ template <class P> struct locked : waiting_object<P> {
         int left = um_plain_read(this->there->users) - 1;
 
         um_plain_write(this->there->users, left);
-        this->unlock();
+        RL_ASSERT(P::umbra_mutex_unlock(mutex) == 0);
         if (left == 0)
             this->free_object();
     }
-
-    /* A waiter that is in the list from the beginning. */
-    void begin_listed(int index, bool firm)
-    {
-        um_plain_write(this->waiter[index].strict, firm);
-        P::um_waiters_add(&this->there->list, &this->waiter[index]);
-    }
 };
 
-/* Each thread locks and unlocks; the last `hasty` threads may give up once. */
-template <class P, int Threads, int Hasty> struct turns : locked<P> {
+/* Each thread locks and unlocks; the last `Hasty` threads may give up once. Fibers: a bit for each
+ * thread that is one. */
+template <class P, int Threads, int Hasty, unsigned Fibers = 0> struct turns : locked<P> {
     turns()
     {
+        um_model_fibers = Fibers;
         um_plain_write(this->there->users, Threads);
     }
 
     void thread(int index)
     {
-        if (index < Threads - Hasty || !this->lock(index, true))
-            this->lock(index, false);
+        if (index < Threads - Hasty || !this->lock(true))
+            this->lock(false);
         this->turn();
     }
 
@@ -101,20 +125,19 @@ template <class P, int Threads, int Hasty> struct turns : locked<P> {
     }
 };
 
-/* The same, but thread 0 holds the mutex, and thread 1 has queued and was called. */
-template <class P, int Threads> struct competes : turns<P, Threads, 0> {
+/* The same, but thread 0 holds the mutex, and thread 1 has queued and was called; Hasty: it may
+ * give up once. */
+template <class P, int Threads, bool Hasty> struct competes : turns<P, Threads, 0> {
     competes()
     {
-        um_atomic_store(&this->there->word, UM_MUTEX_HELD | UM_MUTEX_CALLED, relaxed);
-        um_plain_write(this->waiter[1].called, true);
+        this->begin_held(UM_MUTEX_CALLED);
+        um_plain_write(this->waiter(1)->called, true);
     }
 
     void thread(int index)
     {
-        if (index == 1)
-            this->wait(index, false);
-        else if (index > 1)
-            this->lock(index, false);
+        if (index == 1 ? !this->go_on(index, Hasty) : index > 1)
+            this->lock(false);
         this->turn();
     }
 };
@@ -129,33 +152,36 @@ template <class P, uint64_t Still> struct kept : locked<P> {
     {
         this->begin_listed(2, false);
         this->begin_listed(1, true);
-        um_atomic_store(&this->there->word, UM_MUTEX_HELD | UM_WAITERS_SOME | UM_MUTEX_FIRM | Still,
-                        relaxed);
-        um_plain_write(this->there->users, 2);
+        this->begin_held(UM_WAITERS_SOME | UM_MUTEX_FIRM | Still);
+    }
+
+    /* As an unlock for which the called waiter is not overdue. */
+    void unlock()
+    {
+        if (P::um_mutex_give(&this->mutex->word, false))
+            P::um_mutex_serve(this->mutex);
     }
 
     void thread(int index)
     {
         if (index == 0) {
-            if (P::um_mutex_give(&this->there->word, false))
-                this->serve();
+            unlock();
         } else if (index == 1) {
-            this->sleep(index);
-            RL_ASSERT(!um_plain_read(this->waiter[index].called));
+            this->is_given(index);
         } else if (index == 2) {
-            if (!this->leave(index)) { /* it has the mutex, in front of thread 1 */
-                this->sleep(index);
-                RL_ASSERT(!um_plain_read(this->waiter[index].called));
-                P::um_mutex_give(&this->there->word, false) ? this->serve() : (void)0;
+            if (!P::um_mutex_leave(
+                    &this->request[index])) { /* it has the mutex, in front of thread 1 */
+                this->is_given(index);
+                unlock();
             }
         } else {
-            RL_ASSERT(!P::um_mutex_try_word(&this->there->word) && !this->look(false));
+            RL_ASSERT(!P::um_mutex_try_word(&this->mutex->word) && !this->look(false));
         }
     }
 
     void after()
     {
-        RL_ASSERT(um_atomic_load(&this->there->word, relaxed) == (UM_MUTEX_HELD | Still));
+        RL_ASSERT(um_atomic_load(&this->mutex->word, relaxed) == (UM_MUTEX_HELD | Still));
     }
 };
 
@@ -164,7 +190,8 @@ template <class P, uint64_t Still> struct kept : locked<P> {
 template <class P> struct promised : locked<P> {
     promised()
     {
-        um_atomic_store(&this->there->word, UM_MUTEX_HELD | UM_MUTEX_CALLED, relaxed);
+        this->begin_held(UM_MUTEX_CALLED);
+        this->request[2].self = um_model_self(2) & ~(uintptr_t)UM_SELF_THREAD; /* so it is firm */
         um_plain_write(this->there->written, 1);
     }
 
@@ -172,15 +199,14 @@ template <class P> struct promised : locked<P> {
     {
         if (index == 0) {
             um_plain_write(this->there->written, 2);
-            RL_ASSERT(!P::um_mutex_give(&this->there->word, true));
+            RL_ASSERT(!P::um_mutex_give(&this->mutex->word, true));
         } else if (index == 1) {
-            while (um_atomic_fetch_or(&this->there->word, 0, relaxed) & UM_MUTEX_HELD)
+            while (um_atomic_fetch_or(&this->mutex->word, 0, relaxed) & UM_MUTEX_HELD)
                 rl::yield(1, $);
             RL_ASSERT(this->look(true) && um_plain_read(this->there->written) == 2);
         } else {
-            RL_ASSERT(!P::um_mutex_try_word(&this->there->word) && !this->look(false));
-            um_plain_write(this->waiter[index].strict, true);
-            this->join(index, 0);
+            RL_ASSERT(!P::um_mutex_try_word(&this->mutex->word) && !this->look(false));
+            P::um_mutex_join(&this->request[2]);
         }
     }
 
@@ -188,7 +214,7 @@ template <class P> struct promised : locked<P> {
     {
         uint64_t word = UM_MUTEX_HELD | UM_WAITERS_SOME | UM_MUTEX_FIRM;
 
-        RL_ASSERT(um_atomic_load(&this->there->word, relaxed) == word);
+        RL_ASSERT(um_atomic_load(&this->mutex->word, relaxed) == word);
     }
 };
 
@@ -198,14 +224,15 @@ static variant make_variant(const char *name, const char *what, const char *expe
     static const scenario scenarios[] = {
         {"two", make_world<turns<P, 2, 0>>, 2, 0, false, 3, 50000},
         {"two, one gives up", make_world<turns<P, 2, 1>>, 2, 0, false, 3, 50000},
-        {"called, and one", make_world<competes<P, 2>>, 2, 0, false, 3, 50000},
-        {"called, and two", make_world<competes<P, 3>>, 3, 0, false, 0, 50000},
+        {"called, and one", make_world<competes<P, 2, false>>, 2, 0, false, 3, 50000},
+        {"called, and two", make_world<competes<P, 3, false>>, 3, 0, false, 0, 50000},
+        {"called, gives up", make_world<competes<P, 3, true>>, 3, 0, false, 0, 50000},
         {"kept for a waiter", make_world<kept<P, 0>>, 4, 0, false, 2, 30000},
         {"kept beside a called one", make_world<kept<P, UM_MUTEX_CALLED>>, 4, 0, false, 2, 30000},
         {"promised to a waiter", make_world<promised<P>>, 3, 0, false, 3, 20000},
-        {"three", make_world<turns<P, 3, 0>>, 3, 0, false, 0, 60000},
-        {"three, two give up", make_world<turns<P, 3, 2>>, 3, 0, false, 0, 60000},
-        {"four, two give up", make_world<turns<P, 4, 2>>, 4, 0, false, 0, 60000},
+        {"three", make_world<turns<P, 3, 0, 4>>, 3, 0, false, 0, 60000},
+        {"three, two give up", make_world<turns<P, 3, 2, 4>>, 3, 0, false, 0, 60000},
+        {"four, two give up", make_world<turns<P, 4, 2, 6>>, 4, 0, false, 0, 60000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The read-write lock's word and list (umbra/sync/rwlock.h) under the model checker. See
- * checker.hpp.
+ * The read-write lock (umbra/sync/rwlock.h, and the calls of umbra/sync.h) under the model checker.
+ * See checker.hpp.
  *
  * Each scenario: readers and writers, of which some may give up, and come again. A writer is the
  * last user: it begins when all others hold the lock, or have held it, and frees it. Checked: what
  * a writer wrote is seen, and no thread reads or writes beside a writer; none sleeps on; no call
  * touches what was freed.
  */
-#include "checker.hpp"
-
-#include "rwlock_variants.hpp"
-
+#define UM_VARIANTS_OF "rwlock_variants.hpp"
 #include "waiting_object.hpp"
 
 /* Threads from 0: the last writer, then Writers, then Readers; the last Hasty of all may give up.
  * */
-template <class P, int Writers, int Readers, int Hasty> struct turns : waiting_object<P> {
+template <class P, int Writers, int Readers, int Hasty>
+struct turns : waiting_object<P, typename P::umbra_rwlock> {
     static constexpr int threads = 1 + Writers + Readers;
     um_atomic_u32 came; /* others that hold the lock, or have held it */
 
@@ -25,24 +23,14 @@ template <class P, int Writers, int Readers, int Hasty> struct turns : waiting_o
         um_atomic_store(&came, 0, relaxed);
     }
 
-    void let_go()
+    /* False: it gave up. */
+    bool lock(bool writer, bool hasty)
     {
-        this->signal(P::um_rwlock_let_go(&this->there->word, &this->there->list));
-    }
+        uint64_t deadline = hasty ? +PERHAPS : UMBRA_NEVER;
+        int error = writer ? P::umbra_rwlock_write_deadline(&this->there->sync, deadline)
+                           : P::umbra_rwlock_read_deadline(&this->there->sync, deadline);
 
-    bool lock(int index, bool writer, bool hasty)
-    {
-        um_plain_write(this->waiter[index].strict, writer);
-        return P::um_rwlock_take(&this->there->word, writer) || this->queue(index, 0, hasty);
-    }
-
-    void unlock()
-    {
-        typename P::um_rwlock_given given = P::um_rwlock_give(&this->there->word);
-
-        RL_ASSERT(given != P::UM_RWLOCK_FREE);
-        if (given == P::UM_RWLOCK_LET_GO)
-            this->let_go();
+        return this->succeeded(error, hasty);
     }
 
     void thread(int index)
@@ -52,8 +40,8 @@ template <class P, int Writers, int Readers, int Hasty> struct turns : waiting_o
 
         while (index == 0 && um_atomic_fetch_or(&came, 0, acquire) < threads - 1)
             rl::yield(1, $);
-        if (!hasty || !this->lock(index, writer, true))
-            this->lock(index, writer, false);
+        if (!hasty || !this->lock(writer, true))
+            this->lock(writer, false);
         if (writer)
             um_plain_write(this->there->written, um_plain_read(this->there->written) + 1);
         else
@@ -61,7 +49,7 @@ template <class P, int Writers, int Readers, int Hasty> struct turns : waiting_o
         um_atomic_fetch_add(&came, 1, release);
         if (index == 0)
             RL_ASSERT(um_plain_read(this->there->written) == 1 + Writers);
-        this->unlock();
+        RL_ASSERT(P::umbra_rwlock_unlock(&this->there->sync) == 0);
         if (index == 0)
             this->free_object();
     }

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The semaphore's word and list (umbra/sync/semaphore.h) under the model checker. See
- * checker.hpp.
+ * The semaphore (umbra/sync/semaphore.h, and the calls of umbra/sync.h) under the model checker.
+ * See checker.hpp.
  *
  * Each scenario: posters that add, and waiters that take; some waiters may give up, and come again.
  * What is posted is what is taken, and the waiter that takes last frees the semaphore. Checked: a
  * waiter sees what its poster wrote; none sleeps on; no call touches what was freed.
  */
-#include "checker.hpp"
-
-#include "semaphore_variants.hpp"
-
+#define UM_VARIANTS_OF "semaphore_variants.hpp"
 #include "waiting_object.hpp"
 
 /* Each poster adds More at once; each waiter takes Takes times; the last Hasty waiters may give up.
  * */
 template <class P, int Posters, int More, int Waiters, int Takes, int Hasty>
-struct exchange : waiting_object<P> {
+struct exchange : waiting_object<P, typename P::umbra_semaphore> {
     rl::var<int> wrote[Posters]; /* by each poster, before its post */
     um_atomic_u32 taken;
 
@@ -28,22 +25,18 @@ struct exchange : waiting_object<P> {
             um_plain_write(wrote[i], 0);
     }
 
-    void let_go()
-    {
-        this->signal(P::um_semaphore_let_go(&this->there->word, &this->there->list));
-    }
-
     void post(int index)
     {
         um_plain_write(wrote[index], 1);
-        if (P::um_semaphore_add(&this->there->word, More))
-            this->let_go();
+        P::umbra_semaphore_post(&this->there->sync, More);
     }
 
-    /* As umbra_semaphore_wait(). False: it gave up. */
-    bool wait(int index, bool hasty)
+    /* False: it gave up. */
+    bool wait(bool hasty)
     {
-        return P::um_semaphore_take(&this->there->word) || this->queue(index, 0, hasty);
+        uint64_t deadline = hasty ? +PERHAPS : UMBRA_NEVER;
+
+        return this->succeeded(P::umbra_semaphore_wait(&this->there->sync, deadline), hasty);
     }
 
     void thread(int index)
@@ -55,8 +48,8 @@ struct exchange : waiting_object<P> {
             return;
         }
         for (int i = 0; i < Takes; i++) {
-            if (!hasty || !this->wait(index, true))
-                this->wait(index, false);
+            if (!hasty || !this->wait(true))
+                this->wait(false);
             if (Posters == 1) /* of several, any may be the one */
                 RL_ASSERT(um_plain_read(wrote[0]) == 1);
             if (um_atomic_fetch_add(&taken, 1, acq_rel) + 1 == Posters * More)
