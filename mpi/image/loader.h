@@ -2,7 +2,7 @@
 /*
  * What the files of the image loader share. Private.
  *
- *   image.c        open and close: the order of the steps below
+ *   open.c         open and close: the order of the steps below
  *   elf.c          reads the executable, and refuses what cannot be held
  *   resolve.c      symbols: the child's own, child-only bindings, the process's
  *   relocate.c     what each word of the data becomes: fixed, or a distance from the copy's base
@@ -12,7 +12,7 @@
  *   enter.c        entering a copy at its first instruction, and leaving it from anywhere
  *   crash.c        faults of a child's own code
  *   unwind.c       exceptions: what the unwinder is told of a copy
- *   bind.c         the table of child-only bindings; bind_*.c: the bindings
+ *   bind_*.c       child-only bindings, and the table of them
  *   array.c        growing arrays
  *   seat.h         which child runs on a thread
  *
