@@ -49,7 +49,7 @@ static struct machine with(uint32_t gap, uint32_t took)
 
 static uint32_t chosen(struct machine *machine, struct um_figures *figures)
 {
-    return um_tune(batch, machine, UM_TUNE_ALL, UMBRA_GAP_FENCE, UMBRA_NEVER, figures);
+    return um_tune(batch, machine, UMBRA_GAP_FENCE, UMBRA_NEVER, figures);
 }
 
 Test(gap, the_fastest_is_chosen)
@@ -102,21 +102,8 @@ Test(gap, too_few_rounds_before_the_deadline_keep_the_usual_one)
     struct machine machine = with(UMBRA_GAP_PAUSE, 10);
     struct um_figures figures;
 
-    cr_expect_eq(um_tune(batch, &machine, UM_TUNE_ALL, UMBRA_GAP_FENCE, 0, &figures),
-                 UMBRA_GAP_FENCE);
+    cr_expect_eq(um_tune(batch, &machine, UMBRA_GAP_FENCE, 0, &figures), UMBRA_GAP_FENCE);
     cr_expect_eq(machine.batches, 0, "the deadline had passed");
-}
-
-Test(gap, only_candidates_are_measured)
-{
-    struct machine machine = with(UMBRA_GAP_PAUSE, 10);
-    struct um_figures figures;
-    uint32_t two = 1u << UMBRA_GAP_FENCE | 1u << UMBRA_GAP_CLOCK;
-
-    machine.took[UMBRA_GAP_CLOCK] = 500;
-    cr_expect_eq(um_tune(batch, &machine, two, UMBRA_GAP_FENCE, UMBRA_NEVER, &figures),
-                 UMBRA_GAP_CLOCK);
-    cr_expect_eq(machine.of[UMBRA_GAP_PAUSE], 0);
 }
 
 Test(gap, a_batch_has_about_the_same_length_however_far_a_line_travels)

@@ -7,7 +7,7 @@
  *             wake-up call in one thread until the woken thread runs (2 us on bare metal, 22 us on
  *             an idle virtual machine were seen)
  *   slot      once a process and kind of pair: a hand-over there and back over one line, as that of
- *             a shadow or of a team's run. Then how long the owner best leaves the line alone
+ *             a shadow or of a team's run
  *   other     the same over two lines, one each way, as of an event, an inbox or a word
  *
  * A wait should give up its processor after twice what a wake-up costs. A wait of once that cost
@@ -76,12 +76,11 @@ struct um_tune_size {
     int turns; /* timed, after those */
 };
 
-/* Measures a batch of hand-overs with a gap, or another candidate below UM_GAPS. Returns the time
- * of one, 1/16 cycles; 0: the batch was interrupted. */
+/* Measures a batch of hand-overs with a gap. Returns the time of one, 1/16 cycles; 0: the batch was
+ * interrupted. */
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
-#define UM_TUNE_ALL UINT32_C(0x1f1f) /* a bit for each gap */
-#define UM_TUNE_NS 1500000           /* the most that a choice may take: three, within 5 ms */
+#define UM_TUNE_NS 2000000 /* the most that a choice may take: two, within 5 ms */
 #define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
 #define UM_TUNE_GAIN 16 /* the usual gap is given up for one part in so many */
@@ -95,10 +94,10 @@ typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 #define UM_TUNE_TURNS_LEAST 12
 #define UM_TUNE_TURNS_MOST 96
 
-/* Measures candidates in turn until a time stamp, and chooses one. Returns `usual` if none is
+/* Measures all gaps in turn until a time stamp, and chooses one. Returns `usual` if none is
  * faster by a sixteenth, or if too few rounds were left alone. figures: their medians. */
-UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
-                                     uint32_t usual, uint64_t deadline, struct um_figures *figures);
+UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t usual,
+                                     uint64_t deadline, struct um_figures *figures);
 
 /* The size of batches, if one hand-over takes so many 1/16 cycles. */
 UM_LINKONCE UM_COLD struct um_tune_size um_tune_fit(uint32_t took);
@@ -110,14 +109,14 @@ UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size s
 
 /* ---- one choice ---- */
 
-/* One round. `turn` says with which candidate it begins. False: it does not count. */
-UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32_t candidates,
-                                       uint32_t turn, uint64_t deadline, uint32_t took[UM_GAPS])
+/* One round. `turn` says with which gap it begins. False: it does not count. */
+UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32_t turn,
+                                       uint64_t deadline, uint32_t took[UM_GAPS])
 {
     for (uint32_t i = 0; i < UM_GAPS; i++) {
         uint32_t gap = (i + turn) % UM_GAPS;
 
-        if (!(candidates >> gap & 1))
+        if (um_gap_name(gap) == NULL)
             continue;
         took[gap] = um_cycles() < deadline ? batch(trial, gap) : 0;
         if (took[gap] == 0)
@@ -126,8 +125,8 @@ UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32
     return true;
 }
 
-UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t candidates,
-                                     uint32_t usual, uint64_t deadline, struct um_figures *figures)
+UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t usual,
+                                     uint64_t deadline, struct um_figures *figures)
 {
     uint32_t took[UM_TUNE_ROUNDS][UM_GAPS];
     uint32_t rounds = 0;
@@ -136,7 +135,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
 
     *figures = (struct um_figures){{0}};
     while (rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && um_cycles() < deadline) {
-        if (um_tune_round(batch, trial, candidates, rounds + lost, deadline, took[rounds]))
+        if (um_tune_round(batch, trial, rounds + lost, deadline, took[rounds]))
             rounds++;
         else
             lost++;
@@ -147,7 +146,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t
         uint64_t times[UM_TUNE_ROUNDS];
 
         for (uint32_t i = 0; i < rounds; i++)
-            times[i] = candidates >> gap & 1 ? took[i][gap] : 0;
+            times[i] = um_gap_name(gap) ? took[i][gap] : 0;
         figures->of[gap] = (uint32_t)um_median(times, rounds);
     }
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
@@ -330,15 +329,14 @@ UM_LINKONCE UM_COLD bool um_probe_place(struct um_probe *probe, uint32_t place)
     probe->batch.answer = place == UMBRA_POLL_SLOT ? &probe->there : &probe->back;
     probe->batch.size = um_tune_fit(0);
     probe->batch.size = um_tune_fit(um_probe_try_gap(probe, UMBRA_GAP_USUAL));
-    probe->pair->gap[place] = um_tune(um_probe_try_gap, probe, UM_TUNE_ALL, UMBRA_GAP_USUAL,
+    probe->pair->gap[place] = um_tune(um_probe_try_gap, probe, UMBRA_GAP_USUAL,
                                       um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
     return probe->apart && figures->of[UMBRA_GAP_USUAL] != 0;
 }
 
 UM_LINKONCE UM_COLD void um_probe_gaps(struct um_probe *probe)
 {
-    probe->done =
-        um_probe_place(probe, UMBRA_POLL_SLOT) && um_probe_place(probe, UMBRA_POLL_OTHER);
+    probe->done = um_probe_place(probe, UMBRA_POLL_SLOT) && um_probe_place(probe, UMBRA_POLL_OTHER);
     probe->batch.size = (struct um_tune_size){0, 0};
     um_probe_begin(probe);
 }
