@@ -37,6 +37,7 @@ static bool is_inside(struct um_collective *call, MPI_Comm handle, MPI_Request *
     struct um_comm *comm = um_comm_of(task, handle);
 
     call->begun = begun;
+    call->own = MPI_REQUEST_NULL; /* a handler of the program may hide an error */
     call->request = begun ? begun : &call->own;
     if (!comm)
         return false;

@@ -319,7 +319,7 @@ static int send(const void *buffer, int count, MPI_Datatype type, int to, int ta
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *inside = um_comm_of(task, comm);
     struct um_request request;
-    MPI_Request outside;
+    MPI_Request outside = MPI_REQUEST_NULL; /* a handler of the program may hide an error */
     int error;
 
     if (UM_UNLIKELY(!inside)) {
@@ -360,7 +360,7 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *inside = um_comm_of(task, comm);
     struct um_request request;
-    MPI_Request outside;
+    MPI_Request outside = MPI_REQUEST_NULL; /* a handler of the program may hide an error */
     int error;
 
     if (UM_UNLIKELY(!inside)) {
@@ -446,7 +446,7 @@ int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, 
 {
     struct um_mpi_task *task = um_mpi_task_self();
     struct um_comm *inside = um_comm_of(task, comm);
-    MPI_Request receives, sends;
+    MPI_Request receives = MPI_REQUEST_NULL, sends = MPI_REQUEST_NULL;
     int error = inside ? send_check(inside, out, out_count, out_type, to, out_tag) : MPI_SUCCESS;
     int sent;
 
@@ -685,7 +685,7 @@ int MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, 
 
 int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *handle, MPI_Status *status)
 {
-    MPI_Request request;
+    MPI_Request request = MPI_REQUEST_NULL;
     int error = MPI_Imrecv(buffer, count, type, handle, &request);
 
     return error ? error : MPI_Wait(&request, status);

@@ -131,6 +131,10 @@ static void fail(MPI_Comm of)
 {
     MPI_Send(NULL, 0, MPI_INT, 1000, 0, of);
     say_error("it was", last_class);
+    MPI_Recv(NULL, 0, MPI_INT, 1000, 0, of, MPI_STATUS_IGNORE);
+    say_error("then", last_class);
+    MPI_Bcast(NULL, 0, MPI_INT, 1000, of);
+    say_error("then", last_class);
     say(" calls %d %d", first_calls, second_calls);
 }
 
