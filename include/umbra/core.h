@@ -295,13 +295,13 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd);
 
 #include <umbra/core/cancel.h>
 #include <umbra/core/dump_signal.h>
+#include <umbra/core/find_work.h>
 #include <umbra/core/fork_child.h>
 #include <umbra/core/join.h>
 #include <umbra/core/loop.h>
 #include <umbra/core/report.h>
 #include <umbra/core/spawn.h>
 #include <umbra/core/start_stop.h>
-#include <umbra/core/steal.h>
 #include <umbra/core/trace_run.h>
 #include <umbra/core/watchdog.h>
 

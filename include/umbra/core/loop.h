@@ -23,11 +23,11 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/context.h>
+#include <umbra/core/find_work.h>
 #include <umbra/core/idle.h>
 #include <umbra/core/judge_quiet.h>
 #include <umbra/core/make.h>
 #include <umbra/core/quiet.h>
-#include <umbra/core/steal.h>
 #include <umbra/core/trim.h>
 #include <umbra/core/watch.h>
 #include <umbra/cpu.h>

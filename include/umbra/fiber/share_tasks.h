@@ -2,7 +2,7 @@
 /*
  * How a core shares its tasks with other cores. Private; included by fiber.h. The owner publishes
  * tasks when another core has asked, and wakes a core that is idle. Any core may look at the tasks
- * of the others, and ask them to share. Taking and running tasks is in core/steal.h; the words are
+ * of the others, and ask them to share. Taking and running tasks is in core/find_work.h; the words are
  * in task/protocol.h.
  */
 #ifndef UMBRA_FIBER_SHARE_TASKS_H

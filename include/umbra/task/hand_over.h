@@ -2,7 +2,7 @@
 /*
  * Giving work to an idle core by its hand (core/hand.h), and waiting for its end. Private;
  * included by task.h. Fibers give; a giver may switch while it waits. The owner's side is in
- * core/steal.h: a hand is open while a fiber that has run a task stays for more.
+ * core/find_work.h: a hand is open while a fiber that has run a task stays for more.
  *
  * While the giver's fiber is blocked, its own core, if idle, takes what no other core has begun: so
  * a gift, like a task that is left behind, waits for no core that has found something else. A core

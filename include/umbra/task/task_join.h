@@ -2,7 +2,7 @@
 /*
  * The slow ways of fork and join: how a joiner takes its task back, or waits for its end, and what
  * misuse is found with UMBRA_ASSERT. Private; included by task.h. The short ways are in umbra/task.h,
- * the core's side in core/steal.h. The joiner's side of a task's state (task/protocol.h) is here; the
+ * the core's side in core/find_work.h. The joiner's side of a task's state (task/protocol.h) is here; the
  * model checker reads it.
  */
 #ifndef UMBRA_TASK_TASK_JOIN_H

@@ -15,8 +15,8 @@
  * joiner, which takes it back if it was forked, and is given it by a starved core if it was started
  * from outside.
  */
-#ifndef UMBRA_CORE_STEAL_H
-#define UMBRA_CORE_STEAL_H
+#ifndef UMBRA_CORE_FIND_WORK_H
+#define UMBRA_CORE_FIND_WORK_H
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
