@@ -733,7 +733,7 @@ static void is_refused(struct actor *self)
 
     RETURNS(umbra_spawn_with(world.runtime, &wrong[which], returns, NULL, NULL), -EINVAL);
     RETURNS(umbra_spawn_with(world.runtime, NULL, NULL, NULL, NULL), -EINVAL);
-    RETURNS(umbra_spawn(NULL, NULL, NULL), self->thread ? -EPERM : -EINVAL);
+    RETURNS(umbra_spawn(NULL, NULL, NULL), -EINVAL);
     RETURNS(umbra_core_info(world.runtime, world.cores, &info), -EINVAL);
     RETURNS(umbra_channel_init(&channel, 0, 8, UMBRA_CHANNEL_MANY), -EINVAL);
     RETURNS(umbra_channel_init(&channel, SIZE_MAX / 4, 8, UMBRA_CHANNEL_MANY), -EINVAL);
