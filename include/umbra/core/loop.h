@@ -204,6 +204,8 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         core->retiring = NULL;
         if (ended)
             um_fiber_retire(core, ended, core->retiring_result);
+        if (core->watched && !um_ready_empty(core)) /* its end was the answer to a join here */
+            um_core_unwatch(core);
         if (!core->watched && um_core_attention(core)) {
             um_core_attend(core);
             if (um_core_unplaced(core))
