@@ -727,6 +727,24 @@ IO_TEST(one_socket_is_waited_for_both_ways)
     cr_assert_eq(run_cores(1, waits_both_ways, NULL), 0);
 }
 
+#if defined(UMBRA_URING) && !defined(UMBRA_POSIX_ONLY)
+/* As the kernel does when the thread that queued work was interrupted before it set the flag. */
+static void *sets_flag_late(void *arg)
+{
+    const struct umbra_core *core = um_core_self;
+
+    uses_pipe(arg); /* the core has a ring now */
+    __atomic_fetch_or((unsigned *)(uintptr_t)core->asks, IORING_SQ_TASKRUN, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+Test(io_uring, a_late_flag_of_the_kernel_keeps_no_core_awake, .timeout = 20)
+{
+    choose_way("uring");
+    cr_assert_eq(run_cores(1, sets_flag_late, NULL), 0);
+}
+#endif
+
 static void *receives_canceled(void *socket)
 {
     char text[8];

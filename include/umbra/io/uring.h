@@ -199,9 +199,19 @@ UM_LINKONCE void um_uring_submit(struct um_uring *uring)
         um_uring_entered(uring, io_uring_submit_and_get_events(&uring->ring));
 }
 
+/*
+ * The kernel queues work for the ring, then sets its flag. If the queuing thread loses its processor in
+ * between, and the core runs the work meanwhile, the flag stays though there is nothing to run, and
+ * the core would never sleep again. So the flag is cleared before the ring is entered: what was
+ * queued by then is run there, and what is queued later sets the flag again.
+ */
 UM_LINKONCE void um_uring_attend(struct um_source *source)
 {
-    um_uring_submit((struct um_uring *)source);
+    struct um_uring *uring = (struct um_uring *)source;
+
+    /* seq_cst: before the kernel looks for work */
+    um_atomic_fetch_and((um_atomic_u32 *)uring->ring.sq.kflags, ~IORING_SQ_TASKRUN, seq_cst);
+    um_uring_submit(uring);
 }
 
 /* ---- operations ---- */
