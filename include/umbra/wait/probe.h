@@ -80,7 +80,8 @@ struct um_tune_size {
  * interrupted. */
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
-#define UM_TUNE_NS 2000000 /* the most that a choice may take: two, within 5 ms */
+#define UM_TUNE_NS 2000000  /* the most that a choice may take: two, within the next */
+#define UM_PROBE_NS 5000000 /* the most that a probe of gaps may take */
 #define UM_TUNE_ROUNDS 9
 #define UM_TUNE_ROUNDS_LEAST 5
 #define UM_TUNE_GAIN 16 /* the usual gap is given up for one part in so many */
@@ -195,7 +196,8 @@ struct um_probe {
     struct um_probe_batch batch; /* caller, before it counts up; the partner copies it after */
     UM_ALIGNED(2 * UMBRA_CACHE_LINE) struct um_pair *pair; /* NULL: a wake-up is measured */
     int cpu[2];                                            /* of caller and partner */
-    uint32_t number;                                       /* caller: the last one on the words */
+    uint64_t deadline; /* a time stamp: neither waits longer; fixed */
+    uint32_t number;   /* caller: the last one on the words */
     uint64_t woken_ns; /* partner, before an answer: when it ran */
     bool apart;        /* partner, before its first answer: it is bound */
     bool done;         /* caller: all was measured */
@@ -267,14 +269,20 @@ UM_LINKONCE UM_COLD uint32_t um_poll_cycles(uint32_t gap)
     return (uint32_t)(least / UM_POLLS_TIMED) + 1;
 }
 
-/* Until a word has a value. acquire: pairs with the stores of the other side. */
-UM_LINKONCE UM_COLD void um_probe_await(const um_atomic_u32 *word, uint32_t value, uint32_t gap)
+/* Until a word has a value: true; or, where the two threads seldom run at the same time, until the
+ * probe has taken too long, on both sides. acquire: pairs with the stores of the other side. */
+UM_LINKONCE UM_COLD bool um_probe_await(const struct um_probe *probe, const um_atomic_u32 *word,
+                                        uint32_t value, uint32_t gap)
 {
     for (uint32_t looks = 1; um_atomic_load(word, acquire) != value; looks++) {
-        if (looks % UM_PROBE_LOOKS == 0)
+        if (looks % UM_PROBE_LOOKS == 0) {
+            if (um_cycles() >= probe->deadline)
+                return false;
             sched_yield();
+        }
         um_gap_pass(gap, word);
     }
+    return true;
 }
 
 UM_LINKONCE UM_COLD void um_probe_answer(struct um_probe *probe)
@@ -284,10 +292,12 @@ UM_LINKONCE UM_COLD void um_probe_answer(struct um_probe *probe)
     uint32_t begun = 0;
 
     do {
-        um_probe_await(&probe->begun, ++begun, UMBRA_GAP_PAUSE);
+        if (!um_probe_await(probe, &probe->begun, ++begun, UMBRA_GAP_PAUSE))
+            return;
         batch = probe->batch; /* after its last answer it may be the next one's */
         for (int turn = -batch.size.warm; turn < batch.size.turns; turn++) {
-            um_probe_await(&probe->there, ++number, batch.gap);
+            if (!um_probe_await(probe, &probe->there, ++number, batch.gap))
+                return;
             um_atomic_store(batch.answer, ++number, seq_cst); /* as in um_slot_run() */
         }
     } while (batch.size.turns > 0);
@@ -310,7 +320,8 @@ UM_LINKONCE UM_COLD uint32_t um_probe_call(struct um_probe *probe, uint32_t gap)
         if (turn == 0)
             start = um_arch_cycles();
         um_atomic_store(&probe->there, ++probe->number, seq_cst); /* as in um_slot_post() */
-        um_probe_await(batch->answer, ++probe->number, gap);
+        if (!um_probe_await(probe, batch->answer, ++probe->number, gap))
+            return 0;
     }
     return um_tune_took(um_arch_cycles() - start, batch->size);
 }
@@ -375,7 +386,8 @@ UM_LINKONCE UM_COLD void *um_probe_caller(void *arg)
  * tenth. */
 UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, int cpu, int other)
 {
-    struct um_probe probe = {.pair = pair, .cpu = {cpu, other}};
+    struct um_probe probe = {
+        .pair = pair, .cpu = {cpu, other}, .deadline = um_cycles() + um_ns_to_cycles(UM_PROBE_NS)};
     uint64_t signals = um_os_mask_signals();
     pthread_t caller;
     bool started = pthread_create(&caller, NULL, um_probe_caller, &probe) == 0;
