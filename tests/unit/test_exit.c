@@ -86,8 +86,12 @@ static void expect_the_end(int (*how)(void))
     struct child child = in_child(how);
     const char *said = strstr(child.said, "umbra: a fiber has ended the thread of its core");
 
+#ifdef UMBRA_UNDER_ASAN /* which takes abort() for an overflow, on the stack of a thread that ends */
+    cr_expect_neq(child.status, 0);
+#else
     cr_expect(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT, "%#x",
               (unsigned)child.status);
+#endif
     cr_expect(said && !strstr(said + 1, "umbra:"), "%s", child.said);
 }
 

@@ -272,6 +272,20 @@ static int read_no_file(void)
     return umbra_io_read(-1, &byte, 1, UMBRA_IO_HERE, UMBRA_NEVER, &got);
 }
 
+/* More memory than there is is an error then, as everywhere, and not the program's end. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 static int make_huge_channel(void)
 {
     struct umbra_channel channel;
