@@ -275,6 +275,12 @@ UM_LINKONCE int umbra_barrier_wait(struct umbra_barrier *barrier, uint64_t deadl
     UM_STATIC_ASSERT(__alignof__(type) <= UM_ANY_MEMORY, "malloc's memory will do");               \
     UM_STATIC_ASSERT(sizeof(type) % UMBRA_CACHE_LINE == 0, "in an array each has its lines")
 
+UM_SYNC_PLACE(struct umbra_mutex);
+UM_SYNC_PLACE(struct umbra_semaphore);
+UM_SYNC_PLACE(struct umbra_rwlock);
+UM_SYNC_PLACE(struct umbra_barrier);
+UM_SYNC_PLACE(struct umbra_latch);
+
 #include <umbra/sync/slow_paths.h>
 
 #ifndef UMBRA_SHOW_WARNINGS

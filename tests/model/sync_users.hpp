@@ -27,7 +27,7 @@ struct umbra_rwlock {
     struct um_waiters waiters;
 };
 
-/* Whether a time has passed is up to chance: that of a deadline, and of a mutex's due and since. */
+/* Chance decides if a time has passed: a deadline's, or that of a mutex's due and since. */
 static uint64_t um_cycles(void)
 {
     return rl::rand(2);

@@ -144,8 +144,8 @@ struct umbra_core {
     uint64_t share_cycles;     /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;  /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;      /* how long an idle core looks around before it dozes */
-    unsigned generous;         /* index of the core whose hand it looks at first: of the last one
-                                    found open; the core writes it only when that changes */
+    unsigned generous;         /* index of the core whose hand this core looks at first: the last
+                                    hand found open; this core writes it only when that changes */
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: fiber/runtime.h */
 };
@@ -475,7 +475,8 @@ UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
     return um_core_attention_words(core) != 0;
 }
 
-/* True if there is work without a place, which the scheduler takes. relaxed: as below */
+/* True if there is work without a place. The scheduler takes it, and of tasks a fiber that works
+ * (um_work_next()). relaxed: as below */
 UM_INLINE bool um_core_unplaced(const struct umbra_core *core)
 {
     return um_atomic_load(core->unplaced, relaxed) != 0;

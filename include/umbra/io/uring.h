@@ -77,8 +77,6 @@ UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
 #define UM_URING_QUEUED 256     /* operations that are queued before they must be submitted */
 #define UM_URING_COMPLETED 4096 /* places for completions; the kernel keeps what is more */
 
-#define UM_URING_TRIED 512 /* descriptors that are tried once, and not each time */
-
 /* Not in every liburing that will do: Linux 6.7, and the flags of futex2. */
 #define UM_URING_FUTEX_WAIT 51
 #define UM_URING_FUTEX_WORD (2 | 128) /* 32 bits, private to the process */
