@@ -194,10 +194,12 @@ struct um_probe {
     UM_ALIGNED(2 * UMBRA_CACHE_LINE) um_atomic_u32 back;  /* partner writes */
     UM_ALIGNED(2 * UMBRA_CACHE_LINE) um_atomic_u32 begun; /* batches; caller counts them up */
     struct um_probe_batch batch; /* caller, before it counts up; the partner copies it after */
+    struct um_probe_batch next;  /* caller: what the next batch will be */
     UM_ALIGNED(2 * UMBRA_CACHE_LINE) struct um_pair *pair; /* NULL: a wake-up is measured */
     int cpu[2];                                            /* of caller and partner */
     uint64_t deadline; /* a time stamp: neither waits longer; fixed */
     uint32_t number;   /* caller: the last one on the words */
+    bool late;         /* caller: no answer came in time; the partner may still read `batch` */
     uint64_t woken_ns; /* partner, before an answer: when it ran */
     bool apart;        /* partner, before its first answer: it is bound */
     bool done;         /* caller: all was measured */
@@ -303,25 +305,33 @@ UM_LINKONCE UM_COLD void um_probe_answer(struct um_probe *probe)
     } while (batch.size.turns > 0);
 }
 
-/* Has the partner answer a batch, or end. release: pairs with um_probe_await(). */
-UM_LINKONCE UM_COLD void um_probe_begin(struct um_probe *probe)
+/* Has the partner answer the next batch, or end. False: the partner is late, and ends by itself.
+ * release: pairs with um_probe_await(). */
+UM_LINKONCE UM_COLD bool um_probe_begin(struct um_probe *probe)
 {
+    if (probe->late)
+        return false;
+    probe->batch = probe->next;
     um_atomic_store(&probe->begun, um_atomic_load(&probe->begun, relaxed) + 1, release);
+    return true;
 }
 
 UM_LINKONCE UM_COLD uint32_t um_probe_call(struct um_probe *probe, uint32_t gap)
 {
-    struct um_probe_batch *batch = &probe->batch;
+    struct um_probe_batch *batch = &probe->next;
     uint64_t start = 0;
 
     batch->gap = gap;
-    um_probe_begin(probe);
+    if (!um_probe_begin(probe))
+        return 0;
     for (int turn = -batch->size.warm; turn < batch->size.turns; turn++) {
         if (turn == 0)
             start = um_arch_cycles();
         um_atomic_store(&probe->there, ++probe->number, seq_cst); /* as in um_slot_post() */
-        if (!um_probe_await(probe, batch->answer, ++probe->number, gap))
+        if (!um_probe_await(probe, batch->answer, ++probe->number, gap)) {
+            probe->late = true;
             return 0;
+        }
     }
     return um_tune_took(um_arch_cycles() - start, batch->size);
 }
@@ -337,18 +347,18 @@ UM_LINKONCE UM_COLD bool um_probe_place(struct um_probe *probe, uint32_t place)
 {
     struct um_figures *figures = &probe->pair->figures[place];
 
-    probe->batch.answer = place == UMBRA_POLL_SLOT ? &probe->there : &probe->back;
-    probe->batch.size = um_tune_fit(0);
-    probe->batch.size = um_tune_fit(um_probe_try_gap(probe, UMBRA_GAP_USUAL));
+    probe->next.answer = place == UMBRA_POLL_SLOT ? &probe->there : &probe->back;
+    probe->next.size = um_tune_fit(0);
+    probe->next.size = um_tune_fit(um_probe_try_gap(probe, UMBRA_GAP_USUAL));
     probe->pair->gap[place] = um_tune(um_probe_try_gap, probe, UMBRA_GAP_USUAL,
                                       um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
-    return probe->apart && figures->of[UMBRA_GAP_USUAL] != 0;
+    return figures->of[UMBRA_GAP_USUAL] != 0 && probe->apart;
 }
 
 UM_LINKONCE UM_COLD void um_probe_gaps(struct um_probe *probe)
 {
     probe->done = um_probe_place(probe, UMBRA_POLL_SLOT) && um_probe_place(probe, UMBRA_POLL_OTHER);
-    probe->batch.size = (struct um_tune_size){0, 0};
+    probe->next.size = (struct um_tune_size){0, 0};
     um_probe_begin(probe);
 }
 
