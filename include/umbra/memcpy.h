@@ -79,7 +79,7 @@
  * memcpy/faster_way.h).
  */
 struct umbra_memcpy_choice {
-    struct um_pick size[64]; /* i: copies of 2^i bytes and more, but below 2^(i+1) */
+    struct um_faster size[64]; /* i: copies of 2^i bytes and more, but below 2^(i+1) */
 };
 
 /* The sizes from which on a shadow helps. */
@@ -135,8 +135,8 @@ UM_LINKONCE int umbra_memcpy_calibrate(struct umbra_shadow *shadow,
 
 /* One copy. On the owner's stack; one line, so that the helper's first look brings all of it. */
 struct um_copy {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_share share; /* both write */
-    char *to;                                           /* this and below: owner before the fork */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_copy_blocks share; /* both write */
+    char *to; /* this and below: owner before the fork */
     const char *from;
     size_t bytes;
     size_t lead;  /* so that all blocks but the first begin with a line of `to` */

@@ -98,11 +98,12 @@ struct umbra_prefetch_stats {
 /* A leader and its helper. In the caller's memory: malloc's will do, but it is faster if it begins
  * a line (_Alignas(UMBRA_CACHE_LINE), aligned_alloc). It must not move while a helper runs. */
 struct umbra_prefetch {
-    UM_ALIGNED(UM_ANY_MEMORY) struct um_ahead_leader leader; /* leader writes, helper reads */
-    unsigned char apart[UM_LINE_REST(sizeof(struct um_ahead_leader))];
+    UM_ALIGNED(UM_ANY_MEMORY)
+    struct um_prefetch_pair_leader leader; /* leader writes, helper reads */
+    unsigned char apart[UM_LINE_REST(sizeof(struct um_prefetch_pair_leader))];
 
     /* the helper's lines */
-    struct um_ahead_helper helper;
+    struct um_prefetch_pair_helper helper;
     struct umbra_prefetch_stats stats;          /* helper; any thread may read it when none runs */
     bool demote;                                /* set by init */
     const void *first;                          /* what begin was given; the helper may read it */
@@ -162,7 +163,7 @@ UM_INLINE int umbra_prefetch_init(struct umbra_prefetch *prefetch,
     uint64_t window = options && options->window ? options->window : UMBRA_PREFETCH_WINDOW;
     uint64_t lead = options && options->lead ? options->lead : window / 4;
 
-    if (window < 2 * UMBRA_PREFETCH_EVERY || window > UM_AHEAD_END / 4 || lead >= window)
+    if (window < 2 * UMBRA_PREFETCH_EVERY || window > UM_PREFETCH_PAIR_END / 4 || lead >= window)
         return um_why(-EINVAL, "window = %llu, lead = %llu: out of range",
                       (unsigned long long)window, (unsigned long long)lead);
     *prefetch = (struct umbra_prefetch){
@@ -176,7 +177,7 @@ UM_INLINE void umbra_prefetch_begin(struct umbra_prefetch *prefetch, const void 
 {
     prefetch->lines = 0;
     prefetch->first = place;
-    um_ahead_begin(&prefetch->leader, &prefetch->helper);
+    um_prefetch_pair_begin(&prefetch->leader, &prefetch->helper);
 }
 
 UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item, const void *place)
@@ -184,14 +185,14 @@ UM_INLINE void umbra_prefetch_at(struct umbra_prefetch *prefetch, uint64_t item,
     if ((item & (UMBRA_PREFETCH_EVERY - 1)) != 0)
         return;
     if (place)
-        um_ahead_publish_place(&prefetch->leader, item, (uintptr_t)place);
+        um_prefetch_pair_publish_place(&prefetch->leader, item, (uintptr_t)place);
     else
-        um_ahead_publish(&prefetch->leader, item);
+        um_prefetch_pair_publish(&prefetch->leader, item);
 }
 
 UM_INLINE void umbra_prefetch_end(struct umbra_prefetch *prefetch)
 {
-    um_ahead_end(&prefetch->leader);
+    um_prefetch_pair_end(&prefetch->leader);
 }
 
 UM_INLINE bool umbra_prefetch_next(struct umbra_prefetch *prefetch, uint64_t *item,

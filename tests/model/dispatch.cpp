@@ -28,7 +28,7 @@ template <class P> struct house : world, receiver {
     };
 
     typename P::um_step step;
-    queue stock[WORKERS];
+    queue queues[WORKERS];
     mail_core<P> core[WORKERS];
     rl::mutex lock;
     rl::var<int> overs; /* under the lock */
@@ -56,8 +56,8 @@ template <class P> struct house : world, receiver {
         um_plain_write(overs, 0);
         um_plain_write(over, 0);
         for (int i = 0; i < WORKERS; i++) {
-            um_plain_write(stock[i].count, 0);
-            um_atomic_store(&stock[i].some, 0, relaxed);
+            um_plain_write(queues[i].count, 0);
+            um_atomic_store(&queues[i].some, 0, relaxed);
         }
     }
 
@@ -71,7 +71,7 @@ template <class P> struct house : world, receiver {
         house *here = (house *)context;
 
         for (int i = 0; i < WORKERS; i++)
-            if (um_atomic_load(&here->stock[i].some, seq_cst))
+            if (um_atomic_load(&here->queues[i].some, seq_cst))
                 return false;
         return true;
     }
@@ -79,7 +79,7 @@ template <class P> struct house : world, receiver {
     /* As um_worker_add(). */
     void put(int worker, int value)
     {
-        queue &q = stock[worker];
+        queue &q = queues[worker];
         int count;
 
         q.lock.lock($);
@@ -104,7 +104,7 @@ template <class P> struct house : world, receiver {
     /* What the value is worth, or -1. */
     int take(int worker)
     {
-        queue &q = stock[worker];
+        queue &q = queues[worker];
         int value = -1;
         int count;
 
@@ -243,8 +243,8 @@ template <class P> struct house : world, receiver {
     {
         int sum = 0;
 
-        for (int i = 0; i < um_plain_read(stock[worker].count); i++)
-            sum += um_plain_read(stock[worker].values[i]);
+        for (int i = 0; i < um_plain_read(queues[worker].count); i++)
+            sum += um_plain_read(queues[worker].values[i]);
         return sum;
     }
 

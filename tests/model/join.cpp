@@ -151,7 +151,7 @@ template <class P> struct stage : world {
     /* As um_join_begin(). */
     bool begin(uint64_t from, uint64_t to)
     {
-        if (!P::um_done_change(&done, P::UM_DONE_APART, from, to))
+        if (!P::um_done_change(&done, P::UM_DONE_OTHER, from, to))
             return false;
         if ((from & UM_DONE_TAG) == UM_DONE_ASKED)
             P::um_claimed_drop(asker_of(P::um_done_node(from))->claimed);
@@ -297,7 +297,7 @@ template <class P> struct interrupted : stage<P> {
             if ((value & UM_DONE_TAG) == UM_DONE_FINISHED)
                 return this->collect();
         } while (!this->begin(value, node | UM_DONE_JOINED));
-        if (interrupt && P::um_done_change(&this->done, P::UM_DONE_APART, node | UM_DONE_JOINED,
+        if (interrupt && P::um_done_change(&this->done, P::UM_DONE_OTHER, node | UM_DONE_JOINED,
                                            OWNER | UM_DONE_RUNNING))
             return -1;
         this->sleep(&this->bell);

@@ -9,7 +9,7 @@
 #include "share_variants.hpp"
 
 template <class P, int Blocks> struct copy : world {
-    typename P::um_share share;
+    typename P::um_copy_blocks share;
     rl::var<int> block[Blocks];
 
     copy()
@@ -22,7 +22,7 @@ template <class P, int Blocks> struct copy : world {
 
     void thread(int index)
     {
-        for (int mine = 0; P::um_share_take(&share); mine++) {
+        for (int mine = 0; P::um_copy_blocks_take(&share); mine++) {
             RL_ASSERT(mine < Blocks);
             take(index == 0 ? mine : Blocks - 1 - mine);
         }

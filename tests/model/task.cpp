@@ -140,7 +140,7 @@ template <class P> struct workshop : world, receiver {
         if (!taken)
             return false;
         if (!P::um_tasks_shared(&tasks))
-            P::um_tasks_ask_ahead(&tasks);
+            P::um_tasks_ask_early(&tasks);
         um_atomic_fetch_add(&away, 1, relaxed);
         run(taken);
         waiting = P::um_task_end(&taken->state);

@@ -59,7 +59,7 @@ struct household : world {
         team->members = team->started = Members;
         um_atomic_store(&team->run, 0, relaxed);
         team->running = false;
-        team->flag_apart = 1;
+        team->flag_stride = 1;
         um_atomic_store(&team->call.word, 0, relaxed);
         um_atomic_store(&team->call.end, 0, relaxed);
         P::um_waiter_init(&team->waiter, Owner);

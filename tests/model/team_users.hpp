@@ -25,7 +25,7 @@ struct umbra_team {
     unsigned started;
     struct um_member member[UM_MODEL_MEMBERS];
     um_atomic_u64 flag[2 * UM_MODEL_MEMBERS];
-    unsigned flag_apart;
+    unsigned flag_stride;
     struct umbra_waiter waiter;
 };
 

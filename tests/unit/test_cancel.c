@@ -364,18 +364,18 @@ static void gives_item(void)
     cr_expect_eq(UMBRA_CHANNEL_PUSH(&one_channel, &given, 0), 0);
 }
 
-static const struct gift {
+static const struct piece {
     const char *name;
     int (*take)(uint64_t deadline);
     void (*give)(void);
-} gifts[] = {
+} pieces[] = {
     {"signal", takes_signal, gives_signal},        {"place", takes_place, gives_place},
     {"notification", is_notified, notifies},       {"message", takes_message, gives_message},
     {"item of a channel", takes_item, gives_item},
 };
 
 struct taker {
-    const struct gift *gift;
+    const struct piece *piece;
     uint64_t deadline;
     int error;
 };
@@ -384,16 +384,16 @@ static void *takes_one(void *arg)
 {
     struct taker *taker = arg;
 
-    taker->error = taker->gift->take(taker->deadline);
+    taker->error = taker->piece->take(taker->deadline);
     return NULL;
 }
 
 /* Two wait. The first wait is ended, and before that fiber runs one is given: to the one or the
  * other. */
-static void give_as_a_wait_ends(const struct gift *gift, bool cancel)
+static void give_as_a_wait_ends(const struct piece *piece, bool cancel)
 {
-    struct taker taker[2] = {{gift, cancel ? UMBRA_NEVER : umbra_deadline(MS), 1},
-                             {gift, umbra_deadline(10 * SECOND), 1}};
+    struct taker taker[2] = {{piece, cancel ? UMBRA_NEVER : umbra_deadline(MS), 1},
+                             {piece, umbra_deadline(10 * SECOND), 1}};
     struct umbra_fiber fiber[2];
 
     for (int i = 0; i < 2; i++)
@@ -404,21 +404,21 @@ static void give_as_a_wait_ends(const struct gift *gift, bool cancel)
         umbra_pause();
     if (cancel)
         umbra_cancel(fiber[0]);
-    gift->give();
+    piece->give();
     umbra_join(fiber[0], UMBRA_NEVER, NULL);
     if (taker[0].error == 0)
-        gift->give();
+        piece->give();
     umbra_join(fiber[1], UMBRA_NEVER, NULL);
-    cr_expect_eq(taker[1].error, 0, "%s, %s: %d and %d", gift->name, cancel ? "cancel" : "deadline",
-                 taker[0].error, taker[1].error);
+    cr_expect_eq(taker[1].error, 0, "%s, %s: %d and %d", piece->name,
+                 cancel ? "cancel" : "deadline", taker[0].error, taker[1].error);
 }
 
 static void *gives_as_waits_end(void *arg)
 {
     cr_expect_eq(UMBRA_CHANNEL_OPEN(&one_channel, 4, UMBRA_CHANNEL_MANY), 0);
-    for (size_t i = 0; i < sizeof(gifts) / sizeof(*gifts); i++)
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++)
         for (int k = 0; k < 20; k++)
-            give_as_a_wait_ends(&gifts[i], k % 2 == 0);
+            give_as_a_wait_ends(&pieces[i], k % 2 == 0);
     UMBRA_CHANNEL_FINI(&one_channel);
     return arg;
 }

@@ -481,7 +481,7 @@ IO_TEST(a_wait_ends_though_poll_says_ready_for_ever)
 #ifdef UM_HAS_URING
 static void *receives_unflushed(void *arg)
 {
-    struct um_uring *uring = (struct um_uring *)um_core_self->more->source;
+    struct um_uring *uring = (struct um_uring *)um_core_self->more->completions;
 
     uring->flushes = true; /* as if there were no memory for a fiber that submits */
     return receives(arg);
@@ -502,7 +502,7 @@ static void *sleeps_with_full_ring(void *unused)
     cr_expect_eq(send_text(pair[0], "abcd"), 4);
     cr_expect_eq(receive(pair[1], text, sizeof(text)), 4);
     cr_expect_eq(send_text(pair[0], "efgh"), 4);
-    uring = (struct um_uring *)um_core_self->more->source;
+    uring = (struct um_uring *)um_core_self->more->completions;
     receiving.socket = pair[1];
     receiving.error = 1;
     cr_expect_eq(umbra_spawn(receives_unflushed, &receiving, &receiving.fiber), 0);

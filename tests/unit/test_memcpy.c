@@ -233,40 +233,40 @@ Test(memcpy, in_another_thread_it_is_memcpy)
 /* ---- by a choice ---- */
 
 /* Asks for so many ways, and says how long each took; how often the second was chosen. */
-static unsigned chosen(struct um_pick *choice, unsigned pieces, uint64_t first, uint64_t second)
+static unsigned chosen(struct um_faster *choice, unsigned pieces, uint64_t first, uint64_t second)
 {
     unsigned seconds = 0;
 
     for (unsigned i = 0; i < pieces; i++) {
-        enum um_pick_way way = um_pick_next(choice);
+        enum um_faster_way way = um_faster_next(choice);
 
-        seconds += way == UM_PICK_SECOND;
-        um_pick_hear(choice, way, way == UM_PICK_SECOND ? second : first);
+        seconds += way == UM_FASTER_SECOND;
+        um_faster_hear(choice, way, way == UM_FASTER_SECOND ? second : first);
     }
     return seconds;
 }
 
 Test(memcpy, the_first_way_is_kept_while_it_is_not_slower)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
-    cr_assert_eq(chosen(&choice, UM_PICK_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
-    cr_assert_eq(chosen(&choice, 100 * UM_PICK_EVERY, 1000, 1000), 100);
+    cr_assert_eq(chosen(&choice, UM_FASTER_EVERY, 1000, 1000), 6); /* 1, 2, 4, 8, 16, 32 */
+    cr_assert_eq(chosen(&choice, 100 * UM_FASTER_EVERY, 1000, 1000), 100);
     cr_assert_not(choice.second);
 }
 
 Test(memcpy, a_first_way_that_is_slower_is_left_at_once_and_tried_now_and_then)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
-    chosen(&choice, UM_PICK_EVERY, 1010, 1000);
+    chosen(&choice, UM_FASTER_EVERY, 1010, 1000);
     cr_assert(choice.second);
-    cr_assert_eq(chosen(&choice, 100 * UM_PICK_EVERY, 1010, 1000), 100 * UM_PICK_EVERY - 100);
+    cr_assert_eq(chosen(&choice, 100 * UM_FASTER_EVERY, 1010, 1000), 100 * UM_FASTER_EVERY - 100);
 }
 
 Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
     chosen(&choice, 5, 5000, 1000); /* the second way at 1, 2 and 4 */
     cr_assert_not(choice.second);
@@ -276,20 +276,20 @@ Test(memcpy, there_is_no_verdict_before_three_paces_of_each_way)
 
 Test(memcpy, one_interruption_overturns_no_verdict)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
-    chosen(&choice, 10 * UM_PICK_EVERY, 550, 1000);
-    um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
-    um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
+    chosen(&choice, 10 * UM_FASTER_EVERY, 550, 1000);
+    um_faster_hear(&choice, UM_FASTER_FIRST, 1000000);
+    um_faster_hear(&choice, UM_FASTER_FIRST, 1000000);
     cr_assert_not(choice.second);
     for (int i = 0; i < 10; i++)
-        um_pick_hear(&choice, UM_PICK_FIRST, 1000000);
+        um_faster_hear(&choice, UM_FASTER_FIRST, 1000000);
     cr_assert(choice.second);
 }
 
 Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
     chosen(&choice, 1000, 600, 1000);
     cr_assert_not(choice.second);
@@ -301,7 +301,7 @@ Test(memcpy, a_way_that_got_slow_and_fast_again_is_left_and_taken_again)
 
 Test(memcpy, a_way_that_was_left_is_taken_again_only_for_a_tenth)
 {
-    struct um_pick choice = {0};
+    struct um_faster choice = {0};
 
     chosen(&choice, 1000, 1100, 1000);
     cr_assert(choice.second);
@@ -315,7 +315,8 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
 {
     struct umbra_memcpy_choice choice = {0};
     struct umbra_memcpy_limits limits = {1024, 1024, 512, &choice};
-    struct um_pick slow = {{1000, 1}, {UM_PICK_WEIGHT, UM_PICK_WEIGHT}, UM_PICK_EVERY + 1, true};
+    struct um_faster slow = {
+        {1000, 1}, {UM_FASTER_WEIGHT, UM_FASTER_WEIGHT}, UM_FASTER_EVERY + 1, true};
 
     create(UMBRA_WAIT_SPIN);
     choice.size[12] = slow;
@@ -323,9 +324,9 @@ Test(memcpy, a_judge_leaves_the_shadow_out_and_tries_it_again)
     cr_assert_not(copies(4096, 1, 2, &limits)); /* of this one */
     choice.size[12] = slow;
     cr_assert_not(copies(8191, 1, 2, &limits));
-    choice.size[12].asked = UM_PICK_EVERY;
+    choice.size[12].asked = UM_FASTER_EVERY;
     cr_assert(copies(5000, 1, 2, &limits));
-    cr_assert_eq(choice.size[12].asked, UM_PICK_EVERY + 1);
+    cr_assert_eq(choice.size[12].asked, UM_FASTER_EVERY + 1);
     cr_assert_eq(choice.size[11].asked, 1);
     destroy();
 }

@@ -206,8 +206,8 @@ static int looks_at_its_worker(struct umbra_worker *worker, struct umbra_value v
     (void)arg;
     cr_expect_eq(node_at(worker), node, "the worker");
     cr_expect_eq(node_at(worker->scratch), node, "its scratch buffer");
-    if (worker->stock.items)
-        cr_expect_eq(node_at(worker->stock.items), node, "its queue");
+    if (worker->queue.items)
+        cr_expect_eq(node_at(worker->queue.items), node, "its queue");
     return 0;
 }
 

@@ -702,42 +702,42 @@ Test(task, a_short_loop_without_a_grain_is_run_whole)
 }
 
 /* A site that hears these times, the limit being 100; returns how many loops were run whole. */
-static unsigned hears(struct um_site *site, unsigned loops, uint64_t divided, uint64_t whole)
+static unsigned hears(struct um_history *site, unsigned loops, uint64_t divided, uint64_t whole)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < loops; i++) {
-        bool is_whole = um_site_next(site);
+        bool is_whole = um_history_next(site);
 
         count += is_whole;
-        if (um_site_timed(site))
-            um_site_hear(site, is_whole ? whole : divided, 100);
+        if (um_history_timed(site))
+            um_history_hear(site, is_whole ? whole : divided, 100);
     }
     return count;
 }
 
-#define TRIAL (UM_SITE_WARM + 2 * UM_SITE_TIMES)
+#define TRIAL (UM_HISTORY_WARM + 2 * UM_HISTORY_TIMES)
 
 Test(task, a_site_takes_the_way_that_was_faster)
 {
-    struct um_site fast = {.key = 1, .apart = UM_SITE_NEAR};
-    struct um_site slow = fast;
+    struct um_history fast = {.key = 1, .interval = UM_HISTORY_NEAR};
+    struct um_history slow = fast;
 
     hears(&fast, TRIAL, 30, 20);
-    cr_expect_eq(hears(&fast, UM_SITE_NEAR, 30, 20), UM_SITE_NEAR);
+    cr_expect_eq(hears(&fast, UM_HISTORY_NEAR, 30, 20), UM_HISTORY_NEAR);
     hears(&slow, TRIAL, 20, 30);
-    cr_expect_eq(hears(&slow, UM_SITE_NEAR, 20, 30), 0);
+    cr_expect_eq(hears(&slow, UM_HISTORY_NEAR, 20, 30), 0);
 }
 
 Test(task, a_site_leaves_the_whole_way_for_loops_that_became_long)
 {
-    struct um_site site = {.key = 1, .apart = UM_SITE_NEAR};
+    struct um_history site = {.key = 1, .interval = UM_HISTORY_NEAR};
 
     hears(&site, TRIAL, 30, 20);
-    hears(&site, UM_SITE_LOOK, 30, 101); /* one: an interruption */
-    cr_expect_eq(hears(&site, UM_SITE_LOOK, 30, 20), UM_SITE_LOOK);
-    hears(&site, 2 * UM_SITE_LOOK, 30, 101); /* two in a row */
-    cr_expect_eq(hears(&site, UM_SITE_LOOK, 30, 101), 0);
+    hears(&site, UM_HISTORY_LOOK, 30, 101); /* one: an interruption */
+    cr_expect_eq(hears(&site, UM_HISTORY_LOOK, 30, 20), UM_HISTORY_LOOK);
+    hears(&site, 2 * UM_HISTORY_LOOK, 30, 101); /* two in a row */
+    cr_expect_eq(hears(&site, UM_HISTORY_LOOK, 30, 101), 0);
 }
 
 static void inner(size_t begin, size_t end, void *arg)
@@ -820,7 +820,7 @@ Test(task, a_reduction_joins_its_parts_in_order)
         cr_assert_eq(run_cores(cores, reduces, NULL), 0);
 }
 
-/* ---- loops that are given to an idle core: core/hand.h ---- */
+/* ---- loops that are given to an idle core: core/handover.h ---- */
 
 #define GIFTS 200           /* that other cores got, or the giver took back */
 #define GIFTS_NS 2000000000 /* time for these; on busy processors there may be fewer */
@@ -829,23 +829,24 @@ Test(task, a_reduction_joins_its_parts_in_order)
 /* Gifts of other cores. */
 static uint64_t gifts_elsewhere(void)
 {
-    uint64_t gifts = 0;
+    uint64_t pieces = 0;
 
     for (unsigned i = 0; i < um_core_self->runtime->cores; i++)
         if (i != um_core_self->index)
-            gifts += atomic_load(&um_core_self->runtime->core[i]->hand.word) / UM_HAND_NUMBER;
-    return gifts;
+            pieces +=
+                atomic_load(&um_core_self->runtime->core[i]->handover.word) / UM_HANDOVER_NUMBER;
+    return pieces;
 }
 
-/* Calls once() until there were enough gifts, or for a while. */
+/* Calls once() until there were enough pieces, or for a while. */
 static void until_given(void (*once)(void *arg), void *arg)
 {
-    uint64_t begin = umbra_now_ns(), gifts = 0;
+    uint64_t begin = umbra_now_ns(), pieces = 0;
 
-    while (gifts < GIFTS &&
-           umbra_now_ns() < begin + (gifts > 0 || under_valgrind ? GIFTS_NS : GIFT_NS)) {
+    while (pieces < GIFTS &&
+           umbra_now_ns() < begin + (pieces > 0 || under_valgrind ? GIFTS_NS : GIFT_NS)) {
         once(arg);
-        gifts = gifts_elsewhere();
+        pieces = gifts_elsewhere();
     }
     if (!under_valgrind)
         cr_expect_gt(gifts_elsewhere(), 0);
@@ -979,7 +980,7 @@ Test(task, what_is_given_may_block_and_may_be_a_reduction)
     cr_assert_eq(run_cores(4, gives_reductions, NULL), 0);
 }
 
-/* Work of a fiber that goes on while its core's hand may have been filled. */
+/* Work of a fiber that goes on while its core's handover may have been filled. */
 static void *is_busy(void *arg)
 {
     while (!atomic_load((_Atomic bool *)arg))

@@ -40,8 +40,8 @@ UM_INLINE unsigned char *um_channel_place(const struct umbra_channel *channel, u
 #define UM_CHANNEL_LINES_POP 2
 
 /* The place to be fetched: so many lines ahead, or, in a short ring, the next. */
-UM_ALWAYS_INLINE const unsigned char *um_channel_ahead(const struct umbra_channel *channel,
-                                                       uint64_t at, size_t bytes, size_t lines)
+UM_ALWAYS_INLINE const unsigned char *um_channel_next_lines(const struct umbra_channel *channel,
+                                                            uint64_t at, size_t bytes, size_t lines)
 {
     size_t items = lines * UMBRA_CACHE_LINE / bytes;
 
@@ -60,7 +60,7 @@ UM_ALWAYS_INLINE int um_channel_put(struct umbra_channel *channel, const void *i
         result = -EPIPE;
     } else if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_POP].side, at))) {
         /* the other side's core has the lines of free places, since it has read them */
-        um_arch_prefetch_write(um_channel_ahead(channel, at, bytes, UM_CHANNEL_LINES_PUSH));
+        um_arch_prefetch_write(um_channel_next_lines(channel, at, bytes, UM_CHANNEL_LINES_PUSH));
         memcpy(um_channel_place(channel, at, bytes), item, bytes);
         due = um_channel_done(&channel->both, UM_CHANNEL_PUSH, mine, at);
         result = 0;
@@ -82,7 +82,7 @@ UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item,
     if (UM_LIKELY(um_channel_may(mine, &channel->half[UM_CHANNEL_PUSH].side, at))) {
         /* but not a line that the other side may be writing to */
         if (um_channel_left(mine, at) > (UM_CHANNEL_LINES_POP + 1) * UMBRA_CACHE_LINE / bytes)
-            um_arch_prefetch_read(um_channel_ahead(channel, at, bytes, UM_CHANNEL_LINES_POP));
+            um_arch_prefetch_read(um_channel_next_lines(channel, at, bytes, UM_CHANNEL_LINES_POP));
         memcpy(item, um_channel_place(channel, at, bytes), bytes);
         due = um_channel_done(&channel->both, UM_CHANNEL_POP, mine, at);
         taken = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * How a core finds work and runs it: tasks of its own and of other cores, what was put into its hand,
- * work without a place. Private; included by core.h. Fork and join are in umbra/task.h, sharing in
- * fiber/share_tasks.h.
+ * How a core finds work and runs it: tasks of its own and of other cores, what was put into its
+ * handover, work without a place. Private; included by core.h. Fork and join are in umbra/task.h,
+ * sharing in fiber/share_tasks.h.
  *
  * A core that has nothing else to do runs tasks, in a fiber: first its own, which blocked fibers
  * have left, then those of other cores, the oldest first. So a core that has tasks never sleeps,
@@ -20,7 +20,7 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/core/hand.h>
+#include <umbra/core/handover.h>
 #include <umbra/core/make.h>
 #include <umbra/core/report.h>
 #include <umbra/core/spawn.h>
@@ -35,15 +35,16 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-/* What a core has found to do: a task, or what it has taken from a hand (core/hand.h); or neither. */
+/* What a core has found to do: a task, or what it has taken from a handover (core/handover.h); or
+ * neither. */
 struct um_work {
     struct umbra_task *task;
-    struct um_hand *hand;
+    struct um_handover *handover;
 };
 
 UM_INLINE bool um_work_none(struct um_work work)
 {
-    return !work.task && !work.hand;
+    return !work.task && !work.handover;
 }
 
 /* ---- taking ---- */
@@ -72,25 +73,25 @@ UM_INLINE struct umbra_task *um_core_take_from(struct umbra_core *core, struct u
     if (task && um_tasks_shared(&other->tasks))
         um_core_call_another(core);
     else if (task)
-        um_tasks_ask_ahead(&other->tasks);
+        um_tasks_ask_early(&other->tasks);
     return task;
 }
 
 /* Steps 1 and 2 of um_core_find_work(). */
 UM_INLINE struct um_work um_core_own_work(struct umbra_core *core)
 {
-    if (um_hand_take(&core->hand))
-        return (struct um_work){.hand = &core->hand};
+    if (um_handover_take(&core->handover))
+        return (struct um_work){.handover = &core->handover};
     return (struct um_work){.task = um_core_take_own(core)};
 }
 
 /*
  * The order in which a core that has nothing else to do looks for work:
  *
- *   1  its hand: what another core has given to it
+ *   1  its handover: what another core has given to it
  *   2  its own tasks, the oldest first: blocked fibers have left them
  *   3  tasks of other cores, first of the one that had some last; one that shares none is asked to
- *   4  what fibers of this core gave to cores that have found other work (task/hand_over.h)
+ *   4  what fibers of this core gave to cores that have found other work (task/hand_over_range.h)
  *
  * Work without a place, a fiber or a task from outside, is taken before all these, and by busy cores
  * as well: um_core_take_unplaced(). The core, in a fiber or in the scheduler.
@@ -108,26 +109,26 @@ UM_LINKONCE struct um_work um_core_find_work(struct umbra_core *core)
         if (other != core->index)
             work.task = um_core_take_from(core, runtime->core[other]);
     }
-    for (unsigned i = 0; core->gifts > 0 && i < runtime->cores && um_work_none(work); i++)
-        if (um_hand_take(&runtime->core[i]->hand))
-            work.hand = &runtime->core[i]->hand;
+    for (unsigned i = 0; core->pieces > 0 && i < runtime->cores && um_work_none(work); i++)
+        if (um_handover_take(&runtime->core[i]->handover))
+            work.handover = &runtime->core[i]->handover;
     return work;
 }
 
 /* ---- running ---- */
 
-/* Runs what was taken from a hand, and wakes the giver. The core's own hand is open again if the core
- * has nothing else to do. */
-UM_INLINE void um_hand_run(struct umbra_core *core, struct um_hand *hand)
+/* Runs what was taken from a handover, and wakes the giver. The core's own handover is open again
+ * if the core has nothing else to do. */
+UM_INLINE void um_handover_run(struct umbra_core *core, struct um_handover *handover)
 {
-    const struct um_given *given = &hand->given;
+    const struct um_given *given = &handover->given;
     struct um_node *waiting;
 
     um_trace(core, UM_TRACE_TASK, given->fn ? (uintptr_t)given->fn : (uintptr_t)given->run,
              (uintptr_t)given);
     given->run(given);
-    waiting =
-        um_hand_end(hand, hand == &core->hand && um_ready_empty(core) && !um_core_attention(core));
+    waiting = um_handover_end(handover, handover == &core->handover && um_ready_empty(core) &&
+                                            !um_core_attention(core));
     if (waiting)
         um_node_wake(waiting, core);
 }
@@ -138,7 +139,7 @@ UM_INLINE void um_task_run(struct umbra_core *core, struct umbra_task *task)
     struct um_node *waiting;
 
     if (task->fn == um_grant_run)
-        um_grain_count(core, UM_BECAME_FIBER);
+        um_task_limits_count(core, UM_BECAME_FIBER);
     um_trace(core, UM_TRACE_TASK, (uintptr_t)task->fn, (uintptr_t)task);
     task->fn(task->arg);
     waiting = um_task_end(&task->state);
@@ -224,21 +225,21 @@ UM_INLINE enum um_look um_work_seen(struct umbra_core *core, void *arg)
 {
     struct um_work *work = arg;
 
-    if (um_hand_take(&core->hand)) {
-        work->hand = &core->hand;
+    if (um_handover_take(&core->handover)) {
+        work->handover = &core->handover;
         return UM_LOOK_OVER;
     }
     if (um_core_attention(core))
         return UM_LOOK_LEAVE;
-    um_hand_open(&core->hand); /* a giver that took its gift back has closed it */
+    um_handover_open(&core->handover); /* a giver that took its piece back has closed it */
     if (um_core_sees_tasks(core))
         *work = um_core_find_work(core);
     return um_work_none(*work) ? UM_LOOK_AGAIN : UM_LOOK_OVER;
 }
 
-/* The next work for a fiber that has done this, or none: the core has something else to do, or there
- * is no work. The fiber stays with an open hand while an idle core looks around: what comes finds a
- * fiber that is ready to run it. */
+/* The next work for a fiber that has done this, or none: the core has something else to do, or
+ * there is no work. The fiber stays with an open handover while an idle core looks around: what
+ * comes finds a fiber that is ready to run it. */
 UM_INLINE struct um_work um_work_next(struct umbra_core *core, struct um_work last)
 {
     struct um_work work = {NULL, NULL};
@@ -249,11 +250,11 @@ UM_INLINE struct um_work um_work_next(struct umbra_core *core, struct um_work la
         work.task = um_outside_take(core->runtime, true);
         return work;
     }
-    /* after a gift the next gift is most likely, and may come at once */
-    work = last.hand ? um_core_own_work(core) : um_core_find_work(core);
+    /* after a piece the next piece is most likely, and may come at once */
+    work = last.handover ? um_core_own_work(core) : um_core_find_work(core);
     if (um_work_none(work))
-        um_look_in_place(core, core->runtime->polls, &core->hand, core->look_cycles, UMBRA_NEVER,
-                         um_work_seen, &work);
+        um_look_in_place(core, core->runtime->polls, &core->handover, core->look_cycles,
+                         UMBRA_NEVER, um_work_seen, &work);
     return work;
 }
 
@@ -267,15 +268,15 @@ UM_LINKONCE void um_work_run(struct um_work work)
     struct um_fiber *self = um_core_current(core);
 
     for (;;) {
-        if (work.hand)
-            um_hand_run(core, work.hand);
+        if (work.handover)
+            um_handover_run(core, work.handover);
         else
             um_task_run(core, work.task);
         if (um_fiber_flags(self) & UM_FIBER_KEPT)
             work = (struct um_work){NULL, NULL};
         else
             work = um_work_next(core, work);
-        um_hand_close(&core->hand);
+        um_handover_close(&core->handover);
         if (um_work_none(work))
             return;
         um_pool_reset(self);
@@ -289,17 +290,17 @@ UM_LINKONCE void *um_task_fiber(void *task)
     return NULL;
 }
 
-UM_LINKONCE void *um_hand_fiber(void *hand)
+UM_LINKONCE void *um_handover_fiber(void *handover)
 {
-    um_work_run((struct um_work){.hand = hand});
+    um_work_run((struct um_work){.handover = handover});
     return NULL;
 }
 
 /* Makes a fiber that the core has taken ready for work. */
 UM_LINKONCE void um_work_start(struct umbra_core *core, struct um_fiber *fiber, struct um_work work)
 {
-    if (work.hand)
-        um_fiber_prepare(fiber, core, um_hand_fiber, work.hand, NULL);
+    if (work.handover)
+        um_fiber_prepare(fiber, core, um_handover_fiber, work.handover, NULL);
     else
         um_fiber_prepare(fiber, core, um_task_fiber, work.task, NULL);
     if (um_tracing())
@@ -345,11 +346,11 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 UM_INLINE bool um_core_could_take(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
-    bool any = um_tasks_some(&core->tasks) || um_hand_holds(&core->hand);
+    bool any = um_tasks_some(&core->tasks) || um_handover_holds(&core->handover);
 
     for (unsigned i = 0; i < runtime->cores && !any; i++)
         any = um_tasks_shared(&runtime->core[i]->tasks) ||
-              (core->gifts > 0 && um_hand_holds(&runtime->core[i]->hand));
+              (core->pieces > 0 && um_handover_holds(&runtime->core[i]->handover));
     return any && !core->starved;
 }
 

@@ -105,7 +105,7 @@ UM_INLINE void um_done_unanswered(um_atomic_u64 *done, uint64_t owner)
 /* ---- the owner ---- */
 
 /* APART: owner and home core are two cores. SAME: they are one core. */
-enum um_done_sides { UM_DONE_APART, UM_DONE_SAME };
+enum um_done_sides { UM_DONE_OTHER, UM_DONE_SAME };
 
 /* Changes `done` from a value that was read to another. False: the home core was first. */
 UM_INLINE bool um_done_change(um_atomic_u64 *done, enum um_done_sides sides, uint64_t from,

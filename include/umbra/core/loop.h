@@ -12,7 +12,7 @@
  *   dozes          announces itself as idle (core/idle.h) and waits on its inbox
  *   sleeps         after linger_cycles, or at once if no fiber lives on it and its shadow is done:
  *                  counts as inactive (core/quiet.h), and goes on waiting; not while a timer is
- *                  set, its source is to bring something, or its shadow runs
+ *                  set, its ring is to bring something, or its shadow runs
  *
  * A core that has dozed for linger_cycles also gives back the stacks of fibers that have been idle
  * for long (core/trim.h), and looks for messages between two stacks.
@@ -78,11 +78,11 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
            (deadline != UMBRA_NEVER && um_cycles() >= deadline);
 }
 
-/* Waits for a message, or for the source, until a deadline. True if nothing came. */
+/* Waits for a message, or for the completions, until a deadline. True if nothing came. */
 UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 {
-    if (core->more->source)
-        return um_source_wait(core, deadline);
+    if (core->more->completions)
+        return um_completions_wait(core, deadline);
     return um_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
@@ -129,7 +129,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
         (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
         if (deadline != UMBRA_NEVER)
             um_core_rest(core, deadline);
-        else if (um_source_expected(core))
+        else if (um_completions_expected(core))
             um_core_rest(core, UMBRA_NEVER);
         else if (more->has_shadow && !um_shadow_done(&more->shadow))
             um_core_rest(core, um_cycles_after(UM_SHADOW_LOOK_NS));
@@ -184,7 +184,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
-    if ((um_core_tasking(core) || core->gifts > 0 || um_hand_holds(&core->hand)) &&
+    if ((um_core_tasking(core) || core->pieces > 0 || um_handover_holds(&core->handover)) &&
         um_ready_empty(core) && !um_core_has_mail(core))
         busy = um_core_take_work(core) || busy;
     /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */

@@ -3,7 +3,7 @@
 #ifndef UMBRA_CORE_PROTOCOL_H
 #define UMBRA_CORE_PROTOCOL_H
 
-#include <umbra/core/hand.h>
+#include <umbra/core/handover.h>
 #include <umbra/core/idle.h>
 #include <umbra/core/inbox.h>
 #include <umbra/core/join_word.h>

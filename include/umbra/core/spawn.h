@@ -158,7 +158,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     if (error != 0)
         return um_why_none(error);
     if (plan->own_float_control)
-        fn = um_apart_prepare(fiber, fn);
+        fn = um_own_state_prepare(fiber, fn);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
     um_fiber_set_name(fiber, plan->name);
     if (!plan->here)

@@ -138,7 +138,7 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
-    um_source_end(core);
+    um_completions_end(core);
     pthread_setspecific(um_runtimes.key, NULL);
     um_core_self = NULL;
     um_tasks_self = &um_tasks_of_none;
@@ -221,9 +221,9 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     core->cpu = cpu;
     um_link_join(&core->ready, &core->ready);
     /* the first fork wakes a core, and sees the limits of tasks */
-    um_tasks_init(&core->tasks, runtime->cores > 1 || runtime->grains);
+    um_tasks_init(&core->tasks, runtime->cores > 1 || runtime->old_limits);
     core->unplaced = &runtime->unplaced;
-    core->asks = &core->no_source;
+    core->asks = &core->no_completions;
     core->share_cycles = runtime->share_cycles;
     core->in_place_cycles = um_min_u64(runtime->policy.spin_cycles, um_ns_to_cycles(UMBRA_SPIN_NS));
     core->look_cycles = core->in_place_cycles;
@@ -357,7 +357,7 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     pthread_mutex_init(&runtime->lock, NULL);
     error = um_trace_from_environment();
     if (error == 0)
-        error = um_grain_from_environment(runtime);
+        error = um_task_limits_from_environment(runtime);
     if (error != 0)
         return error;
     pthread_mutex_init(&runtime->unplaced_lock, NULL);
@@ -371,7 +371,7 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
     for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
         um_core_destroy(runtime->core[i]);
     free(runtime->core);
-    um_grain_free(runtime);
+    um_task_limits_free(runtime);
     pthread_cond_destroy(&runtime->changed);
     pthread_mutex_destroy(&runtime->unplaced_lock);
     pthread_mutex_destroy(&runtime->lock);

@@ -42,9 +42,10 @@
 #pragma GCC system_header
 #endif
 
-#define UM_STOCK_FIRST 64    /* items in the first ring; a power of two */
-#define UM_STEAL_MOST 16     /* items that a thief takes, at most; else half of what there is */
-#define UM_STOCK_PATIENCE 64 /* looks at a lock, some us, then a yield: a lock is held for less */
+#define UM_ITEM_QUEUE_FIRST 64 /* items in the first ring; a power of two */
+#define UM_STEAL_MOST 16       /* items that a thief takes, at most; else half of what there is */
+#define UM_ITEM_QUEUE_PATIENCE                                                                     \
+    64 /* looks at a lock, some us, then a yield: a lock is held for less */
 #endif
 
 /* What is queued: a pointer, or a range and the size of its parts; 0: the worker that takes it
@@ -63,7 +64,7 @@ struct um_taken {
 };
 
 /* A queue. Its worker takes the newest, thieves the oldest. */
-struct um_stock {
+struct um_item_queue {
     um_atomic_u32 lock; /* of all but `some`; held for a few instructions, never across a switch */
     um_atomic_u32 some; /* 1: there are items; changed under the lock, read by all workers */
     um_plain(struct um_item *) items; /* the ring */
@@ -74,77 +75,78 @@ struct um_stock {
     const struct umbra_topology *topology;
 };
 
-UM_INLINE void um_stock_lock(struct um_stock *stock)
+UM_INLINE void um_item_queue_lock(struct um_item_queue *queue)
 {
-    /* acquire: what is in the queue; pairs with um_stock_unlock() */
-    while (UM_UNLIKELY(um_atomic_exchange(&stock->lock, 1, acquire) != 0)) {
-        for (int i = 0; i < UM_STOCK_PATIENCE && um_atomic_load(&stock->lock, relaxed) != 0; i++)
+    /* acquire: what is in the queue; pairs with um_item_queue_unlock() */
+    while (UM_UNLIKELY(um_atomic_exchange(&queue->lock, 1, acquire) != 0)) {
+        for (int i = 0; i < UM_ITEM_QUEUE_PATIENCE && um_atomic_load(&queue->lock, relaxed) != 0;
+             i++)
             um_arch_pause();
-        if (um_atomic_load(&stock->lock, relaxed) != 0) /* a hint */
+        if (um_atomic_load(&queue->lock, relaxed) != 0) /* a hint */
             sched_yield();
     }
 }
 
-UM_INLINE void um_stock_unlock(struct um_stock *stock)
+UM_INLINE void um_item_queue_unlock(struct um_item_queue *queue)
 {
-    um_atomic_store(&stock->lock, 0, release); /* pairs with um_stock_lock() */
+    um_atomic_store(&queue->lock, 0, release); /* pairs with um_item_queue_lock() */
 }
 
-UM_INLINE struct um_item *um_stock_at(struct um_stock *stock, size_t at)
+UM_INLINE struct um_item *um_item_queue_at(struct um_item_queue *queue, size_t at)
 {
-    return &um_plain_read(stock->items)[at & (um_plain_read(stock->room) - 1)];
+    return &um_plain_read(queue->items)[at & (um_plain_read(queue->room) - 1)];
 }
 
 #ifndef UM_MODEL_CHECK
 #ifdef UMBRA_IMPLEMENTATION
 /* Memory for a ring, on the node of the queue's worker. NULL: there is none. */
-UM_LINKONCE UM_COLD struct um_item *um_stock_items(struct um_stock *stock, size_t room)
+UM_LINKONCE UM_COLD struct um_item *um_item_queue_items(struct um_item_queue *queue, size_t room)
 {
-    return um_place_alloc(stock->topology, stock->node, room * sizeof(struct um_item));
+    return um_place_alloc(queue->topology, queue->node, room * sizeof(struct um_item));
 }
 
-UM_LINKONCE UM_COLD void um_stock_free_items(struct um_stock *stock)
+UM_LINKONCE UM_COLD void um_item_queue_free_items(struct um_item_queue *queue)
 {
-    um_place_free(stock->topology, stock->items, stock->room * sizeof(struct um_item));
+    um_place_free(queue->topology, queue->items, queue->room * sizeof(struct um_item));
 }
 #endif
 #endif
 
 #ifdef UMBRA_IMPLEMENTATION
 /* Doubles the ring, under the lock. 0 or -ENOMEM. */
-UM_LINKONCE UM_COLD int um_stock_grow(struct um_stock *stock)
+UM_LINKONCE UM_COLD int um_item_queue_grow(struct um_item_queue *queue)
 {
-    size_t room = um_plain_read(stock->room) ? 2 * um_plain_read(stock->room) : UM_STOCK_FIRST;
-    struct um_item *items = um_stock_items(stock, room);
+    size_t room = um_plain_read(queue->room) ? 2 * um_plain_read(queue->room) : UM_ITEM_QUEUE_FIRST;
+    struct um_item *items = um_item_queue_items(queue, room);
 
     if (!items)
         return -ENOMEM;
-    for (size_t at = um_plain_read(stock->first); at != um_plain_read(stock->end); at++)
-        items[at & (room - 1)] = *um_stock_at(stock, at);
-    if (um_plain_read(stock->items))
-        um_stock_free_items(stock);
-    um_plain_write(stock->items, items);
-    um_plain_write(stock->room, room);
+    for (size_t at = um_plain_read(queue->first); at != um_plain_read(queue->end); at++)
+        items[at & (room - 1)] = *um_item_queue_at(queue, at);
+    if (um_plain_read(queue->items))
+        um_item_queue_free_items(queue);
+    um_plain_write(queue->items, items);
+    um_plain_write(queue->room, room);
     return 0;
 }
 
 /* Queues an item as the newest. 0 or -ENOMEM. The caller answers a request afterwards. */
-UM_LINKONCE int um_stock_add(struct um_stock *stock, const struct um_item *item)
+UM_LINKONCE int um_item_queue_add(struct um_item_queue *queue, const struct um_item *item)
 {
     int error = 0;
 
-    um_stock_lock(stock);
-    if (um_plain_read(stock->end) - um_plain_read(stock->first) == um_plain_read(stock->room))
-        error = um_stock_grow(stock);
+    um_item_queue_lock(queue);
+    if (um_plain_read(queue->end) - um_plain_read(queue->first) == um_plain_read(queue->room))
+        error = um_item_queue_grow(queue);
     if (error == 0) {
-        size_t at = um_plain_read(stock->end);
+        size_t at = um_plain_read(queue->end);
 
-        um_plain_write(stock->end, at + 1);
-        *um_stock_at(stock, at) = *item;
-        if (um_atomic_load(&stock->some, relaxed) == 0) /* under the lock */
-            um_atomic_store(&stock->some, 1, seq_cst);  /* V1 */
+        um_plain_write(queue->end, at + 1);
+        *um_item_queue_at(queue, at) = *item;
+        if (um_atomic_load(&queue->some, relaxed) == 0) /* under the lock */
+            um_atomic_store(&queue->some, 1, seq_cst);  /* V1 */
     }
-    um_stock_unlock(stock);
+    um_item_queue_unlock(queue);
     return error;
 }
 #endif /* UMBRA_IMPLEMENTATION */
@@ -179,40 +181,41 @@ UM_INLINE bool um_item_take(struct um_item *item, size_t part, struct um_taken *
 }
 
 /* Under the lock, after an item was taken: clears `some` if none is left. */
-UM_INLINE void um_stock_settle(struct um_stock *stock)
+UM_INLINE void um_item_queue_settle(struct um_item_queue *queue)
 {
-    if (um_plain_read(stock->first) == um_plain_read(stock->end))
-        um_atomic_store(&stock->some, 0, relaxed); /* a worker that sees an old 1 looks again */
+    if (um_plain_read(queue->first) == um_plain_read(queue->end))
+        um_atomic_store(&queue->some, 0, relaxed); /* a worker that sees an old 1 looks again */
 }
 
 /* Its worker takes the newest item, or a part of it. False: there was none. */
-UM_INLINE bool um_stock_take(struct um_stock *stock, size_t part, struct um_taken *taken)
+UM_INLINE bool um_item_queue_take(struct um_item_queue *queue, size_t part, struct um_taken *taken)
 {
     bool any;
 
-    if (um_atomic_load(&stock->some, relaxed) == 0) /* the worker sees its own items */
+    if (um_atomic_load(&queue->some, relaxed) == 0) /* the worker sees its own items */
         return false;
-    um_stock_lock(stock);
-    any = um_plain_read(stock->first) != um_plain_read(stock->end);
-    if (any && um_item_take(um_stock_at(stock, um_plain_read(stock->end) - 1), part, taken)) {
-        um_plain_write(stock->end, um_plain_read(stock->end) - 1);
-        um_stock_settle(stock);
+    um_item_queue_lock(queue);
+    any = um_plain_read(queue->first) != um_plain_read(queue->end);
+    if (any && um_item_take(um_item_queue_at(queue, um_plain_read(queue->end) - 1), part, taken)) {
+        um_plain_write(queue->end, um_plain_read(queue->end) - 1);
+        um_item_queue_settle(queue);
     }
-    um_stock_unlock(stock);
+    um_item_queue_unlock(queue);
     return any;
 }
 
 #ifdef UMBRA_IMPLEMENTATION
 /* A thief takes the older half of the items, or half of the only item's range. How many items. */
-UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items[UM_STEAL_MOST])
+UM_LINKONCE unsigned um_item_queue_steal(struct um_item_queue *queue,
+                                         struct um_item items[UM_STEAL_MOST])
 {
     unsigned count = 0;
     size_t there;
 
-    um_stock_lock(stock);
-    there = um_plain_read(stock->end) - um_plain_read(stock->first);
+    um_item_queue_lock(queue);
+    there = um_plain_read(queue->end) - um_plain_read(queue->first);
     if (there == 1) {
-        struct um_item *only = um_stock_at(stock, um_plain_read(stock->first));
+        struct um_item *only = um_item_queue_at(queue, um_plain_read(queue->first));
         size_t grain = um_plain_read(only->grain) ? um_plain_read(only->grain) : 1;
         size_t parts = um_plain_read(only->pointer)
                            ? 1
@@ -225,15 +228,15 @@ UM_LINKONCE unsigned um_stock_steal(struct um_stock *stock, struct um_item items
             um_plain_write(items[0].begin, middle);
             um_plain_write(only->end, middle);
         } else {
-            um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+            um_plain_write(queue->first, um_plain_read(queue->first) + 1);
         }
     }
     while (there > 1 && count < UM_STEAL_MOST && count < (there + 1) / 2) {
-        items[count++] = *um_stock_at(stock, um_plain_read(stock->first));
-        um_plain_write(stock->first, um_plain_read(stock->first) + 1);
+        items[count++] = *um_item_queue_at(queue, um_plain_read(queue->first));
+        um_plain_write(queue->first, um_plain_read(queue->first) + 1);
     }
-    um_stock_settle(stock);
-    um_stock_unlock(stock);
+    um_item_queue_settle(queue);
+    um_item_queue_unlock(queue);
     return count;
 }
 #endif /* UMBRA_IMPLEMENTATION */

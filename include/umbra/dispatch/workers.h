@@ -2,7 +2,7 @@
 /*
  * The bodies of umbra/dispatch.h: how a step is begun and ended, what workers do, making and ending
  * a dispatcher. Private; included by dispatch.h. The model checker reads the functions that queue,
- * steal and answer as they stand (tests/model/stock.cpp). R1 to R4 and V1 to V3 are the steps of
+ * steal and answer as they stand (tests/model/queue.cpp). R1 to R4 and V1 to V3 are the steps of
  * the table in dispatch/protocol.h.
  */
 #ifndef UMBRA_DISPATCH_WORKERS_H
@@ -36,7 +36,7 @@
 #define UM_TURN_NS 1000000 /* time between two uses of sched_yield: less than a time slice */
 
 struct umbra_worker {
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_stock stock;
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_item_queue queue;
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event woken; /* its request was answered */
     struct umbra_dispatch *dispatch;                       /* this and what follows is fixed */
     umbra_dispatch_fn *fn;
@@ -107,7 +107,7 @@ UM_LINKONCE bool um_dispatch_empty(void *context)
     struct umbra_dispatch *dispatch = context;
 
     for (unsigned i = 0; i < dispatch->workers; i++)
-        if (um_atomic_load(&um_dispatch_worker(dispatch, i)->stock.some, seq_cst)) /* against V1 */
+        if (um_atomic_load(&um_dispatch_worker(dispatch, i)->queue.some, seq_cst)) /* against V1 */
             return false;
     return true;
 }
@@ -218,7 +218,7 @@ UM_INLINE void um_worker_answer(struct umbra_worker *worker)
 
 UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item *item)
 {
-    int error = um_stock_add(&worker->stock, item);
+    int error = um_item_queue_add(&worker->queue, item);
 
     if (error == 0)
         um_worker_answer(worker);
@@ -252,8 +252,8 @@ UM_LINKONCE bool um_worker_steal(struct umbra_worker *worker, struct um_taken *t
     int error = 0;
 
     for (unsigned i = 0; i + 1 < dispatch->workers && count == 0; i++)
-        if (um_atomic_load(&worker->others[i]->stock.some, relaxed)) /* the lock acquires */
-            count = um_stock_steal(&worker->others[i]->stock, items);
+        if (um_atomic_load(&worker->others[i]->queue.some, relaxed)) /* the lock acquires */
+            count = um_item_queue_steal(&worker->others[i]->queue, items);
     if (count == 0)
         return false;
     for (unsigned i = 0; i + 1 < count; i++) {
@@ -273,7 +273,8 @@ UM_INLINE bool um_worker_next(struct umbra_worker *worker, struct um_taken *take
 {
     if (um_step_stopped(&worker->dispatch->step))
         return false;
-    return um_stock_take(&worker->stock, worker->part, taken) || um_worker_steal(worker, taken);
+    return um_item_queue_take(&worker->queue, worker->part, taken) ||
+           um_worker_steal(worker, taken);
 }
 
 UM_INLINE int um_worker_process(struct umbra_worker *worker, const struct um_taken *taken)
@@ -440,8 +441,8 @@ UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct umbra_worker *worker = um_dispatch_worker(dispatch, i);
 
-        if (worker->stock.items)
-            um_stock_free_items(&worker->stock);
+        if (worker->queue.items)
+            um_item_queue_free_items(&worker->queue);
         free(worker->others);
     }
     pthread_mutex_destroy(&dispatch->lock);
@@ -455,9 +456,9 @@ UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(struct umbra_run
                                                                 unsigned workers)
 {
     const struct umbra_topology *topology = runtime->topology;
-    bool apart = um_place_binds(topology); /* else they stand side by side */
-    size_t stride =
-        um_place_round(sizeof(struct umbra_worker), apart ? um_os_page_bytes() : UMBRA_CACHE_LINE);
+    bool own_pages = um_place_binds(topology); /* else they stand side by side */
+    size_t stride = um_place_round(sizeof(struct umbra_worker),
+                                   own_pages ? um_os_page_bytes() : UMBRA_CACHE_LINE);
     struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
     char *worker = um_place_alloc(topology, -1, workers * stride);
 
@@ -466,7 +467,7 @@ UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(struct umbra_run
         um_place_free(topology, worker, workers * stride);
         return NULL;
     }
-    for (unsigned i = 0; i < workers && apart; i++)
+    for (unsigned i = 0; i < workers && own_pages; i++)
         um_place_bind(topology, worker + i * stride, stride,
                       um_place_node(topology, runtime->core[i % runtime->cores]->cpu));
     memset(dispatch, 0, sizeof(*dispatch));
@@ -490,8 +491,8 @@ UM_LINKONCE UM_COLD bool um_worker_init(struct umbra_dispatch *dispatch, unsigne
     worker->index = index;
     worker->part = 1;
     worker->node = um_place_node(runtime->topology, runtime->core[index % runtime->cores]->cpu);
-    worker->stock.node = worker->node;
-    worker->stock.topology = runtime->topology;
+    worker->queue.node = worker->node;
+    worker->queue.topology = runtime->topology;
     worker->fn = options->fns ? options->fns[index] : options->fn;
     worker->state = options->states ? options->states[index] : NULL;
     worker->others = malloc(dispatch->workers * sizeof(struct umbra_worker *));
@@ -713,12 +714,12 @@ UM_LINKONCE int umbra_dispatch_begin(struct umbra_dispatch *dispatch)
     if (!um_atomic_cas(&dispatch->phase, &phase, UM_STEP_OPEN, acquire, relaxed))
         return um_why(-EBUSY, "a step has begun that was not ended");
     for (unsigned i = 0; i < dispatch->workers; i++) {
-        struct um_stock *stock = &um_dispatch_worker(dispatch, i)->stock;
+        struct um_item_queue *queue = &um_dispatch_worker(dispatch, i)->queue;
 
-        um_stock_lock(stock);
-        stock->first = stock->end;
-        um_stock_settle(stock);
-        um_stock_unlock(stock);
+        um_item_queue_lock(queue);
+        queue->first = queue->end;
+        um_item_queue_settle(queue);
+        um_item_queue_unlock(queue);
         um_dispatch_worker(dispatch, i)->left_count = 0;
     }
     /* seq_cst: a late worker that asks must not see the old stop and wait, after the queueing of
@@ -809,7 +810,7 @@ UM_LINKONCE int umbra_dispatch_range(struct umbra_dispatch *dispatch, size_t beg
         if ((end - begin - 1) / unit >= share) /* it is not the last */
             item.end = begin + share * unit;
         begin = item.end;
-        error = um_stock_add(&um_dispatch_worker(dispatch, i)->stock, &item);
+        error = um_item_queue_add(&um_dispatch_worker(dispatch, i)->queue, &item);
     }
     um_dispatch_answer_parts(dispatch, parts);
     return um_why_none(error);
@@ -826,7 +827,7 @@ UM_LINKONCE bool umbra_dispatch_left(struct umbra_dispatch *dispatch, struct umb
 
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct umbra_worker *worker = um_dispatch_worker(dispatch, i);
-        bool any = um_stock_take(&worker->stock, SIZE_MAX, &taken);
+        bool any = um_item_queue_take(&worker->queue, SIZE_MAX, &taken);
 
         if (!any && worker->left_count > 0) {
             any = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What a core attends to between two fibers: the messages in its inbox, its timers, its source,
+ * What a core attends to between two fibers: the messages in its inbox, its timers, its ring,
  * and thieves that ask for tasks. Private; included by fiber.h. Work without a place is left to the
  * scheduler (core/loop.h).
  *
@@ -175,8 +175,8 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
         um_core_receive(core);
     if (core->timers.top && (um_ready_empty(core) || ++core->turns >= core->turns_between))
         um_core_ring(core);
-    if (um_atomic_load(core->asks, relaxed)) /* a hint; the source takes what there is */
-        core->more->source->attend(core->more->source);
+    if (um_atomic_load(core->asks, relaxed)) /* a hint; the ring takes what there is */
+        core->more->completions->attend(core->more->completions);
     if (um_core_must_share(core))
         um_core_share(core);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What a core waits for besides its inbox: its source, such as the ring of umbra/io.h. Private;
- * included by fiber.h. A core has none, or one for good. Only the core's own thread calls this.
+ * What a core waits for besides its inbox: what the ring of umbra/io.h completes. Private;
+ * included by fiber.h. A core has no ring, or one for good. Only the core's own thread calls this.
  *
- * A source has a word that is not 0 when it has something for the core. A core looks at this word
+ * A ring has a word that is not 0 when it has something for the core. A core looks at this word
  * between two fibers, as at its inbox, and while it polls idly; it costs one load as long as there
- * is nothing. A core with a source never sleeps but in the source's way, which a message to the
+ * is nothing. A core with a ring never sleeps but in the ring's way, which a message to the
  * core ends as well (io/protocol.h).
  */
 #ifndef UMBRA_FIBER_COMPLETIONS_H
@@ -24,46 +24,47 @@
 #pragma GCC system_header
 #endif
 
-struct um_source {
+struct um_completions {
     /* takes what there is; never switches or blocks */
-    void (*attend)(struct um_source *source);
-    /* sleeps unless um_source_ready(core), at most until deadline_ns; may return early */
-    void (*sleep)(struct um_source *source, uint64_t deadline_ns);
+    void (*attend)(struct um_completions *completions);
+    /* sleeps unless um_completions_ready(core), at most until deadline_ns; may return early */
+    void (*sleep)(struct um_completions *completions, uint64_t deadline_ns);
     /* frees it: the core has ended; may block */
-    void (*end)(struct um_source *source);
-    uint64_t under_way; /* what fibers wait for, and the source will bring */
+    void (*end)(struct um_completions *completions);
+    uint64_t under_way; /* what fibers wait for, and the ring will bring */
 };
 
 #ifdef UMBRA_IMPLEMENTATION
 
-/* The core has this source from now on. asks: its word. */
-UM_LINKONCE UM_COLD void um_source_add(struct umbra_core *core, struct um_source *source,
-                                       const um_atomic_u32 *asks)
+/* The core has this ring from now on. asks: its word. */
+UM_LINKONCE UM_COLD void um_completions_add(struct umbra_core *core,
+                                            struct um_completions *completions,
+                                            const um_atomic_u32 *asks)
 {
-    core->more->source = source;
+    core->more->completions = completions;
     core->asks = asks;
 }
 
-/* The core ends: so does its source. */
-UM_LINKONCE UM_COLD void um_source_end(struct umbra_core *core)
+/* The core ends: so does its ring. */
+UM_LINKONCE UM_COLD void um_completions_end(struct umbra_core *core)
 {
-    struct um_source *source = core->more->source;
+    struct um_completions *completions = core->more->completions;
 
-    core->more->source = NULL;
-    core->asks = &core->no_source;
-    if (source)
-        source->end(source);
+    core->more->completions = NULL;
+    core->asks = &core->no_completions;
+    if (completions)
+        completions->end(completions);
 }
 
-/* True if fibers of the core wait for what its source will bring: the core is no idle one that
+/* True if fibers of the core wait for what its ring will bring: the core is no idle one that
  * only a message could wake. */
-UM_INLINE bool um_source_expected(const struct umbra_core *core)
+UM_INLINE bool um_completions_expected(const struct umbra_core *core)
 {
-    return core->more->source && core->more->source->under_way > 0;
+    return core->more->completions && core->more->completions->under_way > 0;
 }
 
 /* True if a core that is about to sleep has something to do. */
-UM_INLINE bool um_source_ready(void *context)
+UM_INLINE bool um_completions_ready(void *context)
 {
     struct umbra_core *core = context;
 
@@ -72,14 +73,14 @@ UM_INLINE bool um_source_ready(void *context)
            !um_ready_empty(core);
 }
 
-UM_INLINE enum um_look um_source_seen(struct umbra_core *core, void *arg)
+UM_INLINE enum um_look um_completions_seen(struct umbra_core *core, void *arg)
 {
     (void)arg;
-    return um_source_ready(core) ? UM_LOOK_OVER : UM_LOOK_AGAIN;
+    return um_completions_ready(core) ? UM_LOOK_OVER : UM_LOOK_AGAIN;
 }
 
-/* As um_core_wait(), for a core with a source. True if nothing came until the deadline. */
-UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
+/* As um_core_wait(), for a core with a ring. True if nothing came until the deadline. */
+UM_LINKONCE bool um_completions_wait(struct umbra_core *core, uint64_t deadline)
 {
     struct umbra_waiter *waiter = &core->waiter;
     const struct umbra_wait_policy *policy = waiter->policy;
@@ -87,7 +88,7 @@ UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
     uint64_t now = start;
     int end = UMBRA_ENDED_MONITOR;
     bool over = um_look_in_place(core, (struct um_polls){policy->gap, policy->batch}, &core->inbox,
-                                 policy->block_cycles, deadline, um_source_seen, NULL);
+                                 policy->block_cycles, deadline, um_completions_seen, NULL);
 
     while (!over && (now = um_cycles()) < deadline) {
         uint64_t until = deadline == UMBRA_NEVER
@@ -95,8 +96,8 @@ UM_LINKONCE bool um_source_wait(struct umbra_core *core, uint64_t deadline)
                              : um_add_saturating(um_os_now_ns(), um_cycles_to_ns(deadline - now));
 
         end = UMBRA_ENDED_PARK;
-        core->more->source->sleep(core->more->source, until);
-        over = um_source_ready(core);
+        core->more->completions->sleep(core->more->completions, until);
+        over = um_completions_ready(core);
     }
     um_count(&waiter->count.cycles, um_cycles() - start);
     um_count(over ? &waiter->count.ended[end] : &waiter->count.timeouts, 1);

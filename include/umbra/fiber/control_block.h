@@ -90,7 +90,7 @@ enum um_node_kind {
 
 /* Prefetch distance, in fibers: some 10 ns each, against 60 to 150 ns from memory, so 6 to 15. What
  * comes too early is still in the cache. */
-#define UM_AHEAD 8
+#define UM_FETCH_AHEAD 8
 
 struct um_trace;
 
@@ -108,44 +108,46 @@ struct umbra_core {
     struct um_exceptions *exceptions; /* its thread's, or such as are not 0: fiber/own_state.h */
     struct um_trace *trace;           /* see fiber/trace_record.h; NULL: it is not traced */
     struct um_fiber *idle_fibers;     /* of this core and the default size, to be started here */
-    struct um_fiber *kept[UM_AHEAD];  /* the last that entered that list, in a ring */
-    uint32_t kept_next;               /* the oldest place of the ring, modulo UM_AHEAD */
-    um_atomic_u64 live;               /* fibers begun and not ended here; any thread reads */
-    struct um_context scheduler;      /* runs on its thread's own stack */
-    struct um_fiber *watched;         /* ended last; see core/watch.h; or NULL */
-    struct um_fiber *yielding;        /* has yielded to work without a place; or NULL */
-    struct um_fiber *retiring;        /* has just left; see um_fiber_retire(); or NULL */
-    void *retiring_result;            /* what the function of `retiring` returned */
-    uint32_t turns;                   /* um_core_attend() with fibers ready and timers set, since
+    struct um_fiber *kept[UM_FETCH_AHEAD]; /* the last that entered that list, in a ring */
+    uint32_t kept_next;                    /* the oldest place of the ring, modulo UM_FETCH_AHEAD */
+    um_atomic_u64 live;                    /* fibers begun and not ended here; any thread reads */
+    struct um_context scheduler;           /* runs on its thread's own stack */
+    struct um_fiber *watched;              /* ended last; see core/watch.h; or NULL */
+    struct um_fiber *yielding;             /* has yielded to work without a place; or NULL */
+    struct um_fiber *retiring;             /* has just left; see um_fiber_retire(); or NULL */
+    void *retiring_result;                 /* what the function of `retiring` returned */
+    uint32_t turns;               /* um_core_attend() with fibers ready and timers set, since
                                          the timers were looked at last */
-    um_atomic_u32 state;              /* enum umbra_core_state; any thread reads */
-    unsigned victim;                  /* index of the core where it last looked for tasks */
-    um_atomic_u32 no_source;          /* always 0: `asks` of a core without a source */
-    unsigned gifts;                   /* that its fibers have given and not joined */
-    bool starved;                     /* there are tasks, but no memory for a fiber to run them */
-    uint32_t turns_between;           /* how many turns there may be: um_core_pace() */
-    uint64_t rang;                    /* when the timers were looked at last, a time stamp */
-    struct um_fiber *woken;           /* was woken, and put before others: a hint where woken fibers
+    um_atomic_u32 state;          /* enum umbra_core_state; any thread reads */
+    unsigned victim;              /* index of the core where it last looked for tasks */
+    um_atomic_u32 no_completions; /* always 0: `asks` of a core without a ring */
+    unsigned pieces;              /* that its fibers have given and not joined */
+    bool starved;                 /* there are tasks, but no memory for a fiber to run them */
+    uint32_t turns_between;       /* how many turns there may be: um_core_pace() */
+    uint64_t rang;                /* when the timers were looked at last, a time stamp */
+    struct um_fiber *woken;       /* was woken, and put before others: a hint where woken fibers
                                          end; it may have left the queue: um_woken_place() */
-    uint64_t woken_life;              /* its generation then */
-    um_atomic_u64 attended;           /* how often it has emptied its inbox; any thread reads */
-    uint64_t slice_end;               /* see UM_STATE_SLICE; a time stamp */
-    struct um_tasks tasks;            /* tasks forked here and not started */
+    uint64_t woken_life;          /* its generation then */
+    um_atomic_u64 attended;       /* how often it has emptied its inbox; any thread reads */
+    uint64_t slice_end;           /* see UM_STATE_SLICE; a time stamp */
+    struct um_tasks tasks;        /* tasks forked here and not started */
 
     /* other cores write this line */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_hand hand; /* open while the core has nothing to do */
+    UM_ALIGNED(UMBRA_CACHE_LINE)
+    struct um_handover handover; /* open while the core has nothing to do */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
     unsigned index;
     int cpu;
     um_atomic_u64 *unplaced;   /* how many fibers wait for a place; the runtime's */
-    const um_atomic_u32 *asks; /* not 0: its source has something; set once (fiber/completions.h) */
+    const um_atomic_u32 *asks; /* not 0: its ring has something; set once (fiber/completions.h) */
     uint64_t share_cycles;     /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;  /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;      /* how long an idle core looks around before it dozes */
-    unsigned generous;         /* index of the core whose hand this core looks at first: the last
-                                    hand found open; this core writes it only when that changes */
+    /* index of the core whose handover was last found open: looked at first; this core writes it
+     * only when that changes */
+    unsigned last_taker;
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: fiber/runtime.h */
 };
@@ -177,19 +179,19 @@ struct UM_ALIGNED(64) um_fiber {
        fiber is blocked */
     um_atomic_u64 generation; /* one more for each life; the collector */
     union {
-        struct um_fiber *in_pool;  /* idle, or without a place: next in its list; the list's owner */
+        struct um_fiber *in_pool; /* idle, or without a place: next in its list; the list's owner */
         struct um_event *waits_in; /* blocked, with its own node: the event that has the node; home
                                       core */
     };
-    uint32_t traits;          /* how it was spawned; spawner, collector */
-    uint32_t size_class;      /* of its stack; fixed */
+    uint32_t traits;                               /* how it was spawned; spawner, collector */
+    uint32_t size_class;                           /* of its stack; fixed */
     um_atomic_ptr(const struct um_kind) waits_for; /* blocked: for what kind of thing; home core;
                                                   reports read, as the next two */
     um_atomic_ptr(const void) waits_on; /* blocked: its address; see um_waits_on_fiber() */
     um_atomic_ptr(const void) waits_at; /* blocked: where in the program the wait was called */
     um_withdraw_fn *withdraw; /* blocked: how the wait is ended; NULL: not at all; home core */
-    struct um_fiber *ahead; /* UM_AHEAD places further in the core's idle fibers: a hint, or NULL;
-                               home core */
+    /* UM_FETCH_AHEAD places further in the core's idle fibers: a hint, or NULL; home core */
+    struct um_fiber *ahead;
 
     /* rarely used */
     void **local;               /* UMBRA_LOCAL_KEYS fiber-local values, or NULL; home core */
@@ -213,7 +215,7 @@ struct UM_ALIGNED(64) um_fiber {
     um_atomic_u64 name[UMBRA_FIBER_NAME_BYTES / 8]; /* bytes; spawner, collector; reports read */
 };
 
-UM_STATIC_ASSERT(sizeof(struct um_hand) <= UMBRA_CACHE_LINE, "a gift is one line");
+UM_STATIC_ASSERT(sizeof(struct um_handover) <= UMBRA_CACHE_LINE, "a piece is one line");
 UM_STATIC_ASSERT(offsetof(struct um_fiber, context) == 0, "um_context_switch knows contexts");
 UM_STATIC_ASSERT(offsetof(struct um_fiber, node) == 64, "a line each for the core and for others");
 UM_STATIC_ASSERT(offsetof(struct um_fiber, generation) == 128, "and for who joins");
@@ -456,7 +458,7 @@ UM_LINKONCE UM_COLD int um_why_ended(void)
 
 /* ---- switching ---- */
 
-/* Not 0 if the core has a message or a timer, or its source something. */
+/* Not 0 if the core has a message or a timer, or its ring something. */
 UM_ALWAYS_INLINE uint64_t um_core_own_words(const struct umbra_core *core)
 {
     /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
@@ -482,8 +484,8 @@ UM_INLINE bool um_core_unplaced(const struct umbra_core *core)
     return um_atomic_load(core->unplaced, relaxed) != 0;
 }
 
-/* True if there is a message, something of the source, or work without a place. relaxed: taking it
- * acquires */
+/* True if there is a message, something of the ring, or work without a place. relaxed:
+ * taking it acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
 {
     return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed) |

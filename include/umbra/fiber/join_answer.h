@@ -52,7 +52,7 @@ struct um_join_thread {
 UM_INLINE enum um_done_sides um_join_sides(const struct umbra_core *core,
                                            const struct um_fiber *fiber)
 {
-    return um_fiber_home(fiber) == core ? UM_DONE_SAME : UM_DONE_APART;
+    return um_fiber_home(fiber) == core ? UM_DONE_SAME : UM_DONE_OTHER;
 }
 
 /* ---- answers ---- */

@@ -45,13 +45,13 @@ UM_SHARED(struct um_exceptions um_exceptions_look, {&um_exceptions_look, 1});
 UM_SHARED(struct um_exceptions um_exceptions_traced, {&um_exceptions_traced, 1});
 
 /* What a fiber has taken off its thread. */
-struct um_apart {
+struct um_own_state {
     struct um_exceptions exceptions;
     bool floats; /* has control words of its own */
 };
 
 /* Control words: the fiber's for the core's, or the other way round. */
-UM_LINKONCE UM_COLD void um_apart_exchange(struct um_fiber *fiber)
+UM_LINKONCE UM_COLD void um_own_state_exchange(struct um_fiber *fiber)
 {
     uint64_t other = fiber->float_control;
 
@@ -60,64 +60,65 @@ UM_LINKONCE UM_COLD void um_apart_exchange(struct um_fiber *fiber)
 }
 
 /* Where core->exceptions points while no fiber with control words of its own runs. */
-UM_INLINE struct um_exceptions *um_apart_usual(const struct umbra_core *core)
+UM_INLINE struct um_exceptions *um_own_state_usual(const struct umbra_core *core)
 {
     return core->trace ? &um_exceptions_traced : core->more->exceptions;
 }
 
 /* True if the fiber that runs has anything apart; false if its core is only traced. */
-UM_INLINE bool um_apart_some(const struct umbra_core *core)
+UM_INLINE bool um_own_state_some(const struct umbra_core *core)
 {
     return core->exceptions != &um_exceptions_traced ||
            um_exceptions_some(core->more->exceptions) != 0;
 }
 
 /* Before the fiber leaves its core. */
-UM_LINKONCE UM_COLD struct um_apart um_apart_take(struct umbra_core *core, struct um_fiber *fiber)
+UM_LINKONCE UM_COLD struct um_own_state um_own_state_take(struct umbra_core *core,
+                                                          struct um_fiber *fiber)
 {
-    struct um_apart taken = {.floats = core->exceptions == &um_exceptions_look};
+    struct um_own_state taken = {.floats = core->exceptions == &um_exceptions_look};
 
     if (taken.floats) {
-        um_apart_exchange(fiber);
-        core->exceptions = um_apart_usual(core);
+        um_own_state_exchange(fiber);
+        core->exceptions = um_own_state_usual(core);
     }
     taken.exceptions = um_exceptions_take(core->more->exceptions);
     return taken;
 }
 
 /* When the fiber runs again. */
-UM_LINKONCE UM_COLD void um_apart_put(struct umbra_core *core, struct um_fiber *fiber,
-                                      struct um_apart taken)
+UM_LINKONCE UM_COLD void um_own_state_put(struct umbra_core *core, struct um_fiber *fiber,
+                                          struct um_own_state taken)
 {
     *core->more->exceptions = taken.exceptions;
     if (taken.floats) {
-        um_apart_exchange(fiber);
+        um_own_state_exchange(fiber);
         core->exceptions = &um_exceptions_look;
     }
 }
 
 /* The function of a fiber that has control words of its own. */
-UM_LINKONCE UM_COLD void *um_apart_run(void *arg)
+UM_LINKONCE UM_COLD void *um_own_state_run(void *arg)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *fiber = um_core_current(core);
     void *result;
 
-    um_apart_exchange(fiber);
+    um_own_state_exchange(fiber);
     core->exceptions = &um_exceptions_look;
     result = fiber->float_fn(arg);
-    core->exceptions = um_apart_usual(core);
-    um_apart_exchange(fiber);
+    core->exceptions = um_own_state_usual(core);
+    um_own_state_exchange(fiber);
     return result;
 }
 
 /* The fiber, which no other thread knows yet, will have the caller's control words as its own.
  * Returns the function that it has to begin with. */
-UM_LINKONCE UM_COLD umbra_fiber_fn *um_apart_prepare(struct um_fiber *fiber, umbra_fiber_fn *fn)
+UM_LINKONCE UM_COLD umbra_fiber_fn *um_own_state_prepare(struct um_fiber *fiber, umbra_fiber_fn *fn)
 {
     fiber->float_control = um_arch_float_control();
     fiber->float_fn = fn;
-    return um_apart_run;
+    return um_own_state_run;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -55,7 +55,7 @@ UM_INLINE void um_pool_reset(struct um_fiber *fiber)
 UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
 {
     if (fiber->in_pool != core->idle_fibers) { /* else it returns to where it was taken */
-        uint32_t place = core->kept_next++ % UM_AHEAD;
+        uint32_t place = core->kept_next++ % UM_FETCH_AHEAD;
 
         fiber->ahead = core->kept[place];
         core->kept[place] = fiber;
@@ -65,9 +65,10 @@ UM_INLINE void um_pool_keep(struct umbra_core *core, struct um_fiber *fiber)
 }
 
 /*
- * Prefetches lines of the fiber that is spawned, begun or joined UM_AHEAD places after this one, if
- * many are spawned at a time and joined in the same order. Each fiber has lines and pages of its
- * own, and a list leads from one only to the next. To fetch the wrong fiber, or none, is harmless.
+ * Prefetches lines of the fiber that is spawned, begun or joined UM_FETCH_AHEAD places after this
+ * one, if many are spawned at a time and joined in the same order. Each fiber has lines and pages
+ * of its own, and a list leads from one only to the next. To fetch the wrong fiber, or none, is
+ * harmless.
  */
 UM_INLINE void um_fiber_fetch_ahead(const struct um_fiber *fiber, int first, int last)
 {

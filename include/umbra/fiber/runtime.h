@@ -51,7 +51,7 @@ struct um_depot {
 /* What became of a fork where tasks have limits; see fiber/task_limits.h. */
 enum um_became { UM_BECAME_INLINE, UM_BECAME_CALL, UM_BECAME_FIBER, UM_BECAME };
 
-struct um_source;
+struct um_completions;
 
 /* What the watchdog knows of a core's present slice; see core/watchdog.h. The watchdog's own. */
 struct um_slice {
@@ -78,14 +78,14 @@ struct um_core_more {
     struct um_fiber **cooling;       /* of idle_fibers, and of elsewhere; by core; the core */
     uint64_t grants;                 /* granted tasks forked here and not joined; the core */
     um_atomic_u64 became[UM_BECAME]; /* how many; the core writes, any thread reads */
-    struct um_site sites[UM_SITES];  /* loops without a grain (task/ranges.h); the core */
+    struct um_history histories[UM_HISTORIES]; /* loops without a grain (task/ranges.h); the core */
     pthread_t thread;
     struct umbra_affinity *before;    /* undoes its thread's binding; the thread */
     struct um_exceptions *exceptions; /* its thread's; the thread */
     struct um_trace *trace;           /* see fiber/trace_record.h; fixed */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
-    struct um_source *source; /* fiber/completions.h; NULL: none; the core */
-    bool io_begun;            /* its way is chosen (umbra/io.h); the core */
+    struct um_completions *completions; /* fiber/completions.h; NULL: none; the core */
+    bool io_begun;                      /* its way is chosen (umbra/io.h); the core */
     bool has_shadow;
     int sibling;            /* the hardware thread kept for its shadow, -1: none; set once */
     int start_error;        /* its thread writes before it is counted as started */
@@ -117,21 +117,21 @@ struct umbra_runtime {
     struct umbra_task *outside_first; /* from outside; linked by prev; likewise */
     struct umbra_task *outside_last;
 
-    pthread_mutex_t lock;         /* for all that follows, up to `grains` */
-    pthread_cond_t changed;       /* verdict, waiting, started or joins */
-    enum um_verdict verdict;      /* for the threads in umbra_runtime_wait */
-    unsigned waiting;             /* threads in umbra_runtime_wait */
-    unsigned started;             /* cores with a thread that is up, or has failed */
-    struct um_join_thread *joins; /* threads that join fibers of the runtime */
-    struct um_grain *grains;      /* limits of tasks that there have been */
+    pthread_mutex_t lock;              /* for all that follows, up to `grains` */
+    pthread_cond_t changed;            /* verdict, waiting, started or joins */
+    enum um_verdict verdict;           /* for the threads in umbra_runtime_wait */
+    unsigned waiting;                  /* threads in umbra_runtime_wait */
+    unsigned started;                  /* cores with a thread that is up, or has failed */
+    struct um_join_thread *joins;      /* threads that join fibers of the runtime */
+    struct um_task_limits *old_limits; /* limits of tasks that there have been */
 
     um_atomic_ptr(struct um_attached) attached; /* under lock; read without */
 
-    um_atomic_u32 stopping;   /* 1: a core ends as soon as it has nothing to do */
-    um_atomic_u32 tasking;    /* 1: some core has shared tasks at some time */
-    um_atomic_u32 next_core;  /* for spawns from outside without a place */
-    um_atomic_uptr grain;     /* the limits of tasks, or 0; see fiber/task_limits.h */
-    struct umbra_core **core; /* fixed, as all that follows */
+    um_atomic_u32 stopping;     /* 1: a core ends as soon as it has nothing to do */
+    um_atomic_u32 tasking;      /* 1: some core has shared tasks at some time */
+    um_atomic_u32 next_core;    /* for spawns from outside without a place */
+    um_atomic_uptr task_limits; /* the limits of tasks, or 0; see fiber/task_limits.h */
+    struct umbra_core **core;   /* fixed, as all that follows */
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;

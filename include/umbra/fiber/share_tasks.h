@@ -63,7 +63,7 @@ UM_INLINE void um_core_publish(struct umbra_core *core)
 UM_LINKONCE void um_core_share(struct umbra_core *core)
 {
     um_tasks_answer(&core->tasks);
-    um_grain_of(core);
+    um_task_limits_of(core);
     if (um_tasks_some(&core->tasks) && !um_tasks_shared(&core->tasks))
         um_core_publish(core);
     if (um_core_call_another(core))

@@ -86,20 +86,20 @@ UM_LINKONCE void um_fiber_leave_traced(struct umbra_core *core, struct um_fiber 
         um_trace_return(core, from, timed, um_atomic_load(&from->waits_on, relaxed));
 }
 
-UM_LINKONCE UM_NOINLINE void um_fiber_leave_apart(struct umbra_core *core, struct um_fiber *from)
+UM_LINKONCE UM_NOINLINE void um_fiber_leave_with_own(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_apart taken;
+    struct um_own_state taken;
 
-    if (!um_apart_some(core)) {
+    if (!um_own_state_some(core)) {
         um_fiber_leave_traced(core, from);
         return;
     }
-    taken = um_apart_take(core, from);
+    taken = um_own_state_take(core, from);
     if (core->trace)
         um_fiber_leave_traced(core, from);
     else
         um_fiber_leave_slow(core, from);
-    um_apart_put(core, from, taken);
+    um_own_state_put(core, from, taken);
 }
 
 /* No other fiber is ready, or the core has something to attend to, or the fiber has something apart:
@@ -114,7 +114,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
         um_atomic_store(&from->waits_at, __builtin_return_address(0), relaxed);
     }
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions))) {
-        um_fiber_leave_apart(core, from);
+        um_fiber_leave_with_own(core, from);
         return;
     }
     um_core_attend(core);
@@ -155,14 +155,14 @@ UM_INLINE struct um_fiber *um_yield_next(struct umbra_core *core, struct um_fibe
 }
 
 /* The same, for one that has; switches by itself. */
-UM_LINKONCE UM_NOINLINE void um_yield_apart(struct umbra_core *core, struct um_fiber *from)
+UM_LINKONCE UM_NOINLINE void um_yield_with_own(struct umbra_core *core, struct um_fiber *from)
 {
-    struct um_apart taken = um_apart_take(core, from);
+    struct um_own_state taken = um_own_state_take(core, from);
     struct um_fiber *to = um_yield_next(core, from);
 
     if (to)
         um_fiber_switch(core, from, to);
-    um_apart_put(core, from, taken);
+    um_own_state_put(core, from, taken);
 }
 
 /* True if there is something to attend to at this time: a timer counts when its time has come. */
@@ -189,8 +189,8 @@ UM_LINKONCE UM_NOINLINE struct um_fiber *um_yield_slow(struct umbra_core *core)
     }
     if (!um_fiber_on_stack(from))
         return NULL;
-    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)) && um_apart_some(core)) {
-        um_yield_apart(core, from);
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)) && um_own_state_some(core)) {
+        um_yield_with_own(core, from);
         return NULL;
     }
     return um_yield_next(core, from);
@@ -236,17 +236,17 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
 UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
                                  struct umbra_fiber to, const void *at);
 
-UM_LINKONCE UM_NOINLINE int um_transfer_apart(struct umbra_core *core, struct um_fiber *from,
-                                              struct umbra_fiber to, const void *at)
+UM_LINKONCE UM_NOINLINE int um_transfer_with_own(struct umbra_core *core, struct um_fiber *from,
+                                                 struct umbra_fiber to, const void *at)
 {
-    struct um_apart taken;
+    struct um_own_state taken;
     int error;
 
-    if (!um_apart_some(core))
+    if (!um_own_state_some(core))
         return um_transfer_next(core, from, to, at);
-    taken = um_apart_take(core, from);
+    taken = um_own_state_take(core, from);
     error = um_transfer_next(core, from, to, at);
-    um_apart_put(core, from, taken);
+    um_own_state_put(core, from, taken);
     return error;
 }
 
@@ -271,7 +271,7 @@ UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, c
     if (!from || !um_fiber_on_stack(from))
         return from ? um_why_off_stack() : um_why(-EPERM, "the caller is no fiber");
     if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
-        return um_transfer_apart(core, from, to, at);
+        return um_transfer_with_own(core, from, to, at);
     return um_transfer_next(core, from, to, at);
 }
 

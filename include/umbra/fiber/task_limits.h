@@ -46,12 +46,12 @@ struct umbra_task_choice {
 typedef bool umbra_task_choose_fn(const struct umbra_task_choice *choice, void *arg);
 
 /* Limits; not changed once they are published. */
-struct um_grain {
+struct um_task_limits {
     uint64_t live;                /* granted tasks that have not ended, at most */
     uint64_t depth;               /* a fork at this depth is not granted */
     umbra_task_choose_fn *choose; /* or NULL */
     void *choose_arg;
-    struct um_grain *before; /* a core may still read it: freed with the runtime */
+    struct um_task_limits *before; /* a core may still read it: freed with the runtime */
 };
 
 /* What the program forked, of a granted task. */
@@ -67,19 +67,20 @@ struct um_grant {
 /* ---- limits ---- */
 
 /* The limits, or NULL; from now on the core forks as they want it. The core: C2. */
-UM_LINKONCE const struct um_grain *um_grain_of(struct umbra_core *core)
+UM_LINKONCE const struct um_task_limits *um_task_limits_of(struct umbra_core *core)
 {
-    const struct um_grain *grain =
-        (const struct um_grain *)um_limits_look(&core->runtime->grain); /* C2 */
+    const struct um_task_limits *grain =
+        (const struct um_task_limits *)um_limits_look(&core->runtime->task_limits); /* C2 */
 
     um_tasks_self = grain || core->more->grants > 0 ? &um_tasks_of_none : &core->tasks;
     return grain;
 }
 
 /* Publishes limits, which are copied; NULL: none; 0 in them: no limit. 0 or -ENOMEM. Any thread. */
-UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct um_grain *limits)
+UM_LINKONCE UM_COLD int um_task_limits_set(struct umbra_runtime *runtime,
+                                           const struct um_task_limits *limits)
 {
-    struct um_grain *grain = limits ? malloc(sizeof(*grain)) : NULL;
+    struct um_task_limits *grain = limits ? malloc(sizeof(*grain)) : NULL;
 
     if (limits && !grain)
         return um_why_none(-ENOMEM);
@@ -88,42 +89,42 @@ UM_LINKONCE UM_COLD int um_grain_set(struct umbra_runtime *runtime, const struct
         *grain = *limits;
         grain->live = limits->live ? limits->live : UINT64_MAX;
         grain->depth = limits->depth ? limits->depth : UINT64_MAX;
-        grain->before = runtime->grains;
-        runtime->grains = grain;
+        grain->before = runtime->old_limits;
+        runtime->old_limits = grain;
     }
-    um_limits_publish(&runtime->grain, (uintptr_t)grain); /* L1 */
+    um_limits_publish(&runtime->task_limits, (uintptr_t)grain); /* L1 */
     pthread_mutex_unlock(&runtime->lock);
     for (unsigned i = 0; runtime->core && i < runtime->cores && runtime->core[i]; i++)
         um_tasks_ask(&runtime->core[i]->tasks); /* L2 */
     return 0;
 }
 
-UM_LINKONCE UM_COLD void um_grain_free(struct umbra_runtime *runtime)
+UM_LINKONCE UM_COLD void um_task_limits_free(struct umbra_runtime *runtime)
 {
-    while (runtime->grains) {
-        struct um_grain *grain = runtime->grains;
+    while (runtime->old_limits) {
+        struct um_task_limits *grain = runtime->old_limits;
 
-        runtime->grains = grain->before;
+        runtime->old_limits = grain->before;
         free(grain);
     }
 }
 
 /* Limits that the environment sets, of a runtime that is being created. 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_grain_from_environment(struct umbra_runtime *runtime)
+UM_LINKONCE UM_COLD int um_task_limits_from_environment(struct umbra_runtime *runtime)
 {
-    struct um_grain grain = {.choose = NULL};
+    struct um_task_limits grain = {.choose = NULL};
     int error = um_environment_number("UMBRA_TASK_LIVE", 0, UINT64_MAX, 0, &grain.live);
 
     if (error == 0)
         error = um_environment_number("UMBRA_TASK_DEPTH", 0, UINT64_MAX, 0, &grain.depth);
     if (error != 0 || (grain.live | grain.depth) == 0)
         return error;
-    return um_grain_set(runtime, &grain);
+    return um_task_limits_set(runtime, &grain);
 }
 
 /* ---- forks ---- */
 
-UM_INLINE void um_grain_count(struct umbra_core *core, enum um_became what)
+UM_INLINE void um_task_limits_count(struct umbra_core *core, enum um_became what)
 {
     /* relaxed, both: only the core writes; readers want numbers and no order */
     uint64_t count = um_atomic_load(&core->more->became[what], relaxed);
@@ -147,8 +148,9 @@ UM_LINKONCE void um_grant_run(void *arg)
 }
 
 /* Asks the limits. Returns the grant, or NULL. `granted` counts the task already. */
-UM_LINKONCE struct um_grant *um_grain_ask(struct umbra_core *core, const struct um_grain *grain,
-                                          const struct umbra_task_choice *choice)
+UM_LINKONCE struct um_grant *um_task_limits_ask(struct umbra_core *core,
+                                                const struct um_task_limits *grain,
+                                                const struct umbra_task_choice *choice)
 {
     struct um_grant *grant;
 
@@ -166,8 +168,8 @@ UM_LINKONCE struct um_grant *um_grain_ask(struct umbra_core *core, const struct 
 
 /* A fork where there are limits. True: the task has been run; false: it is granted, and must be put
  * into the core's list. */
-UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *grain,
-                               struct umbra_task *task)
+UM_LINKONCE bool um_task_limits_fork(struct umbra_core *core, const struct um_task_limits *grain,
+                                     struct umbra_task *task)
 {
     struct um_fiber *self = um_core_current(core);
     struct umbra_task_choice choice = {.fn = task->fn, .arg = task->arg, .depth = self->task_depth};
@@ -175,7 +177,7 @@ UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *g
 
     /* relaxed, as the next: a number; forks that count at the same time do not exceed it */
     choice.live = um_atomic_fetch_add(&core->runtime->granted, 1, relaxed);
-    grant = um_grain_ask(core, grain, &choice);
+    grant = um_task_limits_ask(core, grain, &choice);
     if (grant) {
         task->fn = um_grant_run;
         task->arg = grant;
@@ -183,7 +185,7 @@ UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *g
         return false;
     }
     um_atomic_fetch_add(&core->runtime->granted, UINT64_MAX, relaxed);
-    um_grain_count(core, UM_BECAME_INLINE);
+    um_task_limits_count(core, UM_BECAME_INLINE);
     self->task_depth++;
     task->fn(task->arg);
     self->task_depth--;
@@ -192,13 +194,13 @@ UM_LINKONCE bool um_grain_fork(struct umbra_core *core, const struct um_grain *g
 }
 
 /* A join is about to run a task's function, or has seen its end. The core that forked it. */
-UM_INLINE void um_grain_joined(struct umbra_core *core, umbra_task_fn *fn, bool called)
+UM_INLINE void um_task_limits_joined(struct umbra_core *core, umbra_task_fn *fn, bool called)
 {
     if (!core || fn != um_grant_run)
         return;
     core->more->grants--;
     if (called)
-        um_grain_count(core, UM_BECAME_CALL);
+        um_task_limits_count(core, UM_BECAME_CALL);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -82,9 +82,9 @@ UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
 #define UM_URING_FUTEX_WORD (2 | 128) /* 32 bits, private to the process */
 #define UM_URING_FUTEX_ANY UINT32_MAX
 
-/* A ring, its core's source. */
+/* A ring; its core attends to it. */
 struct um_uring {
-    struct um_source source;
+    struct um_completions completions;
     struct um_uring_bed bed;
     struct umbra_core *core;
     struct io_uring ring; /* unless it has broken */
@@ -109,7 +109,7 @@ UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct um_io *io, int r
     if (io->next)
         io->next->link = io->link;
     io->result = result;
-    uring->source.under_way--;
+    uring->completions.under_way--;
     umbra_event_signal(&io->done);
 }
 
@@ -165,7 +165,7 @@ UM_LINKONCE UM_COLD void um_uring_break(struct um_uring *uring, int error)
     struct um_io *io;
 
     uring->broken = true;
-    uring->core->asks = &uring->core->no_source;
+    uring->core->asks = &uring->core->no_completions;
     if (uring->bed.watched) /* so that the kernel's watch takes no wake of a later sleep */
         um_os_futex_wake(&uring->core->waiter.park.parked);
     um_uring_drop_queue(uring);
@@ -203,9 +203,9 @@ UM_LINKONCE void um_uring_submit(struct um_uring *uring)
  * the core would never sleep again. So the flag is cleared before the ring is entered: what was
  * queued by then is run there, and what is queued later sets the flag again.
  */
-UM_LINKONCE void um_uring_attend(struct um_source *source)
+UM_LINKONCE void um_uring_attend(struct um_completions *completions)
 {
-    struct um_uring *uring = (struct um_uring *)source;
+    struct um_uring *uring = (struct um_uring *)completions;
 
     /* seq_cst: before the kernel looks for work */
     um_atomic_fetch_and((um_atomic_u32 *)uring->ring.sq.kflags, ~IORING_SQ_TASKRUN, seq_cst);
@@ -305,7 +305,7 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool p
     if (io->next)
         io->next->link = &io->next;
     uring->first = io;
-    uring->source.under_way++;
+    uring->completions.under_way++;
     um_uring_flush_soon(uring);
     return true;
 }
@@ -374,7 +374,7 @@ UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
 
 UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 {
-    struct um_uring *uring = (struct um_uring *)core->more->source;
+    struct um_uring *uring = (struct um_uring *)core->more->completions;
     int result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
 
     return result == -ENOSYS && uring->broken && !uring->forced ? um_pool_run(core, io) : result;
@@ -413,25 +413,25 @@ UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
     um_uring_entered(uring, result);
 }
 
-UM_LINKONCE void um_uring_park_core(struct um_source *source, uint64_t deadline_ns)
+UM_LINKONCE void um_uring_park_core(struct um_completions *completions, uint64_t deadline_ns)
 {
-    struct um_uring *uring = (struct um_uring *)source;
+    struct um_uring *uring = (struct um_uring *)completions;
     struct um_park *park = &uring->core->waiter.park;
 
     if (uring->broken)
-        um_park_until(park, um_source_ready, uring->core, deadline_ns);
+        um_park_until(park, um_completions_ready, uring->core, deadline_ns);
     else
-        um_uring_park(park, &uring->bed, um_source_ready, uring->core, deadline_ns);
+        um_uring_park(park, &uring->bed, um_completions_ready, uring->core, deadline_ns);
 }
 
 /* ---- begin and end ---- */
 
 /* The core ends, and its fibers are freed: no operation may be under way in their frames. */
-UM_LINKONCE UM_COLD void um_uring_end(struct um_source *source)
+UM_LINKONCE UM_COLD void um_uring_end(struct um_completions *completions)
 {
-    struct um_uring *uring = (struct um_uring *)source;
+    struct um_uring *uring = (struct um_uring *)completions;
 
-    while (source->under_way > 0) { /* of a ring that has broken none is */
+    while (completions->under_way > 0) { /* of a ring that has broken none is */
         struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 
         if (sqe) {
@@ -529,13 +529,13 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
         free(uring);
         return error;
     }
-    uring->source = (struct um_source){
+    uring->completions = (struct um_completions){
         .attend = um_uring_attend, .sleep = um_uring_park_core, .end = um_uring_end};
     uring->bed = (struct um_uring_bed){.watch = um_uring_watch, .sleep = um_uring_sleep};
     uring->core = core;
     uring->forced = forced;
     /* the kernel's word: it has completions that the core must enter the ring for */
-    um_source_add(core, &uring->source, (const um_atomic_u32 *)uring->ring.sq.kflags);
+    um_completions_add(core, &uring->completions, (const um_atomic_u32 *)uring->ring.sq.kflags);
     return 0;
 }
 

@@ -73,7 +73,7 @@ UM_LINKONCE void um_copy_backwards(void *arg)
 {
     struct um_copy *copy = arg;
 
-    for (uint64_t i = copy->share.blocks; um_share_take(&copy->share);)
+    for (uint64_t i = copy->share.blocks; um_copy_blocks_take(&copy->share);)
         um_copy_block(copy, --i);
 }
 
@@ -109,7 +109,7 @@ UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
         memcpy(copy->to, copy->from, copy->bytes);
         return false;
     }
-    for (uint64_t i = 0; um_share_take(&copy->share); i++)
+    for (uint64_t i = 0; um_copy_blocks_take(&copy->share); i++)
         um_copy_block(copy, i);
     shadow_join(shadow);
     return true;
@@ -117,17 +117,17 @@ UM_INLINE bool um_copy_both(struct um_copy *copy, struct umbra_shadow *shadow)
 
 /* Copies the way that is chosen for this size, and records the time. True if the shadow helped. */
 UM_INLINE bool um_copy_chosen(struct um_copy *copy, struct umbra_shadow *shadow,
-                              struct um_pick *choice)
+                              struct um_faster *choice)
 {
-    bool shared = um_pick_next(choice) == UM_PICK_FIRST;
+    bool shared = um_faster_next(choice) == UM_FASTER_FIRST;
     uint64_t start = um_arch_cycles();
 
     if (shared)
         shared = um_copy_both(copy, shadow);
     else
         memcpy(copy->to, copy->from, copy->bytes);
-    um_pick_hear(choice, shared ? UM_PICK_FIRST : UM_PICK_SECOND,
-                 ((um_arch_cycles() - start) << 16) / copy->bytes);
+    um_faster_hear(choice, shared ? UM_FASTER_FIRST : UM_FASTER_SECOND,
+                   ((um_arch_cycles() - start) << 16) / copy->bytes);
     return shared;
 }
 

@@ -24,13 +24,13 @@
 #pragma GCC system_header
 #endif
 
-struct um_share {
+struct um_copy_blocks {
     um_atomic_u64 taken; /* blocks from either end, and up to two vain tries; both threads add */
     uint64_t blocks;     /* how many there are; set before the second thread starts */
 };
 
 /* Either thread. True: the next block at its end is its own now. False: no block is left. */
-UM_INLINE bool um_share_take(struct um_share *share)
+UM_INLINE bool um_copy_blocks_take(struct um_copy_blocks *share)
 {
     /* relaxed: hands over a number and no memory; the caller orders what is in the blocks */
     return um_atomic_fetch_add(&share->taken, 1, relaxed) < share->blocks;

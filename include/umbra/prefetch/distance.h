@@ -26,13 +26,14 @@ UM_LINKONCE UM_COLD bool um_prefetch_look(struct umbra_prefetch *prefetch, uint6
 {
     for (;;) {
         uint64_t before = *item;
-        enum um_ahead found = um_ahead_look(&prefetch->leader, &prefetch->helper, item, place);
+        enum um_prefetch_pair found =
+            um_prefetch_pair_look(&prefetch->leader, &prefetch->helper, item, place);
 
         prefetch->stats.looks++;
         prefetch->stats.skips += *item != before;
         prefetch->stats.skipped += *item - before;
-        if (found != UM_AHEAD_WAIT)
-            return found == UM_AHEAD_GO;
+        if (found != UM_PREFETCH_PAIR_WAIT)
+            return found == UM_PREFETCH_PAIR_GO;
         prefetch->stats.waits++;
         umbra_pause();
     }

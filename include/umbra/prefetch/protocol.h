@@ -34,19 +34,19 @@
 #pragma GCC system_header
 #endif
 
-#define UM_AHEAD_END UINT64_MAX /* no item has this number */
+#define UM_PREFETCH_PAIR_END UINT64_MAX /* no item has this number */
 
-enum um_ahead { UM_AHEAD_GO, UM_AHEAD_WAIT, UM_AHEAD_ENDED };
+enum um_prefetch_pair { UM_PREFETCH_PAIR_GO, UM_PREFETCH_PAIR_WAIT, UM_PREFETCH_PAIR_ENDED };
 
 /* Written by the leader, read by the helper. */
-struct um_ahead_leader {
-    um_atomic_u64 at;      /* the item that it came to last, or UM_AHEAD_END */
+struct um_prefetch_pair_leader {
+    um_atomic_u64 at;      /* the item that it came to last, or UM_PREFETCH_PAIR_END */
     um_atomic_uptr place;  /* of a chain: where that item or a later one is */
     um_atomic_u64 placing; /* number of the item at that place, or of a later one */
 };
 
 /* Only the helper uses it. */
-struct um_ahead_helper {
+struct um_prefetch_pair_helper {
     uint64_t window; /* items that it may be ahead at most; fixed */
     uint64_t lead;   /* without a chain: how far ahead it goes on when late; fixed */
     uint64_t step;   /* items between two looks at most; fixed */
@@ -54,48 +54,50 @@ struct um_ahead_helper {
 };
 
 /* Leader, before the helper starts; the start orders this before all that the helper does. */
-UM_INLINE void um_ahead_begin(struct um_ahead_leader *leader, struct um_ahead_helper *helper)
+UM_INLINE void um_prefetch_pair_begin(struct um_prefetch_pair_leader *leader,
+                                      struct um_prefetch_pair_helper *helper)
 {
     helper->limit = 0;
     um_atomic_store(&leader->at, 0, relaxed); /* the helper has not started */
 }
 
 /* Leader: it comes to this item. The number never goes down. */
-UM_INLINE void um_ahead_publish(struct um_ahead_leader *leader, uint64_t item)
+UM_INLINE void um_prefetch_pair_publish(struct um_prefetch_pair_leader *leader, uint64_t item)
 {
-    /* release: what the leader wrote, before `at`; pairs with um_ahead_look() */
+    /* release: what the leader wrote, before `at`; pairs with um_prefetch_pair_look() */
     um_atomic_store(&leader->at, item, release);
 }
 
 /* Leader: it comes to this item of a chain, and where the item is. The number goes up each time. */
-UM_INLINE void um_ahead_publish_place(struct um_ahead_leader *leader, uint64_t item,
-                                      uintptr_t place)
+UM_INLINE void um_prefetch_pair_publish_place(struct um_prefetch_pair_leader *leader, uint64_t item,
+                                              uintptr_t place)
 {
     /* relaxed: the next store publishes it */
     um_atomic_store(&leader->placing, item, relaxed);
-    /* release: placing; pairs with um_ahead_skip() */
+    /* release: placing; pairs with um_prefetch_pair_skip() */
     um_atomic_store(&leader->place, place, release);
-    /* release: place, and what the leader wrote; pairs with um_ahead_look() */
+    /* release: place, and what the leader wrote; pairs with um_prefetch_pair_look() */
     um_atomic_store(&leader->at, item, release);
 }
 
 /* Leader: it is done, and the helper is to end. */
-UM_INLINE void um_ahead_end(struct um_ahead_leader *leader)
+UM_INLINE void um_prefetch_pair_end(struct um_prefetch_pair_leader *leader)
 {
-    um_atomic_store(&leader->at, UM_AHEAD_END, relaxed); /* the helper reads nothing after it */
+    um_atomic_store(&leader->at, UM_PREFETCH_PAIR_END,
+                    relaxed); /* the helper reads nothing after it */
 }
 
 /* Helper, late: *item and *place become those where it goes on. False: place and item did not
  * belong together; the helper looks again. */
-UM_INLINE bool um_ahead_skip(const struct um_ahead_leader *leader,
-                             const struct um_ahead_helper *helper, uint64_t at, uint64_t *item,
-                             uintptr_t *place)
+UM_INLINE bool um_prefetch_pair_skip(const struct um_prefetch_pair_leader *leader,
+                                     const struct um_prefetch_pair_helper *helper, uint64_t at,
+                                     uint64_t *item, uintptr_t *place)
 {
     if (!place) {
         *item = at + helper->lead;
         return true;
     }
-    /* acquire: placing; pairs with um_ahead_publish_place() */
+    /* acquire: placing; pairs with um_prefetch_pair_publish_place() */
     *place = um_atomic_load(&leader->place, acquire);
     if (um_atomic_load(&leader->placing, relaxed) != at) /* relaxed: place made it visible */
         return false;
@@ -108,28 +110,29 @@ UM_INLINE bool um_ahead_skip(const struct um_ahead_leader *leader,
  * found no place; it looks again later. ENDED: it ends. If it was late and skipped, *item is a
  * later item now, and *place is where that item is. place is NULL where items form no chain.
  */
-UM_INLINE enum um_ahead um_ahead_look(const struct um_ahead_leader *leader,
-                                      struct um_ahead_helper *helper, uint64_t *item,
-                                      uintptr_t *place)
+UM_INLINE enum um_prefetch_pair um_prefetch_pair_look(const struct um_prefetch_pair_leader *leader,
+                                                      struct um_prefetch_pair_helper *helper,
+                                                      uint64_t *item, uintptr_t *place)
 {
-    /* acquire: what the leader wrote, place; pairs with um_ahead_publish(), .._publish_place() */
+    /* acquire: what the leader wrote, place; pairs with um_prefetch_pair_publish(),
+     * .._publish_place() */
     uint64_t at = um_atomic_load(&leader->at, acquire);
     uint64_t left;
     uintptr_t there;
 
-    if (at == UM_AHEAD_END)
-        return UM_AHEAD_ENDED;
+    if (at == UM_PREFETCH_PAIR_END)
+        return UM_PREFETCH_PAIR_ENDED;
     if (*item < at) {
-        if (!um_ahead_skip(leader, helper, at, item, place ? &there : NULL))
-            return UM_AHEAD_WAIT;
+        if (!um_prefetch_pair_skip(leader, helper, at, item, place ? &there : NULL))
+            return UM_PREFETCH_PAIR_WAIT;
         if (place)
             *place = there;
     }
     if (*item - at >= helper->window)
-        return UM_AHEAD_WAIT;
+        return UM_PREFETCH_PAIR_WAIT;
     left = helper->window - (*item - at);
     helper->limit = *item + (left < helper->step ? left : helper->step);
-    return UM_AHEAD_GO;
+    return UM_PREFETCH_PAIR_GO;
 }
 
 #endif

@@ -293,7 +293,7 @@ UM_INLINE void um_tasks_ask(struct um_tasks *tasks)
 
 /* A thief that has taken the last shared task asks for the next before it runs this one. An owner
  * that forks, waits for that task and forks again would have forked before the thief could ask. */
-UM_INLINE void um_tasks_ask_ahead(struct um_tasks *tasks)
+UM_INLINE void um_tasks_ask_early(struct um_tasks *tasks)
 {
     um_atomic_store(&tasks->asked, 1, relaxed); /* a hint: a core asks again before it sleeps */
 }

@@ -4,8 +4,9 @@
  * included by task.h.
  *
  * The right half is given to a core that has just run a task or a part and looks for more, by its
- * hand (core/hand.h): two ways of one line. If there is none it is shared, and stolen, as other
- * tasks are. Either way the half is divided again where it is run, so uneven ranges are balanced.
+ * handover (core/handover.h): two ways of one line. If there is none it is shared, and stolen, as
+ * other tasks are. Either way the half is divided again where it is run, so uneven ranges are
+ * balanced.
  *
  * A short loop may take longer on several cores than on one. For loops without a grain each core
  * learns that by the function and the number of indices, up to a factor of two: such a loop is run
@@ -21,7 +22,7 @@
 #include <umbra/core.h>
 #include <umbra/core/protocol.h>
 #include <umbra/cpu.h>
-#include <umbra/task/hand_over.h>
+#include <umbra/task/hand_over_range.h>
 #include <umbra/task/protocol.h>
 #include <umbra/task/start.h>
 
@@ -96,7 +97,7 @@ UM_INLINE const void *um_range_at(const struct um_range_work *work)
 
 UM_LINKONCE void um_range_run(void *arg);
 
-/* Runs a range that was given by a core's hand. */
+/* Runs a range that was given by a core's handover. */
 UM_LINKONCE void um_range_given(const struct um_given *given)
 {
     struct um_range_work work = {.fn = given->fn,
@@ -111,11 +112,11 @@ UM_LINKONCE void um_range_given(const struct um_given *given)
     um_range_run(work.fn ? &range : given->arg);
 }
 
-/* Gives the range to the core whose hand was claimed. A loop is copied into the hand's line; of a
- * reduction, whose value the taker writes, the line has only the address. */
-UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
+/* Gives the range to the core whose handover was claimed. A loop is copied into the handover's
+ * line; of a reduction, whose value the taker writes, the line has only the address. */
+UM_INLINE void um_range_give(const struct um_piece *piece, struct um_range *range)
 {
-    struct um_given *given = &gift->hand->given;
+    struct um_given *given = &piece->handover->given;
 
     given->run = um_range_given;
     given->fn = range->work->fn;
@@ -123,24 +124,24 @@ UM_INLINE void um_range_give(const struct um_gift *gift, struct um_range *range)
     given->begin = range->begin;
     given->end = range->end;
     given->grain = range->work->grain;
-    um_hand_give(gift->hand, gift->number);
+    um_handover_give(piece->handover, piece->number);
 }
 
 /* Processes the right half, unless another core has begun it; then waits for that. */
 UM_INLINE void um_range_join(struct umbra_core *core, struct um_range *right,
-                             const struct um_gift *gift)
+                             const struct um_piece *piece)
 {
     const void *at = um_range_at(right->work);
 
-    if (!gift->hand) {
+    if (!piece->handover) {
         um_task_join_at(&right->task, UMBRA_NEVER, at);
         return;
     }
-    core->gifts--;
-    if (um_hand_take_back(gift->hand, gift->number))
+    core->pieces--;
+    if (um_handover_take_back(piece->handover, piece->number))
         um_range_run(right);
     else
-        um_gift_wait(gift, &right->task, at);
+        um_piece_wait(piece, &right->task, at);
 }
 
 /* Processes the left half, and the right half if no other core takes it: one that has nothing to do
@@ -154,20 +155,20 @@ UM_LINKONCE void um_range_halve(struct umbra_core *core, struct um_range *range)
                              .begin = range->begin + (range->end - range->begin) / 2,
                              .end = range->end,
                              .part = range->part};
-    struct um_gift gift;
+    struct um_piece piece;
 
     range->end = right.begin;
     if (work->reduction) {
         right.value = value;
         work->reduction->begin(value, work->arg);
     }
-    gift = um_core_claim_hand(core);
-    if (gift.hand)
-        um_range_give(&gift, &right);
+    piece = um_core_claim_hand(core);
+    if (piece.handover)
+        um_range_give(&piece, &right);
     else
         umbra_task_fork(&right.task, um_range_run, &right);
     um_range_run(range);
-    um_range_join(core, &right, &gift);
+    um_range_join(core, &right, &piece);
     if (work->reduction)
         work->reduction->join(range->value, value, work->arg);
 }
@@ -204,17 +205,18 @@ UM_LINKONCE void um_range_pick(struct umbra_core *core, struct um_range *range)
 {
     size_t count = range->end - range->begin;
     uintptr_t key = (uintptr_t)um_range_at(range->work) * 64 + (unsigned)__builtin_clzll(count);
-    struct um_site *site = um_site_of(core->more->sites, key);
-    bool whole = um_site_next(site);
-    uint64_t begun = UM_UNLIKELY(um_site_timed(site)) ? um_cycles() : 0;
+    struct um_history *history = um_history_of(core->more->histories, key);
+    bool whole = um_history_next(history);
+    uint64_t begun = UM_UNLIKELY(um_history_timed(history)) ? um_cycles() : 0;
 
     if (whole)
         um_range_whole(range);
     else
         um_range_run(range);
-    if (UM_UNLIKELY(begun != 0) && site->key == key) /* else another fiber's loop has its place */
-        um_site_hear(site, (um_cycles() - begun) * 1024 / count,
-                     um_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
+    if (UM_UNLIKELY(begun != 0) &&
+        history->key == key) /* else another fiber's loop has its place */
+        um_history_hear(history, (um_cycles() - begun) * 1024 / count,
+                        um_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
 }
 
 /* Runs a range that the caller has not divided. */

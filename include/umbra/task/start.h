@@ -75,17 +75,17 @@ UM_LINKONCE int umbra_task_start(struct umbra_runtime *runtime, struct umbra_tas
 UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
                                       const struct umbra_task_limits *limits)
 {
-    struct um_grain grain;
+    struct um_task_limits grain;
 
     if (runtime->inherited)
         return um_why(-EPERM, "the runtime belongs to the parent process");
     if (!limits)
-        return um_grain_set(runtime, NULL);
-    grain = (struct um_grain){.live = limits->live,
-                              .depth = limits->depth,
-                              .choose = limits->choose,
-                              .choose_arg = limits->choose_arg};
-    return um_grain_set(runtime, &grain);
+        return um_task_limits_set(runtime, NULL);
+    grain = (struct um_task_limits){.live = limits->live,
+                                    .depth = limits->depth,
+                                    .choose = limits->choose,
+                                    .choose_arg = limits->choose_arg};
+    return um_task_limits_set(runtime, &grain);
 }
 
 UM_LINKONCE void umbra_task_get_counts(struct umbra_runtime *runtime,

@@ -102,7 +102,7 @@ UM_LINKONCE UM_COLD void um_task_await_thread(struct umbra_task *task)
     struct um_sleeper *sleeper;
 
     if (um_sleeper_get(&sleeper) != 0) { /* no memory: cannot sleep */
-        um_why_begin(); /* the join does not fail */
+        um_why_begin();                  /* the join does not fail */
         if (um_task_await(&task->state, UM_TASK_POLLED))
             while (!um_task_has_ended(&task->state) && !um_task_was_returned(&task->state))
                 sched_yield();
@@ -128,7 +128,8 @@ UM_SHARED(const struct um_kind um_kind_task, {"task", um_task_describe});
 UM_INLINE void um_task_block(struct um_fiber *self, const void *on, const void *at)
 {
     um_fiber_block(self, &um_kind_task, on, at);
-    self->withdraw = NULL; /* what is awaited is in the joiner's memory: it waits even if canceled */
+    self->withdraw =
+        NULL; /* what is awaited is in the joiner's memory: it waits even if canceled */
 }
 
 /* Waits for the end of a task that another fiber runs, or until the task is returned. */
@@ -283,9 +284,9 @@ UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbr
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
 {
     struct umbra_core *core = um_core_self;
-    const struct um_grain *grain = core ? um_grain_of(core) : NULL;
+    const struct um_task_limits *grain = core ? um_task_limits_of(core) : NULL;
 
-    if (grain && um_grain_fork(core, grain, task))
+    if (grain && um_task_limits_fork(core, grain, task))
         return;
     if (!core) {
         task->fn(task->arg);
@@ -303,7 +304,7 @@ UM_LINKONCE void um_task_settle(struct umbra_core *core, struct umbra_task *task
     bool run = taken_back || um_task_was_returned(&task->state);
     umbra_task_fn *fn = um_task_take_fn(task);
 
-    um_grain_joined(core, fn, run);
+    um_task_limits_joined(core, fn, run);
     if (run)
         fn(task->arg);
 }

@@ -49,8 +49,8 @@ struct umbra_team {
 
     /* set once; all read */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_member *member;
-    um_atomic_u64 *flag; /* of barriers; um_team_flag() */
-    unsigned flag_apart; /* from one to the next, in words */
+    um_atomic_u64 *flag;  /* of barriers; um_team_flag() */
+    unsigned flag_stride; /* from one to the next, in words */
     unsigned members;
     uint32_t forks;   /* um_teams.forks when it was created */
     unsigned started; /* threads; owner, while it creates and ends them */
@@ -78,7 +78,7 @@ UM_SHARED(struct um_teams um_teams, {{UM_RUN_NEVER}, 0, 0});
 /* The flag that part `number` waits for in a round. */
 UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, unsigned number)
 {
-    return &team->flag[(size_t)team->flag_apart * (team->members * round + number)];
+    return &team->flag[(size_t)team->flag_stride * (team->members * round + number)];
 }
 
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
@@ -437,8 +437,8 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team)
 
     for (unsigned ahead = 1; ahead < team->members; ahead *= 2)
         rounds++;
-    team->flag_apart = team->members > 2 ? UMBRA_CACHE_LINE / sizeof(*team->flag) : 1;
-    flag_bytes = um_place_round(sizeof(*team->flag) * team->flag_apart * team->members *
+    team->flag_stride = team->members > 2 ? UMBRA_CACHE_LINE / sizeof(*team->flag) : 1;
+    flag_bytes = um_place_round(sizeof(*team->flag) * team->flag_stride * team->members *
                                     (rounds ? rounds : 1),
                                 UMBRA_CACHE_LINE);
     team->member = aligned_alloc(UMBRA_CACHE_LINE, member_bytes);

@@ -201,7 +201,7 @@ struct um_probe {
     uint32_t number;   /* caller: the last one on the words */
     bool late;         /* caller: no answer came in time; the partner may still read `batch` */
     uint64_t woken_ns; /* partner, before an answer: when it ran */
-    bool apart;        /* partner, before its first answer: it is bound */
+    bool bound;        /* partner, before its first answer: it is bound */
     bool done;         /* caller: all was measured */
 };
 
@@ -249,7 +249,7 @@ UM_LINKONCE UM_COLD void um_wake_call(struct um_probe *probe)
         um_wake_await(&probe->back, trial);
         took[trial - 1] = probe->woken_ns - start;
     }
-    if (probe->apart)
+    if (probe->bound)
         um_machine.wake_ns = um_median(took, UM_WAKE_TRIALS);
 }
 
@@ -352,7 +352,7 @@ UM_LINKONCE UM_COLD bool um_probe_place(struct um_probe *probe, uint32_t place)
     probe->next.size = um_tune_fit(um_probe_try_gap(probe, UMBRA_GAP_USUAL));
     probe->pair->gap[place] = um_tune(um_probe_try_gap, probe, UMBRA_GAP_USUAL,
                                       um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
-    return figures->of[UMBRA_GAP_USUAL] != 0 && probe->apart;
+    return figures->of[UMBRA_GAP_USUAL] != 0 && probe->bound;
 }
 
 UM_LINKONCE UM_COLD void um_probe_gaps(struct um_probe *probe)
@@ -368,7 +368,7 @@ UM_LINKONCE UM_COLD void *um_probe_partner(void *arg)
 {
     struct um_probe *probe = (struct um_probe *)arg;
 
-    probe->apart = um_os_bind_cpu(probe->cpu[1]) == 0;
+    probe->bound = um_os_bind_cpu(probe->cpu[1]) == 0;
     if (probe->pair)
         um_probe_answer(probe);
     else

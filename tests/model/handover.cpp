@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The hand of a core (umbra/core/hand.h) under the model checker. See checker.hpp.
+ * The handover of a core (umbra/core/handover.h) under the model checker. See checker.hpp.
  *
- * Each scenario: an owner that opens its hand, runs what it is given and closes it, again and again,
- * and givers that give, take back or wait, as task/ranges.h and task/hand_over.h do; a giver's core may
- * itself take what is in the hand. Checked: every gift
- * runs once; what runs it sees what the giver wrote, and the giver sees what it did; every wait of a
- * giver ends, by its own node.
+ * Each scenario: an owner that opens its handover, runs what it is given and closes it, again and
+ * again, and givers that give, take back or wait, as task/ranges.h and task/hand_over_range.h do; a
+ * giver's core may itself take what is in the handover. Checked: every piece runs once; what runs
+ * it sees what the giver wrote, and the giver sees what it did; every wait of a giver ends, by its
+ * own node.
  */
 #include "checker.hpp"
 
-#include "hand_variants.hpp"
+#include "handover_variants.hpp"
 
 #include "core_users.hpp"
 
 enum { GIVERS = 2 };
 
 template <class P, int Rounds, int Turns> struct giving : world, receiver {
-    typename P::um_hand hand;
+    typename P::um_handover handover;
     typename P::um_node *node[GIVERS];
     mail_core<P> core[GIVERS];
-    rl::var<int> wanted[GIVERS]; /* what a giver's gift is to make of its result */
+    rl::var<int> wanted[GIVERS]; /* what a giver's piece is to make of its result */
     rl::var<int> result[GIVERS];
     int runs[GIVERS];
 
     giving()
     {
-        um_atomic_store(&hand.word, UM_HAND_CLOSED, relaxed);
+        um_atomic_store(&handover.word, UM_HANDOVER_CLOSED, relaxed);
         for (int i = 0; i < GIVERS; i++) {
             node[i] = make_message<P>(i);
             runs[i] = 0;
@@ -49,61 +49,61 @@ template <class P, int Rounds, int Turns> struct giving : world, receiver {
         runs[giver]++;
     }
 
-    /* As um_hand_run(). */
+    /* As um_handover_run(). */
     void run_given(bool open)
     {
         typename P::um_node *waiting;
 
-        run((int)um_plain_read(hand.given.begin));
-        waiting = P::um_hand_end(&hand, open);
+        run((int)um_plain_read(handover.given.begin));
+        waiting = P::um_handover_end(&handover, open);
         if (waiting)
             core[um_plain_read(waiting->kind)].post(waiting);
     }
 
-    /* As um_work_next(), um_hand_run() and the close after them. */
+    /* As um_work_next(), um_handover_run() and the close after them. */
     void own()
     {
         for (int turn = 0; turn < Turns; turn++) {
-            P::um_hand_open(&hand);
-            if (P::um_hand_take(&hand))
+            P::um_handover_open(&handover);
+            if (P::um_handover_take(&handover))
                 run_given(rl::rand(2) == 0);
             else
                 rl::yield(1, $);
             if (rl::rand(2) == 0)
-                P::um_hand_close(&hand);
+                P::um_handover_close(&handover);
         }
-        P::um_hand_close(&hand);
+        P::um_handover_close(&handover);
     }
 
-    /* As um_gift_wait(). */
+    /* As um_piece_wait(). */
     void wait(int giver, uint64_t number)
     {
-        if (P::um_hand_ended(&hand, number))
+        if (P::um_handover_ended(&handover, number))
             return;
         um_plain_write(node[giver]->kind, (uint32_t)giver);
-        if (P::um_hand_await(&hand, number)) {
+        if (P::um_handover_await(&handover, number)) {
             do
                 core[giver].wait();
             while (core[giver].take(this) == 0);
-            RL_ASSERT(P::um_hand_ended(&hand, number));
+            RL_ASSERT(P::um_handover_ended(&handover, number));
         }
     }
 
     /* As um_range_halve(). */
     void give(int giver, int value)
     {
-        uint64_t number = P::um_hand_claim(&hand);
+        uint64_t number = P::um_handover_claim(&handover);
 
         um_plain_write(wanted[giver], value);
         if (number != 0) {
-            um_plain_write(hand.waiter, node[giver]);
-            um_plain_write(hand.given.begin, (size_t)giver);
-            P::um_hand_give(&hand, number);
+            um_plain_write(handover.waiter, node[giver]);
+            um_plain_write(handover.given.begin, (size_t)giver);
+            P::um_handover_give(&handover, number);
             rl::yield(1, $); /* the left half; if it blocks, the giver's core looks for work */
-            if (rl::rand(2) == 0 && P::um_hand_take(&hand))
+            if (rl::rand(2) == 0 && P::um_handover_take(&handover))
                 run_given(false);
         }
-        if (number == 0 || P::um_hand_take_back(&hand, number))
+        if (number == 0 || P::um_handover_take_back(&handover, number))
             run(giver);
         else
             wait(giver, number);
@@ -131,7 +131,7 @@ template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
     static const scenario scenarios[] = {
-        {"one gift", make_world<giving<P, 1, 1>>, 2, 0, false, 4, 20000},
+        {"one piece", make_world<giving<P, 1, 1>>, 2, 0, false, 4, 20000},
         {"one giver, again", make_world<giving<P, 2, 3>>, 2, 0, false, 2, 20000},
         {"two givers", make_world<giving<P, 1, 2>>, 3, 0, false, 2, 20000},
         {"two givers, again", make_world<giving<P, 3, 4>>, 3, 0, false, 0, 100000},

@@ -14,8 +14,8 @@
 
 #define UM_STEP_WORKERS 64
 #define UM_MODEL_WORKERS 4
-#define UM_STOCK_FIRST 1
-#define UM_STOCK_PATIENCE 1
+#define UM_ITEM_QUEUE_FIRST 1
+#define UM_ITEM_QUEUE_PATIENCE 1
 #define UM_STEAL_MOST 2
 #define UMBRA_ANY_WORKER (-1)
 #define um_arch_pause() rl::yield(1, $)
@@ -51,7 +51,7 @@ template <class T> struct copied : rl::var<T> {
 
 static int um_model_memory; /* how many more rings can be had */
 
-#include "stock_variants.hpp"
+#include "queue_variants.hpp"
 
 enum { INDICES = 6, POINTERS = 4 };
 
@@ -102,7 +102,7 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     ~house()
     {
         for (unsigned i = 0; i < Workers; i++)
-            P::um_stock_free_items(&dispatch.worker[i].stock);
+            P::um_item_queue_free_items(&dispatch.worker[i].queue);
         pthread_mutex_destroy(&dispatch.lock);
     }
 
@@ -137,8 +137,8 @@ template <class P, unsigned Workers, unsigned Hungry> struct house : world {
     {
         umbra_worker *worker = &dispatch.worker[index];
 
-        um_atomic_store(&worker->stock.lock, 0, relaxed);
-        um_atomic_store(&worker->stock.some, 0, relaxed);
+        um_atomic_store(&worker->queue.lock, 0, relaxed);
+        um_atomic_store(&worker->queue.some, 0, relaxed);
         um_atomic_store(&worker->woken.set, 0, relaxed);
         worker->dispatch = &dispatch;
         worker->index = index;
@@ -417,8 +417,7 @@ struct range_of_source : house<P, Workers, Hungry> {
  * Pointers, which the source queues for any worker or the first of them adds, and a range, of the
  * source or of the first. As many of all these as there are workers wait for each other.
  */
-template <class P, unsigned Workers, unsigned Hungry>
-struct anything : house<P, Workers, Hungry> {
+template <class P, unsigned Workers, unsigned Hungry> struct anything : house<P, Workers, Hungry> {
     void choose_together(int parts)
     {
         int wait = Workers;
@@ -436,7 +435,8 @@ struct anything : house<P, Workers, Hungry> {
     void source()
     {
         int parts = (int)rl::rand(INDICES + 1);
-        int owner = (int)rl::rand(3); /* of the range: the source, first or last; the first pointer */
+        int owner =
+            (int)rl::rand(3); /* of the range: the source, first or last; the first pointer */
         int others = 1 + (int)rl::rand(POINTERS);
 
         choose_together(parts);
@@ -471,7 +471,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"three for another", make_world<pointers_of_one<P, 3, 7, true, 1>>, 4, 0, false, 0, 50000},
         {"a source's range", make_world<range_of_source<P, 3, 7>>, 4, 0, false, 0, 50000},
         {"a source's range, all late", make_world<range_of_source<P, 3, 0>>, 4, 0, false, 0, 50000},
-        {"pointers in turn, one is late", make_world<pointers_in_turn<P, 3, 5>>, 4, 0, false, 0, 200000},
+        {"pointers in turn, one is late", make_world<pointers_in_turn<P, 3, 5>>, 4, 0, false, 0,
+         200000},
         {"anything", make_world<anything<P, 3, 7>>, 4, 0, false, 0, 50000},
         {"anything, all late", make_world<anything<P, 3, 0>>, 4, 0, false, 0, 50000},
         {"anything, four workers", make_world<anything<P, 4, 15>>, 5, 0, false, 0, 50000},

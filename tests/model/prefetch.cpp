@@ -11,13 +11,13 @@
  */
 #include "checker.hpp"
 
-#include "ahead_variants.hpp"
+#include "prefetch_variants.hpp"
 
 enum { ITEMS = 5 };
 
 template <class P> struct track : world {
-    typename P::um_ahead_leader leader;
-    typename P::um_ahead_helper helper;
+    typename P::um_prefetch_pair_leader leader;
+    typename P::um_prefetch_pair_helper helper;
     rl::var<int> content[ITEMS + 2]; /* written by the leader before it comes to the item */
     um_atomic_u32 runs;              /* begun */
     um_atomic_u32 ended;             /* runs that the helper has ended */
@@ -30,7 +30,7 @@ template <class P> struct track : world {
         helper.step = step;
         helper.lead = lead;
         helper.limit = 0;
-        um_atomic_store(&leader.at, UM_AHEAD_END, relaxed);
+        um_atomic_store(&leader.at, UM_PREFETCH_PAIR_END, relaxed);
         um_atomic_store(&leader.place, 0, relaxed);
         um_atomic_store(&leader.placing, 0, relaxed);
         um_atomic_store(&runs, 0, relaxed);
@@ -50,7 +50,7 @@ template <class P> struct track : world {
     {
         um_atomic_store(&fetched, 0, relaxed);
         reached = 0;
-        P::um_ahead_begin(&leader, &helper);
+        P::um_prefetch_pair_begin(&leader, &helper);
         um_atomic_store(&runs, um_atomic_load(&runs, relaxed) + 1, release);
     }
 
@@ -59,15 +59,15 @@ template <class P> struct track : world {
         um_plain_write(content[item], (int)item);
         reached = item;
         if (chain)
-            P::um_ahead_publish_place(&leader, item, place_of(item));
+            P::um_prefetch_pair_publish_place(&leader, item, place_of(item));
         else
-            P::um_ahead_publish(&leader, item);
+            P::um_prefetch_pair_publish(&leader, item);
     }
 
     /* As a join does. */
     void end()
     {
-        P::um_ahead_end(&leader);
+        P::um_prefetch_pair_end(&leader);
         while (um_atomic_load(&ended, acquire) != um_atomic_load(&runs, relaxed))
             rl::yield(1, $);
     }
@@ -86,10 +86,11 @@ template <class P> struct track : world {
         if (*item < helper.limit)
             return true;
         for (;;) {
-            enum P::um_ahead found = P::um_ahead_look(&leader, &helper, item, place);
+            enum P::um_prefetch_pair found =
+                P::um_prefetch_pair_look(&leader, &helper, item, place);
 
-            if (found != P::UM_AHEAD_WAIT)
-                return found == P::UM_AHEAD_GO;
+            if (found != P::UM_PREFETCH_PAIR_WAIT)
+                return found == P::UM_PREFETCH_PAIR_GO;
             rl::yield(1, $);
         }
     }

@@ -34,7 +34,7 @@ static int um_may_wait(void)
 }
 
 struct umbra_worker {
-    struct um_stock stock;
+    struct um_item_queue queue;
     struct umbra_event woken;
     struct umbra_dispatch *dispatch;
     struct umbra_worker *others[UM_MODEL_WORKERS];
@@ -58,14 +58,14 @@ struct umbra_dispatch {
 };
 
 /* Memory for a ring: there is some so often. */
-static struct um_item *um_stock_items(struct um_stock *, size_t room)
+static struct um_item *um_item_queue_items(struct um_item_queue *, size_t room)
 {
     return um_model_memory-- > 0 ? new struct um_item[room] : NULL;
 }
 
-static void um_stock_free_items(struct um_stock *stock)
+static void um_item_queue_free_items(struct um_item_queue *queue)
 {
-    delete[] um_plain_read(stock->items);
+    delete[] um_plain_read(queue->items);
 }
 
 static struct umbra_worker *um_dispatch_worker(struct umbra_dispatch *dispatch, unsigned i)
