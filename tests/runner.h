@@ -198,7 +198,9 @@ __attribute__((unused, noreturn, format(printf, 1, 2))) static void runner_skip(
 /* Ends by exit, not _exit, when the test passed: sanitizers report from there. */
 __attribute__((noreturn)) static void runner_child(const struct runner_test *test)
 {
-    alarm(test->timeout > 0 ? (unsigned)ceil(test->timeout) : RUNNER_SECONDS);
+    unsigned seconds = test->timeout > 0 ? (unsigned)ceil(test->timeout) : RUNNER_SECONDS;
+
+    alarm(under_valgrind ? 4 * seconds : seconds); /* ten times slower, one thread at a time */
     if (test->init != NULL)
         test->init();
     test->run();

@@ -216,12 +216,15 @@ static const struct umbra_wait_options all_phases = {.spin_cycles = 2000, .block
 
 Test(waitpkg, round_trips_through_all_phases)
 {
-    struct umbra_wait_stats stats;
+    uint64_t parked = 0;
 
-    rounds(false, &all_phases,
-           (struct waitpkg_faults){.delay_per_mille = 100, .delay_cycles = 20000});
-    stats = umbra_waiter_stats(&rig.there.waiter);
-    cr_assert_gt(stats.ended[UMBRA_ENDED_PARK], 0u);
+    /* not each time: the waiter may be without a processor just while its partner thinks */
+    for (int tries = 0; tries < 20 && parked == 0; tries++) {
+        rounds(false, &all_phases,
+               (struct waitpkg_faults){.delay_per_mille = 100, .delay_cycles = 20000});
+        parked = umbra_waiter_stats(&rig.there.waiter).ended[UMBRA_ENDED_PARK];
+    }
+    cr_assert_gt(parked, 0u);
 }
 
 Test(waitpkg, the_monitor_phase_ends_where_parking_begins)

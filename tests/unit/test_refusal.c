@@ -394,7 +394,7 @@ Test(refusal, what_is_refused_later_is_done_another_way)
 
 #if !defined(UMBRA_UNDER_TSAN) && !defined(UMBRA_UNDER_ASAN) /* which map memory themselves */
 
-#define ENDS_IN_S 2 /* a wait that only memory could end fails then */
+#define ENDS_IN_S 20 /* a wait that only memory could end fails then */
 #define TASKS 3
 
 static struct umbra_runtime *scarce; /* has no memory for a fiber */

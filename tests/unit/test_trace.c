@@ -167,7 +167,7 @@ static void *does_a_bit_of_all(void *arg)
     cr_expect_eq(umbra_continue(fiber[3]), 0);
     cr_expect_eq(umbra_join(fiber[3], UMBRA_NEVER, NULL), 0);
     cr_expect_eq(umbra_sleep_ns(5000000), 0);
-    cr_expect_eq(umbra_event_wait(&event, umbra_deadline(5000000)), -ETIMEDOUT);
+    cr_expect_eq(umbra_event_wait(&event, umbra_deadline(30000000)), -ETIMEDOUT);
     return arg;
 }
 
