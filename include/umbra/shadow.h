@@ -116,9 +116,10 @@ struct umbra_shadow {
  * core has only one, and waits until the helper is bound. Default placement gives up to SMT-ways -
  * 1 shadows a core; options->place_shadow may name any other hardware thread.
  *
- * Any thread; it becomes the owner. Blocks (some milliseconds: it reads the topology, and
- * the first one between two processors of a kind measures). Returns 0 or an error; then nothing is kept, the struct is as if destroyed, and
- * umbra_last_error_text() names the processor or option:
+ * Any thread; it becomes the owner. Blocks (some milliseconds where it is the first of the process
+ * to look at the machine, or between two processors of a kind, which it measures). Returns 0 or an
+ * error; then nothing is kept, the struct is as if destroyed, and umbra_last_error_text() names the
+ * processor or option:
  *   -EINVAL      unknown wait mode, back end or gap (UMBRA_WAIT), owner_cpu == shadow_cpu
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
  *   -ENODEV      this process may not use the processor; there is no second hardware thread at all

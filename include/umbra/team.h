@@ -94,8 +94,8 @@ struct umbra_team_options {
 
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
- * place. Any thread or fiber; blocks (some milliseconds: it reads the topology, and the first one
- * between two processors of a kind measures). Returns 0 or an error; then nothing is kept, and
+ * place. Any thread or fiber; blocks (some milliseconds where it is the first of the process to
+ * look at the machine, or between two processors of a kind, which it measures). Returns 0 or an error; then nothing is kept, and
  * umbra_last_error_text() says more:
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back end
  *   -ENODEV      a cpu that the process may not use

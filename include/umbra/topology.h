@@ -48,6 +48,10 @@
  * Callers. Any thread may call any function between creation and destruction. Threads are bound by
  * themselves: a call that binds acts on the calling thread. No function switches fibers, and only
  * creation takes long: it reads files (some ms).
+ *
+ * Runtimes, shadows, teams and memory that no topology is given to have one together: the first of
+ * them reads the machine, and the next after the process was bound to other processors (taskset, a
+ * changed cpuset, a processor that goes offline) reads it again. It is kept until the process ends.
  */
 #ifndef UMBRA_TOPOLOGY_H
 #define UMBRA_TOPOLOGY_H
@@ -69,12 +73,14 @@ struct umbra_topology_info {
     const struct umbra_topology_cpu *cpu;
 };
 
-/* Private; written once, by umbra_topology_create. The first two types are hwloc's, whose header
- * only the implementation includes. */
+/* Private; written once, by umbra_topology_create, but for `users`. The first types are hwloc's:
+ * only the implementation includes its header. */
 struct umbra_topology {
-    struct hwloc_topology *hw;       /* hwloc's own, loaded and unchanged since */
-    struct hwloc_bitmap_s *usable;   /* the cpus that the process may use */
-    struct um_cpu_table table;       /* these cpus, described */
+    struct hwloc_topology *hw;     /* hwloc's own, loaded and unchanged since */
+    struct hwloc_bitmap_s *usable; /* the cpus that the process may use */
+    struct hwloc_bitmap_s *bound;  /* those that it was bound to; NULL: the topology cannot bind */
+    unsigned users;                /* calls of umbra_topology_destroy to come; under a lock */
+    struct um_cpu_table table;     /* these cpus, described */
     struct umbra_topology_info info; /* the same for umbra_topology_info() */
 };
 

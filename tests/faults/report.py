@@ -32,8 +32,9 @@ NO_ERRORS = set('''
     pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_join
     pthread_key_delete pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock
     pthread_mutex_unlock pthread_setcancelstate fclose
-    hwloc_bitmap_fill hwloc_bitmap_first hwloc_bitmap_free hwloc_bitmap_isincluded
-    hwloc_bitmap_isset hwloc_bitmap_iszero hwloc_bitmap_last hwloc_bitmap_weight
+    hwloc_bitmap_fill hwloc_bitmap_first hwloc_bitmap_free hwloc_bitmap_isequal
+    hwloc_bitmap_isincluded hwloc_bitmap_isset hwloc_bitmap_iszero hwloc_bitmap_last
+    hwloc_bitmap_weight
     hwloc_get_nbobjs_by_depth hwloc_get_obj_by_depth hwloc_get_type_depth hwloc_topology_destroy
     hwloc_topology_get_allowed_cpuset hwloc_topology_get_support hwloc_topology_is_thissystem
     hwloc_cpukinds_get_info io_uring_free_probe io_uring_queue_exit'''.split())

@@ -6,6 +6,8 @@
  */
 #define _GNU_SOURCE
 #include <umbra/core.h>
+#include <umbra/memory.h>
+#include <umbra/team.h>
 #include <umbra/topology.h>
 
 #include <runner.h>
@@ -15,14 +17,16 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- injected failures ---- */
 
-static long fail_at; /* which counted call from now on fails; 0: none */
-static long live;    /* what the header has allocated and not freed */
-static int refusal;  /* what binding fails with; 0: it works */
+static atomic_long fail_at; /* which counted call from now on fails; 0: none */
+static atomic_long live;    /* what the header has allocated and not freed */
+static int refusal;         /* what binding fails with; 0: it works */
 
 static bool fails(void)
 {
@@ -72,7 +76,17 @@ FALLIBLE(hwloc_bitmap_or, (hwloc_bitmap_t out, hwloc_const_bitmap_t a, hwloc_con
          (out, a, b))
 FALLIBLE(hwloc_bitmap_and, (hwloc_bitmap_t out, hwloc_const_bitmap_t a, hwloc_const_bitmap_t b),
          (out, a, b))
-FALLIBLE(hwloc_topology_load, (hwloc_topology_t topology), (topology))
+
+static atomic_uint loads; /* how often hwloc was to read a machine */
+
+int __real_hwloc_topology_load(hwloc_topology_t topology);
+int __wrap_hwloc_topology_load(hwloc_topology_t topology);
+int __wrap_hwloc_topology_load(hwloc_topology_t topology)
+{
+    loads++;
+    errno = ENOMEM;
+    return fails() ? -1 : __real_hwloc_topology_load(topology);
+}
 
 int __real_hwloc_topology_init(hwloc_topology_t *topology);
 int __wrap_hwloc_topology_init(hwloc_topology_t *topology);
@@ -1047,6 +1061,170 @@ Test(topology, a_refused_unbinding_tells_and_leaves_nothing)
     sched_setaffinity(0, sizeof before, &before);
     umbra_topology_destroy(t);
     cr_assert_eq(live, 0);
+}
+
+/* ---- one topology a process ---- */
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+static bool makes_a_runtime(void)
+{
+    return umbra_run(&(struct umbra_options){.cores = 1}, nothing, NULL) == 0;
+}
+
+static bool makes_a_team(void)
+{
+    struct umbra_team *team;
+
+    return umbra_team_create(&(struct umbra_team_options){.members = 2}, &team) == 0 &&
+           umbra_team_destroy(team) == 0;
+}
+
+/* Where there is one processor, the shadow is refused after the look at the machine. */
+static bool makes_a_shadow(void)
+{
+    struct umbra_shadow shadow;
+    int error = shadow_create(&shadow, NULL);
+
+    return error == 0 ? shadow_destroy(&shadow) == 0 : error == -ENODEV;
+}
+
+static bool makes_memory(void)
+{
+    struct umbra_memory memory;
+    bool made = umbra_memory_create(NULL, 10000, &memory) == 0;
+
+    if (made)
+        umbra_memory_destroy(&memory);
+    return made;
+}
+
+static bool (*const needs_a_topology[])(void) = {makes_a_runtime, makes_a_team, makes_a_shadow,
+                                                 makes_memory};
+
+/* How often the machine is read while each of these is made twice. */
+static unsigned loads_of_all(void)
+{
+    unsigned before = loads;
+
+    for (unsigned i = 0; i < 2 * sizeof needs_a_topology / sizeof *needs_a_topology; i++)
+        cr_expect(needs_a_topology[i / 2](), "%u: %s", i, umbra_last_error_text());
+    return loads - before;
+}
+
+Test(topology, all_that_are_given_none_read_the_machine_once)
+{
+    cr_assert_eq(loads_of_all(), 1);
+    cr_assert_eq(loads_of_all(), 0);
+}
+
+Test(topology, what_was_read_is_the_childs_too)
+{
+    int status = -1;
+    pid_t child;
+
+    cr_assert_eq(loads_of_all(), 1);
+    child = fork();
+    if (child == 0)
+        _exit(loads_of_all() != 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
+
+Test(topology, the_machine_is_read_again_when_the_process_is_bound_to_other_processors)
+{
+    struct umbra_topology *first, *second, *third;
+    cpu_set_t before = affinity(), one;
+
+    if (CPU_COUNT(&before) < 2)
+        cr_skip_test("only one processor may be used");
+    cr_assert_eq(um_topology_share(&first), 0);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)umbra_topology_info(first)->cpu[0].cpu, &one);
+    bind_process(&one);
+    cr_assert_eq(um_topology_share(&second), 0);
+    bind_process(&before);
+    cr_assert_eq(um_topology_share(&third), 0);
+    cr_expect_eq(umbra_topology_info(first)->cpus, (unsigned)CPU_COUNT(&before));
+    cr_expect_eq(umbra_topology_info(second)->cpus, 1);
+    cr_expect_eq(umbra_topology_info(third)->cpus, (unsigned)CPU_COUNT(&before));
+    umbra_topology_destroy(first);
+    umbra_topology_destroy(second);
+    umbra_topology_destroy(third);
+    cr_expect_eq(loads, 3);
+}
+
+/* What the library has bound by itself is not another machine. */
+static void *is_read_once_in_a_core(void *arg)
+{
+    *(unsigned *)arg = loads;
+    cr_expect(makes_a_team());
+    cr_expect(makes_memory());
+    *(unsigned *)arg = loads - *(unsigned *)arg;
+    return NULL;
+}
+
+Test(topology, threads_that_the_library_has_bound_read_nothing_again)
+{
+    struct umbra_team *team;
+    unsigned more = 1;
+
+    cr_assert_eq(umbra_team_create(&(struct umbra_team_options){.members = 2}, &team), 0);
+    cr_expect_eq(loads_of_all(), 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    cr_assert_eq(umbra_run(NULL, is_read_once_in_a_core, &more), 0);
+    cr_expect_eq(more, 0);
+}
+
+Test(topology, a_description_by_the_environment_is_not_shared)
+{
+    struct umbra_topology *real, *one, *other;
+    long had;
+
+    cr_assert_eq(um_topology_share(&real), 0);
+    had = live;
+    for (int binds = 0; binds < 2; binds++) {
+        setenv("HWLOC_SYNTHETIC", "core:512 pu:2", 1);
+        if (binds)
+            setenv("HWLOC_THISSYSTEM", "1", 1);
+        cr_assert_eq(um_topology_share(&one), 0);
+        cr_assert_eq(um_topology_share(&other), 0);
+        unsetenv("HWLOC_SYNTHETIC");
+        unsetenv("HWLOC_THISSYSTEM");
+        cr_expect(one != other && one != real && other != real);
+        cr_expect_eq(umbra_topology_info(other)->binds, binds);
+        umbra_topology_destroy(one);
+        umbra_topology_destroy(other);
+        cr_expect_eq(live, had);
+    }
+    cr_assert_eq(um_topology_share(&one), 0);
+    cr_expect_eq(one, real);
+    umbra_topology_destroy(one);
+    umbra_topology_destroy(real);
+}
+
+/* While the machine is read, and while it was read already. */
+Test(topology, sharing_survives_every_failing_allocation)
+{
+    struct umbra_topology *topology;
+
+    for (int known = 0; known < 2; known++) {
+        long had = live, failing = 0;
+        int error;
+
+        do {
+            fail_at = ++failing;
+            error = um_topology_share(&topology);
+            fail_at = 0;
+            cr_assert(error == 0 || error == -ENOMEM, "allocation %ld: %d", failing, error);
+            cr_assert(error == 0 || live == had);
+        } while (error != 0);
+        cr_expect_eq(umbra_topology_info(topology)->binds, true);
+        umbra_topology_destroy(topology);
+    }
 }
 
 /* ---- memory ---- */

@@ -485,7 +485,7 @@ UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
     runtime->topology = options->topology;
     runtime->own_topology = !options->topology;
     if (!options->topology)
-        error = umbra_topology_create(NULL, &runtime->topology);
+        error = um_topology_share(&runtime->topology);
     runtime->signals = um_origin_here().signals;
     if (error == 0)
         error = um_affinity_keep(runtime->topology, &runtime->processors);

@@ -259,7 +259,7 @@ UM_LINKONCE int umbra_memory_create(const struct umbra_memory_options *options, 
     if (!topology && um_core_self)
         topology = um_core_self->runtime->topology;
     if (!topology) {
-        error = umbra_topology_create(NULL, &own);
+        error = um_topology_share(&own);
         topology = own;
     }
     if (error == 0)

@@ -419,7 +419,7 @@ UM_LINKONCE int shadow_create(struct umbra_shadow *shadow,
     options = options ? options : &defaults;
     *shadow = (struct umbra_shadow){.owned = {.topology = options->topology}};
     if (!shadow->owned.topology) {
-        error = umbra_topology_create(NULL, &shadow->owned.topology);
+        error = um_topology_share(&shadow->owned.topology);
         if (error)
             return error;
         shadow->own_topology = true;

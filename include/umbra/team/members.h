@@ -530,7 +530,7 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
     memset(made, 0, sizeof(*made));
     made->forks = um_atomic_load(&um_teams.forks, relaxed); /* as um_team_is_here() */
     made->owned.topology = options->topology;
-    error = made->owned.topology ? 0 : umbra_topology_create(NULL, &made->owned.topology);
+    error = made->owned.topology ? 0 : um_topology_share(&made->owned.topology);
     made->own_topology = !options->topology && !error;
     if (!error)
         error = um_owned_begin(&made->owned);

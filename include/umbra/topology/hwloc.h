@@ -60,6 +60,13 @@ UM_SHARED(UM_THREAD_LOCAL struct umbra_affinity *um_affinity_latest, NULL);
 
 UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
+/*
+ * The process's topology of this machine: as umbra_topology_create(NULL), but read at the first call
+ * only, and again when the process is bound to other processors than then. umbra_topology_destroy()
+ * gives it back. With a variable of hwloc's that describes a machine it is one of the caller's own.
+ */
+UM_LINKONCE UM_COLD int um_topology_share(struct umbra_topology **topology);
+
 #ifdef UMBRA_IMPLEMENTATION
 
 /* ---- fork(2) ---- */
@@ -70,9 +77,11 @@ struct um_hwloc {
     pthread_mutex_t lock;
     struct um_run_once fork_once; /* for fork_error */
     int fork_error;               /* of pthread_atfork */
+    /* What um_topology_share() read last, or NULL. Under the lock; kept until the process ends. */
+    struct umbra_topology *shared;
 };
 
-UM_SHARED(struct um_hwloc um_hwloc, {PTHREAD_MUTEX_INITIALIZER, {UM_RUN_NEVER}, 0});
+UM_SHARED(struct um_hwloc um_hwloc, {PTHREAD_MUTEX_INITIALIZER, {UM_RUN_NEVER}, 0, NULL});
 
 /* um_fork_begins(), also for the calls: one may be in another, and what hwloc loads may fork. */
 UM_SHARED(UM_THREAD_LOCAL unsigned um_hwloc_depth, 0);
@@ -136,14 +145,14 @@ UM_LINKONCE UM_COLD int um_topology_load(hwloc_topology_t hw,
     return result == 0 ? 0 : um_topology_why(options, um_hwloc_error());
 }
 
-/* Removes from `usable` what the process is not bound to. Returns 0 or -ENOMEM. */
-UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bitmap_t usable)
+/* The processors that the process is bound to; NULL: no memory is left. */
+UM_LINKONCE UM_COLD hwloc_bitmap_t um_topology_bound(hwloc_topology_t hw)
 {
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     int result = 0;
 
     if (bound == NULL)
-        return -ENOMEM;
+        return NULL;
     /* The thread's binding is the next best where the process's cannot be read (no /proc). */
     if (hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_PROCESS) != 0 &&
         hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_THREAD) != 0)
@@ -151,9 +160,9 @@ UM_LINKONCE UM_COLD int um_topology_apply_binding(hwloc_topology_t hw, hwloc_bit
     for (struct umbra_affinity *a = um_affinity_latest; a != NULL && result == 0; a = a->outer)
         result = hwloc_bitmap_or(bound, bound, a->before);
     if (result == 0)
-        result = hwloc_bitmap_and(usable, usable, bound);
+        return bound;
     hwloc_bitmap_free(bound);
-    return result == 0 ? 0 : -ENOMEM;
+    return NULL;
 }
 
 /* The nearest NUMA node: of those with this processor, the one with the fewest processors; NULL:
@@ -290,12 +299,16 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
     topology->usable = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hw));
     if (topology->usable == NULL)
         return -ENOMEM;
-    if (topology->info.binds)
-        result = um_topology_apply_binding(topology->hw, topology->usable);
-    return result == 0 ? um_topology_fill(topology) : result;
+    if (topology->info.binds) {
+        topology->bound = um_topology_bound(topology->hw);
+        if (topology->bound == NULL ||
+            hwloc_bitmap_and(topology->usable, topology->usable, topology->bound) != 0)
+            return -ENOMEM;
+    }
+    return um_topology_fill(topology);
 }
 
-/* The part of umbra_topology_create that is under the lock, without cancellation points. */
+/* Reads a topology. Under the lock, as the next two. Returns 0 or an error. */
 UM_LINKONCE UM_COLD int um_topology_make(const struct umbra_topology_options *options,
                                          struct umbra_topology **topology)
 {
@@ -306,6 +319,7 @@ UM_LINKONCE UM_COLD int um_topology_make(const struct umbra_topology_options *op
         free(t);
         return -ENOMEM;
     }
+    t->users = 1;
     result = um_topology_read(t, options);
     if (result != 0)
         umbra_topology_destroy(t);
@@ -314,36 +328,94 @@ UM_LINKONCE UM_COLD int um_topology_make(const struct umbra_topology_options *op
     return result;
 }
 
-UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
-                                              struct umbra_topology **topology)
+/* True if hwloc's environment may put a description in the machine's place. */
+UM_LINKONCE UM_COLD bool um_topology_is_described(void)
+{
+    static const char *const by[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT",
+                                     "HWLOC_COMPONENTS", "HWLOC_THISSYSTEM"};
+    unsigned i = 0;
+
+    while (i < sizeof by / sizeof *by && getenv(by[i]) == NULL)
+        i++;
+    return i < sizeof by / sizeof *by;
+}
+
+/* True if the process is bound as it was when the topology was read. */
+UM_LINKONCE UM_COLD bool um_topology_holds(const struct umbra_topology *topology)
+{
+    hwloc_bitmap_t bound = um_topology_bound(topology->hw);
+    bool same = bound != NULL && hwloc_bitmap_isequal(bound, topology->bound);
+
+    hwloc_bitmap_free(bound);
+    return same;
+}
+
+/* The shared topology, with one user more. */
+UM_LINKONCE UM_COLD int um_topology_find(const struct umbra_topology_options *none,
+                                         struct umbra_topology **topology)
+{
+    bool described = um_topology_is_described();
+
+    if (described || um_hwloc.shared == NULL || !um_topology_holds(um_hwloc.shared)) {
+        int result = um_topology_make(none, topology);
+
+        if (result != 0 || described || !(*topology)->info.binds)
+            return result;
+        umbra_topology_destroy(um_hwloc.shared);
+        um_hwloc.shared = *topology;
+    }
+    um_hwloc.shared->users++;
+    *topology = um_hwloc.shared;
+    return 0;
+}
+
+/* Calls fn under the lock, without cancellation points. */
+UM_LINKONCE UM_COLD int
+um_topology_get(int (*fn)(const struct umbra_topology_options *, struct umbra_topology **),
+                const struct umbra_topology_options *options, struct umbra_topology **topology)
 {
     int cancels, result;
 
-    um_why_begin();
-    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
-        return um_why(-EINVAL, "both synthetic and xml are given");
     um_once_in_process(&um_hwloc.fork_once, um_hwloc_watch_forks);
     if (um_hwloc.fork_error != 0)
         return um_why_returned(um_hwloc.fork_error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     um_hwloc_lock();
-    result = um_topology_make(options, topology);
+    result = fn(options, topology);
     um_hwloc_unlock();
     pthread_setcancelstate(cancels, &cancels);
     return um_why_returned(result);
+}
+
+UM_LINKONCE UM_COLD int umbra_topology_create(const struct umbra_topology_options *options,
+                                              struct umbra_topology **topology)
+{
+    um_why_begin();
+    if (options != NULL && options->synthetic != NULL && options->xml != NULL)
+        return um_why(-EINVAL, "both synthetic and xml are given");
+    return um_topology_get(um_topology_make, options, topology);
+}
+
+UM_LINKONCE UM_COLD int um_topology_share(struct umbra_topology **topology)
+{
+    um_why_begin();
+    return um_topology_get(um_topology_find, NULL, topology);
 }
 
 UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
 {
     if (topology == NULL)
         return;
-    free(topology->table.cpu);
-    free(topology->table.core);
-    hwloc_bitmap_free(topology->usable);
     um_hwloc_lock();
-    hwloc_topology_destroy(topology->hw);
+    if (--topology->users == 0) {
+        free(topology->table.cpu);
+        free(topology->table.core);
+        hwloc_bitmap_free(topology->usable);
+        hwloc_bitmap_free(topology->bound);
+        hwloc_topology_destroy(topology->hw);
+        free(topology);
+    }
     um_hwloc_unlock();
-    free(topology);
 }
 
 /* Frees a record; NULL is allowed. */
