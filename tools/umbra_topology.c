@@ -30,7 +30,8 @@ static const char help[] =
     "Prints the cores, hardware threads, caches and NUMA nodes that this process may\n"
     "use, how many shadows each core can have, where there are big and little cores\n"
     "which is which, and which wait instructions the processor has, which one Umbra\n"
-    "chose, and why not the others.\n"
+    "chose, and why not the others. Also how many cores a runtime has by default,\n"
+    "and the CPU quota of the container, which limits them.\n"
     "\n"
     "  -s, --synthetic DESCRIPTION  a machine that hwloc makes up, such as\n"
     "                               \"pack:2 numa:1 l3:1 core:2 pu:2\"\n"
@@ -68,14 +69,19 @@ static const char *cache_text(int index, uint64_t bytes, char text[48])
     return index >= 0 ? text : "-";
 }
 
-static void print_summary(const struct umbra_topology *t)
+static void print_summary(const struct umbra_topology *t, unsigned cores)
 {
+    unsigned quota = umbra_topology_info(t)->quota;
+
     printf("Machine: %s\n", umbra_topology_info(t)->binds
                                 ? "this one, as far as this process may use it"
                                 : "a description; nothing is bound on it");
     printf("  cores %u, hardware threads %u, L3 caches %u, NUMA nodes %u\n",
            umbra_topology_info(t)->cores, umbra_topology_info(t)->cpus, umbra_topology_info(t)->l3s,
            umbra_topology_info(t)->nodes);
+    if (quota != 0)
+        printf("  CPU quota: the time of %u processor%s\n", quota, quota == 1 ? "" : "s");
+    printf("  a runtime has %u cores by default\n", cores);
 }
 
 /* The first hardware thread from `i` on that belongs to another core. */
@@ -243,9 +249,9 @@ static void print_gaps(void)
         printf("  none: no two cores, a machine that is too busy, or UMBRA_WAIT forces them\n");
 }
 
-static void print_tables(const struct umbra_topology *t, const char *forced)
+static void print_tables(const struct umbra_topology *t, unsigned cores, const char *forced)
 {
-    print_summary(t);
+    print_summary(t, cores);
     print_cores(t);
     print_nodes(t);
     print_nearest(t);
@@ -360,7 +366,7 @@ static void json_gap(enum umbra_poll_pair pair, uint32_t place, const struct um_
 }
 
 /* Returns whether it was written; out of memory shows as an object that cannot be. */
-static bool print_json(const struct umbra_topology *t, const char *forced)
+static bool print_json(const struct umbra_topology *t, unsigned cores, const char *forced)
 {
     json_t *root = json_object();
     json_t *gaps = json_array();
@@ -370,11 +376,13 @@ static bool print_json(const struct umbra_topology *t, const char *forced)
     json_object_set_new(root, "cores", json_cores(t));
     json_object_set_new(root, "nodes", json_nodes(t));
     json_object_set_new(root, "l3s", json_integer(umbra_topology_info(t)->l3s));
+    json_object_set_new(root, "quota", json_integer(umbra_topology_info(t)->quota));
+    json_object_set_new(root, "default_cores", json_integer(cores));
     json_object_set_new(root, "wait", json_wait(um_wait_report(), forced));
     if (umbra_topology_info(t)->binds)
         each_gap(json_gap, gaps);
     json_object_set_new(root, "gaps", gaps);
-    written = json_object_size(root) == 6 && json_dumpf(root, stdout, JSON_COMPACT) == 0;
+    written = json_object_size(root) == 8 && json_dumpf(root, stdout, JSON_COMPACT) == 0;
     json_decref(root);
     printf("\n");
     return written;
@@ -446,22 +454,36 @@ static const char *forced_backend(void)
     exit(EXIT_USAGE);
 }
 
+/* How many cores a runtime has by default. Leaves the program where UMBRA_CORES is no number. */
+static unsigned default_cores(const struct umbra_topology *t)
+{
+    unsigned cores;
+
+    if (um_topology_usual(t, umbra_topology_info(t)->cores, UM_CORES_MOST, &cores) != 0) {
+        fprintf(stderr, "umbra-topology: %s\n", umbra_last_error_text());
+        exit(EXIT_USAGE);
+    }
+    return cores;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = read_arguments(argc, argv);
     const char *forced = forced_backend();
     struct umbra_topology *topology;
     bool written = true;
+    unsigned cores;
     int error = umbra_topology_create(&arguments.source, &topology);
 
     if (error != 0)
         return refuse(&arguments.source, error);
+    cores = default_cores(topology);
     if (umbra_topology_info(topology)->binds)
         measure_gaps();
     if (arguments.json)
-        written = print_json(topology, forced);
+        written = print_json(topology, cores, forced);
     else
-        print_tables(topology, forced);
+        print_tables(topology, cores, forced);
     umbra_topology_destroy(topology);
     if (fflush(stdout) != 0 || ferror(stdout) || !written) {
         fprintf(stderr, "umbra-topology: cannot write the output\n");

@@ -103,11 +103,12 @@ json_t *bench_machine(const struct bench *bench)
     uname(&names);
     snprintf(kernel, sizeof kernel, "%s %s %s", names.sysname, names.release, names.machine);
     return json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:s, s:b, s:i, s:I, s:I}", "bench",
+        "{s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:s, s:b, s:i, s:I, s:I, s:i}", "bench",
         "machine", "processor", processor_name(&names), "cpus", used_cpus(bench), "shared",
         shared_name(bench), "kernel", kernel, "compiler", COMPILER, "flags", BENCH_FLAGS,
         "cycles_hz", (json_int_t)um_ns_to_cycles(1000000000), "wait_backend", bench->backend,
         "gaps", measured_gaps(), "commit", BENCH_COMMIT, "quick", (int)bench->options.quick,
         "seconds", (int)bench->options.seconds, "run_ms", (json_int_t)(bench->run_ns / 1000000u),
-        "stolen_ms", (json_int_t)bench->stolen_ms);
+        "stolen_ms", (json_int_t)bench->stolen_ms, "quota",
+        (int)umbra_topology_info(bench->topology)->quota);
 }

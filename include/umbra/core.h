@@ -89,9 +89,11 @@ enum umbra_core_state {
 
 /* Options of a runtime. All zero, or NULL for the whole, is a good default. */
 struct umbra_options {
-    unsigned cores;                  /* how many schedulers, fastest cores first; 0: one for each
-                                        core there is, big or little; with shadows no more than
-                                        half of the hardware threads */
+    unsigned cores;                  /* how many schedulers, fastest cores first; 0: as UMBRA_CORES
+                                        says, else one for each place, on big and little cores, but
+                                        no more than the CPU quota of the container allows; with
+                                        shadows no more than half of the hardware threads or of the
+                                        quota */
     enum umbra_placement placement;  /* where; see umbra/topology.h */
     const char *cpus;                /* where, by a list ("0,2-5"): replaces placement, and cores
                                         if that is 0; one scheduler for each processor named */

@@ -83,8 +83,10 @@ struct umbra_team;
 
 /* Options of a team. All zero, or NULL for the whole, is a good default. */
 struct umbra_team_options {
-    unsigned members; /* with the caller; 0: one for each place. If there are fewer places, the
-                             members share them */
+    unsigned members; /* with the caller; 0: one for each place of the list; without a list as
+                             UMBRA_CORES says, else one for each place, but no more than the CPU
+                             quota of the container allows. If there are fewer places, the members
+                             share them */
     const char *cpus; /* the places, in this order, as a list: "0,2-5". NULL: where the caller
                              runs, then the other cores, the nearest first */
     bool siblings;    /* without a list: a place is a hardware thread, not a core */
@@ -95,9 +97,10 @@ struct umbra_team_options {
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
  * place. Any thread or fiber; blocks (some milliseconds where it is the first of the process to
- * look at the machine, or between two processors of a kind, which it measures). Returns 0 or an error; then nothing is kept, and
- * umbra_last_error_text() says more:
- *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back end
+ * look at the machine, or between two processors of a kind, which it measures). Returns 0 or an
+ * error; then nothing is kept, and umbra_last_error_text() says more:
+ *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back
+ *                end, a variable of the environment that is none of its values
  *   -ENODEV      a cpu that the process may not use
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
  *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding. hwloc may end the

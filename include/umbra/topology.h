@@ -71,6 +71,9 @@ struct umbra_topology_info {
     /* All cpus. Those of a core, which are siblings, stand one after the other. A core can have one
      * shadow less than it has cpus here. */
     const struct umbra_topology_cpu *cpu;
+    /* How many processors the CPU quota of its control groups (containers) lets this process keep
+     * busy, rounded up; 0: there is no limit, or none that can be read, or it is a description. */
+    unsigned quota;
 };
 
 /* Private; written once, by umbra_topology_create, but for `users`. The first types are hwloc's:

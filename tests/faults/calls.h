@@ -134,6 +134,7 @@
     NUMBER(move_pages, MINUS_ONE, NOTHING, ENOSYS, EPERM)                                          \
     NUMBER(getrusage, MINUS_ONE, NOTHING, EPERM)                                                   \
     NUMBER(write, MINUS_ONE, NOTHING, EIO, EINTR)                                                  \
+    NUMBER(read, MINUS_ONE, NOTHING, EIO, EINTR)                                                   \
     NUMBER(openat, MINUS_ONE, NOTHING, EACCES, EMFILE)                                             \
     NUMBER(fcntl, MINUS_ONE, NOTHING, EMFILE)                                                      \
     NUMBER(flock, MINUS_ONE, NOTHING, ENOLCK, EAGAIN)                                              \

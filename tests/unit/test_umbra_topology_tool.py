@@ -181,6 +181,19 @@ class Tool(unittest.TestCase):
             file.flush()
             self.is_refused(file.name, "--xml", file.name)
 
+    def test_the_default_number_of_cores_is_told(self):
+        machine = json.loads(self.succeeds("--json"))
+        self.assertGreaterEqual(machine["quota"], 0)
+        least = min(len(machine["cores"]), machine["quota"] or len(machine["cores"]))
+        self.assertEqual(machine["default_cores"], least)
+        self.assertIn(f"a runtime has {least} cores by default", self.succeeds())
+        self.assertEqual("CPU quota" in self.succeeds(), machine["quota"] > 0)
+        described = json.loads(self.succeeds("--json", "--synthetic", TWO_NODES))
+        self.assertEqual((described["quota"], described["default_cores"]), (0, 4))
+        described = json.loads(self.succeeds("--json", "--synthetic", TWO_NODES, UMBRA_CORES="3"))
+        self.assertEqual(described["default_cores"], 3)
+        self.is_refused("UMBRA_CORES=many", UMBRA_CORES="many")
+
     def test_an_unknown_umbra_wait_is_refused_by_name(self):
         self.is_refused("quantum", UMBRA_WAIT="quantum")
 

@@ -161,6 +161,7 @@ static const struct {
     {"UMBRA_TRACE_RECORDS", "", {"15", "67108865"}},
     {"UMBRA_TASK_LIVE", "", {"18446744073709551616", "live=1"}},
     {"UMBRA_TASK_DEPTH", "", {"18446744073709551616", "1,2"}},
+    {"UMBRA_CORES", "", {"0", "1025", "2,3"}},
     {"UMBRA_WAIT",
      NULL,
      {",", ",pause", "pause,", " pause", "pause ", "PAUSE", "gap", "gap=", "=none",

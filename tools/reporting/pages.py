@@ -99,6 +99,8 @@ def machine_lines(measured):
         ("Commit", machine.get("commit", "unknown")),
         ("Stolen time", f"{sum((m or {}).get('stolen_ms', 0) for m in measured.machines.values())} ms"),
     ]
+    if machine.get("quota"):
+        lines.append(("CPU quota", f"the time of {machine['quota']} processors"))
     cannot = []
     if not any(cpu.get("siblings") for cpu in processors.values()):
         cannot.append("SMT siblings: no core here has two hardware threads")

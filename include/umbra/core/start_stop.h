@@ -261,15 +261,30 @@ UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
     return 0;
 }
 
-/* How many of the places leave a hardware thread for each core's shadow; at least 1. */
+/* How many of the places leave a hardware thread, and of the quota time, for each core's shadow; at
+ * least 1. */
 UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
                                                       unsigned places)
 {
-    unsigned half = umbra_topology_info(runtime->topology)->cpus / 2;
+    const struct umbra_topology_info *info = umbra_topology_info(runtime->topology);
+    unsigned half = (info->quota != 0 && info->quota < info->cpus ? info->quota : info->cpus) / 2;
 
     if (half == 0)
-        half = 1; /* then creating the shadow fails */
+        half = 1; /* where there is one hardware thread, creating the shadow fails */
     return places < half ? places : half;
+}
+
+/* How many schedulers there are if the options do not say it. 0 or -EINVAL. */
+UM_LINKONCE UM_COLD int um_places_usual(const struct umbra_runtime *runtime,
+                                        const struct umbra_options *options, unsigned *wanted)
+{
+    unsigned places = um_core_places(runtime, options);
+
+    if (!options->hardware_threads)
+        places = um_cpu_table_places(&runtime->topology->table, options->placement);
+    if (options->shadows)
+        places = um_places_beside_shadows(runtime, places);
+    return um_topology_usual(runtime->topology, places, UM_CORES_MOST, wanted);
 }
 
 /* Chooses the schedulers' processors by the options. Returns how many, or a negative errno. */
@@ -277,9 +292,11 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
                                          const struct umbra_options *options, int *cpus)
 {
     unsigned wanted = options->cores;
-    unsigned places = um_core_places(runtime, options);
-    int count;
+    unsigned places = um_core_places(runtime, options), usual;
+    int count = um_places_usual(runtime, options, &usual);
 
+    if (count != 0)
+        return count;
     if (options->cpus) {
         count = um_topology_place_list(runtime->topology, options->cpus, cpus, UM_CORES_MOST);
         if (count >= 0 && wanted != 0 && wanted != (unsigned)count)
@@ -288,11 +305,12 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
         return count;
     }
     if (wanted == 0)
-        wanted = options->shadows ? um_places_beside_shadows(runtime, places) : places;
+        wanted = usual;
     if (wanted > UM_CORES_MOST)
         return um_why(-ENOSPC, "cores = %u: the most is %d", wanted, UM_CORES_MOST);
     if (wanted > places && !options->oversubscribe)
-        return um_why(-ENOSPC, "cores = %u, but this process may use %u", wanted, places);
+        return um_why(-ENOSPC, "%s%u, but this process may use %u",
+                      options->cores != 0 ? "cores = " : "UMBRA_CORES=", wanted, places);
     if (places > wanted)
         places = wanted;
     count = um_places_find(runtime, options, cpus, places);

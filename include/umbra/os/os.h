@@ -50,6 +50,9 @@
  *   bool um_os_symbol(const void *at, struct um_os_symbol *symbol)
  *                                                        what the dynamic linker knows of at
  *   void um_os_keep_loaded(void)                         never unload the object that calls it
+ *   unsigned um_os_quota(void)                           processors that this process may keep
+ *                                                        busy by its control groups' limits of
+ *                                                        time, rounded up; 0: no limit is known
  *
  * Where UM_OS_HANDLES is defined:
  *   int um_os_action(int number, const struct um_os_action *set, struct um_os_action *before)
@@ -155,6 +158,7 @@ struct um_os_stack {
 
 #if defined(__linux__) && !defined(UMBRA_POSIX_ONLY)
 #include <umbra/os/linux.h>
+#include <umbra/os/linux_quota.h>
 #include <umbra/os/linux_signals.h>
 #else
 #include <umbra/os/posix.h>

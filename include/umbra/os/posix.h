@@ -384,4 +384,9 @@ UM_INLINE void um_os_keep_loaded(void)
 {
 }
 
+UM_INLINE unsigned um_os_quota(void)
+{
+    return 0;
+}
+
 #endif

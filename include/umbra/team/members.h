@@ -337,11 +337,11 @@ UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
 {
     unsigned all = umbra_topology_info(team->owned.topology)->cpus;
     unsigned wanted = options->members;
-    unsigned most = wanted && wanted < all ? wanted : all;
+    unsigned most = wanted && wanted < all ? wanted : all, usual;
     int *taken = calloc(all, sizeof(*taken));
-    int count;
+    int count, error;
 
-    team->cpus = calloc(wanted > all ? wanted : all, sizeof(*team->cpus));
+    team->cpus = calloc(all > UMBRA_TEAM_MOST ? all : UMBRA_TEAM_MOST, sizeof(*team->cpus));
     if (!taken || !team->cpus)
         count = -ENOMEM;
     else if (options->cpus)
@@ -351,7 +351,11 @@ UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
     free(taken);
     if (count < 0)
         return count;
-    wanted = wanted ? wanted : (unsigned)count;
+    error = um_topology_usual(team->owned.topology, (unsigned)count, UMBRA_TEAM_MOST, &usual);
+    if (error != 0)
+        return error;
+    if (wanted == 0)
+        wanted = options->cpus ? (unsigned)count : usual;
     for (unsigned i = (unsigned)count; i < wanted; i++)
         team->cpus[i] = team->cpus[i % (unsigned)count];
     return (int)wanted;

@@ -7,6 +7,7 @@
 #define UMBRA_TOPOLOGY_HWLOC_H
 
 #include <umbra/base/base.h>
+#include <umbra/base/environment.h>
 #include <umbra/base/why.h>
 #include <umbra/os/run_once.h>
 #include <umbra/topology/table.h>
@@ -61,11 +62,19 @@ UM_SHARED(UM_THREAD_LOCAL struct umbra_affinity *um_affinity_latest, NULL);
 UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
 /*
- * The process's topology of this machine: as umbra_topology_create(NULL), but read at the first call
- * only, and again when the process is bound to other processors than then. umbra_topology_destroy()
- * gives it back. With a variable of hwloc's that describes a machine it is one of the caller's own.
+ * The process's topology of this machine: as umbra_topology_create(NULL), but read at the first
+ * call only, and again when the process is bound to other processors than then.
+ * umbra_topology_destroy() gives it back. With a variable of hwloc's that describes a machine it is
+ * one of the caller's own.
  */
 UM_LINKONCE UM_COLD int um_topology_share(struct umbra_topology **topology);
+
+/*
+ * How many threads to use for work if no option says it: UMBRA_CORES, from 1 to most; else as many
+ * as there are places, or as the quota allows if that is less. Returns 0 or -EINVAL.
+ */
+UM_LINKONCE UM_COLD int um_topology_usual(const struct umbra_topology *topology, unsigned places,
+                                          unsigned most, unsigned *count);
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -300,6 +309,7 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
     if (topology->usable == NULL)
         return -ENOMEM;
     if (topology->info.binds) {
+        topology->info.quota = um_os_quota();
         topology->bound = um_topology_bound(topology->hw);
         if (topology->bound == NULL ||
             hwloc_bitmap_and(topology->usable, topology->usable, topology->bound) != 0)
@@ -416,6 +426,18 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
         free(topology);
     }
     um_hwloc_unlock();
+}
+
+UM_LINKONCE UM_COLD int um_topology_usual(const struct umbra_topology *topology, unsigned places,
+                                          unsigned most, unsigned *count)
+{
+    unsigned quota = topology->info.quota;
+    uint64_t usual = quota != 0 && quota < places ? quota : places;
+    int error = um_environment_number("UMBRA_CORES", 1, most, usual, &usual);
+
+    if (error == 0)
+        *count = (unsigned)usual;
+    return error;
 }
 
 /* Frees a record; NULL is allowed. */
