@@ -1227,6 +1227,104 @@ Test(topology, sharing_survives_every_failing_allocation)
     }
 }
 
+/* ---- processors that are taken away ---- */
+
+enum { ROUNDS = 100 };
+
+/* The last processor of the machine, of two at least. */
+static cpu_set_t last_alone(void)
+{
+    struct umbra_topology *t = this_machine();
+    unsigned cpus = umbra_topology_info(t)->cpus;
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET((size_t)umbra_topology_info(t)->cpu[cpus - 1].cpu, &one);
+    umbra_topology_destroy(t);
+    if (cpus < 2)
+        cr_skip_test("only one processor may be used");
+    return one;
+}
+
+static void *has_affinity_of(void *set)
+{
+    return has_affinity(set) ? set : NULL;
+}
+
+static void *loses_processors(void *left)
+{
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = i % 2};
+        struct umbra_fiber fiber;
+        void *found = NULL;
+
+        if (i == ROUNDS)
+            bind_process(left);
+        cr_expect_eq(umbra_spawn_with(NULL, &there, has_affinity_of, left, &fiber), 0);
+        cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, &found), 0);
+        cr_expect(i < ROUNDS || found == left, "%u", i);
+    }
+    return NULL;
+}
+
+Test(topology, cores_whose_processors_taskset_takes_away_go_on)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    cpu_set_t before = affinity(), left = last_alone();
+
+    cr_assert_eq(umbra_run(&options, loses_processors, &left), 0);
+    cr_expect(has_affinity(&left));
+    bind_process(&before);
+}
+
+static void adds(unsigned member, unsigned members, void *sums)
+{
+    ((unsigned *)sums)[member] += members;
+}
+
+Test(topology, members_whose_processors_taskset_takes_away_go_on)
+{
+    struct umbra_team_options options = {.members = 2};
+    cpu_set_t before = affinity(), left = last_alone();
+    unsigned sums[2] = {0, 0};
+    struct umbra_team *team;
+
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        if (i == ROUNDS)
+            bind_process(&left);
+        cr_expect_eq(umbra_team_run(team, adds, sums), 0);
+    }
+    cr_expect(has_affinity(&left));
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    cr_expect(has_affinity(&before));
+    cr_expect_eq(sums[0], 4 * ROUNDS);
+    cr_expect_eq(sums[1], 4 * ROUNDS);
+}
+
+static void adds_one(void *sum)
+{
+    ++*(unsigned *)sum;
+}
+
+Test(topology, a_shadow_whose_processor_taskset_takes_away_goes_on)
+{
+    cpu_set_t before = affinity(), left = last_alone();
+    struct umbra_shadow shadow;
+    unsigned sum = 0;
+
+    cr_assert_eq(shadow_create(&shadow, NULL), 0);
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        if (i == ROUNDS)
+            bind_process(&left);
+        cr_expect_eq(shadow_fork(&shadow, adds_one, &sum), 0);
+        cr_expect_eq(shadow_join(&shadow), 0);
+    }
+    cr_assert_eq(shadow_destroy(&shadow), 0);
+    cr_expect(has_affinity(&before));
+    cr_expect_eq(sum, 2 * ROUNDS);
+}
+
 /* ---- memory ---- */
 
 /* Makes the first, second, ... allocation of a creation fail, until it succeeds. */
