@@ -95,8 +95,9 @@ struct umbra_options {
                                         shadows no more than half of the hardware threads or of the
                                         quota */
     enum umbra_placement placement;  /* where; see umbra/topology.h */
-    const char *cpus;                /* where, by a list ("0,2-5"): replaces placement, and cores
-                                        if that is 0; one scheduler for each processor named */
+    const char *cpus;                /* where, by a list ("0,2-5"), "performance" or "efficiency":
+                                        replaces placement, and cores if that is 0; one scheduler
+                                        for each processor named, or core of the kind */
     bool hardware_threads;           /* one scheduler for each hardware thread, not each core */
     bool oversubscribe;              /* more schedulers than there are places: they share them */
     bool shadows;                    /* give each core a shadow, on no core's processor:

@@ -87,8 +87,9 @@ struct umbra_team_options {
                              UMBRA_CORES says, else one for each place, but no more than the CPU
                              quota of the container allows. If there are fewer places, the members
                              share them */
-    const char *cpus; /* the places, in this order, as a list: "0,2-5". NULL: where the caller
-                             runs, then the other cores, the nearest first */
+    const char *cpus; /* the places, in this order, as a list: "0,2-5"; or "performance" or
+                             "efficiency", the cores of a kind (umbra/topology.h). NULL: where the
+                             caller runs, then the other cores, the nearest first */
     bool siblings;    /* without a list: a place is a hardware thread, not a core */
     struct umbra_wait_options wait;  /* of all members */
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */

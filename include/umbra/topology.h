@@ -32,12 +32,16 @@
  *   one per L3     the first core of each L3, or L2            one worker a cache
  *   one per node   the first core of each NUMA node, or L3     one worker a memory
  *   list           what the user wrote: "0,2-5,8-14:2"         anything else
+ *   performance    (instead of a list) the cores of the        work that waits for its slowest part
+ *                  fastest kind
+ *   efficiency     (likewise) all other cores                  what may take its time
  *   ("or": an L2 where there is no L3; an L3 that spans nodes.)
  *
  * Big and little cores. Each policy but the list gives the cores of the fastest kind first, then
  * those of the next kind: n cores are the n fastest that the policy has. One per L3 gives the
  * fastest core of each L3. The allowed cores include all kinds. hwloc 2.4 or later ranks the kinds
- * (by what the system says, else by type and frequency); cores that it cannot rank are of one kind.
+ * (by what the system says, else by type and frequency); cores that it cannot rank are of one kind,
+ * and then the words "performance" and "efficiency" are refused (-ENODEV).
  *
  * A described machine. The options, or hwloc's environment (HWLOC_SYNTHETIC, HWLOC_XMLFILE), put a
  * description in the machine's place. Then a call that binds succeeds and does nothing, and `binds`

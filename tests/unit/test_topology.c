@@ -651,6 +651,64 @@ Test(topology, siblings_of_big_cores_beside_little_ones_without_siblings)
     umbra_topology_destroy(t);
 }
 
+/* What a list names, or -ENODEV with a text that names the list. */
+static int named(const struct umbra_topology *t, const char *list, int *cpus)
+{
+    int count = um_topology_place_list(t, list, cpus, 8);
+
+    cr_expect(count > 0 || strstr(umbra_last_error_text(), list), "'%s'", umbra_last_error_text());
+    return count;
+}
+
+Test(topology, words_stand_for_the_cores_of_a_kind)
+{
+    struct umbra_topology *t = described_with(LITTLE_FIRST, "0,2,4,6,8-11", "0-7");
+    int cpus[8];
+
+    cr_assert_eq(named(t, "performance", cpus), 2);
+    cr_assert_cpus(cpus, 8, 10);
+    cr_assert_eq(named(t, "efficiency", cpus), 4);
+    cr_assert_cpus(cpus, 0, 2, 4, 6);
+    cr_assert_eq(um_topology_place_list(t, "efficiency", cpus, 3), -ENOSPC);
+    cr_assert_eq(named(t, "performance,0", cpus), -EINVAL);
+    cr_assert_eq(named(t, "Performance", cpus), -EINVAL);
+    cr_assert_eq(named(t, "efficiency ", cpus), -EINVAL);
+    umbra_topology_destroy(t);
+}
+
+Test(topology, runtimes_and_teams_take_words_for_kinds)
+{
+    struct umbra_topology *t = described_with(LITTLE_FIRST, "0,2,4,6,8-11", "0-7");
+    struct umbra_options options = {.topology = t, .cpus = "efficiency"};
+    struct umbra_team_options team_options = {.topology = t, .cpus = "performance"};
+    struct umbra_runtime *runtime;
+    struct umbra_team *team;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    cr_expect_eq(umbra_runtime_cores(runtime), 4);
+    cr_assert_eq(umbra_runtime_destroy(runtime), 0);
+    cr_assert_eq(umbra_team_create(&team_options, &team), 0);
+    cr_expect_eq(team->members, 2);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+    options.cpus = "big";
+    cr_expect_eq(umbra_runtime_create(&options, &runtime), -EINVAL);
+    cr_expect_not_null(strstr(umbra_last_error_text(), "cpus = \"big\""));
+    umbra_topology_destroy(t);
+}
+
+Test(topology, words_for_kinds_are_refused_where_there_is_one_kind)
+{
+    struct umbra_topology *t = described("core:4 pu:1");
+    int cpus[8];
+
+    cr_assert_eq(named(t, "performance", cpus), -ENODEV);
+    cr_assert_eq(named(t, "efficiency", cpus), -ENODEV);
+    umbra_topology_destroy(t);
+    t = described_with("core:4 pu:1", "0-3", "unranked 0-1");
+    cr_assert_eq(named(t, "performance", cpus), -ENODEV);
+    umbra_topology_destroy(t);
+}
+
 Test(topology, kinds_that_cannot_be_ranked_are_one)
 {
     struct umbra_topology *t = described("core:4 pu:1");

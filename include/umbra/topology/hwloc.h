@@ -37,8 +37,9 @@ UM_INLINE int um_topology_place(const struct umbra_topology *topology,
 
 /*
  * Writes the cpus of a list, in its order: numbers, ranges and ranges with a step, separated by
- * commas, no spaces. Returns how many; -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a
- * cpu that the process may not use; -ENOSPC: more than max; -ENOMEM. Any thread; never blocks.
+ * commas, no spaces; or one word for the cores of a kind (umbra/topology.h). Returns how many;
+ * -EINVAL: malformed, empty, or a cpu named twice; -ENODEV: a cpu that the process may not use, or
+ * no such kind; -ENOSPC: more than max; -ENOMEM. Any thread; never blocks.
  */
 UM_INLINE int um_topology_place_list(const struct umbra_topology *topology, const char *list,
                                      int *cpus, unsigned max)
@@ -277,6 +278,7 @@ UM_LINKONCE UM_COLD int um_topology_fill(struct umbra_topology *topology)
     unsigned most = (unsigned)hwloc_get_nbobjs_by_type(topology->hw, HWLOC_OBJ_PU);
     int kinds = um_topology_kinds(topology->hw);
 
+    table->kinds = (unsigned)kinds;
     table->cpu = calloc(most, sizeof *table->cpu);
     table->core = calloc(most, sizeof *table->core);
     if (table->cpu == NULL || table->core == NULL)

@@ -68,6 +68,7 @@ struct um_core {
 struct um_cpu_table {
     unsigned cpus;                  /* entries in cpu */
     unsigned cores;                 /* entries in core */
+    unsigned kinds;                 /* of core that the machine has; 1: or hwloc cannot rank them */
     struct umbra_topology_cpu *cpu; /* ordered by core, then rank */
     struct um_core *core;           /* ordered by kind, then as in the machine's tree */
 };
@@ -371,18 +372,40 @@ UM_LINKONCE UM_COLD int um_list_add(const struct um_cpu_table *table, struct um_
     return 0;
 }
 
+/* The first hardware thread of each core of the fastest kind, or of each other core. Returns how
+ * many or -ENODEV. */
+UM_LINKONCE UM_COLD int um_list_of_kind(const struct um_cpu_table *table, const char *word,
+                                        bool fastest, int *cpus)
+{
+    int count = 0;
+
+    if (table->kinds < 2)
+        return um_why(-ENODEV, "cpus = \"%s\": the cores are of one kind, or cannot be ranked",
+                      word);
+    for (unsigned i = 0; i < table->cores; i++)
+        if ((um_core_kind(table, i) == 0) == fastest)
+            cpus[count++] = table->cpu[table->core[i].first].cpu;
+    return count > 0 ? count
+                     : um_why(-ENODEV, "cpus = \"%s\": this process may use no such core", word);
+}
+
 /* Reads the list into cpus, which has room for all of the table. Returns how many or an error. */
 UM_LINKONCE UM_COLD int um_list_read(const struct um_cpu_table *table, const char *list, int *cpus)
 {
     const char *whole = list;
     unsigned count = 0;
 
+    if (strcmp(list, "performance") == 0 || strcmp(list, "efficiency") == 0)
+        return um_list_of_kind(table, list, *list == 'p', cpus);
     do {
         struct um_list_range range;
         int result = um_list_range(&list, &range);
 
         if (result != 0)
-            return um_why(result, "cpus = \"%.100s\": not a list such as \"0,2-5,8-14:2\"", whole);
+            return um_why(result,
+                          "cpus = \"%.100s\": not a list such as \"0,2-5,8-14:2\", and neither "
+                          "\"performance\" nor \"efficiency\"",
+                          whole);
         result = um_list_add(table, &range, cpus, &count);
         if (result != 0)
             return um_why(result, "cpus = \"%.100s\": processor %d %s", whole, range.first,
