@@ -22,7 +22,7 @@
 #define ROUNDS_QUICK 31
 #define BLOCKED 10000
 #define BLOCKED_TINY 20
-#define STACK_BYTES 16384
+#define STACK_BYTES 32768
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
 
 struct scene {
