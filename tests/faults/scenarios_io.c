@@ -121,7 +121,7 @@ int use_sockets(void)
 static void *writes_and_reads(void *fd)
 {
     static const char text[] = "what is written is read";
-    char read[sizeof(text)] = "";
+    char read[sizeof(text) + 1] = ""; /* more than there is: the end is looked for */
     size_t done = 0;
 
     if (note(umbra_io_write(*(int *)fd, text, sizeof(text), 0, UMBRA_NEVER, &done)))
@@ -135,9 +135,19 @@ static void *writes_and_reads(void *fd)
 
 static int file;
 
+/* The cache of its file system reads without waiting, which that of memfd_create(2) does not. */
+static int file_on_disk(void)
+{
+    char path[] = "/tmp/umbra-faults-XXXXXX";
+    int fd = mkstemp(path);
+
+    unlink(path);
+    return fd;
+}
+
 static void *files_on_both(void *unused)
 {
-    int other = memfd_create("other", 0);
+    int other = file_on_disk();
 
     on_both(writes_and_reads, &file, &other);
     __real_close(other);

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -159,6 +161,181 @@ static void *uses_file(void *unused)
 IO_TEST(files_are_read_and_written)
 {
     cr_assert_eq(run_cores(1, uses_file, NULL), 0);
+}
+
+/* ---- files: which reads wait ---- */
+
+enum { FILE_BYTES = 10000 };
+
+/* A read of a file, of which the page cache may have lost what follows `lost`. */
+struct file_read {
+    const char *name;
+    int flags;
+    size_t bytes;
+    uint64_t offset;
+    off_t lost;
+    size_t got;
+    enum { AT_ONCE, WAITS, PERHAPS } how; /* perhaps: as the kernel likes */
+};
+
+static const struct file_read file_reads[] = {
+    {"of what is cached", 0, 4096, 0, FILE_BYTES, 4096, AT_ONCE},
+    {"of some bytes", 0, 3, 4095, FILE_BYTES, 3, AT_ONCE},
+    {"up to the end", 0, 8192, 4096, FILE_BYTES, FILE_BYTES - 4096, AT_ONCE},
+    {"at the end", 0, 8, FILE_BYTES, FILE_BYTES, 0, AT_ONCE},
+    {"behind the end", 0, 8, 2 * FILE_BYTES, FILE_BYTES, 0, AT_ONCE},
+    {"of nothing", 0, 0, 0, FILE_BYTES, 0, WAITS},
+    {"where the position is", 0, 4096, UMBRA_IO_HERE, FILE_BYTES, 4096, WAITS},
+    {"past the cache", O_DIRECT, 4096, 0, FILE_BYTES, 4096, WAITS},
+    {"of what is not cached", 0, 4096, 0, 0, 4096, PERHAPS},
+    {"of what is cached in part", 0, 8192, 0, 4096, 8192, PERHAPS},
+};
+
+static void *sets(void *flag)
+{
+    *(bool *)flag = true;
+    return NULL;
+}
+
+/* How many calls the runtime's helpers were given until now: one may be done before the fiber waits
+ * for it. */
+static uint32_t helper_calls(void)
+{
+    struct um_blocking_pool *pool =
+        (struct um_blocking_pool *)um_runtime_attached(um_runtime_self(), um_blocking_end);
+
+    return pool ? um_atomic_load(&pool->added, relaxed) : 0;
+}
+
+static char byte_at(size_t offset)
+{
+    return (char)(offset ^ offset >> 8);
+}
+
+/* A file that the page cache has, opened with flags; -1: the file system does not know them. */
+static int file_in_cache(int flags)
+{
+    static char bytes[FILE_BYTES];
+    char path[] = "/tmp/umbra-test-XXXXXX";
+    int made = mkstemp(path);
+    int fd;
+
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        bytes[i] = byte_at(i);
+    cr_expect_eq(write(made, bytes, FILE_BYTES), FILE_BYTES);
+    cr_expect_eq(fsync(made), 0);
+    fd = open(path, O_RDWR | O_CLOEXEC | flags);
+    unlink(path);
+    close(made);
+    return fd;
+}
+
+/* True if the file system reads without waiting; those that live in memory do not. */
+static bool reads_at_once(int fd, char *at)
+{
+    struct iovec part = {at, 4096};
+
+    return syscall(SYS_preadv2, fd, &part, 1L, 0L, 0L, 8L /* RWF_NOWAIT */) == 4096;
+}
+
+static bool is_part(const char *at, size_t bytes, size_t offset)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != byte_at(offset + i))
+            return false;
+    return true;
+}
+
+static void check_file_read(const struct file_read *what, char *at)
+{
+    int fd = file_in_cache(what->flags);
+    size_t begin = what->offset == UMBRA_IO_HERE ? 0 : (size_t)what->offset;
+    bool exact = fd >= 0 && what->how != PERHAPS && reads_at_once(fd, at);
+    bool switched = false;
+    uint32_t calls = helper_calls();
+    struct umbra_fiber other;
+    size_t got = 1;
+
+    if (fd < 0)
+        return;
+    posix_fadvise(fd, what->lost, 0, POSIX_FADV_DONTNEED);
+    cr_expect_eq(umbra_spawn(sets, &switched, &other), 0);
+    if (umbra_io_read(fd, at, what->bytes, what->offset, UMBRA_NEVER, &got) != 0 ||
+        got != what->got || !is_part(at, got, begin))
+        cr_expect_fail("read %s: %zu bytes and not %zu, or others", what->name, got, what->got);
+    if (exact && (switched || helper_calls() != calls) != (what->how == WAITS))
+        cr_expect_fail("read %s: %sat once", what->name, what->how == WAITS ? "" : "not ");
+    umbra_join(other, UMBRA_NEVER, NULL);
+    close(fd);
+}
+
+static void *reads_file(void *unused)
+{
+    char *at = aligned_alloc(4096, 8192);
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(file_reads) / sizeof(file_reads[0]); i++)
+        check_file_read(&file_reads[i], at);
+    free(at);
+    return NULL;
+}
+
+IO_TEST(what_the_page_cache_has_is_read_at_once)
+{
+    cr_assert_eq(run_cores(1, reads_file, NULL), 0);
+}
+
+/* ---- a number of a descriptor that is used again ---- */
+
+/* The fiber waits on a descriptor until its partner sends a byte. */
+static void check_wait(int fd, int partner)
+{
+    char byte = 0;
+    struct receiving receiving = {
+        .socket = fd, .at = &byte, .bytes = 1, .deadline = umbra_deadline(20 * SECOND)};
+
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    cr_expect_eq(send_text(partner, "x"), 1);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    cr_expect(receiving.error == 0 && byte == 'x');
+}
+
+/* The number goes to another socket, while the first one may live on under another number, and has
+ * something to read. */
+static void check_reused(bool lives_on)
+{
+    int first[2], second[2], other = -1;
+    char byte;
+    size_t got;
+
+    socket_pair(first);
+    socket_pair(second);
+    check_wait(first[0], first[1]);
+    if (lives_on)
+        other = dup(first[0]);
+    cr_expect_eq(dup2(second[0], first[0]), first[0]); /* which closes it */
+    if (lives_on)
+        cr_expect_eq(send_text(first[1], "y"), 1);
+    cr_expect_eq(umbra_io_recv(first[0], &byte, 1, umbra_deadline(2 * MS), &got), -ETIMEDOUT);
+    check_wait(first[0], second[1]);
+    check_wait(second[0], second[1]); /* the same socket by its own number */
+    close(other);
+    close_pair(first);
+    close_pair(second);
+}
+
+static void *reuses_numbers(void *unused)
+{
+    (void)unused;
+    check_reused(false);
+    check_reused(true);
+    return NULL;
+}
+
+IO_TEST(a_number_that_is_used_again_is_waited_for)
+{
+    cr_assert_eq(run_cores(1, reuses_numbers, NULL), 0);
 }
 
 struct echo {

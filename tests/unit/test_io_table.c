@@ -83,6 +83,11 @@ static struct subject file_to_append(void)
     return alone(file_with(O_RDWR | O_APPEND));
 }
 
+static struct subject file_past_cache(void)
+{
+    return alone(file_with(O_RDWR | O_DIRECT));
+}
+
 static struct subject file_in_memory(void)
 {
     int fd = memfd_create("umbra-test", 0);
@@ -453,6 +458,7 @@ static const struct {
     KIND(file_to_read),
     KIND(file_to_write),
     KIND(file_to_append),
+    KIND(file_past_cache),
     KIND(file_in_memory),
     KIND(file_of_kernel),
     KIND(directory),
@@ -514,6 +520,7 @@ static const struct call calls[] = {
     {"read of nothing", READ, 0, UMBRA_IO_HERE, NULL, 0},
     {"read at 2", READ, 8, 2, NULL, 0},
     {"read of nothing at 2", READ, 0, 2, NULL, 0},
+    {"read at the end", READ, 8, 10, NULL, 0},
     {"read at -2", READ, 8, UINT64_MAX - 1, NULL, 0},
     {"write", WRITE, 8, UMBRA_IO_HERE, NULL, 0},
     {"write of nothing", WRITE, 0, UMBRA_IO_HERE, NULL, 0},

@@ -125,6 +125,11 @@ UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
 }
 
 #define UM_LINUX_RWF_NOWAIT 8L /* strict C11 hides it; the same on all processors here */
+#ifdef __O_DIRECT
+#define UM_LINUX_O_DIRECT __O_DIRECT /* likewise, and each processor has its own */
+#else
+#define UM_LINUX_O_DIRECT O_DIRECT
+#endif
 
 /* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
  * nothing was done. */
@@ -164,6 +169,39 @@ UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
     if (result < 0 && errno == ENOTSOCK)
         errno = EOPNOTSUPP;
     return result;
+}
+
+/*
+ * A read of a file at an offset, if the page cache has all of it, or all up to the file's end. False:
+ * a later attempt reads all of it again. Left out are
+ *   - the file's own position: the kernel lets one read after the other move it, and another read
+ *     could come in between two calls for one
+ *   - O_DIRECT, with which this form waits for the disk
+ *   - writes: few file systems have this form
+ */
+UM_LINKONCE bool um_io_cached(const struct um_io *io, int *result)
+{
+    struct um_io rest = *io;
+    ssize_t some;
+    int flags;
+
+    if (io->call != UM_SYSTEM_READ || io->offset == UMBRA_IO_HERE)
+        return false;
+    flags = fcntl(io->fd, F_GETFL);
+    if (flags < 0 || (flags & UM_LINUX_O_DIRECT))
+        return false;
+    some = um_io_now(io);
+    if (some < 0)
+        return false;
+    if (some > 0 && (size_t)some < io->bytes && um_io_on_file(io)) {
+        rest.at = (char *)io->at + some;
+        rest.bytes -= (size_t)some;
+        rest.offset += (uint64_t)some;
+        if (um_io_now(&rest) != 0) /* not the end */
+            return false;
+    }
+    *result = (int)some;
+    return true;
 }
 
 /* The process of the call that has set O_NONBLOCK, until it has put the flag back, or 0: another call

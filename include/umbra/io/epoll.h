@@ -8,7 +8,7 @@
  * for. The thread takes those out that the report names, and signals them; then their fibers try
  * again. Lists and registrations change under one lock. A fiber whose wait ends by itself takes its
  * operation out; if the thread has taken it, the fiber waits for the signal, which is on its way.
- * Files go to the helpers of umbra/blocking.h.
+ * Files go to the helpers of umbra/blocking.h, but for what um_io_cached() reads.
  */
 #ifndef UMBRA_IO_EPOLL_H
 #define UMBRA_IO_EPOLL_H
@@ -297,8 +297,10 @@ UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
 {
     struct umbra_runtime *runtime = core->runtime;
     struct um_poller *poller = (struct um_poller *)um_runtime_attached(runtime, um_poller_end);
-    int error;
+    int error, result;
 
+    if (um_io_cached(io, &result))
+        return result;
     if (um_io_on_file(io))
         return um_pool_file(io);
     error = poller ? 0 : um_poller_make(runtime, &poller);

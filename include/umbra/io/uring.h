@@ -361,9 +361,12 @@ UM_LINKONCE bool um_uring_suits(const struct um_io *io)
  * thread of the ring. */
 UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
 {
-    bool suits = um_uring_suits(io);
+    bool suits;
     int result;
 
+    if (um_io_cached(io, &result))
+        return result;
+    suits = um_uring_suits(io);
     do
         result = suits ? um_uring_once(uring, io, false) : -EAGAIN;
     while (result == -EINTR);
