@@ -22,6 +22,7 @@ SECTIONS = (
     handover.wake,
     channel.channel,
     server.blocking,
+    server.reads,
     server.http,
     server.store,
     handover.footprint,

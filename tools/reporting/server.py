@@ -17,6 +17,20 @@ def blocking(measured):
     )
 
 
+def reads(measured):
+    rows = measured.of("reads")
+    if not rows:
+        return ""
+    return section(
+        "Reads of files",
+        "4 KiB of a file that the page cache has, by 1 and 64 fibers of one core: by umbra/io.h, in the form with "
+        "helper threads and in the form with the ring. The limit is pread, which stops the core where the "
+        "page cache lacks something.",
+        *charts_by(rows, "fibers", "fibers: {:,}".format, "reads"),
+        numbers(rows),
+    )
+
+
 def charts_by(rows, parameter, title, mark, reverse=False):
     """A ranking of the rows for each value of the parameter."""
     for value in sorted({row.params[parameter] for row in rows}, reverse=reverse):
