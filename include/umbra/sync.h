@@ -12,7 +12,7 @@
  *     umbra_mutex_unlock(&mutex);
  *     umbra_barrier_wait(&barrier, UMBRA_NEVER);         or until umbra_deadline(ns)
  *
- * Mutex, semaphore and read-write lock work alike (sync/waiters.h). A word says what the object
+ * Mutex, semaphore and read-write lock work alike (wait/waiters.h). A word says what the object
  * has to give, and whether callers wait. The fast path changes the word by one compare-and-swap and
  * touches nothing else. A caller that cannot have the resource now looks in place for a while: a
  * thread for the spin phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core
@@ -80,7 +80,6 @@
 #include <umbra/cpu.h>
 #include <umbra/event.h>
 #include <umbra/event/protocol.h>
-#include <umbra/sync/waiters.h>
 #include <umbra/wait/protocol.h>
 
 /*

@@ -28,6 +28,7 @@ template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
             request[i].sync.firm = true;
             request[i].sync.deadline = UMBRA_NEVER;
             request[i].self = um_model_self(i);
+            request[i].since = 0;
         }
     }
 
@@ -46,6 +47,7 @@ template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
     /* A waiter that is in the list from the beginning. */
     void begin_listed(int index, bool firm)
     {
+        waiter(index)->bell = &request[index].sync.waiter.given;
         um_plain_write(waiter(index)->strict, firm);
         P::um_waiters_add(&mutex->waiters, waiter(index));
     }

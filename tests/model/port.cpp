@@ -26,7 +26,15 @@ template <class P> struct ports : world {
     typedef typename P::umbra_port port_type;
     typedef typename P::umbra_message message_type;
     typedef typename P::umbra_branch branch_type;
-    typedef typename P::um_port_woken woken_type;
+    typedef typename P::um_waiter waiter_type;
+
+    /* The waiters that a call wakes. */
+    struct woken_type : P::um_waiters {
+        woken_type()
+        {
+            empty(this);
+        }
+    };
 
     /* A waiter: its bell and its frame. */
     struct waiter {
@@ -35,7 +43,7 @@ template <class P> struct ports : world {
         typename P::um_choice choice;
         branch_type branch[BRANCHES];
         typename P::umbra_source source[SOURCES];
-        typename P::um_poster poster;
+        typename P::um_choice poster;
         int got[MESSAGES];
         int count;
     };
@@ -56,10 +64,8 @@ template <class P> struct ports : world {
             um_plain_write(port[i]->closed, false);
             um_plain_write(port[i]->count, 0);
             um_plain_write(port[i]->first, (message_type *)NULL);
-            um_plain_write(port[i]->receives.first, (typename P::um_port_link *)NULL);
-            um_plain_write(port[i]->receives.last, (typename P::um_port_link *)NULL);
-            um_plain_write(port[i]->posts.first, (typename P::um_port_link *)NULL);
-            um_plain_write(port[i]->posts.last, (typename P::um_port_link *)NULL);
+            empty(&port[i]->receives);
+            empty(&port[i]->posts);
             port[i]->capacity = 0;
             um_atomic_store(&port[i]->fresh, 0, relaxed);
             um_atomic_store(&port[i]->rest, 0, relaxed);
@@ -75,11 +81,12 @@ template <class P> struct ports : world {
             um_atomic_store(&who[i]->bell, 0, relaxed);
             um_plain_write(who[i]->rung, 0);
             um_atomic_store(&who[i]->choice.claim, 0, relaxed);
-            who[i]->choice.waiter.bell = who[i];
+            who[i]->choice.waiter.bell = (typename P::umbra_event *)who[i];
             who[i]->choice.branch = who[i]->branch;
             who[i]->choice.count = 0;
-            who[i]->poster.waiter.bell = who[i];
-            um_atomic_store(&who[i]->poster.ended, 0, relaxed);
+            who[i]->poster.waiter.bell = (typename P::umbra_event *)who[i];
+            um_plain_write(who[i]->poster.waiter.strict, false);
+            um_plain_write(who[i]->poster.waiter.listed, false);
             who[i]->count = 0;
         }
     }
@@ -93,6 +100,13 @@ template <class P> struct ports : world {
             delete message[i];
         for (int i = 0; i < WAITERS; i++)
             delete who[i];
+    }
+
+    static void empty(typename P::um_waiters *list)
+    {
+        um_plain_write(list->first, (waiter_type *)NULL);
+        um_plain_write(list->last, (waiter_type *)NULL);
+        um_plain_write(list->strict, 0);
     }
 
     /* ---- branches: before the threads start ---- */
@@ -119,6 +133,7 @@ template <class P> struct ports : world {
             source->port = port[which];
             source->branch = branch;
             um_plain_write(source->link.listed, false);
+            um_plain_write(source->link.strict, false);
             branch->sources++;
         }
         w->choice.count++;
@@ -135,12 +150,12 @@ template <class P> struct ports : world {
 
     void ring(woken_type *out)
     {
-        typename P::um_port_waiter *next;
+        waiter_type *next;
 
-        for (typename P::um_port_waiter *w = out->first; w; w = next) {
+        for (waiter_type *w = um_plain_read(out->first); w; w = next) {
             waiter *bell = (waiter *)w->bell;
 
-            next = w->next;
+            next = um_plain_read(w->next);
             um_plain_write(bell->rung, um_plain_read(bell->rung) + 1);
             um_atomic_store(&bell->bell, 1, release);
             um_os_futex_wake(&bell->bell);
@@ -160,6 +175,15 @@ template <class P> struct ports : world {
         um_plain_write(w->rung, 0);
     }
 
+    /* As um_choice_wait(). */
+    int ended(waiter *w, typename P::um_choice *choice, int deadline)
+    {
+        if (passes(deadline) && P::um_choice_claim(choice))
+            return -ETIMEDOUT;
+        await(w);
+        return um_plain_read(choice->result);
+    }
+
     /* As um_choose(): the branch, or a negative errno. */
     int choose(int waits, int deadline = LATE)
     {
@@ -167,18 +191,12 @@ template <class P> struct ports : world {
         int result;
 
         do {
-            woken_type out = {NULL, NULL};
+            woken_type out;
 
             result = P::um_choice_enter(&w->choice, 0, &out);
             ring(&out);
-            if (result == UM_CHOICE_WAITS) {
-                if (passes(deadline) && P::um_choice_claim(&w->choice)) {
-                    result = -ETIMEDOUT;
-                } else {
-                    await(w);
-                    result = um_plain_read(w->choice.result);
-                }
-            }
+            if (result == UM_CHOICE_WAITS)
+                result = ended(w, &w->choice, deadline);
             P::um_choice_leave(&w->choice);
         } while (result == UM_CHOICE_AGAIN);
         if (result >= 0)
@@ -222,7 +240,7 @@ template <class P> struct ports : world {
     {
         waiter *w = who[waits];
         message_type *m = NULL;
-        woken_type out = {NULL, NULL};
+        woken_type out;
         uint64_t left;
         int result =
             P::um_port_try_take(w->branch[0].source->port, most, rl::rand(2) == 0, &m, &left, &out);
@@ -241,26 +259,25 @@ template <class P> struct ports : world {
 
     int post(int number, int to, int poster = -1, int deadline = LATE)
     {
-        woken_type out = {NULL, NULL};
+        woken_type out;
         waiter *w = poster < 0 ? NULL : who[poster];
         int result;
 
         if (w)
-            um_atomic_store(&w->poster.ended, 0, relaxed); /* made anew by each post */
+            um_atomic_store(&w->poster.claim, UM_CHOICE_OPEN, relaxed); /* anew by each post */
         result = P::um_port_post(port[to], message[number], poster < 0 ? NULL : &w->poster, &out);
 
         ring(&out);
         if (result != UM_CHOICE_WAITS)
             return result;
-        if (passes(deadline) && P::um_poster_give_up(port[to], &w->poster))
-            return -ETIMEDOUT;
-        await(w);
-        return um_plain_read(w->poster.result);
+        result = ended(w, &w->poster, deadline);
+        P::um_port_leave(port[to], &port[to]->posts, &w->poster.waiter);
+        return result;
     }
 
     void close(int which)
     {
-        woken_type out = {NULL, NULL};
+        woken_type out;
 
         RL_ASSERT(P::um_port_close(port[which], &out));
         ring(&out);
@@ -268,7 +285,7 @@ template <class P> struct ports : world {
 
     void cancel(int waits)
     {
-        woken_type out = {NULL, NULL};
+        woken_type out;
 
         P::um_choice_cancel(&who[waits]->choice, &out);
         ring(&out);

@@ -25,7 +25,7 @@
  * umbra_hold(). But a thread that only waits for an event need not hold the runtime, and still it
  * may execute a signal that a fiber has recorded while the thread held the event
  * (event/protocol.h), and push the fiber that the signal releases. Likewise where it has the list
- * of a semaphore's waiters (sync/waiters.h). So such calls are counted, and Q2 looks at their
+ * of a semaphore's waiters (wait/waiters.h). So such calls are counted, and Q2 looks at their
  * number before the inboxes: no call was under way, and a call that begins later finds nothing
  * recorded with it, since none is active. If such a call made the judge refuse, the last of these
  * calls judges again:

@@ -486,6 +486,20 @@ UM_LINKONCE UM_NOINLINE int um_event_wait_outline(struct umbra_event *event, uin
     return um_await_begin(&await);
 }
 
+/* A wait for an event. kind, on, at: for reports. at: the place of the program's call, which is the
+ * return address of the outermost function that is not inlined. Inlined as um_await_end(). */
+UM_ALWAYS_INLINE int um_event_wait_on(struct umbra_event *event, uint64_t deadline,
+                                      const struct um_kind *kind, const void *on, const void *at)
+{
+    struct um_await await = {.event = &event->event,
+                             .deadline = um_deadline_cycles(deadline),
+                             .kind = kind,
+                             .on = on,
+                             .at = at};
+
+    return um_await_run(&await);
+}
+
 /* A wait of the library that must not fail, in a caller that may wait (um_may_wait()): until the
  * event is signaled and accept, if not NULL, takes the signal. kind, on, at: for reports. */
 UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *accept, void *arg,
@@ -501,6 +515,21 @@ UM_LINKONCE void um_event_wait_firm(struct umbra_event *event, um_accept_fn *acc
                              .at = at};
 
     um_await_run(&await);
+}
+
+/* Signals waiters that are in their list no more (wait/waiters.h), linked by next. NULL: none.
+ * async: the caller may be a signal handler. */
+UM_LINKONCE void um_waiters_signal(struct um_waiter *waiter, bool async)
+{
+    while (waiter) {
+        struct um_waiter *next = um_plain_read(waiter->next); /* its frame may end at the signal */
+
+        if (async)
+            umbra_event_signal_async(waiter->bell);
+        else
+            umbra_event_signal(waiter->bell);
+        waiter = next;
+    }
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_event_wait_until(struct umbra_event *event,

@@ -213,7 +213,7 @@ UM_LINKONCE int umbra_arbiter_start(struct umbra_arbiter *arbiter, struct umbra_
 
 UM_LINKONCE void umbra_arbiter_cancel(struct umbra_arbiter *arbiter)
 {
-    struct um_port_woken out = {NULL, NULL};
+    struct um_waiters out = {NULL, NULL, 0};
 
     um_choice_cancel(&arbiter->choice, &out);
     um_port_ring(&out);

@@ -31,43 +31,35 @@ UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void
 
 #ifdef UMBRA_IMPLEMENTATION
 
-UM_LINKONCE UM_NOINLINE void um_port_ring_all(struct um_port_waiter *waiter)
-{
-    do {
-        struct um_port_waiter *next = waiter->next; /* it may end at the signal */
-
-        umbra_event_signal(waiter->bell);
-        waiter = next;
-    } while (waiter);
-}
-
-/* Rings the waiters that a call woke, if any. */
-UM_INLINE void um_port_ring(const struct um_port_woken *out)
+/* Rings the bells of the waiters that a call wakes, if any. */
+UM_INLINE void um_port_ring(const struct um_waiters *out)
 {
     if (UM_UNLIKELY(out->first))
-        um_port_ring_all(out->first);
+        um_waiters_signal(out->first, false);
 }
 
 UM_SHARED(const struct um_kind um_kind_port, {"port", NULL});
 
-/* Waits for a bell, the event of one waiter. on: the port, for reports. Inlined into the call that
- * waits, for the reason given at umbra_join(). */
-UM_ALWAYS_INLINE int um_port_await(struct umbra_event *bell, uint64_t deadline, const void *on,
-                                   const void *at)
+/* Waits for the choice's bell; returns the choice's result, or an error if the wait gave up. on: a
+ * port, for reports. */
+UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline, const void *on,
+                                    const void *at)
 {
-    struct um_await await = {.event = &bell->event,
-                             .deadline = um_deadline_cycles(deadline),
-                             .kind = &um_kind_port,
-                             .on = on,
-                             .at = at};
+    struct umbra_event *bell = choice->waiter.bell;
+    int error = um_event_wait_on(bell, deadline, &um_kind_port, on, at);
 
-    return um_await_run(&await);
+    if (error != 0) {
+        if (um_choice_claim(choice))
+            return error;
+        um_event_wait_firm(bell, NULL, NULL, &um_kind_port, on, at);
+    }
+    return choice->result;
 }
 
 /* 0, -EPIPE, or -EAGAIN: full. */
 UM_ALWAYS_INLINE int um_port_try_post(struct umbra_port *port, struct umbra_message *message)
 {
-    struct um_port_woken out = {NULL, NULL};
+    struct um_waiters out = {NULL, NULL, 0};
     int result = um_port_post(port, message, NULL, &out);
 
     um_port_ring(&out);
@@ -77,25 +69,19 @@ UM_ALWAYS_INLINE int um_port_try_post(struct umbra_port *port, struct umbra_mess
 UM_LINKONCE int um_port_post_waiting(struct umbra_port *port, struct umbra_message *message,
                                      uint64_t deadline, const void *at)
 {
-    struct um_port_woken out = {NULL, NULL};
+    struct um_waiters out = {NULL, NULL, 0};
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event bell = UMBRA_EVENT_INIT;
-    struct um_poster poster = {.waiter = {.bell = &bell}};
-    int error = um_may_wait();
-    int result;
+    struct um_choice poster = {.waiter = {.bell = &bell}, .claim = UM_CHOICE_OPEN};
+    int result = um_may_wait();
 
-    if (error != 0)
-        return error;
+    if (result != 0)
+        return result;
     result = um_port_post(port, message, &poster, &out);
     um_port_ring(&out);
-    if (result != UM_CHOICE_WAITS)
-        return result;
-    error = um_port_await(&bell, deadline, port, at);
-    if (error != 0) {
-        if (um_poster_give_up(port, &poster))
-            return error;
-        um_event_wait_firm(&bell, NULL, NULL, &um_kind_port, port, at);
-    }
-    return poster.result;
+    if (result == UM_CHOICE_WAITS)
+        result = um_choice_wait(&poster, deadline, port, at);
+    um_port_leave(port, &port->posts, &poster.waiter);
+    return result;
 }
 
 /* ---- misuse, with UMBRA_ASSERT ---- */
@@ -148,7 +134,7 @@ UM_LINKONCE UM_NOINLINE int umbra_port_post(struct umbra_port *port, struct umbr
 
 UM_LINKONCE int umbra_port_close(struct umbra_port *port)
 {
-    struct um_port_woken out = {NULL, NULL};
+    struct um_waiters out = {NULL, NULL, 0};
     bool open = um_port_close(port, &out);
 
     um_port_ring(&out);
@@ -193,7 +179,7 @@ UM_LINKONCE int um_choice_init(struct um_choice *choice, struct umbra_branch *br
         branches[i].over = false;
         for (unsigned j = 0; j < branches[i].sources; j++) {
             branches[i].source[j].branch = &branches[i];
-            branches[i].source[j].link.listed = false;
+            branches[i].source[j].link = (struct um_waiter){.listed = false};
         }
     }
     *choice = (struct um_choice){.waiter = {.bell = bell}, .branch = branches, .count = count};
@@ -207,20 +193,6 @@ UM_INLINE void um_choice_end_use(const struct um_choice *choice)
         choice->branch[i].choice = NULL;
 }
 
-/* Waits for the choice's bell; returns the choice's result, or an error if the wait gave up. */
-UM_ALWAYS_INLINE int um_choice_wait(struct um_choice *choice, uint64_t deadline, const void *at)
-{
-    const void *on = choice->branch->source->port;
-    int error = um_port_await(choice->waiter.bell, deadline, on, at);
-
-    if (error != 0) {
-        if (um_choice_claim(choice))
-            return error;
-        um_event_wait_firm(choice->waiter.bell, NULL, NULL, &um_kind_port, on, at);
-    }
-    return choice->result;
-}
-
 /* The index of the branch that could go, with its messages in the choice, or a negative errno.
  * first: the branch to look at first. */
 UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t deadline,
@@ -231,12 +203,12 @@ UM_LINKONCE int um_choose(struct um_choice *choice, unsigned first, uint64_t dea
     if (result != 0)
         return result;
     do {
-        struct um_port_woken out = {NULL, NULL};
+        struct um_waiters out = {NULL, NULL, 0};
 
         result = um_choice_enter(choice, first, &out);
         um_port_ring(&out);
         if (result == UM_CHOICE_WAITS)
-            result = um_choice_wait(choice, deadline, at);
+            result = um_choice_wait(choice, deadline, choice->branch->source->port, at);
         um_choice_leave(choice);
     } while (result == UM_CHOICE_AGAIN);
     if (UMBRA_ASSERT && result >= 0)
@@ -270,7 +242,7 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
 UM_ALWAYS_INLINE int um_port_try_receive(struct umbra_port *port, uint64_t most, bool polls,
                                          struct umbra_message **messages, uint64_t *left)
 {
-    struct um_port_woken out = {NULL, NULL};
+    struct um_waiters out = {NULL, NULL, 0};
     int result = um_port_try_take(port, most, polls, messages, left, &out);
 
     um_port_ring(&out);

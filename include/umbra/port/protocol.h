@@ -5,7 +5,8 @@
  * it. Private; read by the model checker as it stands.
  *
  * Each port has a lock, held for a few instructions. Under it are the messages, the receivers'
- * sources (each a part of a branch of some choice), and the posters that wait for room.
+ * sources (each a part of a branch of some choice), and the posters that wait for room, in lists of
+ * waiters (wait/waiters.h).
  *
  * A choice is one wait for the first of several branches; a branch wants messages from one port or
  * more. Choice, branches and sources are in the memory of the receiver that waits. A thread that
@@ -96,22 +97,9 @@ enum umbra_group {
     UMBRA_TEARDOWN    /* alone, and as the last */
 };
 
-/* A place in one of a port's lists; under its lock. The waiter also reads `listed` without the
- * lock, when no other thread can change it any more. */
-struct um_port_link {
-    um_plain(struct um_port_link *) next; /* later */
-    um_plain(struct um_port_link *) prev; /* earlier */
-    um_plain(bool) listed;
-};
-
-struct um_port_list {
-    um_plain(struct um_port_link *) first; /* the oldest */
-    um_plain(struct um_port_link *) last;
-};
-
 /* One port of a branch. In the receiver's memory. */
 struct umbra_source {
-    struct um_port_link link; /* in the port's `receives` */
+    struct um_waiter link; /* in the port's `receives` */
     struct umbra_port *port;
     struct umbra_branch *branch; /* that it is part of */
 };
@@ -131,26 +119,16 @@ struct umbra_branch {
     struct umbra_arbiter *arbiter; /* that it belongs to, or NULL; the arbiter */
 };
 
-/* A waiter: for room, or to receive. The thread that ends the wait rings, once. */
-struct um_port_waiter {
-    struct um_port_waiter *next; /* the next that the same call woke */
-    void *bell;                  /* the event that it waits for; fixed while it waits */
-};
-
-/* The waiters that a call woke. The caller rings them when it has no lock. */
-struct um_port_woken {
-    struct um_port_waiter *first;
-    struct um_port_waiter *last;
-};
-
-/* A wait for the first of some branches. */
+/* A wait for the first of some branches; or, without a branch, a poster's for room. */
 struct um_choice {
-    struct um_port_waiter waiter;
+    struct um_waiter waiter; /* a poster's is in the port's `posts`. The call that ends the wait
+                                chains it to others that it wakes, and rings without the lock */
     um_atomic_u32 claim;
     struct umbra_branch *branch;
     unsigned count;
-    um_plain(int) result;                      /* how it ended; the thread that took the claim */
-    um_plain(struct umbra_message *) messages; /* that it got; the thread that took the claim */
+    um_plain(int) result; /* how it ended; the thread that took the claim. 0: a poster has posted */
+    um_plain(struct umbra_message *) messages; /* that it got, the thread that took the claim; that
+                                                  it posts, the poster */
 };
 
 #define UM_CHOICE_SHUT 0u
@@ -163,23 +141,14 @@ struct um_choice {
 #define UM_CHOICE_WAITS (-1000001) /* it is listed, or another thread has taken its claim */
 #define UM_CHOICE_AGAIN (-1000002) /* it was roused */
 
-/* A post that waits for room. In the poster's memory. */
-struct um_poster {
-    struct um_port_link link; /* in the port's `posts` */
-    struct um_port_waiter waiter;
-    struct umbra_message *message;
-    um_atomic_u32 ended;  /* 1: by a thread that ends it under the port's lock, or by the poster */
-    um_plain(int) result; /* 0: posted; -EPIPE; valid after the bell */
-};
-
 struct umbra_port {
     struct um_lock lock;
     um_plain(bool) closed;                  /* this and what follows under the lock */
     um_plain(uint64_t) count;               /* messages */
     um_plain(struct umbra_message *) first; /* the oldest */
     um_plain(struct umbra_message *) last;  /* valid if there is a first */
-    struct um_port_list receives;           /* sources of receivers that wait */
-    struct um_port_list posts;              /* posters that wait for room */
+    struct um_waiters receives;             /* sources of receivers that wait */
+    struct um_waiters posts;                /* posters that wait for room */
     uint64_t capacity;                      /* in messages; 0: any number; fixed */
     um_plain(uintptr_t) user; /* the first thread that posted or received; under the lock */
     um_plain(bool) shared;    /* a second thread has done so; under the lock */
@@ -238,16 +207,6 @@ UM_INLINE bool um_branch_try_lock_but(const struct umbra_branch *branch,
 }
 
 /* ---- the lists: under the port's lock ---- */
-
-UM_INLINE void um_port_woken_add(struct um_port_woken *out, struct um_port_waiter *waiter)
-{
-    waiter->next = NULL;
-    if (out->first)
-        out->last->next = waiter;
-    else
-        out->first = waiter;
-    out->last = waiter;
-}
 
 UM_INLINE void um_port_append(struct umbra_port *port, struct umbra_message *message)
 {
@@ -335,80 +294,15 @@ UM_INLINE struct umbra_message *um_port_pop(struct umbra_port *port)
     return message;
 }
 
-UM_INLINE void um_port_list_add(struct um_port_list *list, struct um_port_link *link)
-{
-    struct um_port_link *last = um_plain_read(list->last);
-
-    um_plain_write(link->next, (struct um_port_link *)NULL);
-    um_plain_write(link->prev, last);
-    um_plain_write(link->listed, true);
-    if (last)
-        um_plain_write(last->next, link);
-    else
-        um_plain_write(list->first, link);
-    um_plain_write(list->last, link);
-}
-
-UM_INLINE void um_port_list_remove(struct um_port_list *list, struct um_port_link *link)
-{
-    struct um_port_link *next = um_plain_read(link->next);
-    struct um_port_link *prev = um_plain_read(link->prev);
-
-    um_plain_write(link->listed, false);
-    if (next)
-        um_plain_write(next->prev, prev);
-    else
-        um_plain_write(list->last, prev);
-    if (prev)
-        um_plain_write(prev->next, next);
-    else
-        um_plain_write(list->first, next);
-}
-
-UM_INLINE void um_source_list(struct umbra_source *source)
-{
-    um_port_list_add(&source->port->receives, &source->link);
-}
-
 UM_INLINE void um_source_unlist(struct umbra_source *source)
 {
-    um_port_list_remove(&source->port->receives, &source->link);
+    um_waiters_remove(&source->port->receives, &source->link);
 }
 
 /* The source that the link is in. */
-UM_INLINE struct umbra_source *um_source_of(struct um_port_link *link)
+UM_INLINE struct umbra_source *um_source_of(struct um_waiter *link)
 {
     return (struct umbra_source *)link; /* its first member */
-}
-
-/* The poster that has waited longest for room, or NULL. */
-UM_INLINE struct um_poster *um_poster_first(const struct umbra_port *port)
-{
-    return (struct um_poster *)um_plain_read(port->posts.first); /* its first member */
-}
-
-/* Ends the post: a thread under the port's lock, or the poster, which gives up. True if the caller
- * was first. relaxed: only this word decides; the lock and the bell order all else */
-UM_INLINE bool um_poster_claim(struct um_poster *poster)
-{
-    uint32_t ended = 0;
-
-    return um_atomic_cas(&poster->ended, &ended, UINT32_C(1), relaxed, relaxed);
-}
-
-/* The poster that has waited longest leaves the list. Returned if its post ends with this result;
- * NULL: it has just given up. */
-UM_INLINE struct um_poster *um_poster_end(struct umbra_port *port, int result,
-                                          struct um_port_woken *out)
-{
-    struct um_poster *poster = um_poster_first(port);
-
-    um_port_list_remove(&port->posts, &poster->link);
-    if (!um_poster_claim(poster))
-        return NULL;
-    um_plain_write(poster->result, result);
-    um_port_woken_add(out, &poster->waiter);
-    return poster;
 }
 
 /* ---- the claim ---- */
@@ -439,15 +333,15 @@ UM_INLINE bool um_choice_is_open(const struct um_choice *choice)
     return um_atomic_load(&choice->claim, relaxed) == UM_CHOICE_OPEN;
 }
 
-/* A thread that took the claim of another thread's choice. */
-UM_INLINE void um_choice_end(struct um_choice *choice, int result, struct um_port_woken *out)
+/* A thread that took the claim of another thread's choice. Its waiter is in no list. */
+UM_INLINE void um_choice_end(struct um_choice *choice, int result, struct um_waiters *out)
 {
     um_plain_write(choice->result, result);
-    um_port_woken_add(out, &choice->waiter);
+    um_waiters_end(out, &choice->waiter);
 }
 
 /* Any thread or fiber, as long as the choice exists: it ends, and never opens again. */
-UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_port_woken *out)
+UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_waiters *out)
 {
     /* acquire: pairs with um_choice_open() */
     if (um_atomic_fetch_or(&choice->claim, UM_CHOICE_CANCELLED, acquire) == UM_CHOICE_OPEN)
@@ -455,7 +349,7 @@ UM_INLINE void um_choice_cancel(struct um_choice *choice, struct um_port_woken *
 }
 
 /* Makes the choice of a listed source look again, if it is still open. */
-UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_port_woken *out)
+UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_waiters *out)
 {
     struct um_choice *choice = source->branch->choice;
 
@@ -466,12 +360,12 @@ UM_INLINE void um_source_rouse(struct umbra_source *source, struct um_port_woken
 }
 
 /* Makes all choices listed at the port look again. */
-UM_INLINE void um_port_rouse(struct umbra_port *port, struct um_port_woken *out)
+UM_INLINE void um_port_rouse(struct umbra_port *port, struct um_waiters *out)
 {
-    struct um_port_link *link = um_plain_read(port->receives.first);
+    struct um_waiter *link = um_plain_read(port->receives.first);
 
     while (link) {
-        struct um_port_link *next = um_plain_read(link->next);
+        struct um_waiter *next = um_plain_read(link->next);
 
         um_source_rouse(um_source_of(link), out);
         link = next;
@@ -509,22 +403,37 @@ UM_INLINE bool um_branch_is_dead(const struct umbra_branch *branch)
     return branch->join ? over > 0 : over == branch->sources;
 }
 
-/* A message was taken out of the port: posters that wait for room post, in their order. */
-UM_INLINE void um_port_taken(struct umbra_port *port, struct um_port_woken *out)
+/* Ends posts that wait for room, in their order: as many as there is room for, or all of a closed
+ * port. A poster that has given up leaves by itself. */
+UM_INLINE void um_port_admit(struct umbra_port *port, struct um_waiters *out)
 {
-    while (um_poster_first(port) && um_plain_read(port->count) < port->capacity) {
-        struct um_poster *poster = um_poster_end(port, 0, out);
+    struct um_waiter *next, *waiter = um_plain_read(port->posts.first);
+    bool closed = um_plain_read(port->closed);
 
-        if (poster)
-            um_port_append(port, poster->message);
+    for (; waiter && (closed || um_plain_read(port->count) < port->capacity); waiter = next) {
+        struct um_choice *poster = (struct um_choice *)waiter; /* its first member */
+
+        next = um_plain_read(waiter->next);
+        if (!um_choice_claim(poster))
+            continue;
+        um_waiters_remove(&port->posts, waiter);
+        if (!closed)
+            um_port_append(port, um_plain_read(poster->messages));
+        um_choice_end(poster, closed ? -EPIPE : 0, out);
     }
+}
+
+/* A message was taken out of the port. */
+UM_INLINE void um_port_taken(struct umbra_port *port, struct um_waiters *out)
+{
+    um_port_admit(port, out);
     if (um_plain_read(port->closed) && um_plain_read(port->count) == 0)
         um_port_rouse(port, out);
 }
 
 /* Takes the messages of a branch that can go: source by source, the oldest of each first. */
 UM_INLINE struct umbra_message *um_branch_take(const struct umbra_branch *branch,
-                                               struct um_port_woken *out)
+                                               struct um_waiters *out)
 {
     struct umbra_message *first = NULL, *last = NULL;
     uint64_t wanted = branch->items;
@@ -553,7 +462,7 @@ UM_INLINE struct umbra_message *um_branch_take(const struct umbra_branch *branch
 }
 
 /* Gives another thread's branch its messages, if it can go. True if it got them. */
-UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_port_woken *out)
+UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_waiters *out)
 {
     struct um_choice *choice = branch->choice;
 
@@ -573,13 +482,13 @@ UM_INLINE bool um_branch_fire(struct umbra_branch *branch, struct um_port_woken 
  * none could before, and the one that can takes at least as many messages from this port as have
  * come.
  */
-UM_INLINE void um_port_offer(struct umbra_port *port, struct um_port_woken *out)
+UM_INLINE void um_port_offer(struct umbra_port *port, struct um_waiters *out)
 {
-    struct um_port_link *link = um_plain_read(port->receives.first);
+    struct um_waiter *link = um_plain_read(port->receives.first);
     bool gone = false;
 
     while (link && !gone) {
-        struct um_port_link *next = um_plain_read(link->next);
+        struct um_waiter *next = um_plain_read(link->next);
         struct umbra_branch *branch = um_source_of(link)->branch;
 
         if (!um_choice_is_open(branch->choice)) {
@@ -616,7 +525,7 @@ UM_INLINE bool um_port_post_fast(struct umbra_port *port, struct umbra_message *
  * bell will ring. Posters that wait for room go first.
  */
 UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *message,
-                           struct um_poster *poster, struct um_port_woken *out)
+                           struct um_choice *poster, struct um_waiters *out)
 {
     int result = 0;
 
@@ -630,8 +539,8 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
         um_port_append(port, message);
         um_port_offer(port, out);
     } else if (poster) {
-        poster->message = message;
-        um_port_list_add(&port->posts, &poster->link);
+        um_plain_write(poster->messages, message);
+        um_waiters_add(&port->posts, &poster->waiter);
         result = UM_CHOICE_WAITS;
     } else {
         result = -EAGAIN;
@@ -640,20 +549,21 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
     return result;
 }
 
-/* A poster gives up. False: it was too late, and its bell will ring, or has. */
-UM_INLINE bool um_poster_give_up(struct umbra_port *port, struct um_poster *poster)
+/* A waiter, once the claim is taken, and after the bell if another thread took it. Takes the link
+ * out of the list if it is still there: no other thread can change that any more, and if it is not,
+ * the port may be gone. */
+UM_INLINE void um_port_leave(struct umbra_port *port, struct um_waiters *list,
+                             struct um_waiter *link)
 {
-    if (!um_poster_claim(poster))
-        return false; /* the message may have been received, and the port destroyed */
+    if (!um_plain_read(link->listed))
+        return;
     um_lock_take(&port->lock);
-    if (um_plain_read(poster->link.listed))
-        um_port_list_remove(&port->posts, &poster->link);
+    um_waiters_remove(list, link);
     um_lock_release(&port->lock);
-    return true;
 }
 
 /* Closes the port. True if it was open. */
-UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
+UM_INLINE bool um_port_close(struct umbra_port *port, struct um_waiters *out)
 {
     bool open;
 
@@ -661,8 +571,7 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
     um_port_slow(port);
     open = !um_plain_read(port->closed);
     um_plain_write(port->closed, true);
-    while (um_poster_first(port))
-        um_poster_end(port, -EPIPE, out);
+    um_port_admit(port, out);
     um_port_rouse(port, out);
     um_lock_release(&port->lock);
     return open;
@@ -676,7 +585,7 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_port_woken *out)
  */
 UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool polls,
                                struct umbra_message **messages, uint64_t *left,
-                               struct um_port_woken *out)
+                               struct um_waiters *out)
 {
     struct umbra_message *last = NULL;
     int result = 0;
@@ -720,7 +629,7 @@ UM_INLINE bool um_branch_ready(const struct umbra_branch *branch)
 
 /* Looks at one branch of the choice: its index if it could go; UM_CHOICE_WAITS: listed, or another
  * thread has the claim; -EPIPE: it never can, or is over. */
-UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_port_woken *out)
+UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_waiters *out)
 {
     struct umbra_branch *branch = &choice->branch[index];
     int result = UM_CHOICE_WAITS;
@@ -739,7 +648,7 @@ UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um
         result = -EPIPE;
     } else {
         for (unsigned i = 0; i < branch->sources; i++)
-            um_source_list(&branch->source[i]);
+            um_waiters_add(&branch->source[i].port->receives, &branch->source[i].link);
     }
     um_branch_unlock_but(branch, branch->sources, NULL);
     return result;
@@ -750,7 +659,7 @@ UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um
  * index; UM_CHOICE_WAITS: the bell will ring; -EPIPE: none can ever go; -ECANCELED.
  * um_choice_leave() must follow in all cases, after the bell if it is to ring.
  */
-UM_INLINE int um_choice_enter(struct um_choice *choice, unsigned first, struct um_port_woken *out)
+UM_INLINE int um_choice_enter(struct um_choice *choice, unsigned first, struct um_waiters *out)
 {
     unsigned dead = 0;
 
@@ -776,15 +685,9 @@ UM_INLINE void um_choice_leave(struct um_choice *choice)
     for (unsigned i = 0; i < choice->count; i++) {
         struct umbra_branch *branch = &choice->branch[i];
 
-        for (unsigned j = 0; j < branch->sources; j++) {
-            struct umbra_source *source = &branch->source[j];
-
-            if (!um_plain_read(source->link.listed))
-                continue;
-            um_lock_take(&source->port->lock);
-            um_source_unlist(source);
-            um_lock_release(&source->port->lock);
-        }
+        for (unsigned j = 0; j < branch->sources; j++)
+            um_port_leave(branch->source[j].port, &branch->source[j].port->receives,
+                          &branch->source[j].link);
     }
 }
 

@@ -4,7 +4,7 @@
  * Checked by tests/model/mutex.
  *
  *   bit            set where                                    by
- *   LOCKED, SOME   the list of waiters: sync/waiters.h
+ *   LOCKED, SOME   the list of waiters: wait/waiters.h
  *   HELD           a caller has it, or a call that has the      the taker
  *                  list gives it
  *   FIRM           a waiter in the list is not to be overtaken  the call that has the list
@@ -36,7 +36,7 @@
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/sync/waiters.h>
+#include <umbra/wait/protocol.h>
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -112,7 +112,8 @@ UM_INLINE uint64_t um_mutex_list_bits(struct um_waiters *list)
 UM_INLINE struct um_waiter *um_mutex_hand_over(um_atomic_u64 *word, struct um_waiters *list,
                                                bool calls)
 {
-    struct um_waiter *waiter = um_waiters_take(list, 0);
+    struct um_waiters ended = {0, 0, 0};
+    struct um_waiter *waiter = um_waiters_take(list, &ended);
     uint64_t now = um_atomic_load(word, relaxed); /* only compared */
     uint64_t clear = UM_WAITERS_BITS | UM_MUTEX_FIRM | (calls ? UM_MUTEX_HELD : 0);
     uint64_t set = um_mutex_list_bits(list) | (calls ? UM_MUTEX_CALLED : 0);

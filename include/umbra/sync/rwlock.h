@@ -3,7 +3,7 @@
  * The read-write lock's word. Private. Checked by tests/model/rwlock.
  *
  *   bits    name      meaning
- *   0, 1              LOCKED and SOME, of the waiters (sync/waiters.h)
+ *   0, 1              LOCKED and SOME, of the waiters (wait/waiters.h)
  *   2       WRITER    a writer holds it
  *   3-63    readers   a number
  *
@@ -16,7 +16,7 @@
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/sync/waiters.h>
+#include <umbra/wait/protocol.h>
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -70,7 +70,8 @@ UM_INLINE enum um_rwlock_given um_rwlock_give(um_atomic_u64 *word)
  * list is LOCKED and has SOME, holders only leave. */
 UM_INLINE struct um_waiter *um_rwlock_let_go(um_atomic_u64 *word, struct um_waiters *list)
 {
-    struct um_waiter *first = 0, *last = 0, *oldest;
+    struct um_waiters ended = {0, 0, 0};
+    struct um_waiter *oldest;
     uint64_t now = um_atomic_load(word, relaxed); /* only compared */
     uint64_t given = 0, next;
 
@@ -78,14 +79,12 @@ UM_INLINE struct um_waiter *um_rwlock_let_go(um_atomic_u64 *word, struct um_wait
         while ((oldest = um_plain_read(list->first)) &&
                um_rwlock_has_room(now + given, um_plain_read(oldest->strict))) {
             given += um_plain_read(oldest->strict) ? UM_RWLOCK_WRITER : UM_RWLOCK_READER;
-            last = um_waiters_take(list, last);
-            if (!first)
-                first = last;
+            um_waiters_take(list, &ended);
         }
         next = ((now + given) & ~UM_WAITERS_BITS) | (oldest ? UM_WAITERS_SOME : 0);
         /* acquire: what the holders wrote, for the waiters. release: pairs with um_waiters_try() */
     } while (!um_atomic_cas(word, &now, next, acq_rel, relaxed));
-    return first;
+    return um_plain_read(ended.first);
 }
 
 #endif

@@ -3,7 +3,7 @@
  * The semaphore's word. Private. Checked by tests/model/semaphore.
  *
  *   bits    meaning
- *   0, 1    LOCKED and SOME, of the waiters (sync/waiters.h)
+ *   0, 1    LOCKED and SOME, of the waiters (wait/waiters.h)
  *   2-63    the count
  *
  * A caller takes one if the count is not 0 and no waiter is in the list. What is posted while there
@@ -16,7 +16,7 @@
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/sync/waiters.h>
+#include <umbra/wait/protocol.h>
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -53,22 +53,20 @@ UM_INLINE bool um_semaphore_add(um_atomic_u64 *word, uint64_t more)
  * list is LOCKED and has SOME, the count only grows. */
 UM_INLINE struct um_waiter *um_semaphore_let_go(um_atomic_u64 *word, struct um_waiters *list)
 {
-    struct um_waiter *first = 0, *last = 0;
+    struct um_waiters ended = {0, 0, 0};
     uint64_t now = um_atomic_load(word, relaxed); /* only compared */
     uint64_t given = 0, next;
 
     do {
         while (um_plain_read(list->first) && now - given >= UM_SEMAPHORE_ONE) {
-            last = um_waiters_take(list, last);
-            if (!first)
-                first = last;
+            um_waiters_take(list, &ended);
             given += UM_SEMAPHORE_ONE;
         }
         next =
             ((now - given) & ~UM_WAITERS_BITS) | (um_plain_read(list->first) ? UM_WAITERS_SOME : 0);
         /* acquire: what the posters wrote, for the waiters. release: pairs with um_waiters_try() */
     } while (!um_atomic_cas(word, &now, next, acq_rel, relaxed));
-    return first;
+    return um_plain_read(ended.first);
 }
 
 #endif

@@ -15,7 +15,6 @@
 #include <umbra/sync/mutex.h>
 #include <umbra/sync/rwlock.h>
 #include <umbra/sync/semaphore.h>
-#include <umbra/sync/waiters.h>
 #include <umbra/wait/protocol.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -101,43 +100,13 @@ UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock);
 
 /* ---- waiting, common ---- */
 
-/* A wait for an event. kind, on, at: for reports. at: the place of the program's call, which is the
- * return address of the outermost function that is not inlined. */
-UM_LINKONCE int um_sync_wait(struct umbra_event *event, uint64_t deadline,
-                             const struct um_kind *kind, const void *on, const void *at)
-{
-    struct um_await await = {.event = &event->event,
-                             .deadline = um_deadline_cycles(deadline),
-                             .kind = kind,
-                             .on = on,
-                             .at = at};
-
-    return um_await_run(&await);
-}
-
 /* A waiter, in the frame of its call: in the list of a mutex, semaphore, read-write lock or
  * condition. */
 struct um_sync_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_waiter waiter;
     uint64_t round; /* of a condition, in which it began to wait; under the list's lock */
-    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event given; /* signaled when it is out of the list */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event given; /* its bell */
 };
-
-/* Signals a waiter that is out of its list, and those that were taken out with it. NULL: none.
- * async: the caller may be a signal handler. */
-UM_LINKONCE void um_sync_signal(struct um_waiter *waiter, bool async)
-{
-    while (waiter) {
-        struct um_waiter *next = um_plain_read(waiter->next); /* its frame may end at the signal */
-        struct umbra_event *given = &((struct um_sync_waiter *)waiter)->given;
-
-        if (async)
-            umbra_event_signal_async(given);
-        else
-            umbra_event_signal(given);
-        waiter = next;
-    }
-}
 
 /* Takes the list of waiters: waits while another call has it, for some instructions. */
 UM_LINKONCE void um_sync_take_list(um_atomic_u64 *word, uint64_t clear, uint64_t set)
@@ -195,6 +164,7 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
 
     if (error != -EAGAIN)
         return error == 0 ? 1 : error;
+    request->waiter.waiter.bell = given;
     um_sync_change(request, self, request->join);
     await.accept = NULL;
     error = um_await_end(um_await_queue(&await, core, self));
@@ -209,8 +179,9 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
 struct um_mutex_request {
     struct um_sync_request sync;
     uintptr_t self;
-    uint32_t gap;  /* polls in place between two looks */
-    uint32_t left; /* of them, before the next look */
+    uint64_t since; /* when it queued first, a time stamp; 0: not yet */
+    uint32_t gap;   /* polls in place between two looks */
+    uint32_t left;  /* of them, before the next look */
 };
 
 #define UM_MUTEX_GAP 64 /* at most; about 1 us */
@@ -237,12 +208,6 @@ UM_LINKONCE bool um_mutex_spin(void *arg)
                          &request->sync.crowded);
 }
 
-/* True if the waiter has queued for so long that no newcomer may overtake it. */
-UM_INLINE bool um_mutex_impatient(const struct um_waiter *waiter, uint64_t now)
-{
-    return now - um_plain_read(waiter->since) > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS);
-}
-
 /* The caller has the list, and the mutex: it is given to the oldest waiter, or that one is called,
  * however long it has queued. */
 UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
@@ -251,7 +216,7 @@ UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
 
     if (calls) /* relaxed: only fairness depends on it. No waiter is called now */
         um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
-    um_sync_signal(um_mutex_hand_over(&mutex->word, &mutex->waiters, calls), false);
+    um_waiters_signal(um_mutex_hand_over(&mutex->word, &mutex->waiters, calls), false);
 }
 
 UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex)
@@ -282,9 +247,10 @@ UM_LINKONCE bool um_mutex_join(void *arg)
     if (!um_plain_read(waiter->strict)) {
         uint64_t now = um_cycles();
 
-        if (um_plain_read(waiter->since) == 0)
-            um_plain_write(waiter->since, now);
-        um_plain_write(waiter->strict, um_mutex_impatient(waiter, now));
+        if (request->since == 0)
+            request->since = now;
+        um_plain_write(waiter->strict,
+                       now - request->since > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS));
     }
     um_sync_take_list(&mutex->word,
                       um_plain_read(waiter->called) ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0,
@@ -429,7 +395,7 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
                                                  struct umbra_mutex *mutex, uint64_t deadline)
 {
     const void *at = __builtin_return_address(0); /* for reports */
-    struct um_sync_waiter waiter = {.given = UMBRA_EVENT_INIT};
+    struct um_sync_waiter waiter = {.waiter = {.bell = &waiter.given}, .given = UMBRA_EVENT_INIT};
     int error = um_may_wait(); /* after 0 the waits below without a deadline do not fail */
 
     if (error != 0)
@@ -438,7 +404,7 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
         return um_mutex_refusal(mutex);
     um_condition_append(condition, &waiter);
     umbra_mutex_unlock(mutex);
-    error = um_sync_wait(&waiter.given, deadline, &um_kind_condition, condition, at);
+    error = um_event_wait_on(&waiter.given, deadline, &um_kind_condition, condition, at);
     if (error != 0 && !um_condition_give_up(condition, &waiter)) {
         um_event_wait_firm(&waiter.given, NULL, NULL, &um_kind_condition, condition, at);
         error = 0;
@@ -450,18 +416,18 @@ UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *conditi
 
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all)
 {
-    struct um_waiter *first;
+    struct um_waiters ended = {NULL, NULL, 0};
 
     um_lock_take(&condition->list);
-    first = condition->waiters.first;
     if (all) {
-        condition->waiters.first = condition->waiters.last = NULL;
+        ended = condition->waiters;
+        condition->waiters = (struct um_waiters){NULL, NULL, 0};
         condition->round++;
-    } else if (first) {
-        um_waiters_remove(&condition->waiters, first);
+    } else if (condition->waiters.first) {
+        um_waiters_take(&condition->waiters, &ended);
     }
     um_lock_release(&condition->list);
-    um_sync_signal(first, false);
+    um_waiters_signal(ended.first, false);
 }
 
 /* ---- counting semaphore ---- */
@@ -478,10 +444,10 @@ UM_LINKONCE void um_semaphore_describe(struct um_text *text, const void *on)
 
 UM_SHARED(const struct um_kind um_kind_semaphore, {"semaphore", um_semaphore_describe});
 
-/* The caller has the list. async: as um_sync_signal(). */
+/* The caller has the list. async: as um_waiters_signal(). */
 UM_LINKONCE void um_semaphore_serve(struct umbra_semaphore *semaphore, bool async)
 {
-    um_sync_signal(um_semaphore_let_go(&semaphore->word, &semaphore->waiters), async);
+    um_waiters_signal(um_semaphore_let_go(&semaphore->word, &semaphore->waiters), async);
 }
 
 UM_LINKONCE bool um_semaphore_look(void *arg)
@@ -559,7 +525,7 @@ UM_SHARED(const struct um_kind um_kind_write_lock, {"write lock", um_rwlock_desc
 /* The caller has the list. */
 UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock)
 {
-    um_sync_signal(um_rwlock_let_go(&lock->word, &lock->waiters), false);
+    um_waiters_signal(um_rwlock_let_go(&lock->word, &lock->waiters), false);
 }
 
 UM_LINKONCE bool um_rwlock_look(void *arg)
@@ -651,8 +617,8 @@ UM_SHARED(const struct um_kind um_kind_latch, {"latch", um_latch_describe});
 
 UM_LINKONCE UM_NOINLINE int umbra_latch_wait(struct umbra_latch *latch, uint64_t deadline)
 {
-    return um_sync_wait(&latch->event, deadline, &um_kind_latch, latch,
-                        __builtin_return_address(0));
+    return um_event_wait_on(&latch->event, deadline, &um_kind_latch, latch,
+                            __builtin_return_address(0));
 }
 
 /* ---- barrier ---- */

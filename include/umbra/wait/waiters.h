@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The list of waiters of a mutex, semaphore or read-write lock, and how a call gives the object up
- * for good. Private. Checked by tests/model/mutex, semaphore and rwlock.
+ * The list of waiters of a mutex, semaphore, read-write lock, condition or port. Private. Checked
+ * by tests/model/mutex, semaphore, rwlock and port.
+ *
+ * A waiter is in the memory of its call. A call that has the list takes waiters out of it and
+ * chains them; when it has let go of the list it signals the bell of each (um_waiters_signal()).
+ * The list of a condition or port is under a lock (wait/lock.h). What follows is about the other
+ * objects, and how a call gives one up for good.
  *
  * An object has one word and a list. Two bits of the word are the list's:
  *
  *   LOCKED   a call has the list: it alone touches the list and the links of its waiters
  *   SOME     waiters are in the list, or one is about to be
  *
- * The other bits say what the object has to give. A waiter is in its caller's frame, with an event
- * of its own.
+ * The other bits say what the object has to give. A waiter's bell is an event of its own, in the
+ * frame of its call.
  *
  *   the waiter                                   the giver, in one step:
  *   W1  LOCKED and SOME                          G1  the resource is free, if the list is empty or
@@ -35,8 +40,8 @@
  * A waiter that gives up takes the list, and itself out of it, and lets go. If it is not in the
  * list any more it was given its share: then it waits for its signal, which is on its way.
  */
-#ifndef UMBRA_SYNC_WAITERS_H
-#define UMBRA_SYNC_WAITERS_H
+#ifndef UMBRA_WAIT_WAITERS_H
+#define UMBRA_WAIT_WAITERS_H
 
 #ifndef UM_MODEL_CHECK
 #include <umbra/base/atomic.h>
@@ -51,21 +56,24 @@
 #define UM_WAITERS_SOME UINT64_C(2)
 #define UM_WAITERS_BITS (UM_WAITERS_LOCKED | UM_WAITERS_SOME)
 
+struct umbra_event;
+
 /* A waiter. All fields: the waiter before it adds itself; then the call that has the list. */
 struct um_waiter {
     um_plain(struct um_waiter *) next; /* in the list; then of those that were taken out together */
     um_plain(struct um_waiter *) prev; /* in the list */
+    struct umbra_event
+        *bell; /* signaled when the wait has ended; fixed. A port's source has none */
     um_plain(bool) listed;
-    um_plain(bool) strict;    /* of a mutex: firm; of a read-write lock: a writer */
-    um_plain(bool) called;    /* of a mutex: out of the list without it, to compete */
-    um_plain(uint64_t) since; /* of a mutex: when it queued first, a time stamp */
+    um_plain(bool) strict; /* of a mutex: firm; of a read-write lock: a writer */
+    um_plain(bool) called; /* of a mutex: out of the list without it, to compete */
 };
 
-/* The list, oldest first. All zero: empty. */
+/* The list, oldest first, or waiters that were taken out. All zero: empty. */
 struct um_waiters {
     um_plain(struct um_waiter *) first;
     um_plain(struct um_waiter *) last;
-    um_plain(uint64_t) strict; /* waiters of it that are strict */
+    um_plain(uint64_t) strict; /* waiters of the list that are strict */
 };
 
 /* True if the caller has the list now. It changes the word's bits `clear` and `set` in that step.
@@ -103,7 +111,6 @@ UM_INLINE void um_waiters_remove(struct um_waiters *list, struct um_waiter *wait
     struct um_waiter *prev = um_plain_read(waiter->prev);
 
     um_plain_write(waiter->listed, false);
-    um_plain_write(waiter->next, (struct um_waiter *)0);
     if (next)
         um_plain_write(next->prev, prev);
     else
@@ -115,15 +122,24 @@ UM_INLINE void um_waiters_remove(struct um_waiters *list, struct um_waiter *wait
     um_plain_write(list->strict, um_plain_read(list->strict) - um_plain_read(waiter->strict));
 }
 
-/* Takes the oldest waiter out and puts it behind `last`, which was taken out before it, or is NULL.
- * */
-UM_INLINE struct um_waiter *um_waiters_take(struct um_waiters *list, struct um_waiter *last)
+/* The wait of a waiter that is in no list has ended: it is one of those that the caller signals. */
+UM_INLINE void um_waiters_end(struct um_waiters *ended, struct um_waiter *waiter)
+{
+    um_plain_write(waiter->next, (struct um_waiter *)0);
+    if (um_plain_read(ended->first))
+        um_plain_write(um_plain_read(ended->last)->next, waiter);
+    else
+        um_plain_write(ended->first, waiter);
+    um_plain_write(ended->last, waiter);
+}
+
+/* Takes the oldest waiter out of the list, to be signaled. */
+UM_INLINE struct um_waiter *um_waiters_take(struct um_waiters *list, struct um_waiters *ended)
 {
     struct um_waiter *waiter = um_plain_read(list->first);
 
     um_waiters_remove(list, waiter);
-    if (last)
-        um_plain_write(last->next, waiter);
+    um_waiters_end(ended, waiter);
     return waiter;
 }
 
