@@ -11,7 +11,7 @@ static inline uint64_t count_of(struct umbra_port *port)
     uint64_t count;
 
     um_lock_take(&port->lock);
-    um_port_gather(port);
+    um_port_gather(port, 0);
     count = port->count;
     um_lock_release(&port->lock);
     return count;

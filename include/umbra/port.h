@@ -87,8 +87,8 @@
  * (umbra_hold). An arbiter that waits is a blocked fiber: the runtime has not ended, and reports a
  * deadlock if only such fibers are left (umbra/core.h).
  *
- * How it works: port/protocol.h. Between threads, a post to an open port of any number of messages
- * takes no lock while no receiver waits there. Else a port has a lock for a few instructions; a
+ * How it works: port/protocol.h. A post to an open port of any number of messages takes no lock
+ * while no receiver waits there. Else a port has a lock for a few instructions; a
  * call that does not block may wait for that lock only (wait/lock.h). A port owns nothing, and
  * is in the caller's memory. It must outlive the calls on it. But when no more posts will come, it
  * may go as soon as the last message has been received by a waiting receiver: a port for an answer

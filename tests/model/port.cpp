@@ -69,8 +69,6 @@ template <class P> struct ports : world {
             port[i]->capacity = 0;
             um_atomic_store(&port[i]->fresh, 0, relaxed);
             um_atomic_store(&port[i]->rest, 0, relaxed);
-            um_plain_write(port[i]->user, 0);
-            um_plain_write(port[i]->shared, true);
         }
         for (int i = 0; i < MESSAGES; i++) {
             message[i] = new message_type;
@@ -308,7 +306,7 @@ template <class P> struct ports : world {
         message_type *m = NULL;
 
         if (!gone[which]) {
-            P::um_port_gather(port[which]);
+            P::um_port_gather(port[which], 0);
             m = um_plain_read(port[which]->first);
         }
 

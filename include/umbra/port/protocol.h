@@ -48,11 +48,10 @@
  *
  * A thread that has the lock takes all fresh messages in one go and appends them to the others
  * (um_port_gather()). So the messages of one poster stay in order: it finds the port slow only when
- * all that it has posted before is appended. A receiver that finds too few makes the port slow
- * before it lists its branch, and looks again (um_port_slow()). So (I) holds: while a source is
- * listed, no message comes without a look at it. The port becomes fast when a receiver has found
- * messages, or is about to poll for some, while no source is listed (um_port_fast()); but only
- * after two threads have used it, since within one the lock costs less. A poster without a lock
+ * all that it has posted before is appended. A receiver makes the ports of a branch slow before it
+ * looks at the branch, and so before it lists it. So (I) holds: while a source is listed, no
+ * message comes without a look at it. The port becomes fast when a receiver has found messages, or
+ * is about to poll for some, while no source is listed (um_port_fast()). A poster without a lock
  * touches nothing of the port after its compare-and-swap.
  *
  * A branch for once is over when it has had its messages. Only its receiver reads and writes that,
@@ -150,9 +149,7 @@ struct umbra_port {
     struct um_waiters receives;             /* sources of receivers that wait */
     struct um_waiters posts;                /* posters that wait for room */
     uint64_t capacity;                      /* in messages; 0: any number; fixed */
-    um_plain(uintptr_t) user; /* the first thread that posted or received; under the lock */
-    um_plain(bool) shared;    /* a second thread has done so; under the lock */
-    um_atomic_u32 rest;       /* how long receivers pause when they have polled; only a hint */
+    um_atomic_u32 rest; /* how long receivers pause when they have polled; only a hint */
     unsigned char apart[UMBRA_CACHE_LINE];
     um_atomic_uptr fresh; /* messages posted without the lock, the latest first; or UM_PORT_SLOW */
 };
@@ -220,67 +217,39 @@ UM_INLINE void um_port_append(struct umbra_port *port, struct umbra_message *mes
     um_plain_write(port->count, um_plain_read(port->count) + 1);
 }
 
-/* Appends messages that were fresh; `fresh` is the latest. */
-UM_INLINE void um_port_append_fresh(struct umbra_port *port, uintptr_t fresh)
+/* Appends the fresh messages. after: UM_PORT_SLOW: from now on posts take the lock; 0: one that is
+ * posted meanwhile may stay there. */
+UM_INLINE void um_port_gather(struct umbra_port *port, uintptr_t after)
 {
-    struct umbra_message *latest = (struct umbra_message *)fresh;
-    struct umbra_message *message = latest;
-    struct umbra_message *oldest = NULL;
-    uint64_t count = um_plain_read(port->count);
+    /* relaxed: only compared; only a thread that has the lock makes the port slow, and fast */
+    uintptr_t fresh = um_atomic_load(&port->fresh, relaxed);
+    struct umbra_message *message, *oldest = NULL;
 
-    if (!latest)
+    if (fresh == UM_PORT_SLOW || fresh == after)
         return;
-    for (; message; count++) {
+    /* acquire: the messages; pairs with um_port_post_fast() */
+    message = (struct umbra_message *)um_atomic_exchange(&port->fresh, after, acquire);
+    while (message) {
         struct umbra_message *earlier = um_plain_read(message->next);
 
         um_plain_write(message->next, oldest);
         oldest = message;
         message = earlier;
     }
-    if (um_plain_read(port->first))
-        um_plain_write(um_plain_read(port->last)->next, oldest);
-    else
-        um_plain_write(port->first, oldest);
-    um_plain_write(port->last, latest);
-    um_plain_write(port->count, count);
+    while (oldest) {
+        struct umbra_message *later = um_plain_read(oldest->next);
+
+        um_port_append(port, oldest);
+        oldest = later;
+    }
 }
 
-/* Takes the fresh messages. One that is posted meanwhile may stay there. */
-UM_INLINE void um_port_gather(struct umbra_port *port)
-{
-    uintptr_t fresh = um_atomic_load(&port->fresh, relaxed); /* only compared */
-
-    if (fresh != 0 && fresh != UM_PORT_SLOW) /* acquire: pairs with um_port_post_fast() */
-        um_port_append_fresh(port, um_atomic_exchange(&port->fresh, 0, acquire));
-}
-
-/* Takes the fresh messages; from now on posts take the lock. */
-UM_INLINE void um_port_slow(struct umbra_port *port)
-{
-    /* relaxed: only a thread that has the lock makes it slow, and fast; else as in
-     * um_port_gather() */
-    if (um_atomic_load(&port->fresh, relaxed) != UM_PORT_SLOW)
-        um_port_append_fresh(port, um_atomic_exchange(&port->fresh, UM_PORT_SLOW, acquire));
-}
-
-/* The calling thread posts or receives. Under the lock. A thread that has the place of one that has
- * ended counts as that thread: then posts take the lock until another thread comes. */
-UM_INLINE void um_port_use(struct umbra_port *port)
-{
-    uintptr_t self = um_arch_thread_id();
-
-    if (um_plain_read(port->shared) || um_plain_read(port->user) == self)
-        return;
-    um_plain_write(port->shared, um_plain_read(port->user) != 0);
-    um_plain_write(port->user, self);
-}
-
-/* From now on posts take no lock, if that is possible and of use. */
+/* From now on posts take no lock, if that is possible. */
 UM_INLINE void um_port_fast(struct umbra_port *port)
 {
-    /* relaxed: as in um_port_slow(); and a poster needs nothing of what was before */
-    if (um_plain_read(port->shared) && um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW &&
-        port->capacity == 0 && !um_plain_read(port->closed) && !um_plain_read(port->receives.first))
+    /* relaxed: as in um_port_gather(); and a poster needs nothing of what was before */
+    if (um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW && port->capacity == 0 &&
+        !um_plain_read(port->closed) && !um_plain_read(port->receives.first))
         um_atomic_store(&port->fresh, 0, relaxed);
 }
 
@@ -510,10 +479,9 @@ UM_INLINE bool um_port_post_fast(struct umbra_port *port, struct umbra_message *
 
     if (fresh == UM_PORT_SLOW)
         return false;
-    um_plain_write(message->port, port);
     do {
         um_plain_write(message->next, (struct umbra_message *)fresh);
-        /* release: the message; pairs with um_port_gather() and um_port_slow() */
+        /* release: the message; pairs with um_port_gather() */
         if (um_atomic_cas(&port->fresh, &fresh, (uintptr_t)message, release, relaxed))
             return true;
     } while (fresh != UM_PORT_SLOW);
@@ -532,7 +500,6 @@ UM_INLINE int um_port_post(struct umbra_port *port, struct umbra_message *messag
     if (um_port_post_fast(port, message))
         return 0;
     um_lock_take(&port->lock);
-    um_port_use(port);
     if (um_plain_read(port->closed)) {
         result = -EPIPE;
     } else if (port->capacity == 0 || um_plain_read(port->count) < port->capacity) {
@@ -568,7 +535,7 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_waiters *out)
     bool open;
 
     um_lock_take(&port->lock);
-    um_port_slow(port);
+    um_port_gather(port, UM_PORT_SLOW);
     open = !um_plain_read(port->closed);
     um_plain_write(port->closed, true);
     um_port_admit(port, out);
@@ -591,9 +558,8 @@ UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool poll
     int result = 0;
 
     um_lock_take(&port->lock);
-    um_port_use(port);
     if (um_plain_read(port->count) < most)
-        um_port_gather(port);
+        um_port_gather(port, 0);
     while (um_plain_read(port->count) > 0 && most-- > 0) {
         struct umbra_message *message = um_port_pop(port);
 
@@ -615,18 +581,6 @@ UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool poll
     return result;
 }
 
-/* True if the branch can go. If not, posts to its ports take the lock. Under all its locks. */
-UM_INLINE bool um_branch_ready(const struct umbra_branch *branch)
-{
-    for (unsigned i = 0; i < branch->sources; i++)
-        um_port_gather(branch->source[i].port);
-    if (um_branch_can_go(branch))
-        return true;
-    for (unsigned i = 0; i < branch->sources; i++)
-        um_port_slow(branch->source[i].port);
-    return um_branch_can_go(branch);
-}
-
 /* Looks at one branch of the choice: its index if it could go; UM_CHOICE_WAITS: listed, or another
  * thread has the claim; -EPIPE: it never can, or is over. */
 UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um_waiters *out)
@@ -637,7 +591,9 @@ UM_INLINE int um_choice_look(struct um_choice *choice, unsigned index, struct um
     if (branch->over)
         return -EPIPE;
     um_branch_lock(branch);
-    if (um_branch_ready(branch)) {
+    for (unsigned i = 0; i < branch->sources; i++)
+        um_port_gather(branch->source[i].port, UM_PORT_SLOW);
+    if (um_branch_can_go(branch)) {
         if (um_choice_claim(choice)) {
             um_plain_write(choice->messages, um_branch_take(branch, out));
             result = (int)index;
