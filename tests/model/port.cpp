@@ -68,7 +68,6 @@ template <class P> struct ports : world {
             empty(&port[i]->posts);
             port[i]->capacity = 0;
             um_atomic_store(&port[i]->fresh, 0, relaxed);
-            um_atomic_store(&port[i]->rest, 0, relaxed);
         }
         for (int i = 0; i < MESSAGES; i++) {
             message[i] = new message_type;
@@ -239,9 +238,8 @@ template <class P> struct ports : world {
         waiter *w = who[waits];
         message_type *m = NULL;
         woken_type out;
-        uint64_t left;
         int result =
-            P::um_port_try_take(w->branch[0].source->port, most, rl::rand(2) == 0, &m, &left, &out);
+            P::um_port_try_take(w->branch[0].source->port, most, rl::rand(2) == 0, &m, &out);
 
         ring(&out);
         for (; m; m = um_plain_read(m->next)) {

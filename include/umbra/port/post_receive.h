@@ -240,10 +240,10 @@ UM_LINKONCE UM_NOINLINE int umbra_choose(struct umbra_branch *branches, unsigned
 
 /* 0, -EPIPE, or -EAGAIN: empty. */
 UM_ALWAYS_INLINE int um_port_try_receive(struct umbra_port *port, uint64_t most, bool polls,
-                                         struct umbra_message **messages, uint64_t *left)
+                                         struct umbra_message **messages)
 {
     struct um_waiters out = {NULL, NULL, 0};
-    int result = um_port_try_take(port, most, polls, messages, left, &out);
+    int result = um_port_try_take(port, most, polls, messages, &out);
 
     um_port_ring(&out);
     if (UMBRA_ASSERT && result == 0)
@@ -259,37 +259,6 @@ UM_LINKONCE bool um_port_is_fresh(void *arg)
     return um_atomic_load(&port->fresh, relaxed) != 0; /* relaxed: the lock orders what follows */
 }
 
-/*
- * A receiver has polled, and one message has come: with a stream more are about to. The receiver
- * pauses for `rest`, and if that brought more it pauses for twice as long the next time. If it
- * brought none, this is no stream: UM_PORT_HOLD receives follow without a pause.
- */
-#define UM_PORT_FEW 16
-#define UM_PORT_REST_FIRST 7 /* pauses */
-#define UM_PORT_REST_MOST 31
-#define UM_PORT_HOLDS 256 /* above: so many more receives without a pause */
-#define UM_PORT_HOLD 64
-
-UM_LINKONCE int um_port_rest(struct umbra_port *port, uint64_t most,
-                             struct umbra_message **messages)
-{
-    uint32_t rest = um_atomic_load(&port->rest, relaxed); /* relaxed, here and below: a hint */
-    uint64_t left;
-    int result;
-
-    for (uint32_t i = 0; i < rest && rest < UM_PORT_HOLDS; i++)
-        um_arch_pause();
-    result = um_port_try_receive(port, most, false, messages, &left);
-    if (rest >= UM_PORT_HOLDS)
-        rest = rest == UM_PORT_HOLDS ? UM_PORT_REST_FIRST : rest - 1;
-    else if (most == 1 && left == 0)
-        rest = UM_PORT_HOLDS + UM_PORT_HOLD;
-    else if (left < UM_PORT_FEW && rest < UM_PORT_REST_MOST)
-        rest = 2 * rest + 1;
-    um_atomic_store(&port->rest, rest, relaxed);
-    return result;
-}
-
 /* Waits for a message in place: 0, -EPIPE, or -EAGAIN: none came, or none can come there. */
 UM_LINKONCE int um_port_poll(struct umbra_port *port, uint64_t most, uint64_t deadline,
                              struct umbra_message **messages)
@@ -303,7 +272,7 @@ UM_LINKONCE int um_port_poll(struct umbra_port *port, uint64_t most, uint64_t de
 
     if (error != 0 || um_atomic_load(&port->fresh, relaxed) == UM_PORT_SLOW) /* likewise */
         return -EAGAIN;
-    return um_port_rest(port, most, messages);
+    return um_port_try_receive(port, most, false, messages);
 }
 
 /* The port was empty: waits for a message. polls: in place first. */
@@ -333,8 +302,7 @@ UM_ALWAYS_INLINE int um_port_receive(struct umbra_port *port, uint64_t most,
                                      const void *at)
 {
     bool polls = deadline != 0 && um_await_may_look();
-    uint64_t left;
-    int result = um_port_try_receive(port, most, polls, messages, &left);
+    int result = um_port_try_receive(port, most, polls, messages);
 
     if (UM_LIKELY(result != -EAGAIN))
         return result;

@@ -149,7 +149,6 @@ struct umbra_port {
     struct um_waiters receives;             /* sources of receivers that wait */
     struct um_waiters posts;                /* posters that wait for room */
     uint64_t capacity;                      /* in messages; 0: any number; fixed */
-    um_atomic_u32 rest; /* how long receivers pause when they have polled; only a hint */
     unsigned char apart[UMBRA_CACHE_LINE];
     um_atomic_uptr fresh; /* messages posted without the lock, the latest first; or UM_PORT_SLOW */
 };
@@ -548,11 +547,10 @@ UM_INLINE bool um_port_close(struct umbra_port *port, struct um_waiters *out)
 
 /*
  * Takes the oldest messages, up to `most`, linked by next. 0; -EAGAIN: there is none; -EPIPE: and
- * none will come. polls: the caller polls `fresh` if there is none. left: how many it has left.
+ * none will come. polls: the caller polls `fresh` if there is none.
  */
 UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool polls,
-                               struct umbra_message **messages, uint64_t *left,
-                               struct um_waiters *out)
+                               struct umbra_message **messages, struct um_waiters *out)
 {
     struct umbra_message *last = NULL;
     int result = 0;
@@ -576,7 +574,6 @@ UM_INLINE int um_port_try_take(struct umbra_port *port, uint64_t most, bool poll
         result = um_plain_read(port->closed) ? -EPIPE : -EAGAIN;
     if (last || polls)
         um_port_fast(port);
-    *left = um_plain_read(port->count);
     um_lock_release(&port->lock);
     return result;
 }
