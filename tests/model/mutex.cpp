@@ -23,12 +23,15 @@ template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
         for (int i = 0; i < UM_THREADS_MOST; i++) {
             request[i].sync.on = mutex;
             request[i].sync.look = P::um_mutex_spin;
-            request[i].sync.join = P::um_mutex_join;
-            request[i].sync.leave = P::um_mutex_leave;
+            request[i].sync.word = &mutex->word;
+            request[i].sync.list = &mutex->waiters;
+            request[i].sync.prepare = P::um_mutex_prepare;
+            request[i].sync.let_go = P::um_mutex_let_list_go;
             request[i].sync.firm = true;
             request[i].sync.deadline = UMBRA_NEVER;
             request[i].self = um_model_self(i);
             request[i].since = 0;
+            waiter(i)->bell = &request[i].sync.waiter.given;
         }
     }
 
@@ -47,7 +50,6 @@ template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
     /* A waiter that is in the list from the beginning. */
     void begin_listed(int index, bool firm)
     {
-        waiter(index)->bell = &request[index].sync.waiter.given;
         um_plain_write(waiter(index)->strict, firm);
         P::um_waiters_add(&mutex->waiters, waiter(index));
     }
@@ -161,7 +163,7 @@ template <class P, uint64_t Still> struct kept : locked<P> {
     void unlock()
     {
         if (P::um_mutex_give(&this->mutex->word, false))
-            P::um_mutex_serve(this->mutex);
+            P::um_waiters_signal(P::um_mutex_serve(this->mutex), false);
     }
 
     void thread(int index)
@@ -171,8 +173,8 @@ template <class P, uint64_t Still> struct kept : locked<P> {
         } else if (index == 1) {
             this->is_given(index);
         } else if (index == 2) {
-            if (!P::um_mutex_leave(
-                    &this->request[index])) { /* it has the mutex, in front of thread 1 */
+            if (!P::um_sync_change(&this->request[index].sync, NULL, false)) {
+                /* it has the mutex, in front of thread 1 */
                 this->is_given(index);
                 unlock();
             }
@@ -208,7 +210,8 @@ template <class P> struct promised : locked<P> {
             RL_ASSERT(this->look(true) && um_plain_read(this->there->written) == 2);
         } else {
             RL_ASSERT(!P::um_mutex_try_word(&this->mutex->word) && !this->look(false));
-            P::um_mutex_join(&this->request[2]);
+            P::um_mutex_prepare(&this->request[2]);
+            P::um_sync_change(&this->request[2].sync, NULL, true);
         }
     }
 

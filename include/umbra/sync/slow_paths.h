@@ -108,40 +108,49 @@ struct um_sync_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event given; /* its bell */
 };
 
-/* Takes the list of waiters: waits while another call has it, for some instructions. */
-UM_LINKONCE void um_sync_take_list(um_atomic_u64 *word, uint64_t clear, uint64_t set)
-{
-    for (unsigned looks = 0; !um_waiters_try(word, clear, set); looks++)
-        um_thread_look_again(looks, UMBRA_NEVER);
-}
-
 /* A call that waits for a mutex, semaphore or read-write lock. */
 struct um_sync_request {
     struct um_sync_waiter waiter;
     void *on;
-    bool (*look)(void *request);  /* true: the caller has it. Sets crowded */
-    bool (*join)(void *request);  /* adds the waiter to the list; true */
-    bool (*leave)(void *request); /* false: the waiter was not in the list any more */
-    bool crowded;                 /* the last look saw waiters that a look would overtake */
-    bool firm;                    /* goes on though the fiber is canceled */
-    uint64_t deadline;            /* a time stamp */
-    const struct um_kind *kind;   /* for reports */
+    um_atomic_u64 *word; /* of the object, as list */
+    struct um_waiters *list;
+    bool (*look)(void *request);    /* true: the caller has it. Sets crowded */
+    void (*prepare)(void *request); /* or NULL: called before the waiter joins the list */
+    struct um_waiter *(*let_go)(um_atomic_u64 *word, struct um_waiters *list); /* of the list */
+    uint64_t ends;              /* bits of the word that are cleared as the waiter joins */
+    bool crowded;               /* the last look saw waiters that a look would overtake */
+    bool firm;                  /* goes on though the fiber is canceled */
+    uint64_t deadline;          /* a time stamp */
+    const struct um_kind *kind; /* for reports */
     const void *at;
 };
 
-/* Joins or leaves the list. Meanwhile other calls may leave to this one what they give, and end. So
- * a thread that is no core announces it: a runtime is not quiet then (core/quiet.h). */
+/*
+ * Joins the list, or leaves it. False: the waiter was not in the list any more. Waits while another
+ * call has the list, for some instructions. Meanwhile other calls may leave to this one what they
+ * give, and end. So a thread that is no core announces it: a runtime is not quiet then
+ * (core/quiet.h).
+ */
 UM_LINKONCE bool um_sync_change(struct um_sync_request *request, const struct um_fiber *self,
-                                bool (*change)(void *request))
+                                bool joins)
 {
-    bool result;
+    struct um_waiter *waiter = &request->waiter.waiter;
+    unsigned looks = 0;
+    bool changes;
 
     if (!self)
         um_outside_call();
-    result = change(request);
+    while (!um_waiters_try(request->word, joins ? request->ends : 0, joins ? UM_WAITERS_SOME : 0))
+        um_thread_look_again(looks++, UMBRA_NEVER);
+    changes = joins || um_plain_read(waiter->listed);
+    if (joins)
+        um_waiters_add(request->list, waiter);
+    else if (changes)
+        um_waiters_remove(request->list, waiter);
+    um_waiters_signal(request->let_go(request->word, request->list), false);
     if (!self)
         um_outside_call_ends();
-    return result;
+    return changes;
 }
 
 /* Looks in place, then waits in the list. 1: the caller has it by a look; 0: the waiter was taken
@@ -165,10 +174,12 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
     if (error != -EAGAIN)
         return error == 0 ? 1 : error;
     request->waiter.waiter.bell = given;
-    um_sync_change(request, self, request->join);
+    if (request->prepare)
+        request->prepare(request);
+    um_sync_change(request, self, true);
     await.accept = NULL;
     error = um_await_end(um_await_queue(&await, core, self));
-    if (error == 0 || um_sync_change(request, self, request->leave))
+    if (error == 0 || um_sync_change(request, self, false))
         return error;
     um_event_wait_firm(given, NULL, NULL, request->kind, request->on, request->at);
     return 0;
@@ -209,14 +220,14 @@ UM_LINKONCE bool um_mutex_spin(void *arg)
 }
 
 /* The caller has the list, and the mutex: it is given to the oldest waiter, or that one is called,
- * however long it has queued. */
-UM_LINKONCE void um_mutex_serve(struct umbra_mutex *mutex)
+ * however long it has queued. The caller signals that one. */
+UM_LINKONCE struct um_waiter *um_mutex_serve(struct umbra_mutex *mutex)
 {
     bool calls = um_plain_read(mutex->waiters.strict) == 0;
 
     if (calls) /* relaxed: only fairness depends on it. No waiter is called now */
         um_atomic_store(&mutex->due, um_cycles_after(UMBRA_MUTEX_CALL_NS), relaxed);
-    um_waiters_signal(um_mutex_hand_over(&mutex->word, &mutex->waiters, calls), false);
+    return um_mutex_hand_over(&mutex->word, &mutex->waiters, calls);
 }
 
 UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex)
@@ -226,21 +237,21 @@ UM_LINKONCE void um_mutex_unlock_slow(struct umbra_mutex *mutex)
                    um_cycles() > um_atomic_load(&mutex->due, relaxed);
 
     if (um_mutex_give(&mutex->word, overdue))
-        um_mutex_serve(mutex);
+        um_waiters_signal(um_mutex_serve(mutex), false);
 }
 
 /* A waiter has changed the list. */
-UM_LINKONCE void um_mutex_let_list_go(struct umbra_mutex *mutex)
+UM_LINKONCE struct um_waiter *um_mutex_let_list_go(um_atomic_u64 *word, struct um_waiters *list)
 {
-    if (um_mutex_let_go(&mutex->word, &mutex->waiters))
-        um_mutex_serve(mutex);
+    struct umbra_mutex *mutex = (struct umbra_mutex *)word; /* its first member */
+
+    return um_mutex_let_go(word, list) ? um_mutex_serve(mutex) : NULL;
 }
 
 /* A fiber is firm; a thread is patient at first. One that was called is so no more. */
-UM_LINKONCE bool um_mutex_join(void *arg)
+UM_LINKONCE void um_mutex_prepare(void *arg)
 {
     struct um_mutex_request *request = arg;
-    struct umbra_mutex *mutex = request->sync.on;
     struct um_waiter *waiter = &request->sync.waiter.waiter;
 
     um_plain_write(waiter->strict, (request->self & UM_SELF_THREAD) == 0);
@@ -252,28 +263,8 @@ UM_LINKONCE bool um_mutex_join(void *arg)
         um_plain_write(waiter->strict,
                        now - request->since > um_ns_to_cycles(UMBRA_MUTEX_PATIENCE_NS));
     }
-    um_sync_take_list(&mutex->word,
-                      um_plain_read(waiter->called) ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0,
-                      UM_WAITERS_SOME);
+    request->sync.ends = um_plain_read(waiter->called) ? UM_MUTEX_CALLED | UM_MUTEX_PROMISED : 0;
     um_plain_write(waiter->called, false);
-    um_waiters_add(&mutex->waiters, waiter);
-    um_mutex_let_list_go(mutex);
-    return true;
-}
-
-UM_LINKONCE bool um_mutex_leave(void *arg)
-{
-    struct um_mutex_request *request = arg;
-    struct umbra_mutex *mutex = request->sync.on;
-    struct um_waiter *waiter = &request->sync.waiter.waiter;
-    bool listed;
-
-    um_sync_take_list(&mutex->word, 0, 0);
-    listed = um_plain_read(waiter->listed);
-    if (listed)
-        um_waiters_remove(&mutex->waiters, waiter);
-    um_mutex_let_list_go(mutex);
-    return listed;
 }
 
 UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
@@ -291,9 +282,11 @@ UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, uint64
 {
     struct um_mutex_request request = {.sync = {.waiter = {.given = UMBRA_EVENT_INIT},
                                                 .on = mutex,
+                                                .word = &mutex->word,
+                                                .list = &mutex->waiters,
                                                 .look = um_mutex_spin,
-                                                .join = um_mutex_join,
-                                                .leave = um_mutex_leave,
+                                                .prepare = um_mutex_prepare,
+                                                .let_go = um_mutex_let_list_go,
                                                 .firm = deadline == UMBRA_NEVER,
                                                 .deadline = um_deadline_cycles(deadline),
                                                 .kind = &um_kind_mutex,
@@ -460,38 +453,14 @@ UM_LINKONCE bool um_semaphore_look(void *arg)
     return um_semaphore_take(&semaphore->word);
 }
 
-UM_LINKONCE bool um_semaphore_join(void *arg)
-{
-    struct um_sync_request *request = arg;
-    struct umbra_semaphore *semaphore = request->on;
-
-    um_sync_take_list(&semaphore->word, 0, UM_WAITERS_SOME);
-    um_waiters_add(&semaphore->waiters, &request->waiter.waiter);
-    um_semaphore_serve(semaphore, false);
-    return true;
-}
-
-UM_LINKONCE bool um_semaphore_leave(void *arg)
-{
-    struct um_sync_request *request = arg;
-    struct umbra_semaphore *semaphore = request->on;
-    bool listed;
-
-    um_sync_take_list(&semaphore->word, 0, 0);
-    listed = um_plain_read(request->waiter.waiter.listed);
-    if (listed)
-        um_waiters_remove(&semaphore->waiters, &request->waiter.waiter);
-    um_semaphore_serve(semaphore, false);
-    return listed;
-}
-
 UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore, uint64_t deadline)
 {
     struct um_sync_request request = {.waiter = {.given = UMBRA_EVENT_INIT},
                                       .on = semaphore,
+                                      .word = &semaphore->word,
+                                      .list = &semaphore->waiters,
                                       .look = um_semaphore_look,
-                                      .join = um_semaphore_join,
-                                      .leave = um_semaphore_leave,
+                                      .let_go = um_semaphore_let_go,
                                       .deadline = um_deadline_cycles(deadline),
                                       .kind = &um_kind_semaphore,
                                       .at = __builtin_return_address(0)};
@@ -538,31 +507,6 @@ UM_LINKONCE bool um_rwlock_look(void *arg)
     return um_rwlock_take(&lock->word, um_plain_read(request->waiter.waiter.strict));
 }
 
-UM_LINKONCE bool um_rwlock_join(void *arg)
-{
-    struct um_sync_request *request = arg;
-    struct umbra_rwlock *lock = request->on;
-
-    um_sync_take_list(&lock->word, 0, UM_WAITERS_SOME);
-    um_waiters_add(&lock->waiters, &request->waiter.waiter);
-    um_rwlock_serve(lock);
-    return true;
-}
-
-UM_LINKONCE bool um_rwlock_leave(void *arg)
-{
-    struct um_sync_request *request = arg;
-    struct umbra_rwlock *lock = request->on;
-    bool listed;
-
-    um_sync_take_list(&lock->word, 0, 0);
-    listed = um_plain_read(request->waiter.waiter.listed);
-    if (listed)
-        um_waiters_remove(&lock->waiters, &request->waiter.waiter);
-    um_rwlock_serve(lock);
-    return listed;
-}
-
 /* 0 or an error. at: for reports, where the lock was called. */
 UM_LINKONCE int um_rwlock_queue(struct umbra_rwlock *lock, bool writer, uint64_t deadline,
                                 const void *at)
@@ -570,9 +514,10 @@ UM_LINKONCE int um_rwlock_queue(struct umbra_rwlock *lock, bool writer, uint64_t
     struct um_sync_request request = {
         .waiter = {.waiter = {.strict = writer}, .given = UMBRA_EVENT_INIT},
         .on = lock,
+        .word = &lock->word,
+        .list = &lock->waiters,
         .look = um_rwlock_look,
-        .join = um_rwlock_join,
-        .leave = um_rwlock_leave,
+        .let_go = um_rwlock_let_go,
         .firm = deadline == UMBRA_NEVER,
         .deadline = um_deadline_cycles(deadline),
         .kind = writer ? &um_kind_write_lock : &um_kind_read_lock,
