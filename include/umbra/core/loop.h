@@ -214,9 +214,6 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
         if (core->yielding)
             um_ready_push(core, core->yielding);
         core->yielding = NULL;
-        /* after the inbox was emptied: the poke of um_trace_runtime() must not be lost */
-        if (UM_UNLIKELY(um_tracing() && !core->trace))
-            um_trace_start(core);
         if (!um_ready_empty(core)) {
             struct um_fiber *fiber = um_ready_pop(core);
 

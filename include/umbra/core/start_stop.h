@@ -136,6 +136,7 @@ UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
 /* Runs the scheduler to its end, then closes what the thread has opened. */
 UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
 {
+    um_trace_start(core);
     um_core_set_state(core, UMBRA_CORE_EXECUTING);
     um_core_loop(core);
     um_completions_end(core);

@@ -183,6 +183,8 @@ UM_LINKONCE UM_COLD int um_trace_make_area(const struct umbra_runtime *runtime,
 
     pthread_mutex_lock(&um_runtimes.lock);
     trace->runtime = ++um_traces.runtimes;
+    if (um_traces.start == 0)
+        um_traces.start = um_arch_cycles();
     um_trace_top_path(path, trace->runtime);
     if (um_traces.fd != 0)
         error = um_trace_make_file(trace, bytes, &memory);
@@ -289,28 +291,40 @@ UM_LINKONCE UM_COLD void um_trace_free(struct umbra_core *core)
     free(trace);
 }
 
-/* What readers have to know of the cores. */
-UM_LINKONCE UM_COLD void um_trace_introduce_shown(const struct umbra_core *core)
+/* A core's thread begins: it records from now on. Writes what readers have to know of the core. */
+UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
 {
-    struct um_trace_shown *shown = core->more->trace->shown;
-    struct um_clock_pair pair = um_clock_pair_read();
+    struct um_trace *trace = core->more->trace;
+    struct um_trace_shown *shown = trace ? trace->shown : NULL;
+    struct um_clock_pair pair;
 
-    shown->runtime = core->more->trace->runtime;
+    if (!trace)
+        return;
+    pair = um_clock_pair_read();
+    shown->runtime = trace->runtime;
     shown->core = core->index;
     shown->cpu = (uint64_t)core->cpu;
     shown->cores = core->runtime->cores;
     shown->hz = um_cycles_hz();
     shown->at_cycles = pair.cycles;
     shown->at_ns = pair.ns;
+    shown->began = um_arch_cycles();
+    um_atomic_store(&shown->count.since, shown->began, relaxed); /* see struct um_trace_counts */
+    /* release: what is above; for other processes */
+    um_atomic_store(&shown->magic, UM_TRACE_MAGIC, release);
+    core->trace = trace;
+    core->exceptions = &um_exceptions_traced;
 }
 
-/* The same of the runtime. Under um_runtimes.lock. */
-UM_LINKONCE UM_COLD void um_trace_introduce_area(const struct umbra_runtime *runtime)
+/* The cores have started. Writes what readers have to know of the runtime. */
+UM_LINKONCE UM_COLD void um_trace_runtime(const struct umbra_runtime *runtime)
 {
-    struct um_trace_area *area = runtime->core[0]->more->trace->area;
+    const struct um_trace *trace = runtime->core[0]->more->trace;
+    struct um_trace_area *area = trace ? trace->area : NULL;
 
-    if (um_traces.start == 0)
-        um_traces.start = um_arch_cycles();
+    if (!trace)
+        return;
+    pthread_mutex_lock(&um_runtimes.lock);
     area->start = um_traces.start;
     area->core_bytes = um_trace_core_bytes();
     area->cores = runtime->cores;
@@ -320,29 +334,8 @@ UM_LINKONCE UM_COLD void um_trace_introduce_area(const struct umbra_runtime *run
         um_os_objects(area->objects, sizeof(area->objects));
     /* release: what is above; for other processes */
     um_atomic_store(&area->magic, UM_TRACE_AREA_MAGIC, release);
-}
-
-/* The cores have started: they record from now on. Returns when all do. */
-UM_LINKONCE UM_COLD void um_trace_runtime(struct umbra_runtime *runtime)
-{
-    if (!runtime->core[0]->more->trace)
-        return;
-    pthread_mutex_lock(&um_runtimes.lock);
-    um_trace_introduce_area(runtime);
     pthread_mutex_unlock(&um_runtimes.lock);
     um_atomic_store(&um_trace_hook, (uintptr_t)um_trace_here, relaxed); /* see um_tracing() */
-    for (unsigned i = 0; i < runtime->cores; i++) {
-        struct um_trace *trace = runtime->core[i]->more->trace;
-
-        um_trace_introduce_shown(runtime->core[i]);
-        um_atomic_store(&trace->phase, UM_TRACE_WANTED, release); /* pairs with um_trace_start() */
-        um_core_poke(runtime->core[i]);
-    }
-    for (unsigned i = 0; i < runtime->cores; i++) /* acquire: pairs with um_trace_start() */
-        for (unsigned looks = 0;
-             um_atomic_load(&runtime->core[i]->more->trace->phase, acquire) != UM_TRACE_BEGUN;
-             looks++)
-            um_thread_look_again(looks, UMBRA_NEVER);
 }
 
 /* ---- the table ---- */

@@ -147,9 +147,6 @@ UM_STATIC_ASSERT(sizeof(struct um_trace_fiber) == 64, "known to tools/umbra-top"
 UM_STATIC_ASSERT(sizeof(struct um_trace_text) == 128, "known to tools/umbra-trace");
 UM_STATIC_ASSERT(sizeof(struct um_trace_shown) == 295424, "the ring's place");
 
-/* A core records from when all cores of its runtime have started. */
-enum um_trace_phase { UM_TRACE_MADE, UM_TRACE_WANTED, UM_TRACE_BEGUN };
-
 /* A traced core. */
 struct um_trace {
     struct um_records *ring;      /* NULL: no file; fixed, as the next five */
@@ -158,8 +155,6 @@ struct um_trace {
     uint64_t from;                /* where the area begins in the file */
     bool top;                     /* for a live view */
     unsigned runtime;             /* its number */
-    const struct um_kind *named;  /* what is in the table of texts for sure, or NULL; the core */
-    um_atomic_u32 phase;          /* enum um_trace_phase; the runtime's creator, then the core */
     size_t stack_bytes;           /* the most that was used of a stack; when the runtime ends */
 };
 
@@ -413,39 +408,19 @@ UM_LINKONCE void um_trace_switch(struct umbra_core *core, enum um_trace_kind kin
         um_trace_begin(core, to);
 }
 
-/* The same, of a fiber that has ended. */
-UM_LINKONCE UM_NOINLINE void um_trace_leave_ended(struct umbra_core *core,
-                                                  const struct um_fiber *from, struct um_fiber *to)
-{
-    struct um_trace_fiber *entry = um_trace_find(core->trace, um_trace_self(from));
-
-    if (entry)
-        um_atomic_store(&entry->self, um_trace_self(from) | UM_TRACE_ENDED, relaxed);
-    um_trace_switch(core, UM_TRACE_END, from, to);
-}
-
-/* The same, of a fiber that waits for another kind of thing than the last one. */
-UM_LINKONCE UM_NOINLINE void um_trace_leave_for(struct umbra_core *core,
-                                                const struct um_fiber *from, struct um_fiber *to)
-{
-    const struct um_kind *what = um_atomic_load(&from->waits_for, relaxed); /* the core's own */
-
-    core->trace->named = what;
-    if (what)
-        um_trace_name(core->trace, what, what->name);
-    um_trace_switch(core, UM_TRACE_BLOCK, from, to);
-}
-
-/* A fiber leaves by um_fiber_leave(): it is blocked, or has ended. */
+/* The same, of a fiber that leaves by um_fiber_leave(): it is blocked, or has ended. */
 UM_LINKONCE void um_trace_leave(struct umbra_core *core, const struct um_fiber *from,
                                 struct um_fiber *to)
 {
-    if (um_fiber_get_state(from) == UMBRA_FIBER_TERMINATED)
-        um_trace_leave_ended(core, from, to);
-    else if (um_atomic_load(&from->waits_for, relaxed) != core->trace->named) /* the core's own */
-        um_trace_leave_for(core, from, to);
-    else
-        um_trace_switch(core, UM_TRACE_BLOCK, from, to);
+    bool ended = um_fiber_get_state(from) == UMBRA_FIBER_TERMINATED;
+    const struct um_kind *what = um_atomic_load(&from->waits_for, relaxed); /* the core's own */
+    struct um_trace_fiber *entry = ended ? um_trace_find(core->trace, um_trace_self(from)) : NULL;
+
+    if (entry)
+        um_atomic_store(&entry->self, um_trace_self(from) | UM_TRACE_ENDED, relaxed);
+    else if (what && !ended)
+        um_trace_name(core->trace, what, what->name);
+    um_trace_switch(core, ended ? UM_TRACE_END : UM_TRACE_BLOCK, from, to);
 }
 
 UM_LINKONCE void um_trace_idle(struct umbra_core *core)
@@ -527,25 +502,6 @@ UM_LINKONCE void um_trace_wake(struct umbra_core *core, struct um_fiber *fiber,
     um_atomic_store(&fiber->waited, waited | UM_TRACE_CAUSED, relaxed);
     um_trace_put(core, kind, 0, um_trace_self(fiber), waited >> UM_TRACE_WAIT_SHIFT);
     UM_PROBE(wake, core->index, fiber, kind);
-}
-
-/* ---- the beginning ---- */
-
-/* The scheduler of a core that does not record: from now on, if that is wanted, it does. */
-UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
-{
-    struct um_trace *trace = core->more->trace;
-
-    /* acquire: pairs with um_trace_runtime() */
-    if (!trace || um_atomic_load(&trace->phase, acquire) != UM_TRACE_WANTED)
-        return;
-    trace->shown->began = um_arch_cycles();
-    um_atomic_store(&trace->shown->count.since, trace->shown->began, relaxed); /* as above */
-    /* release: what is above; for other processes */
-    um_atomic_store(&trace->shown->magic, UM_TRACE_MAGIC, release);
-    core->trace = trace;
-    core->exceptions = &um_exceptions_traced;
-    um_atomic_store(&trace->phase, UM_TRACE_BEGUN, release); /* pairs with um_trace_runtime() */
 }
 
 /* ---- spawns ---- */
