@@ -241,10 +241,10 @@ UM_INLINE void um_fiber_check_end(const struct um_fiber *fiber)
     uintptr_t task = um_fiber_unjoined(fiber);
 
     if (fiber->mutexes > 0)
-        um_fiber_misused(fiber, ", has ended and still holds mutexes: ", fiber->mutexes, 10);
+        um_fiber_misused(fiber, ", has ended and still holds mutexes: %n\n", fiber->mutexes);
     if (task != 0)
-        um_fiber_misused(fiber, ", has ended and has not joined the task in its frames at ", task,
-                         16);
+        um_fiber_misused(fiber, ", has ended and has not joined the task in its frames at %x\n",
+                         task);
 }
 
 /* What the context of every fiber runs: the function of one life after the other. */

@@ -9,6 +9,7 @@
 #ifndef UMBRA_CORE_REPORT_H
 #define UMBRA_CORE_REPORT_H
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,10 @@ UM_INLINE void um_report_end(void)
 {
     um_atomic_fetch_add(&um_runtimes.reports, UINT32_MAX, seq_cst);
 }
+
+/* Adds words. In them stand for the next argument: %s a text, %u an unsigned number, %n an uint64_t,
+ * %x the same with base 16, %f a fiber, with its name and address. Also in signal handlers. */
+UM_LINKONCE void um_text_say(struct um_text *text, const char *format, ...);
 
 UM_LINKONCE const void *um_report_at(const struct um_fiber *fiber);
 UM_LINKONCE const char *um_fiber_state_name(enum umbra_fiber_state state);
@@ -145,11 +150,6 @@ UM_LINKONCE void um_text_add_number(struct um_text *text, uint64_t value, unsign
     um_text_add(text, digits + at);
 }
 
-UM_LINKONCE void um_text_add_address(struct um_text *text, const void *address)
-{
-    um_text_add_number(text, (uintptr_t)address, 16);
-}
-
 UM_LINKONCE void um_text_write(const struct um_text *text, int fd)
 {
     um_os_write(fd, text->line, text->length);
@@ -157,40 +157,52 @@ UM_LINKONCE void um_text_write(const struct um_text *text, int fd)
 
 /* ---- one fiber ---- */
 
-/* Where a fiber's wait was called from: function + offset if names are known, file + offset. */
-UM_LINKONCE void um_report_place(struct um_text *text, const void *at, bool names)
-{
-    struct um_os_symbol symbol;
-
-    um_text_add(text, " at ");
-    if (!names || !um_os_symbol(at, &symbol)) {
-        um_text_add_address(text, at);
-        return;
-    }
-    if (symbol.name) {
-        um_text_add(text, symbol.name);
-        um_text_add(text, "+");
-        um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.address, 16);
-        um_text_add(text, " (");
-    }
-    um_text_add(text, symbol.file);
-    um_text_add(text, "+");
-    um_text_add_number(text, (uintptr_t)at - (uintptr_t)symbol.base, 16);
-    um_text_add(text, symbol.name ? ")" : "");
-}
-
-/* A fiber's name, or its address if it has none. */
+/* A fiber's name, if it has one, and its address. */
 UM_LINKONCE void um_report_name(struct um_text *text, const struct um_fiber *fiber)
 {
     char name[UMBRA_FIBER_NAME_BYTES];
 
     um_fiber_read_name(fiber, name);
-    if (name[0]) {
-        um_text_add(text, "\"");
-        um_text_add(text, name);
-        um_text_add(text, "\" ");
+    if (name[0])
+        um_text_say(text, "\"%s\" ", name);
+    um_text_add_number(text, (uintptr_t)fiber, 16);
+}
+
+UM_LINKONCE void um_text_say(struct um_text *text, const char *format, ...)
+{
+    va_list more;
+
+    va_start(more, format);
+    for (; *format; format++) {
+        char letter[2] = {*format, 0};
+
+        if (*format != '%')
+            um_text_add(text, letter);
+        else if (*++format == 's')
+            um_text_add(text, va_arg(more, const char *));
+        else if (*format == 'f')
+            um_report_name(text, va_arg(more, const struct um_fiber *));
+        else if (*format == 'u')
+            um_text_add_number(text, va_arg(more, unsigned), 10);
+        else
+            um_text_add_number(text, va_arg(more, uint64_t), *format == 'x' ? 16 : 10);
     }
-    um_text_add_address(text, fiber);
+    va_end(more);
+}
+
+/* Where a fiber's wait was called from: function + offset if names are known, file + offset. */
+UM_LINKONCE void um_report_place(struct um_text *text, const void *at, bool names)
+{
+    struct um_os_symbol symbol;
+    uint64_t address = (uintptr_t)at;
+
+    if (!names || !um_os_symbol(at, &symbol))
+        um_text_say(text, " at %x", address);
+    else if (symbol.name)
+        um_text_say(text, " at %s+%x (%s+%x)", symbol.name, address - (uintptr_t)symbol.address,
+                    symbol.file, address - (uintptr_t)symbol.base);
+    else
+        um_text_say(text, " at %s+%x", symbol.file, address - (uintptr_t)symbol.base);
 }
 
 #ifdef UM_CONTEXT_TSAN
@@ -198,8 +210,7 @@ UM_LINKONCE void um_fiber_tell_name(const struct um_fiber *fiber)
 {
     struct um_text text = {.length = 0}; /* zeroed: the line ends */
 
-    um_text_add(&text, "fiber ");
-    um_report_name(&text, fiber);
+    um_text_say(&text, "fiber %f", fiber);
     __tsan_set_fiber_name(fiber->context.sanitizer, text.line);
 }
 #endif
@@ -221,17 +232,23 @@ UM_LINKONCE void um_report_wait(struct um_text *text, const struct um_fiber *fib
     const struct um_kind *kind = um_atomic_load(&fiber->waits_for, relaxed);
     uintptr_t on = (uintptr_t)um_atomic_load(&fiber->waits_on, relaxed);
 
-    um_text_add(text, ", waits for ");
-    um_text_add(text, kind ? kind->name : "?");
-    if (on & 1) { /* um_waits_on_fiber() */
-        um_text_add(text, " of fiber ");
-        um_report_name(text, (const struct um_fiber *)(on - 1));
-    } else if (on) {
-        um_text_add(text, " ");
-        um_text_add_address(text, (const void *)on);
-    }
+    um_text_say(text, ", waits for %s", kind ? kind->name : "?");
+    if (on & 1) /* um_waits_on_fiber() */
+        um_text_say(text, " of fiber %f", (const struct um_fiber *)(on - 1));
+    else if (on)
+        um_text_say(text, " %x", (uint64_t)on);
     if (idle && kind && kind->describe)
         kind->describe(text, (const void *)on);
+}
+
+/* Adds a fiber's name and, if it has a core, that. */
+UM_LINKONCE void um_report_with_core(struct um_text *text, const struct um_fiber *fiber)
+{
+    const struct umbra_core *home = um_fiber_home(fiber);
+
+    um_text_say(text, "fiber %f", fiber);
+    if (home)
+        um_text_say(text, ", core %u", home->index);
 }
 
 UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle)
@@ -240,14 +257,9 @@ UM_LINKONCE void um_report_fiber(const struct um_fiber *fiber, int fd, bool idle
     enum umbra_fiber_state stored = (enum umbra_fiber_state)um_fiber_get_state(fiber);
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra:   fiber ");
-    um_report_name(&text, fiber);
-    if (home) {
-        um_text_add(&text, ", core ");
-        um_text_add_number(&text, home->index, 10);
-    }
-    um_text_add(&text, ", ");
-    um_text_add(&text, um_fiber_state_name(um_fiber_shown_state(fiber, home, stored)));
+    um_text_add(&text, "umbra:   ");
+    um_report_with_core(&text, fiber);
+    um_text_say(&text, ", %s", um_fiber_state_name(um_fiber_shown_state(fiber, home, stored)));
     if (stored == UMBRA_FIBER_BLOCKED)
         um_report_wait(&text, fiber, idle);
     if ((stored == UMBRA_FIBER_BLOCKED || stored == UMBRA_FIBER_STOPPED) && um_report_at(fiber))
@@ -273,20 +285,16 @@ UM_INLINE bool um_report_shows(const struct um_fiber *fiber)
     return state != UMBRA_FIBER_TERMINATED;
 }
 
-/* Prints that a fiber has ended as it must not, how: with a number of mutexes, or at the address of
- * a task; and aborts. */
+/* Prints that a fiber has ended as it must not, how: a format of um_text_say() for one number; and
+ * aborts. */
 UM_LINKONCE UM_COLD void um_fiber_misused(const struct um_fiber *fiber, const char *how,
-                                          uint64_t what, unsigned base)
+                                          uint64_t what)
 {
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra: misuse: fiber ");
-    um_report_name(&text, fiber);
-    um_text_add(&text, ", core ");
-    um_text_add_number(&text, um_fiber_home(fiber)->index, 10);
-    um_text_add(&text, how);
-    um_text_add_number(&text, what, base);
-    um_text_add(&text, "\n");
+    um_text_add(&text, "umbra: misuse: ");
+    um_report_with_core(&text, fiber);
+    um_text_say(&text, how, what);
     um_text_write(&text, 2);
     abort();
 }
@@ -297,11 +305,7 @@ UM_LINKONCE UM_COLD void um_misused(const char *what, const void *object, const 
 {
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra: misuse: ");
-    um_text_add(&text, what);
-    um_text_add(&text, " ");
-    um_text_add_address(&text, object);
-    um_text_add(&text, how);
+    um_text_say(&text, "umbra: misuse: %s %x%s", what, (uint64_t)(uintptr_t)object, how);
     um_report_place(&text, at, true);
     um_text_add(&text, "\n");
     um_text_write(&text, 2);
@@ -332,19 +336,12 @@ UM_LINKONCE const struct um_fiber *um_report_find(uintptr_t block)
 UM_LINKONCE void um_report_holding_fiber(struct um_text *text, uintptr_t holder)
 {
     const struct um_fiber *fiber = um_report_find(um_self_block(holder));
-    const struct umbra_core *home;
 
     if (!fiber || um_fiber_self(fiber, um_fiber_generation(fiber)) != holder) {
         um_text_add(text, "a fiber that has ended");
         return;
     }
-    um_text_add(text, "fiber ");
-    um_report_name(text, fiber);
-    home = um_fiber_home(fiber);
-    if (home) {
-        um_text_add(text, ", core ");
-        um_text_add_number(text, home->index, 10);
-    }
+    um_report_with_core(text, fiber);
     if (um_fiber_has_ended(fiber))
         um_text_add(text, ", which has ended");
 }
@@ -358,8 +355,7 @@ UM_LINKONCE void um_report_holder(struct um_text *text, uintptr_t holder)
     }
     um_text_add(text, " held by ");
     if (holder & UM_SELF_THREAD) {
-        um_text_add(text, "thread ");
-        um_text_add_number(text, um_self_block(holder), 16);
+        um_text_say(text, "thread %x", (uint64_t)um_self_block(holder));
     } else {
         um_atomic_fetch_add(&um_slabs.looking, 1, seq_cst); /* against um_slab_destroy() */
         um_report_holding_fiber(text, holder);
@@ -405,13 +401,9 @@ UM_LINKONCE void umbra_dump(const struct umbra_runtime *runtime, int fd)
 {
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra: runtime ");
-    um_text_add_address(&text, runtime);
-    um_text_add(&text, ", cores: ");
-    um_text_add_number(&text, runtime->cores, 10);
-    um_text_add(&text, ", holds: ");
-    um_text_add_number(&text, um_atomic_load(&runtime->holds, relaxed), 10); /* for display only */
-    um_text_add(&text, "\n");
+    um_text_say(&text, "umbra: runtime %x, cores: %u, holds: %n\n", (uint64_t)(uintptr_t)runtime,
+                runtime->cores,
+                um_atomic_load(&runtime->holds, relaxed)); /* relaxed: for display only */
     um_text_write(&text, fd);
     um_report_fibers(runtime, fd, false);
 }
@@ -434,12 +426,9 @@ UM_LINKONCE void um_report_owner(const struct um_slab *slab, unsigned slot, char
     const struct umbra_core *home = um_fiber_home(fiber);
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "fiber ");
-    um_report_name(&text, fiber);
-    if (home) {
-        um_text_add(&text, " on core ");
-        um_text_add_number(&text, home->index, 10);
-    }
+    um_text_say(&text, "fiber %f", fiber);
+    if (home)
+        um_text_say(&text, " on core %u", home->index);
     if (text.length > bytes - 1)
         text.length = bytes - 1;
     memcpy(line, text.line, text.length);

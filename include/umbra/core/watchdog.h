@@ -59,13 +59,8 @@ UM_LINKONCE UM_COLD void um_watchdog_report(const struct umbra_core *core,
     const void *since = um_context_pc(&fiber->context);
     struct um_text text = {.length = 0};
 
-    um_text_add(&text, "umbra: fiber ");
-    um_report_name(&text, fiber);
-    um_text_add(&text, " has held core ");
-    um_text_add_number(&text, core->index, 10);
-    um_text_add(&text, " for ");
-    um_text_add_number(&text, held_ns / 1000000, 10);
-    um_text_add(&text, " ms while others were ready");
+    um_text_say(&text, "umbra: fiber %f has held core %u for %n ms while others were ready", fiber,
+                core->index, held_ns / 1000000);
     if (since) {
         um_text_add(&text, "; it has run since it waited or yielded");
         um_report_place(&text, since, true);

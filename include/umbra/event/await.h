@@ -557,15 +557,10 @@ UM_LINKONCE void um_any_describe(struct um_text *text, const void *on)
 {
     const struct um_group *group = on;
 
-    for (unsigned i = 0; i < group->count && i < UM_ANY_SHOWN; i++) {
-        um_text_add(text, i == 0 ? " (" : " ");
-        um_text_add_address(text, group->event[i]);
-    }
-    if (group->count > UM_ANY_SHOWN) {
-        um_text_add(text, " and ");
-        um_text_add_number(text, group->count - UM_ANY_SHOWN, 10);
-        um_text_add(text, " more");
-    }
+    for (unsigned i = 0; i < group->count && i < UM_ANY_SHOWN; i++)
+        um_text_say(text, i == 0 ? " (%x" : " %x", (uint64_t)(uintptr_t)group->event[i]);
+    if (group->count > UM_ANY_SHOWN)
+        um_text_say(text, " and %u more", group->count - UM_ANY_SHOWN);
     um_text_add(text, ")");
 }
 
