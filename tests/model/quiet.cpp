@@ -4,7 +4,7 @@
  * See checker.hpp.
  *
  * Each scenario: two cores that send a message to and fro some times and sleep when they have none,
- * as um_core_sleep() does; perhaps a thread outside that holds the runtime, sends another message
+ * as um_core_doze() does; perhaps a thread outside that holds the runtime, sends another message
  * and releases it, or a thread that only waits, and sends what a core has recorded with it
  * meanwhile. Checked: the verdict is given (else all would sleep: DEADLOCK), once, and with no
  * message under way; a thread that releases touches nothing of this after a verdict, and a release

@@ -119,13 +119,6 @@ UM_LINKONCE UM_COLD int um_report_want(int number)
     return error;
 }
 
-/* Ends that. */
-UM_LINKONCE UM_COLD void um_report_unwant(int number)
-{
-    if (--um_report_signals.of[number].users == 0 && number != 0)
-        um_report_unhandle(number);
-}
-
 /* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
  * signal does not exist, ends the program, or cannot be handled. */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
@@ -151,23 +144,18 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
     return 0;
 }
 
-UM_LINKONCE UM_COLD void um_runtime_unlist(struct umbra_runtime *runtime)
+UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
 {
     um_atomic_ptr(struct umbra_runtime) *link = &um_runtimes.first;
+    int number = runtime->dump_signal;
 
+    pthread_mutex_lock(&um_runtimes.lock);
     while (um_atomic_load(link, relaxed) != runtime) /* relaxed: under the lock */
         link = &um_atomic_load(link, relaxed)->next;
     /* release: as in um_runtime_watch() */
     um_atomic_store(link, um_atomic_load(&runtime->next, relaxed), release);
-}
-
-UM_LINKONCE UM_COLD void um_runtime_unwatch(struct umbra_runtime *runtime)
-{
-    int number = runtime->dump_signal;
-
-    pthread_mutex_lock(&um_runtimes.lock);
-    um_runtime_unlist(runtime);
-    um_report_unwant(number);
+    if (--um_report_signals.of[number].users == 0 && number != 0)
+        um_report_unhandle(number);
     pthread_mutex_unlock(&um_runtimes.lock);
     um_reports_wait();
 }

@@ -42,17 +42,6 @@ UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
     pthread_mutex_unlock(&um_runtimes.lock);
 }
 
-/* In the child no thread runs the parent's runtimes: they are marked, and leave the list. */
-UM_LINKONCE UM_COLD void um_runtimes_inherit(void)
-{
-    struct umbra_runtime *runtime =
-        um_atomic_load(&um_runtimes.first, relaxed); /* the only thread */
-
-    for (; runtime; runtime = um_atomic_load(&runtime->next, relaxed)) /* as above */
-        runtime->inherited = true;
-    um_atomic_store(&um_runtimes.first, NULL, relaxed); /* as above */
-}
-
 /*
  * The child's only thread was a core. It goes on in the fiber that forked, but as a thread that is
  * no core. UM_FIBER_LOCAL makes the fiber call um_fiber_end() when its function returns; that ends
@@ -68,15 +57,20 @@ UM_LINKONCE UM_COLD void um_core_in_child(struct umbra_core *core)
     um_tasks_self = &um_tasks_of_none;
 }
 
+/* In the child no thread runs the parent's runtimes: they are marked, and leave the list. */
 UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
+    struct umbra_runtime *runtime = um_atomic_load(&um_runtimes.first, relaxed); /* see below */
+
     if (!um_fork_ends(&um_runtimes_forks))
         return;
     um_origin_in_child();
     if (um_core_self)
         um_core_in_child(um_core_self);
-    um_runtimes_inherit();
-    um_atomic_store(&um_runtimes.reports, 0, relaxed); /* the only thread, both */
+    for (; runtime; runtime = um_atomic_load(&runtime->next, relaxed)) /* the only thread, all */
+        runtime->inherited = true;
+    um_atomic_store(&um_runtimes.first, NULL, relaxed);
+    um_atomic_store(&um_runtimes.reports, 0, relaxed);
     um_atomic_store(&um_slabs.looking, 0, relaxed);
     um_trace_in_child();
     um_slabs.runtimes = 0; /* the handler stays, until a runtime of the child's own ends */

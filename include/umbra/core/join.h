@@ -106,13 +106,6 @@ UM_INLINE enum um_look um_join_seen(struct umbra_core *core, void *arg)
     return um_core_attention(core) ? UM_LOOK_LEAVE : UM_LOOK_AGAIN;
 }
 
-/* Waits in place while the core has nothing else to do. True if the fiber has ended. */
-UM_INLINE bool um_join_look(struct umbra_core *core, struct um_fiber *fiber)
-{
-    return um_look_in_place(core, core->runtime->polls, &fiber->node.done, core->in_place_cycles,
-                            UMBRA_NEVER, um_join_seen, fiber);
-}
-
 /* A fiber of the owner joins a fiber that has not ended, without a deadline. 0 or -ECANCELED. */
 UM_LINKONCE int um_join_wait(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                              const void *at)
@@ -328,7 +321,10 @@ UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
         return um_why_off_stack();
     if (um_fiber_barred(join->self))
         return -ECANCELED;
-    if (um_ready_empty(core) && um_join_look(core, fiber))
+    /* waits in place while the core has nothing else to do */
+    if (um_ready_empty(core) &&
+        um_look_in_place(core, core->runtime->polls, &fiber->node.done, core->in_place_cycles,
+                         UMBRA_NEVER, um_join_seen, fiber))
         return -EAGAIN;
     if (join->deadline == UMBRA_NEVER) {
         error = um_join_wait(core, fiber, done, join->at);
@@ -364,13 +360,6 @@ UM_LINKONCE int um_join_own(struct um_join *join, uint64_t done)
                : um_why(-EINVAL, "another caller is joining the fiber");
 }
 
-UM_INLINE struct umbra_core *um_join_owner(const struct um_fiber *fiber, uint64_t done)
-{
-    if ((done & UM_DONE_TAG) <= UM_DONE_FINISHED)
-        return (struct umbra_core *)(uintptr_t)(done & ~UM_DONE_TAG);
-    return um_atomic_load(&fiber->owner, relaxed); /* ordered by the load of `done` */
-}
-
 UM_LINKONCE int um_join_slow(struct um_join *join)
 {
     struct um_fiber *fiber = join->fiber.block;
@@ -387,7 +376,9 @@ UM_LINKONCE int um_join_slow(struct um_join *join)
          * um_fiber_is() */
         done = um_atomic_load(&fiber->node.done, acquire);
         tag = done & UM_DONE_TAG;
-        owner = um_join_owner(fiber, done);
+        owner = tag <= UM_DONE_FINISHED
+                    ? (struct umbra_core *)(uintptr_t)(done & ~UM_DONE_TAG)
+                    : um_atomic_load(&fiber->owner, relaxed); /* ordered by the load of `done` */
         if (um_fiber_generation(fiber) != join->fiber.generation)
             return um_join_why(-ESRCH);
         if (fiber == join->self && !join->detach)

@@ -94,24 +94,13 @@ UM_LINKONCE void um_core_rest(struct umbra_core *core, uint64_t deadline)
     uint64_t until;
 
     do {
-        if (um_trim_is_due(core)) {
+        if (um_cycles() >= trim->next) {
             if (!um_trim(core, deadline))
                 return;
             turned = true;
         }
         until = turned && !trim->cooling ? deadline : um_min_u64(trim->next, deadline);
     } while (um_core_wait(core, until) && until < deadline);
-}
-
-/* Stage 3: nothing but a message can give this core anything to do. */
-UM_LINKONCE void um_core_sleep(struct umbra_core *core)
-{
-    struct umbra_runtime *runtime = core->runtime;
-
-    if (um_quiet_leave(&runtime->activity))
-        um_runtime_judge(runtime);
-    um_core_rest(core, UMBRA_NEVER);
-    um_quiet_enter(&runtime->activity);
 }
 
 /* Stages 2 and 3. */
@@ -127,14 +116,18 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
         (!lingers || um_core_wait(core, deadline < linger ? deadline : linger))) {
-        if (deadline != UMBRA_NEVER)
-            um_core_rest(core, deadline);
-        else if (um_completions_expected(core))
-            um_core_rest(core, UMBRA_NEVER);
-        else if (more->has_shadow && !um_shadow_done(&more->shadow))
-            um_core_rest(core, um_cycles_after(UM_SHADOW_LOOK_NS));
-        else
-            um_core_sleep(core);
+        bool only_mail =
+            deadline == UMBRA_NEVER && !(more->completions && more->completions->under_way > 0);
+
+        if (only_mail && more->has_shadow && !um_shadow_done(&more->shadow)) {
+            only_mail = false;
+            deadline = um_cycles_after(UM_SHADOW_LOOK_NS);
+        }
+        if (only_mail && um_quiet_leave(&runtime->activity))
+            um_runtime_judge(runtime);
+        um_core_rest(core, deadline);
+        if (only_mail)
+            um_quiet_enter(&runtime->activity);
     }
     um_idle_clear(runtime->idle, core->index);
 }
@@ -156,22 +149,12 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
-/* Memory for the fiber of a task was missing: waits for a message, or a while. Without a bit in idle:
- * the core could do nothing with tasks that it was woken for, and of two such cores each would wake
- * the other. */
-UM_LINKONCE UM_COLD void um_core_starve(struct umbra_core *core)
-{
-    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
-
-    um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
-    core->starved = false;
-}
-
 /* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
  * to do. */
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
 {
     struct umbra_wait_stats before;
+    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
     bool busy;
 
     um_core_set_state(core, UMBRA_CORE_IDLE);
@@ -179,8 +162,12 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
         before = umbra_waiter_stats(&core->waiter);
         um_trace_idle(core);
     }
+    /* Memory for the fiber of a task was missing: waits for a message, or a while. Without a bit in
+     * idle: the core could do nothing with tasks that it was woken for, and of two such cores each
+     * would wake the other. */
     if (UM_UNLIKELY(core->starved))
-        um_core_starve(core);
+        um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
+    core->starved = false;
     busy = um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
@@ -215,7 +202,7 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
             um_ready_push(core, core->yielding);
         core->yielding = NULL;
         if (!um_ready_empty(core)) {
-            struct um_fiber *fiber = um_ready_pop(core);
+            struct um_fiber *fiber = um_ready_take(core, um_link_next(&core->ready));
 
             if (UM_UNLIKELY(core->trace != NULL))
                 um_trace_switch(core, UM_TRACE_RUN, NULL, fiber);

@@ -33,7 +33,8 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
 {
     struct umbra_runtime *runtime = core->runtime;
     struct um_depot *depot = &core->more->depot;
-    size_t bytes = um_pool_stack_bytes(runtime, size_class);
+    size_t bytes =
+        size_class == 0 ? runtime->stack_bytes : um_stack_round((size_t)4096 << (size_class - 1));
     struct um_slab *full = um_depot_slab(depot, size_class);
     unsigned slots = full ? full->slots * 2 : UM_SLAB_SLOTS_FIRST;
     const struct umbra_topology_cpu *cpu = umbra_topology_cpu_of(runtime->topology, core->cpu);

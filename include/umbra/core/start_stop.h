@@ -169,7 +169,8 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
     um_os_unmask_signals(runtime->signals);
     um_core_set_state(core, UMBRA_CORE_INITIALIZING);
-    core->exceptions = core->more->exceptions = um_exceptions_here();
+    core->exceptions = core->more->exceptions =
+        um_exceptions_of_thread ? um_exceptions_of_thread() : &um_exceptions_none;
     error = -pthread_setspecific(um_runtimes.key, core);
     if (error == 0)
         error = um_core_open(core);
@@ -234,22 +235,7 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     return um_trace_make(core);
 }
 
-UM_LINKONCE UM_COLD void um_core_destroy(struct umbra_core *core)
-{
-    pthread_mutex_destroy(&core->more->depot.lock);
-    um_trace_free(core);
-    um_place_free(core->runtime->topology, core, um_core_bytes(core->runtime));
-}
-
 /* ---- places ---- */
-
-/* How many schedulers the topology has places for. */
-UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
-                                            const struct umbra_options *options)
-{
-    return options->hardware_threads ? umbra_topology_info(runtime->topology)->cpus
-                                     : umbra_topology_info(runtime->topology)->cores;
-}
 
 UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
                                        const struct umbra_options *options, int *cpus,
@@ -273,6 +259,14 @@ UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime
     if (half == 0)
         half = 1; /* where there is one hardware thread, creating the shadow fails */
     return places < half ? places : half;
+}
+
+/* How many schedulers the topology has places for. */
+UM_LINKONCE UM_COLD unsigned um_core_places(const struct umbra_runtime *runtime,
+                                            const struct umbra_options *options)
+{
+    return options->hardware_threads ? umbra_topology_info(runtime->topology)->cpus
+                                     : umbra_topology_info(runtime->topology)->cores;
 }
 
 /* How many schedulers there are if the options do not say it. 0 or -EINVAL. */
@@ -341,14 +335,6 @@ UM_LINKONCE UM_COLD void um_siblings_keep(struct umbra_runtime *runtime)
 
 /* ---- the runtime ---- */
 
-/* The share of a fiber that polls; below a cycle it is one, since 0 means none. */
-UM_LINKONCE UM_COLD uint64_t um_share_cycles(uint64_t ns)
-{
-    uint64_t cycles = um_ns_to_cycles(ns);
-
-    return ns != 0 && cycles == 0 ? 1 : cycles;
-}
-
 /* What needs no cores: stack size, wait policy, locks. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
                                           const struct umbra_options *options)
@@ -364,7 +350,9 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     runtime->shadows = options->shadows;
     runtime->wait = options->wait;
     runtime->blocking_threads = options->blocking_threads;
-    runtime->share_cycles = um_share_cycles(options->share_ns);
+    runtime->share_cycles = um_ns_to_cycles(options->share_ns);
+    if (runtime->share_cycles == 0 && options->share_ns != 0)
+        runtime->share_cycles = 1; /* below a cycle: 0 means none */
     error = um_watchdog_choose(runtime, options->watchdog_ms);
     if (error == 0)
         error = um_guard_check();
@@ -387,8 +375,11 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
 UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
 {
     um_pool_destroy(runtime);
-    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
-        um_core_destroy(runtime->core[i]);
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
+        pthread_mutex_destroy(&runtime->core[i]->more->depot.lock);
+        um_trace_free(runtime->core[i]);
+        um_place_free(runtime->topology, runtime->core[i], um_core_bytes(runtime));
+    }
     free(runtime->core);
     um_task_limits_free(runtime);
     pthread_cond_destroy(&runtime->changed);

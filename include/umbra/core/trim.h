@@ -142,12 +142,6 @@ UM_LINKONCE bool um_trim_step(struct umbra_core *core)
     return true;
 }
 
-/* True if the next turn may begin. */
-UM_INLINE bool um_trim_is_due(const struct umbra_core *core)
-{
-    return um_cycles() >= core->more->trim.next;
-}
-
 /* Gives back what has cooled; then a turn begins. False: something came for the core before, or the
  * deadline, a time stamp. The core, when it waits. */
 UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)

@@ -69,14 +69,17 @@ UM_LINKONCE UM_COLD void um_watchdog_report(const struct umbra_core *core,
     um_text_write(&text, 2);
 }
 
-/* The watchdog's look at a core that runs this fiber. */
-UM_LINKONCE void um_watchdog_slice(const struct umbra_runtime *runtime, struct umbra_core *core,
-                                   struct um_fiber *fiber, uint64_t now)
+/* One look at a core. True if it runs a fiber. */
+UM_LINKONCE bool um_watchdog_look(const struct umbra_runtime *runtime, struct umbra_core *core)
 {
     struct um_slice *slice = &core->more->slice;
+    struct um_fiber *fiber = um_core_current(core);
     uint64_t attended = um_atomic_load(&core->attended, relaxed); /* a hint */
+    uint64_t now = um_os_now_ns();
 
-    if (fiber != slice->fiber || attended != slice->attended) {
+    if (!fiber) {
+        slice->fiber = NULL;
+    } else if (fiber != slice->fiber || attended != slice->attended) {
         slice->fiber = fiber;
         slice->attended = attended;
         slice->since = now;
@@ -87,19 +90,7 @@ UM_LINKONCE void um_watchdog_slice(const struct umbra_runtime *runtime, struct u
         slice->told = true;
         um_watchdog_report(core, fiber, now - slice->since);
     }
-}
-
-/* One look at a core. True if it runs a fiber. */
-UM_LINKONCE bool um_watchdog_look(const struct umbra_runtime *runtime, struct umbra_core *core)
-{
-    struct um_fiber *fiber = um_core_current(core);
-
-    if (!fiber) {
-        core->more->slice.fiber = NULL;
-        return false;
-    }
-    um_watchdog_slice(runtime, core, fiber, um_os_now_ns());
-    return true;
+    return fiber != NULL;
 }
 
 UM_LINKONCE UM_COLD void *um_watchdog_main(void *arg)

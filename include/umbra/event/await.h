@@ -200,27 +200,23 @@ UM_LINKONCE int um_group_try(const struct um_group *group, const struct um_await
 }
 
 /*
- * When a fiber's nap ends; each nap is twice as long as the one before. Naps end at ticks that all
- * fibers have in common: a core with many fibers that wait for admission runs them one after the
- * other, and then sleeps.
+ * Between two looks at closed events: a pause, or after UM_LOOKS_AWAKE looks a nap. The group has
+ * joined no event yet, so a fiber may switch. Each nap is twice as long as the one before. Naps of
+ * fibers end at ticks that all fibers have in common: a core with many fibers that wait for
+ * admission runs them one after the other, and then sleeps.
  */
-UM_INLINE uint64_t um_nap_end(unsigned naps)
-{
-    uint64_t tick = um_nap(um_ns_to_cycles(UM_NAP_NS), naps); /* multiples of the first */
-
-    return (um_cycles() / tick + 1) * tick;
-}
-
-/* Between two looks at closed events: a pause, or after UM_LOOKS_AWAKE looks a nap. The group has
- * joined no event yet, so a fiber may switch. */
 UM_LINKONCE void um_group_look_again(const struct um_group *group, const struct um_await *await,
                                      unsigned looks)
 {
-    if (group->self && looks >= UM_LOOKS_AWAKE)
-        um_sleep_at(um_min_u64(await->deadline, um_nap_end(looks - UM_LOOKS_AWAKE)), await->kind,
-                    await->on, await->at);
-    else
+    uint64_t tick;
+
+    if (!group->self || looks < UM_LOOKS_AWAKE) {
         um_thread_look_again(looks, await->deadline);
+        return;
+    }
+    tick = um_nap(um_ns_to_cycles(UM_NAP_NS), looks - UM_LOOKS_AWAKE); /* multiples of the first */
+    um_sleep_at(um_min_u64(await->deadline, (um_cycles() / tick + 1) * tick), await->kind,
+                await->on, await->at);
 }
 
 /* True if the group may not wait, since its fiber is canceled; `winner` is the error then. */

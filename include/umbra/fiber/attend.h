@@ -113,11 +113,6 @@ UM_LINKONCE void um_core_receive(struct umbra_core *core)
 
 /* ---- timers ---- */
 
-UM_INLINE struct um_fiber *um_fiber_of_timer(struct um_timer *timer)
-{
-    return (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer));
-}
-
 /* The end of a fiber's delay or sleep, or the deadline of its wait, has come. The core. */
 UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
 {
@@ -164,7 +159,7 @@ UM_LINKONCE void um_core_ring(struct umbra_core *core)
 
         um_timers_remove(&core->timers, timer);
         timer->deadline = 0;
-        um_timer_ring(core, um_fiber_of_timer(timer));
+        um_timer_ring(core, (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer)));
     }
 }
 

@@ -56,13 +56,6 @@ UM_LINKONCE UM_COLD void um_completions_end(struct umbra_core *core)
         completions->end(completions);
 }
 
-/* True if fibers of the core wait for what its ring will bring: the core is no idle one that
- * only a message could wake. */
-UM_INLINE bool um_completions_expected(const struct umbra_core *core)
-{
-    return core->more->completions && core->more->completions->under_way > 0;
-}
-
 /* True if a core that is about to sleep has something to do. */
 UM_INLINE bool um_completions_ready(void *context)
 {

@@ -596,12 +596,6 @@ UM_INLINE void um_ready_remove(struct umbra_core *core, struct um_fiber *fiber)
                  um_link_next(link));
 }
 
-/* Takes the first fiber out; the queue must not be empty. */
-UM_ALWAYS_INLINE struct um_fiber *um_ready_pop(struct umbra_core *core)
-{
-    return um_ready_take(core, um_link_next(&core->ready));
-}
-
 UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)
 {
     return um_atomic_load(&fiber->state, relaxed) & UM_STATE_BITS;

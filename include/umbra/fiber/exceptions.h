@@ -51,12 +51,6 @@ UM_INLINE uint64_t um_exceptions_some(const struct um_exceptions *here)
 /* The two words of a thread where there is no C++ runtime: always 0. */
 UM_SHARED(UM_THREAD_LOCAL struct um_exceptions um_exceptions_none, {NULL, 0});
 
-/* The calling thread's two words, never NULL. */
-UM_LINKONCE UM_COLD struct um_exceptions *um_exceptions_here(void)
-{
-    return um_exceptions_of_thread ? um_exceptions_of_thread() : &um_exceptions_none;
-}
-
 /* Clears the two words before a fiber leaves. Returns them: the fiber puts them back when it runs
  * again. */
 UM_INLINE struct um_exceptions um_exceptions_take(struct um_exceptions *here)

@@ -134,13 +134,6 @@ UM_INLINE bool um_join_begin_asked(struct umbra_core *core, struct um_fiber *fib
     return um_join_begin(core, fiber, done, (uintptr_t)node | UM_DONE_ASKED);
 }
 
-/* Answers a request for a fiber that has ended, and collects the fiber. */
-UM_LINKONCE void um_join_give(struct umbra_core *core, struct um_fiber *fiber, struct um_node *node)
-{
-    if (um_join_claim(node))
-        um_join_reply(core, node, 0, um_join_collect(core, fiber));
-}
-
 /* Executes a request as far as is possible now. False: `done` has changed, look at it again. */
 UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, uint64_t done,
                                struct um_node *node)
@@ -157,7 +150,8 @@ UM_LINKONCE bool um_join_serve(struct umbra_core *core, struct um_fiber *fiber, 
                ((done & UM_DONE_TAG) == UM_DONE_FINISHED && um_core_current(core) == fiber)) {
         um_core_post(core, node); /* it is leaving its stack, or being answered: try again later */
     } else if ((done & UM_DONE_TAG) == UM_DONE_FINISHED) {
-        um_join_give(core, fiber, node);
+        if (um_join_claim(node))
+            um_join_reply(core, node, 0, um_join_collect(core, fiber));
     } else if (um_atomic_load(&fiber->node.done, acquire) != done) { /* as in um_join_receive() */
         return false;
     } else {

@@ -101,12 +101,6 @@ UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t b
     return size_class < UM_SIZE_CLASSES ? size_class : -EINVAL;
 }
 
-UM_INLINE size_t um_pool_stack_bytes(const struct umbra_runtime *runtime, unsigned size_class)
-{
-    return size_class == 0 ? runtime->stack_bytes
-                           : um_stack_round((size_t)4096 << (size_class - 1));
-}
-
 UM_INLINE struct um_fiber *um_slab_fiber(const struct um_slab *slab, unsigned slot)
 {
     char *top = (char *)um_slab_high(slab, slot) - um_stack_colour(slot);
@@ -172,11 +166,13 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
         um_core_poke(home);
 }
 
-/* Calls fn for each fiber that was ever made. No core may run any more. */
+/* Calls fn for each fiber that was ever made. No core may run any more, and some cores may not
+ * have been made. */
 UM_LINKONCE UM_COLD void um_pool_each(struct umbra_runtime *runtime,
                                       void (*fn)(struct um_fiber *fiber))
 {
-    for (unsigned i = 0; i < runtime->cores * UM_SIZE_CLASSES; i++) {
+    for (unsigned i = 0; i < runtime->cores * UM_SIZE_CLASSES && runtime->core[i / UM_SIZE_CLASSES];
+         i++) {
         struct um_depot *depot = &runtime->core[i / UM_SIZE_CLASSES]->more->depot;
         struct um_slab *slab = um_depot_slab(depot, i % UM_SIZE_CLASSES);
         unsigned slots = um_depot_next_slot(depot, i % UM_SIZE_CLASSES);
@@ -187,36 +183,27 @@ UM_LINKONCE UM_COLD void um_pool_each(struct umbra_runtime *runtime,
     }
 }
 
-UM_LINKONCE UM_COLD void um_slab_free_fibers(struct um_slab *slab, unsigned slots)
+UM_LINKONCE UM_COLD void um_fiber_free(struct um_fiber *fiber)
 {
-    for (unsigned slot = 0; slot < slots; slot++) {
-        struct um_fiber *fiber = um_slab_fiber(slab, slot);
-
-        free(fiber->local);
-        um_context_destroy(&fiber->context, fiber);
-    }
-    um_slab_destroy(slab);
+    free(fiber->local);
+    um_context_destroy(&fiber->context, fiber);
 }
 
 /* Frees all memory of all fibers. No core may run any more. */
 UM_LINKONCE UM_COLD void um_pool_destroy(struct umbra_runtime *runtime)
 {
-    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
-        struct um_depot *depot = &runtime->core[i]->more->depot;
-
+    um_pool_each(runtime, um_fiber_free);
+    for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++)
         for (unsigned k = 0; k < UM_SIZE_CLASSES; k++) {
-            struct um_slab *slab = um_depot_slab(depot, k);
-            unsigned slots = um_depot_next_slot(depot, k);
+            struct um_slab *slab = um_depot_slab(&runtime->core[i]->more->depot, k);
 
             while (slab) {
                 struct um_slab *next = slab->next;
 
-                um_slab_free_fibers(slab, slots);
+                um_slab_destroy(slab);
                 slab = next;
-                slots = next ? next->slots : 0;
             }
         }
-    }
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -135,7 +135,7 @@ struct umbra_runtime {
     unsigned cores;
     bool report; /* print deadlocks */
     bool shadows;
-    bool inherited;        /* the parent process's; um_runtimes_inherit() writes */
+    bool inherited;        /* the parent process's; um_runtimes_in_child() writes */
     size_t stack_bytes;    /* of size class 0 */
     uint64_t share_cycles; /* of a fiber that polls (um_slice_look()), 0: no limit */
     uint64_t watchdog_ns;  /* until a fiber that holds its core is reported, 0: never */

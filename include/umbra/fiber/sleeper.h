@@ -77,16 +77,11 @@ UM_INLINE struct um_fiber *um_node_fiber(struct um_node *node)
     return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->fiber : um_fiber_of_node(node);
 }
 
-/* The sleeper of the thread that waits with a node; only for a thread's node (home 0). */
-UM_INLINE struct um_sleeper *um_node_sleeper(struct um_node *node)
-{
-    return node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->sleeper : (struct um_sleeper *)node;
-}
-
 /* Wakes the thread that waits with a released node. Any thread or handler; never blocks. */
 UM_INLINE void um_node_wake_thread(struct um_node *node)
 {
-    struct um_sleeper *sleeper = um_node_sleeper(node);
+    struct um_sleeper *sleeper =
+        node->flags & UM_NODE_CLAIMED ? um_wait_of(node)->sleeper : (struct um_sleeper *)node;
 
     um_signal32(&sleeper->woken, 1, &sleeper->waiter);
 }
