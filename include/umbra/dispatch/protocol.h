@@ -83,22 +83,11 @@ UM_INLINE void um_step_stop(struct um_step *step, int error)
 }
 
 /* A source opens, or a worker wakes or has yielded: before it does anything else. Another is
- * active, or no step is under way, or something is queued. */
+ * active, or no step is under way, or something is queued. A source of the user's opens and closes
+ * by um_quiet_hold() and um_quiet_let_go(). */
 UM_INLINE void um_step_enter(struct um_step *step)
 {
     um_quiet_enter(&step->activity);
-}
-
-/* The same for a source of the user's. */
-UM_INLINE void um_step_open(struct um_step *step)
-{
-    um_quiet_hold(&step->activity, &step->sources);
-}
-
-/* Such a source is complete. True if there was one: then the caller leaves in its place. */
-UM_INLINE bool um_step_close(struct um_step *step)
-{
-    return um_quiet_let_go(&step->sources);
 }
 
 /* A source is complete, or a worker has asked (R3) or yields. True if it was the last that was
@@ -128,12 +117,6 @@ UM_INLINE bool um_step_unask(struct um_step *step, unsigned worker)
 UM_INLINE int um_step_answer(struct um_step *step, unsigned workers)
 {
     return um_idle_pick(step->asking, workers);
-}
-
-/* The same, but prefers a certain worker's request. */
-UM_INLINE int um_step_answer_rather(struct um_step *step, unsigned workers, unsigned worker)
-{
-    return um_idle_pick_rather(step->asking, workers, worker);
 }
 
 /* For the last that left: true if the step is over. */

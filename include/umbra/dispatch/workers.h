@@ -40,9 +40,8 @@ struct umbra_worker {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event woken; /* its request was answered */
     struct umbra_dispatch *dispatch;                       /* this and what follows is fixed */
     umbra_dispatch_fn *fn;
-    void *state;                  /* public, as scratch and index */
-    void *scratch;                /* see umbra_dispatch_fn */
-    struct umbra_worker **others; /* the other workers, those on its node first */
+    void *state;   /* public, as scratch and index */
+    void *scratch; /* see umbra_dispatch_fn */
     struct umbra_fiber fiber;
     unsigned index;
     int node;
@@ -59,6 +58,8 @@ struct umbra_worker {
      * umbra_dispatch_left()'s */
     struct um_item left[UM_STEAL_MOST];
     unsigned left_count;
+
+    struct umbra_worker *others[]; /* the other workers, those on its node first; fixed */
 };
 
 struct umbra_dispatch {
@@ -71,22 +72,20 @@ struct umbra_dispatch {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event over; /* the step, or the last of several */
     umbra_step_fn *begin_step;                            /* begins the next step, or NULL */
     void *step_arg;
-    size_t step_number; /* its number */
-    char *worker;       /* the workers: see um_dispatch_worker(); this and what follows is fixed */
-    size_t stride;      /* bytes from one to the next */
-    struct umbra_runtime *runtime;
+    size_t step_number;            /* its number */
+    struct umbra_runtime *runtime; /* this and what follows is fixed */
     unsigned workers;
     size_t scratch_bytes;
     uint64_t part_cycles;  /* UM_TAKEN_NS */
     uint64_t turn_cycles;  /* UM_TURN_NS */
     uint64_t yield_cycles; /* UM_YIELD_NS */
     void *arg;
+    struct umbra_worker *worker[]; /* each on its core's node */
 };
 
-/* Worker number i. With several NUMA nodes each has pages of its own, on its core's node. */
 UM_INLINE struct umbra_worker *um_dispatch_worker(const struct umbra_dispatch *dispatch, unsigned i)
 {
-    return (struct umbra_worker *)(void *)(dispatch->worker + i * dispatch->stride);
+    return dispatch->worker[i];
 }
 
 #ifdef UMBRA_IMPLEMENTATION
@@ -213,7 +212,7 @@ UM_INLINE void um_worker_answer(struct umbra_worker *worker)
     struct umbra_dispatch *dispatch = worker->dispatch;
 
     um_dispatch_wake(dispatch,
-                     um_step_answer_rather(&dispatch->step, dispatch->workers, worker->index));
+                     um_idle_pick_rather(dispatch->step.asking, dispatch->workers, worker->index));
 }
 
 UM_LINKONCE int um_worker_add(struct umbra_worker *worker, const struct um_item *item)
@@ -330,12 +329,6 @@ UM_LINKONCE UM_COLD void um_worker_yield(struct umbra_worker *worker)
     worker->preempted = um_os_preempted();
 }
 
-UM_INLINE bool um_worker_should_yield(const struct umbra_worker *worker)
-{
-    return UM_UNLIKELY(worker->shares_cpu > 0) &&
-           um_cycles() - worker->turn > worker->dispatch->turn_cycles;
-}
-
 /* How long the calling worker's core has waited, cycles. */
 UM_INLINE uint64_t um_worker_idle(void)
 {
@@ -407,7 +400,8 @@ UM_LINKONCE void *um_worker_main(void *arg)
 
             if (UM_UNLIKELY(error != 0))
                 um_step_stop(&dispatch->step, error);
-            if (um_worker_should_yield(worker))
+            if (UM_UNLIKELY(worker->shares_cpu > 0) &&
+                um_cycles() - worker->turn > dispatch->turn_cycles)
                 um_worker_yield(worker);
             umbra_yield();
         }
@@ -436,67 +430,46 @@ UM_LINKONCE UM_COLD void um_worker_order(struct umbra_worker *worker)
     }
 }
 
+UM_LINKONCE UM_COLD size_t um_worker_bytes(const struct umbra_dispatch *dispatch)
+{
+    return sizeof(struct umbra_worker) + dispatch->workers * sizeof(struct umbra_worker *);
+}
+
 UM_LINKONCE UM_COLD void um_dispatch_free(struct umbra_dispatch *dispatch)
 {
     for (unsigned i = 0; i < dispatch->workers; i++) {
         struct umbra_worker *worker = um_dispatch_worker(dispatch, i);
 
-        if (worker->queue.items)
+        if (worker && worker->queue.items)
             um_item_queue_free_items(&worker->queue);
-        free(worker->others);
+        um_place_free(dispatch->runtime->topology, worker, um_worker_bytes(dispatch));
     }
     pthread_mutex_destroy(&dispatch->lock);
-    um_place_free(dispatch->runtime->topology, dispatch->worker,
-                  dispatch->workers * dispatch->stride);
     free(dispatch);
 }
 
-/* Allocates the dispatcher and its workers, with all other fields zero. NULL: no memory. */
-UM_LINKONCE UM_COLD struct umbra_dispatch *um_dispatch_allocate(struct umbra_runtime *runtime,
-                                                                unsigned workers)
-{
-    const struct umbra_topology *topology = runtime->topology;
-    bool own_pages = um_place_binds(topology); /* else they stand side by side */
-    size_t stride = um_place_round(sizeof(struct umbra_worker),
-                                   own_pages ? um_os_page_bytes() : UMBRA_CACHE_LINE);
-    struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*dispatch));
-    char *worker = um_place_alloc(topology, -1, workers * stride);
-
-    if (!dispatch || !worker) {
-        free(dispatch);
-        um_place_free(topology, worker, workers * stride);
-        return NULL;
-    }
-    for (unsigned i = 0; i < workers && own_pages; i++)
-        um_place_bind(topology, worker + i * stride, stride,
-                      um_place_node(topology, runtime->core[i % runtime->cores]->cpu));
-    memset(dispatch, 0, sizeof(*dispatch));
-    memset(worker, 0, workers * stride);
-    pthread_mutex_init(&dispatch->lock, NULL);
-    dispatch->runtime = runtime;
-    dispatch->worker = worker;
-    dispatch->stride = stride;
-    dispatch->workers = workers;
-    return dispatch;
-}
-
-/* Fills worker number `index`, but for the order of the others. False: no memory. */
-UM_LINKONCE UM_COLD bool um_worker_init(struct umbra_dispatch *dispatch, unsigned index,
+/* Makes worker number `index`, but for the order of the others. False: no memory. */
+UM_LINKONCE UM_COLD bool um_worker_make(struct umbra_dispatch *dispatch, unsigned index,
                                         const struct umbra_dispatch_options *options)
 {
     struct umbra_runtime *runtime = dispatch->runtime;
-    struct umbra_worker *worker = um_dispatch_worker(dispatch, index);
+    int node = um_place_node(runtime->topology, runtime->core[index % runtime->cores]->cpu);
+    struct umbra_worker *worker =
+        um_place_alloc(runtime->topology, node, um_worker_bytes(dispatch));
 
+    dispatch->worker[index] = worker;
+    if (!worker)
+        return false;
+    memset(worker, 0, um_worker_bytes(dispatch));
     worker->dispatch = dispatch;
     worker->index = index;
     worker->part = 1;
-    worker->node = um_place_node(runtime->topology, runtime->core[index % runtime->cores]->cpu);
-    worker->queue.node = worker->node;
+    worker->node = node;
+    worker->queue.node = node;
     worker->queue.topology = runtime->topology;
     worker->fn = options->fns ? options->fns[index] : options->fn;
     worker->state = options->states ? options->states[index] : NULL;
-    worker->others = malloc(dispatch->workers * sizeof(struct umbra_worker *));
-    return worker->others != NULL;
+    return true;
 }
 
 /* Makes all memory but the workers' scratch buffers. 0, or -ENOMEM. */
@@ -504,18 +477,24 @@ UM_LINKONCE UM_COLD int um_dispatch_make(struct umbra_runtime *runtime,
                                          const struct umbra_dispatch_options *options,
                                          unsigned workers, struct umbra_dispatch **result)
 {
-    struct umbra_dispatch *dispatch = um_dispatch_allocate(runtime, workers);
+    size_t bytes = um_place_round(
+        sizeof(struct umbra_dispatch) + workers * sizeof(struct umbra_worker *), UMBRA_CACHE_LINE);
+    struct umbra_dispatch *dispatch = aligned_alloc(UMBRA_CACHE_LINE, bytes);
     bool ok = true;
 
     if (!dispatch)
         return um_why_none(-ENOMEM);
+    memset(dispatch, 0, bytes);
+    pthread_mutex_init(&dispatch->lock, NULL);
+    dispatch->runtime = runtime;
+    dispatch->workers = workers;
     dispatch->scratch_bytes = options->scratch_bytes;
     dispatch->part_cycles = um_ns_to_cycles(UM_TAKEN_NS);
     dispatch->turn_cycles = um_ns_to_cycles(UM_TURN_NS);
     dispatch->yield_cycles = um_ns_to_cycles(UM_YIELD_NS);
     dispatch->arg = options->arg;
     for (unsigned i = 0; i < workers; i++)
-        ok = um_worker_init(dispatch, i, options) && ok;
+        ok = um_worker_make(dispatch, i, options) && ok;
     if (!ok) {
         um_dispatch_free(dispatch);
         return um_why_none(-ENOMEM);
@@ -541,15 +520,6 @@ UM_LINKONCE UM_COLD void um_dispatch_end_workers(struct umbra_dispatch *dispatch
         um_join_slow(&join);
     }
     umbra_shield(false);
-}
-
-UM_INLINE bool um_dispatch_has_functions(const struct umbra_dispatch_options *options,
-                                         unsigned workers)
-{
-    for (unsigned i = 0; options->fns && i < workers; i++)
-        if (!options->fns[i])
-            return false;
-    return options->fns || options->fn;
 }
 
 UM_SHARED(const struct um_kind um_kind_step, {"step of dispatcher", NULL});
@@ -610,9 +580,13 @@ UM_LINKONCE int um_dispatch_end_step(struct umbra_dispatch *dispatch, uint64_t d
 UM_LINKONCE UM_COLD int um_dispatch_check(const struct umbra_dispatch_options *options,
                                           unsigned workers)
 {
+    bool functions = options->fns || options->fn;
+
     if (workers > UM_STEP_WORKERS)
         return um_why(-EINVAL, "workers = %u: the most is %d", workers, UM_STEP_WORKERS);
-    if (!um_dispatch_has_functions(options, workers))
+    for (unsigned i = 0; options->fns && i < workers; i++)
+        functions = functions && options->fns[i];
+    if (!functions)
         return um_why(-EINVAL, "fn, fns: a worker has no function");
     if (options->scratch_bytes > SIZE_MAX - UMBRA_CACHE_LINE) /* it would be rounded up to 0 */
         return um_why_none(-ENOMEM);
@@ -755,14 +729,14 @@ UM_LINKONCE UM_NOINLINE int umbra_dispatch_steps(struct umbra_dispatch *dispatch
 UM_LINKONCE void umbra_source_open(struct umbra_dispatch *dispatch)
 {
     um_runtime_enter(dispatch->runtime);
-    um_step_open(&dispatch->step);
+    um_quiet_hold(&dispatch->step.activity, &dispatch->step.sources);
 }
 
 UM_LINKONCE void umbra_source_close(struct umbra_dispatch *dispatch)
 {
     struct umbra_runtime *runtime = dispatch->runtime;
 
-    if (!um_step_close(&dispatch->step)) {
+    if (!um_quiet_let_go(&dispatch->step.sources)) {
         if (UMBRA_ASSERT)
             um_misused("dispatcher", dispatch, " has no open source, and one is closed",
                        __builtin_return_address(0));
