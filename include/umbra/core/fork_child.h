@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * What fork(2) does to runtimes: the locks that it takes along, and what a child keeps of its
- * parent's runtimes and cores. Private; included by core.h. Called by pthread_atfork's handlers
+ * What fork(2) does to runtimes and sleepers: the locks that it takes along, and what a child keeps
+ * of its parent's runtimes and cores. Private; included by core.h. Called by pthread_atfork's handlers
  * only.
  */
 #ifndef UMBRA_CORE_FORK_CHILD_H
@@ -32,12 +32,16 @@ UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
         return;
     pthread_mutex_lock(&um_runtimes.lock);
     pthread_mutex_lock(&um_slabs.lock);
+    pthread_mutex_lock(&um_sleepers.lock);
+    pthread_mutex_lock(&um_sleepers.popping);
 }
 
 UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
 {
     if (!um_fork_ends(&um_runtimes_forks))
         return;
+    pthread_mutex_unlock(&um_sleepers.popping);
+    pthread_mutex_unlock(&um_sleepers.lock);
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }
@@ -72,8 +76,12 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_atomic_store(&um_runtimes.first, NULL, relaxed);
     um_atomic_store(&um_runtimes.reports, 0, relaxed);
     um_atomic_store(&um_slabs.looking, 0, relaxed);
+    um_atomic_store(&um_outside.calls, 0, relaxed);
+    um_atomic_store(&um_outside.judging, 0, relaxed);
     um_trace_in_child();
     um_slabs.runtimes = 0; /* the handler stays, until a runtime of the child's own ends */
+    pthread_mutex_unlock(&um_sleepers.popping);
+    pthread_mutex_unlock(&um_sleepers.lock);
     pthread_mutex_unlock(&um_slabs.lock);
     pthread_mutex_unlock(&um_runtimes.lock);
 }

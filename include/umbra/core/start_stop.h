@@ -484,8 +484,6 @@ UM_LINKONCE UM_COLD void um_runtime_settle_polls(struct umbra_runtime *runtime)
     um_wait_set_gap(&runtime->policy, gap);
 }
 
-UM_LINKONCE UM_COLD int um_runtimes_begin(void);
-
 /* Topology, cores with their threads, what watches them. An error: part of it may be there. */
 UM_LINKONCE UM_COLD int um_runtime_fill(struct umbra_runtime *runtime,
                                         const struct umbra_options *options)
@@ -721,17 +719,15 @@ UM_LINKONCE UM_COLD void um_runtimes_init(void)
     if (um_runtimes.error != 0)
         return;
     um_runtimes.error = -pthread_key_create(&um_runtimes.key, um_core_thread_exits);
+    if (um_runtimes.error == 0)
+        um_runtimes.error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
+    um_os_keep_loaded();
     if (um_runtimes.error != 0)
         um_why(um_runtimes.error, "no key is left for thread-specific data");
 }
 
-/* Called before each runtime is made; acts once. 0, -EAGAIN or -ENOMEM. */
 UM_LINKONCE UM_COLD int um_runtimes_begin(void)
 {
-    int error = um_sleepers_begin();
-
-    if (error != 0)
-        return error;
     um_once_in_process(&um_runtimes.once, um_runtimes_init);
     return um_runtimes.error;
 }

@@ -92,19 +92,16 @@ struct um_sleepers {
     pthread_mutex_t lock;
     struct um_sleeper *idle;         /* of threads that have ended; under lock */
     struct um_run_once once;         /* for policy and error */
-    struct um_run_once watch_once;   /* for key and watch_error */
-    pthread_key_t key;               /* its destructor is um_sleeper_forget() */
+    pthread_key_t key;               /* its destructor is um_sleeper_forget(); um_runtimes_init() */
     struct umbra_wait_policy policy; /* of all sleepers */
     struct um_polls polls;           /* of threads that look at an event in place */
     int error;                       /* of um_sleepers_init(), which runs once */
     char why[UM_WHY_BYTES];          /* likewise: the reason of error */
-    int watch_error;                 /* of what watch_once runs */
     pthread_mutex_t popping;         /* one thread at a time takes idle waits: no ABA */
 };
 
 UM_SHARED(struct um_sleepers um_sleepers, {.lock = PTHREAD_MUTEX_INITIALIZER,
                                            .once = {UM_RUN_NEVER},
-                                           .watch_once = {UM_RUN_NEVER},
                                            .popping = PTHREAD_MUTEX_INITIALIZER});
 
 /* Counts the calls on events by threads that are no core. One count for all runtimes, since such a
@@ -112,7 +109,6 @@ UM_SHARED(struct um_sleepers um_sleepers, {.lock = PTHREAD_MUTEX_INITIALIZER,
 UM_SHARED(struct um_quiet_outside um_outside, {0, 0});
 
 UM_SHARED(UM_THREAD_LOCAL struct um_sleeper *um_sleeper_self, NULL);
-UM_SHARED(UM_THREAD_LOCAL unsigned um_sleepers_forks, 0); /* um_fork_begins() */
 
 /* The thread that has this sleeper ends, or could not keep it: the sleeper is idle. */
 UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
@@ -126,55 +122,16 @@ UM_LINKONCE UM_COLD void um_sleeper_forget(void *arg)
     um_sleeper_self = NULL;
 }
 
-/* Before fork(2). In the child no other thread could free these locks, so the caller takes them. */
-UM_LINKONCE UM_COLD void um_sleepers_before_fork(void)
-{
-    if (!um_fork_begins(&um_sleepers_forks))
-        return;
-    pthread_mutex_lock(&um_sleepers.lock);
-    pthread_mutex_lock(&um_sleepers.popping);
-}
-
-UM_LINKONCE UM_COLD void um_sleepers_in_parent(void)
-{
-    if (!um_fork_ends(&um_sleepers_forks))
-        return;
-    pthread_mutex_unlock(&um_sleepers.popping);
-    pthread_mutex_unlock(&um_sleepers.lock);
-}
-
-UM_LINKONCE UM_COLD void um_sleepers_in_child(void)
-{
-    um_atomic_store(&um_outside.calls, 0, relaxed); /* the only thread, both */
-    um_atomic_store(&um_outside.judging, 0, relaxed);
-    um_sleepers_in_parent();
-}
-
-UM_LINKONCE UM_COLD void um_sleepers_watch(void)
-{
-    int error =
-        -pthread_atfork(um_sleepers_before_fork, um_sleepers_in_parent, um_sleepers_in_child);
-
-    if (error == 0)
-        error = -pthread_key_create(&um_sleepers.key, um_sleeper_forget);
-    um_os_keep_loaded();
-    um_sleepers.watch_error = error;
-}
-
-/* Forks are known, and the object stays. Before the first sleeper, and the first wait's memory: before
- * the first runtime, since fibers wait without a sleeper. 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_sleepers_begin(void)
-{
-    um_once_in_process(&um_sleepers.watch_once, um_sleepers_watch);
-    return um_sleepers.watch_error;
-}
+/* Forks are known, and the object stays. Before the first sleeper, and before the first runtime, since
+ * fibers wait without a sleeper. 0, -EAGAIN or -ENOMEM. In core/start_stop.h */
+UM_LINKONCE UM_COLD int um_runtimes_begin(void);
 
 UM_LINKONCE UM_COLD void um_sleepers_init(void)
 {
     um_sleepers.error = umbra_wait_policy_init(&um_sleepers.policy, NULL);
     um_sleepers.polls = um_polls_with(um_poll_gap(um_pair_of_threads(), UMBRA_POLL_OTHER));
     if (um_sleepers.error == 0)
-        um_sleepers.error = um_sleepers_begin();
+        um_sleepers.error = um_runtimes_begin();
     memcpy(um_sleepers.why, um_why_text, sizeof(um_sleepers.why));
 }
 
