@@ -70,9 +70,9 @@
 #include <umbra/wait.h>
 
 /* Default size of a fiber's stack, without its guard: address space, of which used pages become
- * memory. A core that waits gives those back to the system that no fiber has used for a second or
- * two, but for the top page of each stack and 16 whole stacks. Below a stack is a guard of 64 KiB,
- * or of a page if that is more. */
+ * memory. A core that waits gives those of idle stacks back to the system, once a second at most, but
+ * for the top page of each stack and 16 whole stacks. Below a stack is a guard of 64 KiB, or of a
+ * page if that is more. */
 #ifndef UMBRA_STACK_BYTES
 #define UMBRA_STACK_BYTES 196608
 #endif

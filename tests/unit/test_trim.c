@@ -19,7 +19,7 @@
 #define USED_BYTES 40000 /* of each stack */
 #define CORES 2u
 #define MOST_S                                                                                     \
-    60 /* until no more than the reserve is left: 2 s, or more if others use the processors */
+    60 /* until no more than the reserve is left: 1 s, or more if others use the processors */
 
 /* ---- how much memory stacks have ---- */
 

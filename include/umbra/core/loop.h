@@ -14,8 +14,8 @@
  *                  counts as inactive (core/quiet.h), and goes on waiting; not while a timer is
  *                  set, its ring is to bring something, or its shadow runs
  *
- * A core that has dozed for linger_cycles also gives back the stacks of fibers that have been idle
- * for long (core/trim.h), and looks for messages between two stacks.
+ * A core that waits for longer also gives back the stacks of idle fibers (core/trim.h), and looks for
+ * messages between two stacks.
  */
 #ifndef UMBRA_CORE_LOOP_H
 #define UMBRA_CORE_LOOP_H
@@ -89,18 +89,12 @@ UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 /* As um_core_wait(), for long; gives back the stacks of idle fibers meanwhile. */
 UM_LINKONCE void um_core_rest(struct umbra_core *core, uint64_t deadline)
 {
-    const struct um_trim *trim = &core->more->trim;
-    bool turned = false;
-    uint64_t until;
+    uint64_t due = um_cycles_after(UM_TRIM_WAIT_NS);
 
-    do {
-        if (um_cycles() >= trim->next) {
-            if (!um_trim(core, deadline))
-                return;
-            turned = true;
-        }
-        until = turned && !trim->cooling ? deadline : um_min_u64(trim->next, deadline);
-    } while (um_core_wait(core, until) && until < deadline);
+    if (due < core->more->trim_next)
+        due = core->more->trim_next;
+    if (due >= deadline || (um_core_wait(core, due) && um_trim(core, deadline)))
+        um_core_wait(core, deadline);
 }
 
 /* Stages 2 and 3. */

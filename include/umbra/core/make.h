@@ -109,19 +109,6 @@ UM_INLINE struct um_fiber *um_pool_pop(struct um_fiber **list)
     return fiber;
 }
 
-/* The list from which a core takes idle fibers of a core: cooling ones return to it when it is
- * empty. The core. */
-UM_INLINE struct um_fiber **um_pool_list(struct umbra_core *core, unsigned of)
-{
-    struct um_fiber **list = of == core->index ? &core->idle_fibers : &core->elsewhere[of];
-
-    if (!*list) {
-        *list = core->more->cooling[of];
-        core->more->cooling[of] = NULL;
-    }
-    return list;
-}
-
 /* An idle fiber with home `target`. here: the caller's core; NULL: from outside. 0 or -ENOMEM. */
 UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
                              unsigned size_class, struct um_fiber **fiber)
@@ -130,12 +117,11 @@ UM_LINKONCE int um_pool_take(struct umbra_core *here, struct umbra_core *target,
     int error = 0;
 
     if (here && size_class == 0 &&
-        (*fiber = um_pool_pop(um_pool_list(here, target->index))) != NULL)
+        (*fiber = um_pool_pop(here == target ? &here->idle_fibers
+                                             : &here->elsewhere[target->index])) != NULL)
         return 0;
     pthread_mutex_lock(&depot->lock);
     *fiber = um_pool_pop(&depot->idle[size_class]);
-    if (!*fiber)
-        *fiber = um_pool_pop(&depot->cooling[size_class]);
     if (!*fiber)
         *fiber = um_pool_pop(&depot->lean[size_class]);
     if (!*fiber)

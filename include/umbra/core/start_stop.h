@@ -192,12 +192,12 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
 
 /* ---- one core ---- */
 
-/* What belongs to a core: the core, the part that is seldom used, its lists of other cores' idle
- * fibers, and those of cooling ones, in this order, in one block on the core's node. */
+/* What belongs to a core: the core, the part that is seldom used, and its lists of other cores' idle
+ * fibers, in this order, in one block on the core's node. */
 UM_LINKONCE UM_COLD size_t um_core_bytes(const struct umbra_runtime *runtime)
 {
     return sizeof(struct umbra_core) + sizeof(struct um_core_more) +
-           2 * runtime->cores * sizeof(struct um_fiber *);
+           runtime->cores * sizeof(struct um_fiber *);
 }
 
 UM_STATIC_ASSERT(sizeof(struct umbra_core) % __alignof__(struct um_core_more) == 0,
@@ -217,7 +217,6 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
     more = (struct um_core_more *)(void *)(core + 1);
     core->more = more;
     core->elsewhere = (struct um_fiber **)(void *)(more + 1);
-    more->cooling = core->elsewhere + runtime->cores;
     core->runtime = runtime;
     core->index = index;
     core->cpu = cpu;

@@ -36,10 +36,9 @@
 /* The idle fibers of a core that are in no core's list, and the slabs that new ones come from. */
 struct um_depot {
     pthread_mutex_t lock;
-    /* linked by in_pool; under lock: those used since the last turn, those that were not used for a
-     * turn, and those whose stacks have been given back; see core/trim.h */
+    /* linked by in_pool; under lock: those with a stack, and those whose stacks have been given back;
+     * see core/trim.h */
     struct um_fiber *idle[UM_SIZE_CLASSES];
-    struct um_fiber *cooling[UM_SIZE_CLASSES];
     struct um_fiber *lean[UM_SIZE_CLASSES];
     bool
         called; /* another core has put a fiber into idle, and called the core for that; under lock */
@@ -61,23 +60,13 @@ struct um_slice {
     bool told;              /* the fiber was reported */
 };
 
-/* How far a core has come with giving back the stacks of idle fibers; see core/trim.h. The core's. */
-struct um_trim {
-    uint64_t next;          /* when the next turn may begin, a time stamp */
-    bool cooling;           /* there is something to give back then */
-    unsigned list;          /* number of the list that it looks at */
-    struct um_fiber *fiber; /* in no list: its stack is being given back; or NULL */
-    char *at;               /* from here on */
-};
-
 /* The part of a core that is seldom used. */
 struct um_core_more {
     struct um_slice slice;
     struct um_depot depot;
-    struct um_trim trim;
-    struct um_fiber **cooling;       /* of idle_fibers, and of elsewhere; by core; the core */
-    uint64_t grants;                 /* granted tasks forked here and not joined; the core */
-    um_atomic_u64 became[UM_BECAME]; /* how many; the core writes, any thread reads */
+    uint64_t trim_next; /* when it may give back stacks again, a time stamp; the core */
+    uint64_t grants;    /* granted tasks forked here and not joined; the core */
+    um_atomic_u64 became[UM_BECAME];           /* how many; the core writes, any thread reads */
     struct um_history histories[UM_HISTORIES]; /* loops without a grain (task/ranges.h); the core */
     pthread_t thread;
     struct umbra_affinity *before;    /* undoes its thread's binding; the thread */
