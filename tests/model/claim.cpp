@@ -237,7 +237,7 @@ template <class P> struct waits : world {
     {
         released_type out = {NULL, NULL};
         node_type *node = &places[index].claimed->node;
-        enum P::um_withdraw end = P::UM_WITHDRAW_LATER;
+        enum P::um_give_up end = P::UM_GIVE_UP_LATER;
 
         places[index].lives++;
         node->accept = NULL;
@@ -245,20 +245,20 @@ template <class P> struct waits : world {
         um_plain_write(node->flags, 0);
         if (!P::um_event_join(event[i], node, &out)) {
             wake(&out);
-            while (end == P::UM_WITHDRAW_LATER) {
+            while (end == P::UM_GIVE_UP_LATER) {
                 out = released_type{NULL, NULL};
                 end = P::um_event_withdraw_plain(event[i], node, &out);
                 wake(&out);
-                if (end == P::UM_WITHDRAW_LATER)
+                if (end == P::UM_GIVE_UP_LATER)
                     rl::yield(1, $);
             }
-            if (end == P::UM_WITHDRAWN)
+            if (end == P::UM_GAVE_UP)
                 RL_ASSERT(places[index].woken == 0);
             else
                 sleep(index);
         }
         recycle(&places[index]);
-        return end != P::UM_WITHDRAWN;
+        return end != P::UM_GAVE_UP;
     }
 
     /* True if the event is signaled at the end, with no waiter left in its queue. */

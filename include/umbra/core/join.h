@@ -30,7 +30,7 @@
 #pragma GCC system_header
 #endif
 
-UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um_fiber *self);
+UM_LINKONCE enum um_give_up um_withdraw_join(struct umbra_core *core, struct um_fiber *self);
 
 /* The calling fiber is about to wait for a fiber that its own core spawned and runs. */
 UM_INLINE void um_join_block(struct um_fiber *self, struct um_fiber *fiber)
@@ -83,7 +83,7 @@ UM_ALWAYS_INLINE int umbra_join(struct umbra_fiber handle, uint64_t deadline, vo
 #ifdef UMBRA_IMPLEMENTATION
 
 /* Ends the join of a fiber that the joiner's core owns: `done` is RUNNING again. */
-UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um_fiber *self)
+UM_LINKONCE enum um_give_up um_withdraw_join(struct umbra_core *core, struct um_fiber *self)
 {
     /* relaxed: this core's own */
     uintptr_t on = (uintptr_t)um_atomic_load(&self->waits_on, relaxed);
@@ -92,8 +92,8 @@ UM_LINKONCE enum um_withdraw um_withdraw_join(struct umbra_core *core, struct um
     return um_done_change(&fiber->node.done, um_join_sides(core, fiber),
                           (uintptr_t)&self->node | UM_DONE_JOINED,
                           (uintptr_t)core | UM_DONE_RUNNING)
-               ? UM_WITHDRAWN
-               : UM_WITHDRAW_TOO_LATE;
+               ? UM_GAVE_UP
+               : UM_GIVE_UP_TOO_LATE;
 }
 
 UM_INLINE enum um_look um_join_seen(struct umbra_core *core, void *arg)

@@ -126,10 +126,10 @@ UM_INLINE bool um_await_released(struct um_released *out, const struct um_node *
 }
 
 /* Ends the wait for one event: takes the fiber's node out of the event's queue. */
-UM_LINKONCE enum um_withdraw um_withdraw_event(struct umbra_core *core, struct um_fiber *self)
+UM_LINKONCE enum um_give_up um_withdraw_event(struct umbra_core *core, struct um_fiber *self)
 {
     struct um_released out = {NULL, NULL};
-    enum um_withdraw result = um_event_withdraw_plain(self->waits_in, &self->node, &out);
+    enum um_give_up result = um_event_withdraw_plain(self->waits_in, &self->node, &out);
 
     um_event_wake(&out, core);
     return result;

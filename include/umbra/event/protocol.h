@@ -556,8 +556,6 @@ UM_INLINE void um_event_withdraw(struct um_event *e, struct um_claimed *claimed,
 
 /* ---- a wait without a claim is interrupted ---- */
 
-enum um_withdraw { UM_WITHDRAWN, UM_WITHDRAW_LATER, UM_WITHDRAW_TOO_LATE };
-
 /* True if the node is in the queue. Its flags cannot say so: a signal takes the only waiter out of
  * the word without a look at its node. Holder only. */
 UM_INLINE bool um_event_queues(struct um_event *e, const struct um_node *node)
@@ -570,29 +568,29 @@ UM_INLINE bool um_event_queues(struct um_event *e, const struct um_node *node)
 }
 
 /*
- * Takes a node without a claim out of the event, to interrupt its wait. WITHDRAWN: the caller runs
+ * Takes a node without a claim out of the event, to interrupt its wait. GAVE_UP: the caller runs
  * the waiter. TOO_LATE: the waiter was released, and its wake-up is on its way or has come. LATER:
  * another call holds the event; try again. Only the waiter's core; after the call it wakes the
  * waiters in `out`.
  */
-UM_INLINE enum um_withdraw um_event_withdraw_plain(struct um_event *e, struct um_node *node,
-                                                   struct um_released *out)
+UM_INLINE enum um_give_up um_event_withdraw_plain(struct um_event *e, struct um_node *node,
+                                                  struct um_released *out)
 {
     uint64_t word = um_atomic_load(&e->word, acquire); /* pairs with um_event_cas() */
-    enum um_withdraw result = UM_WITHDRAW_TOO_LATE;
+    enum um_give_up result = UM_GIVE_UP_TOO_LATE;
     unsigned state;
     struct um_hold hold;
 
     do {
         if (um_event_is_held(word))
-            return UM_WITHDRAW_LATER;
+            return UM_GIVE_UP_LATER;
         state = um_event_state_of(word) == UMBRA_EVENT_SIGNALED ? UMBRA_EVENT_SIGNALING
                                                                 : UMBRA_EVENT_JOINING;
     } while (!um_event_cas(e, &word, state));
     um_event_hold(e, &hold, word, state, out);
     if (um_event_queues(e, node)) {
         um_event_unlink(e, node);
-        result = UM_WITHDRAWN;
+        result = UM_GAVE_UP;
     }
     um_event_let_go(e, &hold);
     return result;

@@ -20,19 +20,6 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-/* Ends the wait of a blocked fiber, if possible now, and makes it ready. LATER: try again. */
-UM_LINKONCE enum um_withdraw um_fiber_interrupt(struct umbra_core *core, struct um_fiber *fiber)
-{
-    enum um_withdraw result =
-        fiber->withdraw ? fiber->withdraw(core, fiber) : UM_WITHDRAW_TOO_LATE;
-
-    if (result == UM_WITHDRAWN) {
-        um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_INTERRUPTED);
-        um_fiber_wake(core, fiber);
-    }
-    return result;
-}
-
 /* Receives the message of umbra_cancel(): a fiber of this core is canceled. Posts the message again
  * if the fiber's wait can be ended only later. */
 UM_LINKONCE void um_cancel_receive(struct umbra_core *core, struct um_node *node)
@@ -41,13 +28,20 @@ UM_LINKONCE void um_cancel_receive(struct umbra_core *core, struct um_node *node
     struct umbra_fiber handle = message->cancel.fiber;
     struct um_fiber *fiber = handle.block;
     bool ended = um_fiber_has_ended(fiber); /* first: see um_fiber_is() */
+    enum um_give_up result = UM_GIVE_UP_TOO_LATE;
 
     if (!ended && um_fiber_generation(fiber) == handle.generation) {
         um_fiber_set_barred(fiber, um_fiber_flags(fiber) | UM_FIBER_CANCELED);
         if (um_fiber_get_state(fiber) == UMBRA_FIBER_BLOCKED && um_fiber_barred(fiber) &&
-            um_fiber_interrupt(core, fiber) == UM_WITHDRAW_LATER) {
+            fiber->withdraw)
+            result = fiber->withdraw(core, fiber);
+        if (result == UM_GIVE_UP_LATER) {
             um_core_post(core, node);
             return;
+        }
+        if (result == UM_GAVE_UP) {
+            um_fiber_set_flags(fiber, um_fiber_flags(fiber) | UM_FIBER_INTERRUPTED);
+            um_fiber_wake(core, fiber);
         }
     }
     um_claimed_free(&message->claimed);

@@ -154,7 +154,7 @@ struct umbra_core {
 
 /* Ends the wait of a blocked fiber, which is then made ready; one for each kind of wait, beside that.
  * LATER: not now, try again. The home core. */
-typedef enum um_withdraw um_withdraw_fn(struct umbra_core *core, struct um_fiber *self);
+typedef enum um_give_up um_withdraw_fn(struct umbra_core *core, struct um_fiber *self);
 
 /*
  * The control block of a fiber. It stands at the top of the fiber's stack, so that a blocked fiber

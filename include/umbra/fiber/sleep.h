@@ -35,17 +35,10 @@ UM_LINKONCE UM_COLD int um_thread_sleep(uint64_t deadline)
 }
 
 /* Ends a wait with a claim, as its deadline would. */
-UM_LINKONCE enum um_withdraw um_withdraw_claim(struct umbra_core *core, struct um_fiber *self)
+UM_LINKONCE enum um_give_up um_withdraw_claim(struct umbra_core *core, struct um_fiber *self)
 {
     (void)core;
-    switch (um_claim_give_up(self->claimed, self->ticket)) {
-    case UM_GAVE_UP:
-        return UM_WITHDRAWN;
-    case UM_GIVE_UP_LATER:
-        return UM_WITHDRAW_LATER;
-    default:
-        return UM_WITHDRAW_TOO_LATE;
-    }
+    return um_claim_give_up(self->claimed, self->ticket);
 }
 
 /*
@@ -100,11 +93,11 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 UM_SHARED(const struct um_kind um_kind_sleep, {"sleep", NULL});
 
 /* Ends a sleep. The deadline goes, too: the next life of the fiber is not delayed. */
-UM_LINKONCE enum um_withdraw um_withdraw_sleep(struct umbra_core *core, struct um_fiber *self)
+UM_LINKONCE enum um_give_up um_withdraw_sleep(struct umbra_core *core, struct um_fiber *self)
 {
     um_timers_remove(&core->timers, &self->timer);
     self->timer.deadline = 0;
-    return UM_WITHDRAWN;
+    return UM_GAVE_UP;
 }
 
 /* Sleeps until the deadline. kind, on, at: for reports: what the fiber waits for, and where. */
