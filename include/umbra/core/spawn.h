@@ -50,9 +50,7 @@ struct um_spawn_plan {
     bool anywhere;
     unsigned size_class;
     uint64_t deadline; /* of its delay, or 0 */
-    const char *name;
-    bool stopped;
-    bool own_float_control;
+    const struct umbra_spawn_options *options;
 };
 
 /* Makes the plan. options NULL: here; runtime NULL: the caller's. -EPERM, -EINVAL. */
@@ -95,9 +93,7 @@ UM_LINKONCE int um_spawn_plan(struct umbra_runtime *runtime,
     plan->owner = here ? here : plan->target;
     plan->size_class = (unsigned)size_class;
     plan->deadline = options->delay_ns > 0 ? um_cycles_after(options->delay_ns) : 0;
-    plan->name = options->name;
-    plan->stopped = options->stopped;
-    plan->own_float_control = options->own_float_control;
+    plan->options = options;
     return 0;
 }
 
@@ -140,7 +136,7 @@ UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber 
 /* True if the fiber went straight to its core, which watches it (core/watch.h). */
 UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
 {
-    if (!plan->anywhere && !plan->stopped && plan->deadline == 0 &&
+    if (!plan->anywhere && !plan->options->stopped && plan->deadline == 0 &&
         um_watch_launch(&fiber->node.link, &plan->target->inbox))
         return true;
     um_watch_cancel(&fiber->node.link);
@@ -157,10 +153,10 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
 
     if (error != 0)
         return um_why_none(error);
-    if (plan->own_float_control)
+    if (plan->options->own_float_control)
         fn = um_own_state_prepare(fiber, fn);
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
-    um_fiber_set_name(fiber, plan->name);
+    um_fiber_set_name(fiber, plan->options->name);
     if (!plan->here)
         fiber->traits |= UM_FIBER_FOREIGN;
     if (plan->deadline != 0) /* else 0 already */
@@ -170,7 +166,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     if (plan->here == target)
         um_fiber_set_state(fiber, UMBRA_FIBER_CREATED); /* in other lists fibers have it */
     if (!plan->anywhere && plan->here == target) {
-        um_core_begin(target, fiber, plan->stopped ? UM_BEGIN_ASIDE : UM_BEGIN_LAST);
+        um_core_begin(target, fiber, plan->options->stopped ? UM_BEGIN_ASIDE : UM_BEGIN_LAST);
         return 0;
     }
     if (um_spawn_launch(plan, fiber))
@@ -181,7 +177,7 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
         um_unplaced_add(target->runtime, fiber);
         return 0;
     }
-    fiber->node.kind = plan->stopped ? UM_NODE_ASIDE : UM_NODE_SPAWN;
+    fiber->node.kind = plan->options->stopped ? UM_NODE_ASIDE : UM_NODE_SPAWN;
     um_core_post(target, &fiber->node);
     return 0;
 }

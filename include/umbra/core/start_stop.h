@@ -106,14 +106,6 @@ UM_LINKONCE UM_COLD int um_core_open(struct umbra_core *core)
     return error;
 }
 
-UM_LINKONCE UM_COLD void um_core_close(struct umbra_core *core)
-{
-    if (core->more->has_shadow)
-        shadow_destroy(&core->more->shadow);
-    um_overflow_thread_stop();
-    umbra_topology_unbind(core->runtime->topology, core->more->before);
-}
-
 UM_LINKONCE UM_COLD int umbra_core_unbound(void (*fn)(void *), void *arg)
 {
     const struct umbra_core *core = um_core_self;
@@ -144,7 +136,10 @@ UM_LINKONCE UM_COLD void um_core_run(struct umbra_core *core)
     um_core_self = NULL;
     um_tasks_self = &um_tasks_of_none;
     um_context_destroy(&core->scheduler, NULL);
-    um_core_close(core);
+    if (core->more->has_shadow)
+        shadow_destroy(&core->more->shadow);
+    um_overflow_thread_stop();
+    umbra_topology_unbind(core->runtime->topology, core->more->before);
     um_core_set_state(core, UMBRA_CORE_TERMINATED);
 }
 
@@ -613,20 +608,6 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
                : 0;
 }
 
-/* The cores have stopped: ends what is attached. Fibers may be in calls of it; they stay as they are. */
-UM_LINKONCE UM_COLD void um_runtime_detach_all(struct umbra_runtime *runtime)
-{
-    /* relaxed: the cores, which attach, have ended, and their threads were joined */
-    struct um_attached *attached = um_atomic_load(&runtime->attached, relaxed);
-
-    while (attached) {
-        struct um_attached *next = attached->next;
-
-        attached->end(attached);
-        attached = next;
-    }
-}
-
 /* The cores have stopped: ends the joins that threads, and fibers of other runtimes, have begun
  * here, and waits until the threads have left the list. */
 UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
@@ -642,6 +623,8 @@ UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
 
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
 {
+    struct um_attached *attached, *next;
+
     if (um_core_self)
         return um_why(-EPERM, "a fiber cannot destroy a runtime");
     if (!runtime)
@@ -649,7 +632,12 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     if (runtime->inherited)
         return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
     um_runtime_stop(runtime, runtime->cores);
-    um_runtime_detach_all(runtime);
+    /* fibers may be in calls of what is attached; they stay as they are. relaxed: the cores, which
+     * attach, have ended, and their threads were joined */
+    for (attached = um_atomic_load(&runtime->attached, relaxed); attached; attached = next) {
+        next = attached->next;
+        attached->end(attached);
+    }
     um_runtime_end_joins(runtime);
     um_runtime_unwatch(runtime);
     um_overflow_stop();

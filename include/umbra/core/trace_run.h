@@ -246,7 +246,8 @@ UM_LINKONCE UM_COLD void um_trace_end_top(const struct um_trace *trace)
         um_os_unlink(path);
 }
 
-/* What a core has not used of the file goes back to the file system. Under um_runtimes.lock. */
+/* What a core has not used of the file goes back to the file system, unless the file is closed: then the
+ * program exits. Under um_runtimes.lock. The cores have stopped. */
 UM_LINKONCE UM_COLD void um_trace_trim(const struct um_trace *trace)
 {
     static const char zeros[UM_OS_PAGE];
@@ -266,15 +267,6 @@ UM_LINKONCE UM_COLD void um_trace_trim(const struct um_trace *trace)
     }
     if (um_trace_core_bytes() > empty)
         um_os_empty(um_traces.fd, from + empty, um_trace_core_bytes() - empty);
-}
-
-/* The cores have stopped. If the file is closed, the program exits, and it stays as it is. */
-UM_LINKONCE UM_COLD void um_trace_trim_all(const struct umbra_runtime *runtime)
-{
-    pthread_mutex_lock(&um_runtimes.lock);
-    for (unsigned i = 0; i < runtime->cores && um_traces.fd != 0; i++)
-        um_trace_trim(runtime->core[i]->more->trace);
-    pthread_mutex_unlock(&um_runtimes.lock);
 }
 
 /* Of all cores, when none runs any more; the first one has the area. */
@@ -412,8 +404,12 @@ UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stoppe
         return;
     if (trace->ring)
         um_os_objects(trace->area->objects, sizeof(trace->area->objects));
-    if (trace->ring && stopped)
-        um_trace_trim_all(runtime);
+    if (trace->ring && stopped) {
+        pthread_mutex_lock(&um_runtimes.lock);
+        for (unsigned i = 0; i < runtime->cores && um_traces.fd != 0; i++)
+            um_trace_trim(runtime->core[i]->more->trace);
+        pthread_mutex_unlock(&um_runtimes.lock);
+    }
     if (um_traces.stats)
         um_trace_print(runtime, stopped);
     if (!stopped)

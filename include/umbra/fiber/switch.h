@@ -232,7 +232,6 @@ UM_LINKONCE UM_NOINLINE void um_slice_look(struct umbra_core *core)
     }
 }
 
-UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at);
 UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
                                  struct umbra_fiber to, const void *at);
 
@@ -263,19 +262,7 @@ UM_LINKONCE void um_transfer_switch(struct umbra_core *core, struct um_fiber *fr
         um_trace_return(core, from, false, NULL);
 }
 
-/* at: where in the program the transfer was called. */
-UM_LINKONCE int um_transfer_at(struct umbra_core *core, struct umbra_fiber to, const void *at)
-{
-    struct um_fiber *from = core ? um_core_current(core) : NULL;
-
-    if (!from || !um_fiber_on_stack(from))
-        return from ? um_why_off_stack() : um_why(-EPERM, "the caller is no fiber");
-    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
-        return um_transfer_with_own(core, from, to, at);
-    return um_transfer_next(core, from, to, at);
-}
-
-/* The same, for a fiber that has nothing apart. */
+/* As um_transfer_slow(), for a fiber that has nothing apart. at: where the transfer was called. */
 UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
                                  struct umbra_fiber to, const void *at)
 {
@@ -316,7 +303,14 @@ UM_LINKONCE int um_transfer_next(struct umbra_core *core, struct um_fiber *from,
 
 UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umbra_fiber to)
 {
-    return um_transfer_at(core, to, __builtin_return_address(0));
+    struct um_fiber *from = core ? um_core_current(core) : NULL;
+    const void *at = __builtin_return_address(0);
+
+    if (!from || !um_fiber_on_stack(from))
+        return from ? um_why_off_stack() : um_why(-EPERM, "the caller is no fiber");
+    if (UM_UNLIKELY(um_exceptions_some(core->exceptions)))
+        return um_transfer_with_own(core, from, to, at);
+    return um_transfer_next(core, from, to, at);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
