@@ -88,7 +88,7 @@ struct umbra_memory {
     enum umbra_memory_place place;
     int *node; /* of each part */
     void *base;
-    size_t mapped; /* 0: base is the C library's */
+    size_t mapped; /* bytes from base on */
 };
 
 /* What the system made of an allocation. */

@@ -153,20 +153,14 @@ UM_LINKONCE UM_COLD int um_memory_choose(const struct umbra_topology *topology,
 }
 
 /* Gets the area; size and alignment are known to be possible. 0 or -ENOMEM. */
-UM_LINKONCE UM_COLD int um_memory_get(const struct umbra_topology *topology, size_t alignment,
-                                      struct umbra_memory *memory)
+UM_LINKONCE UM_COLD int um_memory_get(size_t alignment, struct umbra_memory *memory)
 {
-    bool binds = um_place_binds(topology);
     size_t page = um_os_page_bytes();
-    size_t unit = binds && alignment < page ? page : alignment;
+    size_t unit = alignment < page ? page : alignment;
     size_t whole = um_place_round(memory->bytes, unit);
 
     if (whole == 0 || whole > PTRDIFF_MAX)
         return -ENOMEM;
-    if (!binds) {
-        memory->base = memory->at = aligned_alloc(unit, whole);
-        return memory->at ? 0 : -ENOMEM;
-    }
     memory->mapped = unit > page ? um_place_round(whole + unit, page) : whole;
     memory->base = memory->mapped > memory->bytes || memory->mapped == whole
                        ? um_os_map_data(memory->mapped)
@@ -231,7 +225,7 @@ UM_LINKONCE UM_COLD int um_memory_make(const struct umbra_topology *topology,
         alignment = options->alignment;
     error = um_memory_choose(topology, options, &memory);
     if (error == 0)
-        error = um_memory_get(topology, alignment, &memory);
+        error = um_memory_get(alignment, &memory);
     if (error != 0) {
         free(memory.node);
         return um_why_none(error);
@@ -270,16 +264,13 @@ UM_LINKONCE int umbra_memory_create(const struct umbra_memory_options *options, 
 
 UM_LINKONCE void umbra_memory_destroy(struct umbra_memory *memory)
 {
-    if (memory->mapped > 0)
-        um_os_unmap(memory->base, memory->mapped);
-    else
-        free(memory->base);
+    um_os_unmap(memory->base, memory->mapped);
     free(memory->node);
 }
 
 /* ---- where pages are ---- */
 
-/* True if a page that begins at this offset (or is cut off before it) was asked to be on `node`. */
+/* True if a page that begins at this offset was asked to be on `node`. */
 UM_LINKONCE UM_COLD bool um_memory_is_placed(const struct umbra_memory *memory, size_t offset,
                                              int node)
 {
@@ -295,18 +286,13 @@ UM_LINKONCE int umbra_memory_report(const struct umbra_memory *memory,
                                     struct umbra_memory_report *report, int *nodes, size_t most)
 {
     size_t page = um_os_page_bytes();
-    char *low =
-        (char *)memory->at - (uintptr_t)memory->at % page; /* a heap's may begin in a page */
-    size_t before = (size_t)((char *)memory->at - low);
-    struct umbra_memory_report seen = {.pages = (before + memory->bytes - 1) / page + 1};
+    struct umbra_memory_report seen = {.pages = (memory->bytes - 1) / page + 1};
     int *node = malloc(seen.pages * sizeof(*node));
-    int error = node ? um_os_page_nodes(low, seen.pages, node) : -ENOMEM;
+    int error = node ? um_os_page_nodes(memory->at, seen.pages, node) : -ENOMEM;
 
     for (size_t i = 0; i < seen.pages && error == 0; i++) {
-        size_t offset = i * page > before ? i * page - before : 0;
-
         seen.present += node[i] >= 0;
-        seen.placed += node[i] >= 0 && um_memory_is_placed(memory, offset, node[i]);
+        seen.placed += node[i] >= 0 && um_memory_is_placed(memory, i * page, node[i]);
         if (nodes && i < most)
             nodes[i] = node[i];
     }
