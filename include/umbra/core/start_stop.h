@@ -231,17 +231,6 @@ UM_LINKONCE UM_COLD int um_core_create(struct umbra_runtime *runtime, unsigned i
 
 /* ---- places ---- */
 
-UM_LINKONCE UM_COLD int um_places_find(struct umbra_runtime *runtime,
-                                       const struct umbra_options *options, int *cpus,
-                                       unsigned places)
-{
-    if (!options->hardware_threads)
-        return um_topology_place(runtime->topology, options->placement, places, cpus);
-    for (unsigned i = 0; i < places; i++)
-        cpus[i] = umbra_topology_info(runtime->topology)->cpu[i].cpu;
-    return 0;
-}
-
 /* How many of the places leave a hardware thread, and of the quota time, for each core's shadow; at
  * least 1. */
 UM_LINKONCE UM_COLD unsigned um_places_beside_shadows(const struct umbra_runtime *runtime,
@@ -302,7 +291,11 @@ UM_LINKONCE UM_COLD int um_places_choose(struct umbra_runtime *runtime,
                       options->cores != 0 ? "cores = " : "UMBRA_CORES=", wanted, places);
     if (places > wanted)
         places = wanted;
-    count = um_places_find(runtime, options, cpus, places);
+    count = options->hardware_threads
+                ? 0
+                : um_topology_place(runtime->topology, options->placement, places, cpus);
+    for (unsigned i = 0; i < places && options->hardware_threads; i++)
+        cpus[i] = umbra_topology_info(runtime->topology)->cpu[i].cpu;
     for (unsigned i = places; i < wanted; i++)
         cpus[i] = cpus[i % places];
     return count < 0 ? count : (int)wanted;
