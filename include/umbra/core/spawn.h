@@ -104,7 +104,7 @@ UM_INLINE void um_fiber_set_name(struct um_fiber *fiber, const char *name)
     if (!name)
         return;
     um_copy_text(bytes, sizeof(bytes), name);
-    um_fiber_write_name(fiber, bytes);
+    um_words_write(fiber->name, bytes, sizeof(bytes));
     um_fiber_tell_name(fiber);
     fiber->traits |= UM_FIBER_NAMED;
 }

@@ -618,14 +618,15 @@ UM_LINKONCE void um_copy_text(char *to, size_t bytes, const char *text)
 }
 #endif /* UMBRA_IMPLEMENTATION */
 
-/* relaxed, both: a report may see a name that is only partly written, which does no harm */
-UM_INLINE void um_fiber_write_name(struct um_fiber *fiber, const char bytes[UMBRA_FIBER_NAME_BYTES])
+/* Copies bytes into as many words as they fill. relaxed, both: a report may see a name that is only
+ * partly written, which does no harm */
+UM_INLINE void um_words_write(um_atomic_u64 *words, const char *bytes, unsigned count)
 {
-    for (int i = 0; i < UMBRA_FIBER_NAME_BYTES / 8; i++) {
+    for (unsigned i = 0; i < count / 8; i++) {
         uint64_t word;
 
         memcpy(&word, bytes + i * 8, 8);
-        um_atomic_store(&fiber->name[i], word, relaxed);
+        um_atomic_store(&words[i], word, relaxed);
     }
 }
 

@@ -134,7 +134,7 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
     bool call;
 
     if (traits & UM_FIBER_NAMED) {
-        um_fiber_write_name(fiber, no_name);
+        um_words_write(fiber->name, no_name, sizeof(no_name));
         um_fiber_tell_name(fiber);
     }
     um_pool_reset(fiber);

@@ -273,12 +273,7 @@ UM_LINKONCE UM_COLD void um_trace_enter_text(struct um_trace_text *table, uint64
     if (um_atomic_load(&entry->address, relaxed) != 0)
         return;
     um_copy_text(bytes, sizeof(bytes), text);
-    for (int i = 0; i < UM_TRACE_TEXT_BYTES / 8; i++) {
-        uint64_t word;
-
-        memcpy(&word, bytes + i * 8, 8);
-        um_atomic_store(&entry->text[i], word, relaxed);
-    }
+    um_words_write(entry->text, bytes, sizeof(bytes));
     um_atomic_store(&entry->address, address, release); /* the text is there; for other processes */
 }
 
@@ -378,12 +373,7 @@ UM_LINKONCE void um_trace_show(struct um_trace_shown *shown, struct um_trace_fib
         return;
     if (what)
         strncpy(name, what->name, UM_TRACE_KIND_BYTES - 1);
-    for (int i = 0; i < UM_TRACE_KIND_BYTES / 8; i++) {
-        uint64_t word;
-
-        memcpy(&word, name + i * 8, 8);
-        um_atomic_store(&from->kind[i], word, relaxed);
-    }
+    um_words_write(from->kind, name, sizeof(name));
     um_atomic_store(&from->since, now, relaxed);
 }
 
