@@ -16,9 +16,6 @@
  * knows of it (um_os_symbol()). The fiber runs on meanwhile, and so may a thread that unloads the
  * object: therefore umbra/core.h forbids that with a watchdog. The fiber itself and its stack are
  * memory until the runtime ends, so an old value read there is harmless.
- *
- * While no core runs a fiber the ticks become rarer, up to UM_TICK_MOST_NS: the first slice after
- * that may last longer, by no more than the cores had been idle.
  */
 #ifndef UMBRA_CORE_WATCHDOG_H
 #define UMBRA_CORE_WATCHDOG_H
@@ -43,8 +40,7 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_TICK_MOST_NS 16000000 /* while all cores are idle: 60 wake-ups a second at most */
-#define UM_TICKS_OF_WATCH 4      /* ticks in the limit */
+#define UM_TICKS_OF_WATCH 4 /* ticks in the limit */
 
 /* True if a fiber of the core is ready, or there is a message for it besides a poke. */
 UM_INLINE bool um_core_others_ready(const struct umbra_core *core)
@@ -69,8 +65,8 @@ UM_LINKONCE UM_COLD void um_watchdog_report(const struct umbra_core *core,
     um_text_write(&text, 2);
 }
 
-/* One look at a core. True if it runs a fiber. */
-UM_LINKONCE bool um_watchdog_look(const struct umbra_runtime *runtime, struct umbra_core *core)
+/* One look at a core. */
+UM_LINKONCE void um_watchdog_look(const struct umbra_runtime *runtime, struct umbra_core *core)
 {
     struct um_slice *slice = &core->more->slice;
     struct um_fiber *fiber = um_core_current(core);
@@ -90,24 +86,17 @@ UM_LINKONCE bool um_watchdog_look(const struct umbra_runtime *runtime, struct um
         slice->told = true;
         um_watchdog_report(core, fiber, now - slice->since);
     }
-    return fiber != NULL;
 }
 
 UM_LINKONCE UM_COLD void *um_watchdog_main(void *arg)
 {
     struct umbra_runtime *runtime = arg;
-    uint64_t tick = runtime->watchdog_ns / UM_TICKS_OF_WATCH; /* while fibers run */
-    uint64_t wait = tick;
+    uint64_t tick = runtime->watchdog_ns / UM_TICKS_OF_WATCH;
 
     while (!um_atomic_load(&runtime->watchdog_stop, relaxed)) { /* no data is passed */
-        bool runs = false;
-
-        um_os_futex_wait(&runtime->watchdog_stop, 0, um_add_saturating(um_os_now_ns(), wait));
+        um_os_futex_wait(&runtime->watchdog_stop, 0, um_add_saturating(um_os_now_ns(), tick));
         for (unsigned i = 0; i < runtime->cores; i++)
-            runs = um_watchdog_look(runtime, runtime->core[i]) || runs;
-        wait = runs ? tick
-                    : um_min_u64(um_add_saturating(wait, wait),
-                                 tick > UM_TICK_MOST_NS ? tick : UM_TICK_MOST_NS);
+            um_watchdog_look(runtime, runtime->core[i]);
     }
     return NULL;
 }
