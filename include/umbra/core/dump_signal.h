@@ -107,18 +107,6 @@ UM_LINKONCE UM_COLD void um_report_unhandle(int number)
 
 #endif
 
-/* A runtime wants a signal handled, or (0) none. Under the lock. 0 or -EINVAL. */
-UM_LINKONCE UM_COLD int um_report_want(int number)
-{
-    int error = 0;
-
-    if (number != 0 && um_report_signals.of[number].users == 0)
-        error = um_report_handle(number);
-    if (error == 0)
-        um_report_signals.of[number].users++; /* the count of 0 is not used */
-    return error;
-}
-
 /* Enters the runtime in the list, and dumps it on a signal from now on (0: none). -EINVAL: the
  * signal does not exist, ends the program, or cannot be handled. */
 UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int number)
@@ -130,11 +118,13 @@ UM_LINKONCE UM_COLD int um_runtime_watch(struct umbra_runtime *runtime, int numb
     if (number != 0 && um_os_signal_fatal(number))
         return um_why(-EINVAL, "dump_signal = %d: a signal that ends the program", number);
     pthread_mutex_lock(&um_runtimes.lock);
-    error = um_report_want(number);
+    if (number != 0 && um_report_signals.of[number].users == 0)
+        error = um_report_handle(number);
     if (error != 0) {
         pthread_mutex_unlock(&um_runtimes.lock);
         return um_why(-EINVAL, "dump_signal = %d: cannot be handled", number);
     }
+    um_report_signals.of[number].users++; /* the count of 0 is not used */
     runtime->dump_signal = number;
     /* relaxed: under the lock */
     um_atomic_store(&runtime->next, um_atomic_load(&um_runtimes.first, relaxed), relaxed);

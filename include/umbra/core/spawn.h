@@ -153,8 +153,11 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
 
     if (error != 0)
         return um_why_none(error);
-    if (plan->options->own_float_control)
-        fn = um_own_state_prepare(fiber, fn);
+    if (plan->options->own_float_control) { /* the caller's control words */
+        fiber->float_control = um_arch_float_control();
+        fiber->float_fn = fn;
+        fn = um_own_state_run;
+    }
     um_fiber_prepare(fiber, plan->owner, fn, arg, handle);
     um_fiber_set_name(fiber, plan->options->name);
     if (!plan->here)

@@ -51,16 +51,6 @@ UM_INLINE uint64_t um_exceptions_some(const struct um_exceptions *here)
 /* The two words of a thread where there is no C++ runtime: always 0. */
 UM_SHARED(UM_THREAD_LOCAL struct um_exceptions um_exceptions_none, {NULL, 0});
 
-/* Clears the two words before a fiber leaves. Returns them: the fiber puts them back when it runs
- * again. */
-UM_INLINE struct um_exceptions um_exceptions_take(struct um_exceptions *here)
-{
-    struct um_exceptions taken = *here;
-
-    *here = (struct um_exceptions){NULL, 0};
-    return taken;
-}
-
 #endif /* UMBRA_IMPLEMENTATION */
 
 #endif

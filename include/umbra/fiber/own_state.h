@@ -82,7 +82,8 @@ UM_LINKONCE UM_COLD struct um_own_state um_own_state_take(struct umbra_core *cor
         um_own_state_exchange(fiber);
         core->exceptions = um_own_state_usual(core);
     }
-    taken.exceptions = um_exceptions_take(core->more->exceptions);
+    taken.exceptions = *core->more->exceptions;
+    *core->more->exceptions = (struct um_exceptions){NULL, 0};
     return taken;
 }
 
@@ -110,15 +111,6 @@ UM_LINKONCE UM_COLD void *um_own_state_run(void *arg)
     core->exceptions = um_own_state_usual(core);
     um_own_state_exchange(fiber);
     return result;
-}
-
-/* The fiber, which no other thread knows yet, will have the caller's control words as its own.
- * Returns the function that it has to begin with. */
-UM_LINKONCE UM_COLD umbra_fiber_fn *um_own_state_prepare(struct um_fiber *fiber, umbra_fiber_fn *fn)
-{
-    fiber->float_control = um_arch_float_control();
-    fiber->float_fn = fn;
-    return um_own_state_run;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
