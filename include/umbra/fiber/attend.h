@@ -41,8 +41,8 @@
 #define UM_TURNS_MOST 16
 #define UM_LOOK_NS 1000
 
-#define UM_OFFERED_AGAIN_NS 1000 /* from a deadline during an offer to the next try to give up, */
-#define UM_OFFERED_DOUBLINGS 11  /* doubled each time, to 2 ms: an idle core sleeps before that */
+/* From a deadline during an offer to the next try to give up. An idle core sleeps before that. */
+#define UM_OFFERED_AGAIN_NS 1000000
 
 /* umbra_continue() for one life of a fiber, if that life still goes on here. The core. */
 UM_LINKONCE void um_fiber_continue(struct umbra_core *core, struct um_fiber *fiber,
@@ -121,13 +121,8 @@ UM_LINKONCE void um_timer_ring(struct umbra_core *core, struct um_fiber *fiber)
     if (fiber->claimed)
         outcome = um_claim_give_up(fiber->claimed, fiber->ticket);
     if (outcome == UM_GIVE_UP_LATER) {
-        struct um_wait *wait = um_wait_of(&fiber->claimed->node);
-
-        /* the thread that offers may have lost its processor to this core, which soon sleeps
-         * between two tries */
-        fiber->timer.deadline = um_cycles_after((uint64_t)UM_OFFERED_AGAIN_NS << wait->rings);
-        if (wait->rings < UM_OFFERED_DOUBLINGS)
-            wait->rings++;
+        /* the thread that offers may have lost its processor to this core, which sleeps meanwhile */
+        fiber->timer.deadline = um_cycles_after(UM_OFFERED_AGAIN_NS);
         um_timers_add(&core->timers, &fiber->timer);
     } else if (outcome == UM_GAVE_UP) {
         um_fiber_wake(core, fiber);

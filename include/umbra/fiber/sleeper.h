@@ -59,7 +59,6 @@ struct um_wait {
     };
     struct um_fiber *fiber;     /* the waiting fiber, or NULL */
     struct um_sleeper *sleeper; /* of the waiting thread, or NULL */
-    unsigned rings; /* how often its deadline came while a signal was being offered; home core */
 };
 
 #define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
@@ -278,7 +277,6 @@ UM_INLINE void um_wait_prepare(struct um_wait *wait, struct um_wait *group, unsi
     wait->claimed.ticket = base << UM_CLAIM_SHIFT | (uint64_t)index << UM_CLAIM_INDEX_SHIFT;
     wait->claimed.node.kind = UM_NODE_WAKE;
     wait->claimed.node.flags = UM_NODE_CLAIMED;
-    wait->rings = 0;
     um_atomic_store(&wait->claimed.refs, 2, relaxed); /* one of the waiter, one of the queue */
 }
 
