@@ -24,7 +24,6 @@ enum resource {
     FILE_OPEN,
     BITMAP,
     TOPOLOGY,
-    WAIT,
     NOT_THERE, /* what was given back, and was not there: twice, say */
     CHANGED,   /* the thread's mask of signals, or its processors */
     RESOURCES,

@@ -70,8 +70,7 @@ static void count_kept(void)
 
     for (uint64_t link = um_claimed_idle; link; idle++)
         link = ((const struct um_wait *)(uintptr_t)link)->claimed.node.link;
-    run->balance[BLOCK] -= (idle + UM_WAITS_AT_ONCE - 1) / UM_WAITS_AT_ONCE;
-    run->balance[WAIT] += (UM_WAITS_AT_ONCE - idle % UM_WAITS_AT_ONCE) % UM_WAITS_AT_ONCE;
+    run->balance[BLOCK] -= idle;
     for (const struct um_sleeper *it = um_sleepers.idle; it; it = it->next)
         run->balance[BLOCK]--;
     run->balance[BLOCK] -= um_sleeper_self != NULL;

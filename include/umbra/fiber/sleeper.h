@@ -61,8 +61,6 @@ struct um_wait {
     struct um_sleeper *sleeper; /* of the waiting thread, or NULL */
 };
 
-#define UM_WAITS_AT_ONCE 64 /* how many are allocated together */
-
 /* ---- waking ---- */
 
 UM_INLINE struct um_wait *um_wait_of(struct um_node *node)
@@ -228,19 +226,6 @@ UM_LINKONCE void um_thread_look_again(unsigned looks, uint64_t deadline)
 
 /* ---- waits that more than one thread may end ---- */
 
-/* Allocates UM_WAITS_AT_ONCE more: one for the caller, the others become idle. NULL: no memory. */
-UM_LINKONCE UM_COLD struct um_wait *um_waits_make(void)
-{
-    struct um_wait *waits = aligned_alloc(64, UM_WAITS_AT_ONCE * sizeof(*waits));
-
-    if (!waits)
-        return NULL;
-    memset(waits, 0, UM_WAITS_AT_ONCE * sizeof(*waits));
-    for (unsigned i = 1; i < UM_WAITS_AT_ONCE; i++)
-        um_claimed_free(&waits[i].claimed);
-    return waits;
-}
-
 /* The memory of a wait. Any thread, but not a signal handler. NULL: no memory. */
 UM_LINKONCE struct um_wait *um_wait_take(void)
 {
@@ -257,8 +242,12 @@ UM_LINKONCE struct um_wait *um_wait_take(void)
             break;
     }
     pthread_mutex_unlock(&um_sleepers.popping);
-    if (!first && !(wait = um_waits_make()))
-        return NULL;
+    if (!first) {
+        wait = aligned_alloc(64, (sizeof(*wait) + 63) & ~(size_t)63);
+        if (!wait)
+            return NULL;
+        memset(wait, 0, sizeof(*wait));
+    }
     um_atomic_store(&wait->claimed.node.link, 0, relaxed); /* the caller's alone now */
     return wait;
 }
