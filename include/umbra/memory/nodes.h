@@ -35,7 +35,6 @@ struct um_buffer_chunk {
 struct um_buffer_list {
     struct um_node *first; /* linked by next; the core, or under lock */
     struct um_buffer_chunk *chunks;
-    size_t chunk_buffers;          /* in the next chunk */
     struct um_lock lock;           /* of the threads outside */
     struct umbra_buffers *buffers; /* this and what follows: fixed */
     struct umbra_core *core;       /* NULL: of the threads outside */
@@ -84,8 +83,7 @@ UM_LINKONCE UM_NOINLINE void um_buffer_check_give(void *buffer);
 #ifdef UMBRA_IMPLEMENTATION
 
 #define UM_HUGE_PAGE_BYTES ((size_t)2 << 20) /* of most processors; elsewhere nothing is lost */
-#define UM_CHUNK_LEAST_BYTES ((size_t)64 << 10)
-#define UM_CHUNK_MOST_BYTES ((size_t)4 << 20) /* unless one buffer is larger */
+#define UM_CHUNK_BYTES ((size_t)256 << 10)   /* unless one buffer is larger */
 
 /* ---- areas ---- */
 
@@ -415,7 +413,8 @@ UM_LINKONCE int umbra_memory_touch(const struct umbra_nodes *nodes,
 UM_LINKONCE UM_COLD bool um_buffer_grow(struct um_buffer_list *list)
 {
     size_t stride = list->buffers->stride;
-    size_t bytes = UMBRA_CACHE_LINE + list->chunk_buffers * stride;
+    size_t count = stride < UM_CHUNK_BYTES ? UM_CHUNK_BYTES / stride : 1;
+    size_t bytes = UMBRA_CACHE_LINE + count * stride;
     struct um_buffer_chunk *chunk =
         um_place_alloc(list->buffers->runtime->topology, list->node, bytes);
     char *at;
@@ -425,7 +424,7 @@ UM_LINKONCE UM_COLD bool um_buffer_grow(struct um_buffer_list *list)
     at = (char *)chunk + UMBRA_CACHE_LINE;
     *chunk = (struct um_buffer_chunk){.next = list->chunks, .bytes = bytes};
     list->chunks = chunk;
-    for (size_t i = list->chunk_buffers; i-- > 0;) {
+    for (size_t i = count; i-- > 0;) {
         struct um_node *node = (struct um_node *)(void *)(at + i * stride);
 
         memset(node, 0, sizeof(*node));
@@ -433,33 +432,22 @@ UM_LINKONCE UM_COLD bool um_buffer_grow(struct um_buffer_list *list)
         node->next = list->first;
         list->first = node;
     }
-    if (2 * bytes <= UM_CHUNK_MOST_BYTES)
-        list->chunk_buffers *= 2;
     return true;
 }
 
-/* Puts what was given back elsewhere into the list, which is empty. The list's owner. */
-UM_LINKONCE void um_buffer_collect(struct um_buffer_list *list)
+/* Takes a buffer when the list is empty: puts what was given back elsewhere into it, or grows it. The
+ * list's owner. NULL: no memory. */
+UM_LINKONCE void *um_buffer_take_slow(struct um_buffer_list *list)
 {
-    struct um_node *node = NULL;
+    struct um_node *node = NULL, *next;
 
     if (um_atomic_load(&list->returned, relaxed) != 0) /* a hint; the take orders */
         node = um_inbox_take(&list->returned);
-    while (node) {
-        struct um_node *next = um_inbox_next(node);
-
+    for (; node; node = next) {
+        next = um_inbox_next(node);
         node->next = list->first;
         list->first = node;
-        node = next;
     }
-}
-
-/* Takes a buffer when the list is empty. The list's owner. NULL: no memory. */
-UM_LINKONCE void *um_buffer_take_slow(struct um_buffer_list *list)
-{
-    struct um_node *node;
-
-    um_buffer_collect(list);
     if (!list->first && !um_buffer_grow(list))
         return NULL;
     node = list->first;
@@ -508,9 +496,6 @@ UM_LINKONCE UM_COLD int um_buffer_list_make(struct umbra_buffers *buffers, unsig
     list->buffers = buffers;
     list->core = core;
     list->node = node;
-    list->chunk_buffers = UM_CHUNK_LEAST_BYTES / buffers->stride;
-    if (list->chunk_buffers == 0)
-        list->chunk_buffers = 1;
     buffers->list[i] = list;
     return 0;
 }
@@ -529,7 +514,7 @@ UM_LINKONCE int umbra_buffers_create(struct umbra_runtime *runtime, size_t bytes
         return um_why(-EPERM, "the caller is no fiber, and names no runtime");
     if (bytes == 0)
         return um_why(-EINVAL, "bytes = 0");
-    if (whole == 0 || whole > SIZE_MAX - UM_CHUNK_MOST_BYTES)
+    if (whole == 0 || whole > SIZE_MAX - UM_CHUNK_BYTES)
         return um_why_none(-ENOMEM);
     lists = (size_t)runtime->cores + 1;
     buffers = calloc(1, sizeof(*buffers) + lists * sizeof(buffers->list[0]));
