@@ -601,19 +601,6 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
                : 0;
 }
 
-/* The cores have stopped: ends the joins that threads, and fibers of other runtimes, have begun
- * here, and waits until the threads have left the list. */
-UM_LINKONCE UM_COLD void um_runtime_end_joins(struct umbra_runtime *runtime)
-{
-    for (unsigned i = 0; i < runtime->cores; i++)
-        um_joins_cancel_inbox(runtime->core[i]);
-    um_pool_each(runtime, um_joins_cancel_fiber);
-    pthread_mutex_lock(&runtime->lock);
-    while (runtime->joins)
-        pthread_cond_wait(&runtime->changed, &runtime->lock);
-    pthread_mutex_unlock(&runtime->lock);
-}
-
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
 {
     struct um_attached *attached, *next;
@@ -631,7 +618,15 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
         next = attached->next;
         attached->end(attached);
     }
-    um_runtime_end_joins(runtime);
+    /* ends the joins that threads, and fibers of other runtimes, have begun here, and waits until the
+     * threads have left the list */
+    for (unsigned i = 0; i < runtime->cores; i++)
+        um_joins_cancel_inbox(runtime->core[i]);
+    um_pool_each(runtime, um_joins_cancel_fiber);
+    pthread_mutex_lock(&runtime->lock);
+    while (runtime->joins)
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
     um_runtime_unwatch(runtime);
     um_overflow_stop();
     um_trace_end(runtime, true);

@@ -53,15 +53,6 @@ UM_SHARED(struct um_traces um_traces, {.ready = false});
 
 /* ---- the environment ---- */
 
-/* What a call says that could not make the file, or make it longer. */
-UM_LINKONCE UM_COLD const char *um_trace_why(int error)
-{
-    return error == -EINVAL  ? "no regular file"
-           : error == -EBUSY ? "another process, or copy of the library, writes it; %p in a name "
-                               "becomes the process's id"
-                             : strerror(-error);
-}
-
 /* Opens the file; %p in its name is the process's id. */
 UM_LINKONCE UM_COLD int um_trace_create(const char *name)
 {
@@ -73,7 +64,12 @@ UM_LINKONCE UM_COLD int um_trace_create(const char *name)
     int fd = length < (int)sizeof(path) ? um_os_create(path, false) : -ENAMETOOLONG;
 
     if (fd < 0)
-        return um_why(fd, "UMBRA_TRACE=%.100s: %s", name, um_trace_why(fd));
+        return um_why(fd, "UMBRA_TRACE=%.100s: %s", name,
+                      fd == -EINVAL ? "no regular file"
+                      : fd == -EBUSY
+                          ? "another process, or copy of the library, writes it; %p in a "
+                            "name becomes the process's id"
+                          : strerror(-fd));
     return fd;
 }
 
