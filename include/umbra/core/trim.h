@@ -59,20 +59,7 @@ UM_LINKONCE struct um_fiber *um_trim_take(struct umbra_core *core)
     return fiber;
 }
 
-/* Puts a fiber whose stack was given back into the depot of its home. */
-UM_LINKONCE void um_trim_put(struct um_fiber *fiber)
-{
-    struct um_depot *depot = &um_fiber_home(fiber)->more->depot;
-
-    /* release: as um_pool_give_back(); in this core's own list it may still be TERMINATED */
-    um_atomic_store(&fiber->state, UMBRA_FIBER_CREATED, release);
-    pthread_mutex_lock(&depot->lock);
-    fiber->in_pool = depot->lean[fiber->size_class];
-    depot->lean[fiber->size_class] = fiber;
-    pthread_mutex_unlock(&depot->lock);
-}
-
-/* Gives back all of them. False: something came for the core before, or the deadline, a time stamp. The
+/* Gives back the stacks of all of them. They go to the depots of their homes. False: something came for the core before, or the deadline, a time stamp. The
  * core, when it waits. */
 UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)
 {
@@ -80,12 +67,18 @@ UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)
     struct um_fiber *fiber;
 
     while ((fiber = um_trim_take(core)) != NULL) {
+        struct um_depot *depot = &um_fiber_home(fiber)->more->depot;
         char *low = um_slab_low(fiber->slab, fiber->slot);
         uintptr_t end = ((uintptr_t)um_context_sp(&fiber->context) - UM_TRIM_MARGIN) / page * page;
 
         if (end > (uintptr_t)low)
             um_os_drop(low, end - (uintptr_t)low);
-        um_trim_put(fiber);
+        /* release: as um_pool_give_back(); in this core's own list it may still be TERMINATED */
+        um_atomic_store(&fiber->state, UMBRA_FIBER_CREATED, release);
+        pthread_mutex_lock(&depot->lock);
+        fiber->in_pool = depot->lean[fiber->size_class];
+        depot->lean[fiber->size_class] = fiber;
+        pthread_mutex_unlock(&depot->lock);
         if (um_core_has_mail(core) || um_cycles() >= deadline)
             return false;
     }

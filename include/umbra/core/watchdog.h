@@ -42,13 +42,6 @@
 
 #define UM_TICKS_OF_WATCH 4 /* ticks in the limit */
 
-/* True if a fiber of the core is ready, or there is a message for it besides a poke. */
-UM_INLINE bool um_core_others_ready(const struct umbra_core *core)
-{
-    return um_link_next(&core->ready) != &core->ready ||
-           (um_atomic_load(&core->inbox, relaxed) & UM_INBOX_NODE) != 0; /* a hint */
-}
-
 UM_LINKONCE UM_COLD void um_watchdog_report(const struct umbra_core *core,
                                             const struct um_fiber *fiber, uint64_t held_ns)
 {
@@ -72,6 +65,9 @@ UM_LINKONCE void um_watchdog_look(const struct umbra_runtime *runtime, struct um
     struct um_fiber *fiber = um_core_current(core);
     uint64_t attended = um_atomic_load(&core->attended, relaxed); /* a hint */
     uint64_t now = um_os_now_ns();
+    /* others are ready, or there is a message besides a poke; a hint, too */
+    bool others = um_link_next(&core->ready) != &core->ready ||
+                  (um_atomic_load(&core->inbox, relaxed) & UM_INBOX_NODE) != 0;
 
     if (!fiber) {
         slice->fiber = NULL;
@@ -81,8 +77,7 @@ UM_LINKONCE void um_watchdog_look(const struct umbra_runtime *runtime, struct um
         slice->since = now;
         slice->told = false;
         um_core_poke(core);
-    } else if (now - slice->since >= runtime->watchdog_ns && !slice->told &&
-               um_core_others_ready(core)) {
+    } else if (now - slice->since >= runtime->watchdog_ns && !slice->told && others) {
         slice->told = true;
         um_watchdog_report(core, fiber, now - slice->since);
     }

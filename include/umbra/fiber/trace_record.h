@@ -225,11 +225,13 @@ UM_INLINE void um_trace_enter(struct um_trace_counts *count, enum um_trace_state
     um_atomic_store(&count->state, (uint64_t)state, relaxed);
 }
 
-/* The probes of what is recorded in one function. */
-UM_INLINE void um_trace_probe(const struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
-                              uint64_t b)
+/* Any record but those of switches and idle times. */
+UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
+                                 uint64_t b)
 {
-    (void)core, (void)a, (void)b; /* without probes */
+    if (!core->trace)
+        return;
+    um_trace_put(core, kind, 0, a, b);
     if (kind == UM_TRACE_SPAWN)
         UM_PROBE(spawn, core->index, a, b);
     else if (kind == UM_TRACE_SIGNAL)
@@ -238,16 +240,6 @@ UM_INLINE void um_trace_probe(const struct umbra_core *core, enum um_trace_kind 
         UM_PROBE(task, core->index, a, b);
     else
         UM_PROBE(other, core->index, kind, a);
-}
-
-/* Any record but those of switches and idle times. */
-UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kind, uint64_t a,
-                                 uint64_t b)
-{
-    if (!core->trace)
-        return;
-    um_trace_put(core, kind, 0, a, b);
-    um_trace_probe(core, kind, a, b);
 }
 
 /* The function that um_trace_hook points to. */
@@ -439,28 +431,24 @@ UM_LINKONCE void um_trace_busy(struct umbra_core *core, const struct umbra_wait_
 
 /* ---- waits ---- */
 
-/* How the wait of a fiber that runs again has ended. timed: it had a deadline, and no claim. */
-UM_INLINE enum um_trace_ending um_trace_ending_of(const struct um_fiber *fiber, bool timed)
-{
-    const struct um_claimed *claimed = fiber->claimed;
-
-    if (um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED)
-        return UM_TRACE_CANCELED;
-    if (claimed) /* relaxed: the wait is over */
-        timed = (um_atomic_load(&claimed->claim, relaxed) & UM_CLAIM_STATE) != UM_CLAIM_TAKEN;
-    return timed ? UM_TRACE_TIMED_OUT : UM_TRACE_WOKEN;
-}
-
 /*
- * A fiber that was blocked, or stopped, runs again. on: what it waited for, or NULL. In the record:
- * the ending, whether the wake-up was recorded, and the address, which has 48 bits.
+ * A fiber that was blocked, or stopped, runs again. timed: it had a deadline, and no claim. on: what
+ * it waited for, or NULL. In the record: the ending, whether the wake-up was recorded, and the
+ * address, which has 48 bits.
  */
 UM_LINKONCE void um_trace_return(struct umbra_core *core, struct um_fiber *fiber, bool timed,
                                  const void *on)
 {
     uint64_t waited = um_atomic_load(&fiber->waited, relaxed); /* see um_trace_wake() */
-    enum um_trace_ending ending = um_trace_ending_of(fiber, timed);
+    enum um_trace_ending ending = UM_TRACE_WOKEN;
 
+    if (fiber->claimed) /* relaxed: the wait is over */
+        timed =
+            (um_atomic_load(&fiber->claimed->claim, relaxed) & UM_CLAIM_STATE) != UM_CLAIM_TAKEN;
+    if (um_fiber_flags(fiber) & UM_FIBER_INTERRUPTED)
+        ending = UM_TRACE_CANCELED;
+    else if (timed)
+        ending = UM_TRACE_TIMED_OUT;
     um_trace_add(&core->trace->shown->count.ended[ending], 1);
     um_trace_put(core, UM_TRACE_RETURN,
                  (uint64_t)ending | (waited & UM_TRACE_CAUSED) << 3 | (uint64_t)(uintptr_t)on << 4,
