@@ -152,8 +152,9 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow);
 UM_INLINE int umbra_shadow_join_deadline(struct umbra_shadow *shadow, uint64_t deadline);
 
 /*
- * Waits for a function that still runs, ends the helper thread, and gives the owner its old
- * binding back. The owner, or any thread if the owner has ended; blocks. Returns 0, -EPERM, -ESRCH.
+ * Waits for a function that still runs, ends the helper thread, and gives the owner its old binding
+ * back, unless the program has set another since. The owner, or any thread if the owner has ended;
+ * blocks. Returns 0, -EPERM, -ESRCH.
  */
 UM_LINKONCE int shadow_destroy(struct umbra_shadow *shadow);
 

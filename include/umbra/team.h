@@ -39,7 +39,8 @@
  *     umbra_team_destroy    the owner, outside a run  until all have ended   -EPERM, -EBUSY
  *
  * The owner is the thread that called umbra_team_create: it is bound to its hardware thread until
- * umbra_team_destroy. If a fiber creates a team, the thread of its core is the owner, so that all
+ * umbra_team_destroy, unless the option `bind` spares it; an affinity that the program sets
+ * meanwhile stays. If a fiber creates a team, the thread of its core is the owner, so that all
  * fibers of the core may run it; a run or a barrier then blocks the core, and no call switches
  * fibers. When the owner has ended, no thread may run the team, also none that is created later,
  * and one call of umbra_team_destroy by any thread ends it. A member runs no fibers: a part that is
@@ -81,6 +82,15 @@ struct umbra_team;
 
 #define UMBRA_TEAM_MOST 1024 /* members of a team */
 
+/* Which threads a team binds, each to its place. An unbound thread runs where the program lets its
+ * creator run; it is slower where the system moves it to a processor that another one uses. */
+enum umbra_team_bind {
+    UMBRA_TEAM_BIND_ALL,     /* those that the team starts, and its owner */
+    UMBRA_TEAM_BIND_MEMBERS, /* those that the team starts: for a library, as threads and processes
+                                that its callers start would inherit the binding */
+    UMBRA_TEAM_BIND_NONE
+};
+
 /* Options of a team. All zero, or NULL for the whole, is a good default. */
 struct umbra_team_options {
     unsigned members; /* with the caller; 0: one for each place of the list; without a list as
@@ -91,17 +101,18 @@ struct umbra_team_options {
                              "efficiency", the cores of a kind (umbra/topology.h). NULL: where the
                              caller runs, then the other cores, the nearest first */
     bool siblings;    /* without a list: a place is a hardware thread, not a core */
+    enum umbra_team_bind bind;
     struct umbra_wait_options wait;  /* of all members */
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };
 
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
- * place. Any thread or fiber; blocks (some milliseconds where it is the first of the process to
- * look at the machine, or between two processors of a kind, which it measures). Returns 0 or an
- * error; then nothing is kept, and umbra_last_error_text() says more:
+ * place, unless options->bind says otherwise. Any thread or fiber; blocks (some milliseconds where
+ * it is the first of the process to look at the machine, or between two processors of a kind, which
+ * it measures). Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back
- *                end, a variable of the environment that is none of its values
+ *                end, no such `bind`, a variable of the environment that is none of its values
  *   -ENODEV      a cpu that the process may not use
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
  *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding. hwloc may end the
@@ -125,8 +136,9 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
  */
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
 
-/* Ends the threads, gives the owner its old binding back, and frees the team; NULL is allowed. The
- * owner, outside a run, or after its end any thread; blocks. Returns 0, -EPERM or -EBUSY. */
+/* Ends the threads, gives the owner its old binding back unless the program has set another since,
+ * and frees the team; NULL is allowed. The owner, outside a run, or after its end any thread;
+ * blocks. Returns 0, -EPERM or -EBUSY. */
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team);
 
 #include <umbra/team/members.h>

@@ -360,6 +360,74 @@ Test(owners, a_thread_that_destroys_what_another_has_left_keeps_its_binding)
     end();
 }
 
+/* ---- an affinity that the program sets while the library has bound the thread ---- */
+
+static cpu_set_t chosen; /* by the program: all processors but those that the thread has */
+
+static int set_affinity(const cpu_set_t *whole)
+{
+    cpu_set_t now = binding();
+
+    CPU_XOR(&chosen, whole, &now);
+    return sched_setaffinity(0, sizeof(chosen), &chosen);
+}
+
+static int shadow_meanwhile(const cpu_set_t *whole)
+{
+    struct umbra_shadow_options options = {.topology = topology};
+    int error = shadow_create(&shadow, &options);
+
+    return error != 0 || set_affinity(whole) != 0 ? -EIO : shadow_destroy(&shadow);
+}
+
+static int team_meanwhile(const cpu_set_t *whole)
+{
+    return make_team() != 0 || set_affinity(whole) != 0 ? -EIO : destroy_team();
+}
+
+/* The shadow's binding is the later one. */
+static int shadow_in_team(const cpu_set_t *whole)
+{
+    struct umbra_shadow_options options = {.topology = topology};
+
+    if (make_team() != 0 || set_affinity(whole) != 0 || shadow_create(&shadow, &options) != 0)
+        return -EIO;
+    return shadow_destroy(&shadow) != 0 ? -EIO : destroy_team();
+}
+
+static int shadow_beyond_team(const cpu_set_t *whole)
+{
+    struct umbra_shadow_options options = {.topology = topology};
+
+    if (make_team() != 0 || set_affinity(whole) != 0 || shadow_create(&shadow, &options) != 0)
+        return -EIO;
+    return destroy_team() != 0 ? -EIO : shadow_destroy(&shadow);
+}
+
+static const struct {
+    const char *name;
+    int (*act)(const cpu_set_t *whole);
+} meanwhile[] = {{"a shadow", shadow_meanwhile},
+                 {"a team", team_meanwhile},
+                 {"a shadow that ends before its team", shadow_in_team},
+                 {"a shadow that ends after its team", shadow_beyond_team}};
+
+Test(owners, an_affinity_that_the_program_has_set_since_stays)
+{
+    cpu_set_t whole = binding(), after;
+
+    if (CPU_COUNT(&whole) < 2)
+        cr_skip_test("one processor");
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    for (size_t i = 0; i < sizeof(meanwhile) / sizeof(meanwhile[0]); i++) {
+        cr_expect_eq(meanwhile[i].act(&whole), 0, "%s", meanwhile[i].name);
+        after = binding();
+        cr_expect(CPU_EQUAL(&chosen, &after), "%s", meanwhile[i].name);
+        cr_assert_eq(sched_setaffinity(0, sizeof(whole), &whole), 0);
+    }
+    umbra_topology_destroy(topology);
+}
+
 /* ---- fork(2) ---- */
 
 static int is_the_holder(void)

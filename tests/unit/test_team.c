@@ -393,9 +393,74 @@ Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
     expect_cpus("0-7", false, 9, (int[]){0, 1, 2, 3, 4, 5, 6, 7, 0, -1});
 }
 
+/* ---- which threads are bound ---- */
+
+static cpu_set_t binding(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    return set;
+}
+
+struct bindings {
+    struct umbra_team *team;
+    cpu_set_t of[2];
+};
+
+static void note_binding(unsigned member, unsigned members, void *arg)
+{
+    struct bindings *bindings = arg;
+
+    (void)members;
+    bindings->of[member] = binding();
+    umbra_team_barrier(bindings->team, member); /* so that each thread executes its own part */
+}
+
+/* Makes a team of two, and says how many processors each of its threads has. */
+static void expect_bindings(enum umbra_team_bind bind, int of_caller, int of_member)
+{
+    struct umbra_team_options options = {.members = 2, .siblings = true, .bind = bind};
+    struct bindings bindings = {.team = NULL};
+
+    cr_assert_eq(umbra_team_create(&options, &bindings.team), 0);
+    cr_assert_eq(umbra_team_run(bindings.team, note_binding, &bindings), 0);
+    cr_expect_eq(CPU_COUNT(&bindings.of[0]), of_caller, "bind %d", (int)bind);
+    cr_expect_eq(CPU_COUNT(&bindings.of[1]), of_member, "bind %d", (int)bind);
+    cr_assert_eq(umbra_team_destroy(bindings.team), 0);
+}
+
+Test(team, binds_the_threads_that_its_option_names)
+{
+    cpu_set_t whole = binding(), after;
+    int all = CPU_COUNT(&whole);
+
+    expect_bindings(UMBRA_TEAM_BIND_ALL, 1, 1);
+    expect_bindings(UMBRA_TEAM_BIND_MEMBERS, all, 1);
+    expect_bindings(UMBRA_TEAM_BIND_NONE, all, all);
+    after = binding();
+    cr_expect(CPU_EQUAL(&whole, &after));
+}
+
+static void *unbound_team_of_fiber(void *all)
+{
+    expect_bindings(UMBRA_TEAM_BIND_NONE, 1, *(int *)all);
+    return NULL;
+}
+
+Test(team, an_unbound_member_has_the_programs_processors_not_the_cores)
+{
+    cpu_set_t whole = binding();
+    int all = CPU_COUNT(&whole);
+
+    cr_assert_eq(umbra_run(NULL, unbound_team_of_fiber, &all), 0);
+}
+
 Test(team, refuses_what_cannot_be)
 {
     struct umbra_team *team = NULL;
+    struct umbra_team_options bind = {.bind = (enum umbra_team_bind)3};
     struct umbra_team_options many = {.members = UMBRA_TEAM_MOST + 1};
     struct umbra_team_options list = {.cpus = "0,x"};
     struct umbra_team_options mode = {.wait.mode = (enum umbra_wait_mode)9};
@@ -405,6 +470,8 @@ Test(team, refuses_what_cannot_be)
     cr_expect_eq(umbra_team_create(&list, &team), -EINVAL);
     cr_expect_eq(umbra_team_create(&mode, &team), -EINVAL);
     cr_expect_str_eq(umbra_last_error_text(), "wait.mode = 9: there is no such mode");
+    cr_expect_eq(umbra_team_create(&bind, &team), -EINVAL);
+    cr_expect_str_eq(umbra_last_error_text(), "bind = 3: there is no such choice");
     cr_expect_null(team);
 }
 

@@ -11,9 +11,11 @@
  *   thread                          mask       processors   in a child of fork(2)
  *   of a core                       origin's   one          um_runtimes_in_child()
  *   helper of a shadow              blocked    one          um_shadows_in_child()
- *   member of a team                blocked    one          um_teams_in_child()
- *   owner of a shadow or team       its own    one          um_owners_in_child()
+ *   member of a team                blocked    one (1)      um_teams_in_child()
+ *   owner of a shadow or team       its own    one (1)      um_owners_in_child()
  *   helper of umbra/blocking.h      origin's   origin's     nothing is to be done
+ *
+ * (1) the origin's where the team does not bind it.
  *
  * The other threads of the library (watchdog, poller, those that measure) run no function of the
  * program. No handler runs where a process is started otherwise (posix_spawn, popen, exec):
@@ -61,11 +63,16 @@ UM_LINKONCE UM_COLD struct um_origin um_origin_here(void)
     return origin;
 }
 
-/* A thread that was started with signals blocked begins: binds it. 0 or a negative errno. */
+/* A thread that was started with signals blocked begins: binds it, or with UMBRA_ANY_CPU gives it
+ * its origin's processors. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_origin_bind(const struct um_origin *origin,
                                        const struct umbra_topology *topology, int cpu)
 {
     um_masked_self = (struct um_masked){true, origin->signals, NULL};
+    if (cpu == UMBRA_ANY_CPU) {
+        um_topology_bind_as(topology, origin->processors);
+        return 0;
+    }
     return um_topology_bind_own(topology, cpu, origin->processors, &um_masked_self.bound);
 }
 

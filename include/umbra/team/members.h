@@ -29,7 +29,7 @@ struct um_member {
     struct um_team_part part;
     struct umbra_team *team; /* this and the next two: set once */
     unsigned number;
-    int cpu;
+    int cpu;               /* UMBRA_ANY_CPU: not bound */
     int error;             /* of binding: thread, before `started` */
     um_atomic_u32 started; /* 1: bound, or failed; thread writes, owner waits for it */
     pthread_t thread;      /* not of member 0; owner, while it creates and ends threads */
@@ -434,7 +434,7 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
 }
 
 /* Memory for members and flags; all that must be zero is. */
-UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team)
+UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra_team_bind bind)
 {
     unsigned rounds = 0;
     size_t member_bytes = team->members * sizeof(*team->member), flag_bytes;
@@ -455,7 +455,7 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team)
         struct um_member *member = &team->member[i];
 
         member->part.end = team->members == 2 ? &team->call.end : &member->part.own_end;
-        member->cpu = team->cpus[i];
+        member->cpu = bind == UMBRA_TEAM_BIND_NONE ? UMBRA_ANY_CPU : team->cpus[i];
         member->number = i;
         member->team = team;
         um_waiter_init(&member->waiter, &team->policy);
@@ -485,6 +485,8 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
 
     if (options->members > UMBRA_TEAM_MOST)
         return um_why(-EINVAL, "members = %u: the most is %d", options->members, UMBRA_TEAM_MOST);
+    if ((unsigned)options->bind > UMBRA_TEAM_BIND_NONE)
+        return um_why(-EINVAL, "bind = %d: there is no such choice", (int)options->bind);
     count = um_team_places(team, options);
     if (count < 0)
         return count;
@@ -493,10 +495,10 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
     team->members = (unsigned)count;
     error = um_team_make_policy(team, options);
     if (!error)
-        error = um_team_make_members(team);
+        error = um_team_make_members(team, options->bind);
     if (!error)
         um_team_settle_polls(team);
-    if (!error)
+    if (!error && options->bind == UMBRA_TEAM_BIND_ALL)
         error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
     if (error)
         return error;

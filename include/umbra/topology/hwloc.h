@@ -53,6 +53,7 @@ UM_INLINE int um_topology_place_list(const struct umbra_topology *topology, cons
 /* One binding of one thread, which can be undone. */
 struct umbra_affinity {
     struct hwloc_bitmap_s *before; /* the thread's affinity before the binding */
+    struct hwloc_bitmap_s *after;  /* if `own`: and after it; NULL: unknown */
     struct umbra_affinity *outer;  /* the thread's binding before this one; NULL: there is none */
     const struct umbra_topology *own; /* the library made it, in this topology; NULL: the program */
 };
@@ -445,9 +446,22 @@ UM_LINKONCE UM_COLD int um_topology_usual(const struct umbra_topology *topology,
 /* Frees a record; NULL is allowed. */
 UM_LINKONCE UM_COLD void um_affinity_free(struct umbra_affinity *affinity)
 {
-    if (affinity != NULL)
+    if (affinity != NULL) {
         hwloc_bitmap_free(affinity->before);
+        hwloc_bitmap_free(affinity->after);
+    }
     free(affinity);
+}
+
+/* The calling thread's affinity, or NULL. */
+UM_LINKONCE UM_COLD hwloc_bitmap_t um_affinity_now(hwloc_topology_t hw)
+{
+    hwloc_bitmap_t now = hwloc_bitmap_alloc();
+
+    if (now == NULL || hwloc_get_cpubind(hw, now, HWLOC_CPUBIND_THREAD) == 0)
+        return now;
+    hwloc_bitmap_free(now);
+    return NULL;
 }
 
 /* Stores the calling thread's affinity in a new record. Returns 0 or a negative errno. */
@@ -574,7 +588,8 @@ UM_LINKONCE UM_COLD int um_affinity_keep(const struct umbra_topology *topology,
 
 /*
  * As umbra_topology_bind, for a thread that the library binds by itself: um_affinities_end() undoes
- * it. origin: what counts as the thread's affinity before, or NULL: what it is.
+ * it. An affinity that the program sets by other means stays when it is undone. origin: what counts
+ * as the thread's affinity before, or NULL: what it is.
  */
 UM_LINKONCE UM_COLD int um_topology_bind_own(const struct umbra_topology *topology, int cpu,
                                              const struct umbra_affinity *origin,
@@ -585,6 +600,7 @@ UM_LINKONCE UM_COLD int um_topology_bind_own(const struct umbra_topology *topolo
     if (result != 0 || *saved == NULL)
         return result;
     (*saved)->own = topology;
+    (*saved)->after = um_affinity_now(topology->hw);
     if (origin != NULL && hwloc_bitmap_copy((*saved)->before, origin->before) != 0) {
         umbra_topology_unbind(topology, *saved);
         *saved = NULL;
@@ -702,6 +718,41 @@ UM_LINKONCE UM_COLD struct umbra_affinity *um_affinity_later(const struct umbra_
     return later;
 }
 
+/* True if the library made the binding, and `then`, what the thread had later, is not it: the
+ * program has set an affinity by other means. `then` may be NULL: unknown. */
+UM_LINKONCE UM_COLD bool um_affinity_was_set(const struct umbra_affinity *affinity,
+                                             hwloc_const_bitmap_t then)
+{
+    return then != NULL && affinity->after != NULL && !hwloc_bitmap_isequal(affinity->after, then);
+}
+
+/* Undoes the calling thread's latest binding. */
+UM_LINKONCE UM_COLD int um_affinity_undo(hwloc_topology_t hw, const struct umbra_affinity *saved)
+{
+    hwloc_bitmap_t now = saved->after != NULL ? um_affinity_now(hw) : NULL;
+    int result = 0;
+
+    um_affinity_latest = saved->outer;
+    if (!um_affinity_was_set(saved, now))
+        result = um_hwloc_bind(hw, saved->before);
+    hwloc_bitmap_free(now);
+    return result;
+}
+
+/* Undoes the one before `later`: when that is undone, the thread gets back what it had before the
+ * two, unless the program has set an affinity between them. */
+UM_LINKONCE UM_COLD void um_affinity_skip(struct umbra_affinity *later,
+                                          struct umbra_affinity *saved)
+{
+    hwloc_bitmap_t before = later->before;
+
+    later->outer = saved->outer;
+    if (um_affinity_was_set(saved, before))
+        return;
+    later->before = saved->before;
+    saved->before = before;
+}
+
 UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topology,
                                               struct umbra_affinity *saved)
 {
@@ -714,17 +765,10 @@ UM_LINKONCE UM_COLD int umbra_topology_unbind(const struct umbra_topology *topol
         return um_why(-EINVAL, "the topology is a described one, and cannot bind");
     if (later == NULL && saved != um_affinity_latest)
         return um_why(-EPERM, "the binding is another thread's");
-    if (later == NULL) {
-        um_affinity_latest = saved->outer;
-        result = um_hwloc_bind(topology->hw, saved->before);
-    } else {
-        /* When the later one is undone, the thread gets back what it had before this one. */
-        hwloc_bitmap_t before = later->before;
-
-        later->before = saved->before;
-        later->outer = saved->outer;
-        saved->before = before;
-    }
+    if (later == NULL)
+        result = um_affinity_undo(topology->hw, saved);
+    else
+        um_affinity_skip(later, saved);
     um_affinity_free(saved);
     return um_why_none(result);
 }
