@@ -46,6 +46,12 @@
  * and one call of umbra_team_destroy by any thread ends it. A member runs no fibers: a part that is
  * not on the caller's thread is a call of a thread that is no core.
  *
+ * Any thread. A library is called from any thread: with the option `any_thread` the thread that
+ * calls umbra_team_run is the owner during that run, as member 0 on its own thread, and is not
+ * bound. A call of umbra_team_run or umbra_team_destroy beside it returns -EBUSY at once, so that
+ * its caller can do the work alone. A thread that has ended leaves nothing behind, unless it ended
+ * inside a run (pthread_exit): then it was the owner, as above.
+ *
  * Members wait for the next run in two phases, as a shadow does: polling, then asleep in the kernel
  * (umbra/wait.h); the next run wakes them. Signals are blocked in members as in a shadow's helper.
  * After fork(2) the child has no members: a run returns -ESRCH, and umbra_team_destroy frees the
@@ -85,7 +91,7 @@ struct umbra_team;
 /* Which threads a team binds, each to its place. An unbound thread runs where the program lets its
  * creator run; it is slower where the system moves it to a processor that another one uses. */
 enum umbra_team_bind {
-    UMBRA_TEAM_BIND_ALL,     /* those that the team starts, and its owner */
+    UMBRA_TEAM_BIND_ALL,     /* those that the team starts, and its creator without any_thread */
     UMBRA_TEAM_BIND_MEMBERS, /* those that the team starts: for a library, as threads and processes
                                 that its callers start would inherit the binding */
     UMBRA_TEAM_BIND_NONE
@@ -102,15 +108,17 @@ struct umbra_team_options {
                              caller runs, then the other cores, the nearest first */
     bool siblings;    /* without a list: a place is a hardware thread, not a core */
     enum umbra_team_bind bind;
+    bool any_thread; /* any thread may run it, one at a time, and is not bound; false: the
+                             creator alone */
     struct umbra_wait_options wait;  /* of all members */
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };
 
 /*
  * Makes a team and starts its threads; binds the caller, which becomes its owner, to the first
- * place, unless options->bind says otherwise. Any thread or fiber; blocks (some milliseconds where
- * it is the first of the process to look at the machine, or between two processors of a kind, which
- * it measures). Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
+ * place, unless options say otherwise. Any thread or fiber; blocks (some milliseconds where it is
+ * the first of the process to look at the machine, or between two processors of a kind, which it
+ * measures). Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back
  *                end, no such `bind`, a variable of the environment that is none of its values
  *   -ENODEV      a cpu that the process may not use
@@ -124,8 +132,9 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
 /*
  * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when
  * all have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to
- * the caller. The owner, outside a run; blocks the thread. Returns 0; -EPERM: not the owner;
- * -EBUSY: inside a run; -EINVAL: no function; -ESRCH: in a child of fork(2).
+ * the caller. The owner, outside a run, or with options.any_thread any thread; blocks the thread.
+ * Returns 0; -EPERM: not the owner; -EBUSY: inside a run, or another thread runs it; -EINVAL: no
+ * function; -ESRCH: in a child of fork(2).
  */
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg);
 
@@ -137,8 +146,8 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
 
 /* Ends the threads, gives the owner its old binding back unless the program has set another since,
- * and frees the team; NULL is allowed. The owner, outside a run, or after its end any thread;
- * blocks. Returns 0, -EPERM or -EBUSY. */
+ * and frees the team; NULL is allowed. The owner, outside a run; after its end, or with
+ * options.any_thread, any thread; blocks. Returns 0, -EPERM or -EBUSY. */
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team);
 
 #include <umbra/team/members.h>

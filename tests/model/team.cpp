@@ -58,7 +58,8 @@ struct household : world {
         team = new team_type;
         team->members = team->started = Members;
         um_atomic_store(&team->run, 0, relaxed);
-        team->running = false;
+        team->running = team->any_thread = false;
+        um_atomic_store(&team->owned.owner, 1, relaxed); /* no thread's */
         team->flag_stride = 1;
         um_atomic_store(&team->call.word, 0, relaxed);
         um_atomic_store(&team->call.end, 0, relaxed);
@@ -85,10 +86,16 @@ struct household : world {
         member->team = team;
     }
 
-    void thread(int)
+    void start()
     {
+        um_atomic_store(&team->owned.owner, um_arch_thread_id(), relaxed);
         for (unsigned i = 1; i < Members; i++)
             pthread_create(&team->member[i].thread, NULL, P::um_member_main, &team->member[i]);
+    }
+
+    void thread(int)
+    {
+        start();
         live();
         P::um_team_end_threads(team);
         delete team;
@@ -164,6 +171,55 @@ struct barriers : household<P, Members, Owner, Member> {
     }
 };
 
+/* Some threads with a run each of a team that any thread may run. The one that makes it ends it. */
+template <class P, unsigned Members, unsigned Threads>
+struct any_thread : household<P, Members, UM_MODEL_PARK, UM_MODEL_PARK> {
+    um_atomic_u32 done; /* runs of the other threads; orders nothing */
+
+    any_thread()
+    {
+        this->team->any_thread = true;
+        um_atomic_store(&done, 0, relaxed);
+    }
+
+    void live()
+    {
+    }
+
+    static void add_seven(unsigned member, unsigned, void *arg)
+    {
+        errand *e = (errand *)arg;
+
+        um_plain_write(e->sum[member], um_plain_read(e->sum[member]) + 7);
+    }
+
+    void run_once()
+    {
+        int error;
+
+        while ((error = P::umbra_team_run(this->team, add_seven, &this->first)) == -EBUSY)
+            rl::yield(1, $);
+        RL_ASSERT(error == 0);
+    }
+
+    void thread(int index)
+    {
+        if (index > 0) {
+            run_once();
+            um_atomic_fetch_add(&done, 1, relaxed);
+            return;
+        }
+        this->start();
+        P::um_owner_leave(&this->team->owned.owner);
+        run_once();
+        while (um_atomic_load(&done, relaxed) < Threads - 1 || !P::um_team_enter(this->team))
+            rl::yield(1, $);
+        this->expect(&this->first, 7 * (int)Threads);
+        P::um_team_end_threads(this->team);
+        delete this->team;
+    }
+};
+
 #define UM_MAKE(scenario, members, owner, member)                                                  \
     make_world<scenario<P, members, UM_MODEL_##owner, UM_MODEL_##member>>
 
@@ -178,6 +234,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"same sums, both park", UM_MAKE(same_sums, 2, PARK, PARK), 1, 1, false, 2, 20000},
         {"three, one run", UM_MAKE(one_run, 3, PARK, PARK), 1, 2, false, 0, 20000},
         {"three, two runs", UM_MAKE(two_runs, 3, PARK, PARK), 1, 2, false, 0, 40000},
+        {"three threads in turn", make_world<any_thread<P, 2, 3>>, 3, 1, false, 0, 20000},
+        {"two threads in turn, alone", make_world<any_thread<P, 1, 2>>, 2, 0, false, 2, 10000},
         {"barriers of two, both park", UM_MAKE(barriers, 2, PARK, PARK), 1, 1, false, 2, 40000},
         {"barriers of two, one spins", UM_MAKE(barriers, 2, SPIN, PARK), 1, 1, false, 2, 10000},
         {"barriers of three", UM_MAKE(barriers, 3, PARK, PARK), 1, 2, false, 0, 40000},

@@ -6,6 +6,10 @@
 
 #include "users.hpp"
 
+struct um_owned {
+    um_atomic_uptr owner;
+};
+
 struct um_member {
     struct um_team_part part;
     struct umbra_waiter waiter;
@@ -21,6 +25,8 @@ struct umbra_team {
     struct um_team_call call;
     um_atomic_u64 run;
     bool running;
+    bool any_thread;
+    struct um_owned owned;
     unsigned members;
     unsigned started;
     struct um_member member[UM_MODEL_MEMBERS];
@@ -50,9 +56,18 @@ static void um_count(um_atomic_u64 *, uint64_t)
 {
 }
 
+static bool um_owned_by_caller(const struct um_owned *owned)
+{
+    return um_atomic_load(&owned->owner, relaxed) == um_arch_thread_id();
+}
+
+static void um_owners_watch()
+{
+}
+
 static int um_team_refusal(const struct umbra_team *)
 {
-    return 0;
+    return -EBUSY;
 }
 
 static bool um_team_is_here(const struct umbra_team *)

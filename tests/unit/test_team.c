@@ -70,6 +70,15 @@ static struct umbra_team *create(unsigned members, enum umbra_wait_mode mode)
     return team;
 }
 
+static cpu_set_t binding(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    return set;
+}
+
 /* What each part does: counts, and keeps what it was given. */
 struct counts {
     struct umbra_team *team;
@@ -328,6 +337,200 @@ Test(team, a_child_process_has_no_members)
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
+/* ---- any thread ---- */
+
+static struct umbra_team *create_for_any_thread(unsigned members)
+{
+    struct umbra_team_options options = {.members = members, .any_thread = true};
+    struct umbra_team *team = NULL;
+
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    return team;
+}
+
+static void in_thread(void *(*fn)(void *), void *arg)
+{
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, fn, arg), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+/* A thread's visit to a team. */
+struct visit {
+    struct umbra_team *team;
+    struct counts counts;
+    pthread_t of_part_0;
+    int result;
+    bool is_part_0;
+};
+
+static void note_thread(unsigned member, unsigned members, void *arg)
+{
+    struct visit *visit = arg;
+
+    count(member, members, &visit->counts);
+    if (member == 0)
+        visit->of_part_0 = pthread_self();
+}
+
+static void *runs_it(void *arg)
+{
+    struct visit *visit = arg;
+
+    for (int run = 0; run < 300; run++) {
+        visit->result = umbra_team_run(visit->team, note_thread, visit);
+        if (visit->result != 0)
+            return NULL;
+    }
+    visit->is_part_0 = pthread_equal(visit->of_part_0, pthread_self());
+    return NULL;
+}
+
+static void *destroys_it(void *arg)
+{
+    struct visit *visit = arg;
+
+    visit->result = umbra_team_destroy(visit->team);
+    return NULL;
+}
+
+Test(team, any_thread_runs_it_in_turn_as_member_0_and_destroys_it)
+{
+    struct umbra_team *team = create_for_any_thread(3);
+    cpu_set_t before = binding(), after;
+    struct visit visit;
+
+    for (int thread = 0; thread < 4; thread++) {
+        visit = (struct visit){.team = team};
+        if (thread == 3)
+            runs_it(&visit);
+        else
+            in_thread(runs_it, &visit);
+        cr_expect_eq(visit.result, 0);
+        cr_expect(visit.is_part_0);
+        check_counts(&visit.counts, 3, 300);
+    }
+    after = binding();
+    cr_expect(CPU_EQUAL(&before, &after));
+    in_thread(destroys_it, &visit);
+    cr_expect_eq(visit.result, 0);
+}
+
+/* The result of another thread's call inside a run. */
+static void *visits_a_run(void *arg)
+{
+    struct visit *visit = arg;
+
+    visit->result = umbra_team_run(visit->team, count, &visit->counts);
+    if (umbra_team_destroy(visit->team) != visit->result)
+        visit->result = 0;
+    return NULL;
+}
+
+static void send_a_visitor(unsigned member, unsigned members, void *arg)
+{
+    struct visit *visit = arg;
+    pthread_t thread;
+
+    (void)members;
+    if (member != 0)
+        visits_a_run(&visit[member]);
+    else if (pthread_create(&thread, NULL, visits_a_run, &visit[0]) == 0)
+        pthread_join(thread, NULL);
+}
+
+Test(team, another_thread_finds_it_busy_during_a_run)
+{
+    struct umbra_team *team = create_for_any_thread(2);
+    struct visit visits[2] = {{.team = team}, {.team = team}};
+
+    cr_assert_eq(umbra_team_run(team, send_a_visitor, visits), 0);
+    cr_expect_eq(visits[0].result, -EBUSY);
+    cr_expect_eq(visits[1].result, -EBUSY);
+    cr_expect_eq(umbra_team_run(team, count, &visits[0].counts), 0);
+    check_counts(&visits[0].counts, 2, 1);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* Several threads want it at once: each run that is not refused executes all its parts. */
+static void *wants_it_often(void *arg)
+{
+    struct visit *visit = arg;
+    uint64_t runs = 0;
+
+    for (int try = 0; try < 2000 && visit->result == 0; try++) {
+        int error = umbra_team_run(visit->team, count, &visit->counts);
+
+        runs += error == 0;
+        visit->result = error == -EBUSY ? 0 : error;
+    }
+    for (unsigned i = 0; i < 3; i++)
+        visit->result |= visit->counts.of[i] != runs;
+    return NULL;
+}
+
+Test(team, threads_that_want_it_at_once_run_it_or_are_told)
+{
+    struct umbra_team *team = create_for_any_thread(3);
+    static struct visit visits[3];
+    pthread_t threads[3];
+
+    for (int i = 0; i < 3; i++) {
+        visits[i].team = team;
+        cr_assert_eq(pthread_create(&threads[i], NULL, wants_it_often, &visits[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        cr_expect_eq(visits[i].result, 0);
+    }
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+static void end_thread(unsigned member, unsigned members, void *arg)
+{
+    (void)members, (void)arg;
+    if (member == 0)
+        pthread_exit(NULL);
+}
+
+static void *ends_inside_a_run(void *arg)
+{
+    umbra_team_run(((struct visit *)arg)->team, end_thread, NULL);
+    return NULL;
+}
+
+Test(team, a_thread_that_ends_inside_a_run_leaves_a_team_that_any_thread_destroys)
+{
+    struct visit visit = {.team = create_for_any_thread(2)};
+
+    in_thread(ends_inside_a_run, &visit);
+    cr_expect_eq(umbra_team_run(visit.team, count, &visit.counts), -EPERM);
+    in_thread(destroys_it, &visit);
+    cr_expect_eq(visit.result, 0);
+}
+
+static void team_in_child(struct umbra_team *team, struct counts *counts)
+{
+    int error = umbra_team_run(team, count, counts);
+
+    _exit(error != -ESRCH || umbra_team_destroy(team) != 0);
+}
+
+Test(team, a_child_process_has_no_members_for_any_thread_either)
+{
+    struct umbra_team *team = create_for_any_thread(2);
+    struct counts counts = {.team = team};
+    int status = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        team_in_child(team, &counts);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
 /* ---- places ---- */
 
 Test(team, has_a_member_for_each_core_and_gives_the_owner_its_binding_back)
@@ -394,15 +597,6 @@ Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
 }
 
 /* ---- which threads are bound ---- */
-
-static cpu_set_t binding(void)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    sched_getaffinity(0, sizeof(set), &set);
-    return set;
-}
 
 struct bindings {
     struct umbra_team *team;

@@ -508,6 +508,11 @@ static const struct row inside_a_run[] = {
     {"team_destroy, inside", destroy_team, -EBUSY, "inside a run"},
 };
 
+static const struct row beside_a_run[] = {
+    {"team_run, beside a run", run_team, -EBUSY, "another thread runs"},
+    {"team_destroy, beside a run", destroy_team, -EBUSY, "another thread runs"},
+};
+
 static const struct row of_a_destroyed_shadow[] = {
     {"shadow_fork, destroyed", fork_it, -ESRCH, "destroyed"},
     {"shadow_join, destroyed", join_nothing, -ESRCH, "destroyed"},
@@ -525,6 +530,30 @@ static void runs_again(unsigned member, unsigned members, void *arg)
     (void)members, (void)arg;
     if (member == 0)
         wrong_elsewhere = WRONG(inside_a_run);
+}
+
+static void *runs_beside(void *arg)
+{
+    wrong_elsewhere += WRONG(beside_a_run);
+    return arg;
+}
+
+static void sends_another(unsigned member, unsigned members, void *arg)
+{
+    (void)members, (void)arg;
+    if (member == 0 && in_another_thread(runs_beside) != 0)
+        wrong_elsewhere++;
+}
+
+Test(why_calls, of_a_team_for_any_thread_tell_their_reasons, .init = setup, .fini = teardown)
+{
+    struct umbra_team_options any = {.topology = topology, .members = 2, .any_thread = true};
+
+    cr_assert_eq(umbra_team_create(&any, &team), 0);
+    wrong_elsewhere = 0;
+    cr_assert_eq(umbra_team_run(team, sends_another, NULL), 0);
+    cr_expect_eq(wrong_elsewhere, 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
 Test(why_calls, of_shadows_and_teams_tell_their_reasons_apart, .init = setup, .fini = teardown)

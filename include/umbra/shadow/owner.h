@@ -59,10 +59,14 @@ UM_SHARED(struct um_owners um_owners,
 
 UM_SHARED(UM_THREAD_LOCAL unsigned um_owners_forks, 0); /* um_fork_begins() */
 
+/* um_owners_thread_ends() will be called in this thread. */
+UM_SHARED(UM_THREAD_LOCAL bool um_owners_watch_it, false);
+
 /* The calling thread ends. */
 UM_LINKONCE UM_COLD void um_owners_thread_ends(void *arg)
 {
     (void)arg;
+    um_owners_watch_it = false;
     pthread_mutex_lock(&um_owners.lock);
     for (struct um_owned *owned = um_owners.first; owned; owned = owned->next) {
         if (!um_owned_by_caller(owned))
@@ -108,6 +112,18 @@ UM_LINKONCE UM_COLD void um_owners_init(void)
     um_os_keep_loaded();
 }
 
+/* Has the calling thread's end watched. 0 or a negative errno. */
+UM_INLINE int um_owners_watch(void)
+{
+    int error = 0;
+
+    if (UM_UNLIKELY(!um_owners_watch_it)) {
+        error = -pthread_setspecific(um_owners.key, &um_owners);
+        um_owners_watch_it = error == 0;
+    }
+    return error;
+}
+
 /* The calling thread becomes the owner. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_owned_begin(struct um_owned *owned)
 {
@@ -116,7 +132,7 @@ UM_LINKONCE UM_COLD int um_owned_begin(struct um_owned *owned)
     um_once_in_process(&um_owners.init_once, um_owners_init);
     error = um_owners.error;
     if (error == 0)
-        error = -pthread_setspecific(um_owners.key, &um_owners);
+        error = um_owners_watch();
     if (error != 0)
         return error;
     um_atomic_store(&owned->owner, um_arch_thread_id(), relaxed); /* no other thread knows it */

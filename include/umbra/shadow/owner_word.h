@@ -5,6 +5,13 @@
  *   NONE ---> a thread ---> ENDED ---> another thread ---> NONE
  *             creates       it ends    takes over, to destroy
  *
+ * A team that any thread may run has an owner only during a run, and while it is made or destroyed:
+ *
+ *   NONE ---> a thread ---> NONE
+ *             it runs the team (or ends in the midst of a run, as above)
+ *
+ * So an owner sees what the owners before it wrote.
+ *
  * A thread's name is the address of its thread control block, the same in all copies of the library
  * in the process. The C library gives the address to a later thread, so no word may keep it when
  * the thread has ended: the thread itself makes it ENDED, as late as it can. Then one caller of
@@ -38,6 +45,23 @@ UM_INLINE bool um_owner_take_over(um_atomic_uptr *owner, uintptr_t self)
 
     /* acquire: what the owner wrote; pairs with um_owner_ends() */
     return um_atomic_cas(owner, &ended, self, acquire, relaxed);
+}
+
+/* True if there was no owner and the caller is the owner now. */
+UM_INLINE bool um_owner_claim(um_atomic_uptr *owner, uintptr_t self)
+{
+    uintptr_t none = UM_OWNER_NONE;
+
+    /* relaxed: a look that spares the line of an owner at work. acquire: what the owners before
+     * wrote; pairs with um_owner_leave() */
+    return um_atomic_load(owner, relaxed) == UM_OWNER_NONE &&
+           um_atomic_cas(owner, &none, self, acquire, relaxed);
+}
+
+/* The owner has no more to do with it. */
+UM_INLINE void um_owner_leave(um_atomic_uptr *owner)
+{
+    um_atomic_store(owner, UM_OWNER_NONE, release); /* pairs with um_owner_claim() */
 }
 
 #endif

@@ -44,8 +44,10 @@ struct umbra_team {
 
     /* the owner's line: written in each run */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 run; /* the last one; owner writes, any thread reads it as a number */
-    bool running;      /* a run is under way; owner only */
+    um_atomic_u64 run;     /* the last one; owner writes, any thread reads it as a number */
+    bool running;          /* a run is under way; owner only */
+    bool any_thread;       /* the option; set once */
+    struct um_owned owned; /* its owner, and that thread's binding; shadow/owner.h */
 
     /* set once; all read */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_member *member;
@@ -55,7 +57,6 @@ struct umbra_team {
     uint32_t forks;   /* um_teams.forks when it was created */
     unsigned started; /* threads; owner, while it creates and ends them */
     int *cpus;
-    struct um_owned owned;           /* its owner, and that thread's binding; shadow/owner.h */
     bool own_topology;               /* made by umbra_team_create */
     struct um_origin origin;         /* of the members, until they are bound */
     struct umbra_wait_policy policy; /* of members */
@@ -191,12 +192,29 @@ UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint6
     return true;
 }
 
-/* The error for a run of the team by this thread now, or 0. */
-UM_INLINE int um_team_refusal(const struct umbra_team *team)
+/* The error for a run by a thread that may not have one now, or for its umbra_team_destroy. */
+UM_LINKONCE UM_COLD int um_team_refusal(const struct umbra_team *team)
 {
-    if (UM_UNLIKELY(!um_owned_by_caller(&team->owned)))
-        return um_why(-EPERM, "the caller does not own the team");
-    return UM_UNLIKELY(team->running) ? um_why(-EBUSY, "the caller is inside a run") : 0;
+    if (um_owned_by_caller(&team->owned))
+        return um_why(-EBUSY, "the caller is inside a run");
+    if (team->any_thread && !um_owned_is_left(&team->owned))
+        return um_why(-EBUSY, "another thread runs the team");
+    return um_why(-EPERM, "the caller does not own the team");
+}
+
+/* Of a team that any thread may run: true if the caller is its owner now. */
+UM_INLINE bool um_team_claim(struct umbra_team *team)
+{
+    if (!um_owner_claim(&team->owned.owner, um_arch_thread_id()))
+        return false;
+    um_owners_watch(); /* without memory for that, a thread that ends inside a run is not noticed */
+    return true;
+}
+
+/* True if the caller may begin a run, or destroy the team: it is the owner, outside a run. */
+UM_INLINE bool um_team_enter(struct umbra_team *team)
+{
+    return UM_LIKELY(um_owned_by_caller(&team->owned)) ? !team->running : um_team_claim(team);
 }
 
 /* True if the team's threads are in this process. relaxed: the number changes before the child has a
@@ -208,16 +226,15 @@ UM_INLINE bool um_team_is_here(const struct umbra_team *team)
 
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg)
 {
-    int refusal = um_team_refusal(team);
     uint64_t run;
     unsigned ended = 1;
 
-    if (UM_UNLIKELY(refusal))
-        return refusal;
     if (UM_UNLIKELY(!um_team_is_here(team)))
         return um_why(-ESRCH, "the team's threads are the parent process's");
     if (UM_UNLIKELY(!fn))
         return um_why(-EINVAL, "there is no function to run");
+    if (UM_UNLIKELY(!um_team_enter(team)))
+        return um_team_refusal(team);
     team->running = true;
     run = um_atomic_load(&team->run, relaxed) + 1; /* relaxed, both: only the owner writes it */
     um_atomic_store(&team->run, run, relaxed);
@@ -229,6 +246,8 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
     if (UM_UNLIKELY(ended < team->members))
         um_team_finish(team, run);
     team->running = false;
+    if (UM_UNLIKELY(team->any_thread))
+        um_owner_leave(&team->owned.owner);
     return 0;
 }
 
@@ -498,7 +517,7 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
         error = um_team_make_members(team, options->bind);
     if (!error)
         um_team_settle_polls(team);
-    if (!error && options->bind == UMBRA_TEAM_BIND_ALL)
+    if (!error && options->bind == UMBRA_TEAM_BIND_ALL && !team->any_thread)
         error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
     if (error)
         return error;
@@ -538,27 +557,28 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
     made->owned.topology = options->topology;
     error = made->owned.topology ? 0 : um_topology_share(&made->owned.topology);
     made->own_topology = !options->topology && !error;
+    made->any_thread = options->any_thread;
     if (!error)
         error = um_owned_begin(&made->owned);
     if (!error)
         error = um_team_settle(made, options);
-    if (error)
+    if (error) {
         um_team_free(made);
-    else
-        *team = made;
-    return um_why_returned(error);
+        return um_why_returned(error);
+    }
+    if (made->any_thread)
+        um_owner_leave(&made->owned.owner);
+    *team = made;
+    return um_why_returned(0);
 }
 
 UM_LINKONCE int umbra_team_destroy(struct umbra_team *team)
 {
-    bool own = team && um_owned_by_caller(&team->owned);
-
     if (!team)
         return 0;
-    if (own && team->running)
-        return um_why(-EBUSY, "the caller is inside a run");
-    if (!own && !um_owned_may_end(&team->owned))
-        return um_why(-EPERM, "the caller does not own the team");
+    if (!um_team_enter(team) &&
+        (um_owned_by_caller(&team->owned) || !um_owned_may_end(&team->owned)))
+        return um_team_refusal(team);
     if (um_team_is_here(team))
         um_team_end_threads(team);
     umbra_topology_unbind(team->owned.topology, team->owned.saved);
