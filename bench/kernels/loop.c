@@ -71,7 +71,7 @@ static void team_part(unsigned member, unsigned members, void *loop)
 
 static void once_team(struct loop_case *loop, void *team)
 {
-    umbra_team_run(team, team_part, loop);
+    umbra_team_run(team, 0, team_part, loop);
 }
 
 static void once_task(struct loop_case *loop, void *state)

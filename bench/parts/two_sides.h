@@ -77,7 +77,7 @@ static inline int two_sides_run(struct two_sides *sides, two_sides_fn *fn, void 
 {
     sides->fn = fn;
     sides->arg = arg;
-    return sides->team ? umbra_team_run(sides->team, two_sides_member, sides)
+    return sides->team ? umbra_team_run(sides->team, 0, two_sides_member, sides)
                        : in_fiber(sides->runtime, two_sides_first, sides);
 }
 

@@ -74,7 +74,7 @@ int eliminate_team(const struct system *system, const struct setting *setting)
         job.offer = aligned_alloc(LINE, setting->processors * sizeof(*job.offer));
         job.pivot = rows_first_pivot(system);
     }
-    error = setting->pivoting && !job.offer ? -ENOMEM : umbra_team_run(job.team, part, &job);
+    error = setting->pivoting && !job.offer ? -ENOMEM : umbra_team_run(job.team, 0, part, &job);
     free(job.offer);
     if (!setting->team)
         umbra_team_destroy(job.team);

@@ -16,15 +16,15 @@
  *     struct umbra_team *team;
  *
  *     umbra_team_create(NULL, &team);          one member for each core; the caller is member 0
- *     umbra_team_run(team, add, &sums);        all have added their part
+ *     umbra_team_run(team, 0, add, &sums);     all have added their part
  *     umbra_team_destroy(team);
  *
- * Which thread executes a part. A run has a part for each member; member 0 is the caller. If a
- * member has not begun its part when the caller has ended its own, since the system does not run
- * the member's thread, then the caller takes the part, and so do other members that are there. A
- * run so waits only for parts that were begun. A part is executed by one thread from its beginning
- * to its end, and has the number of its member: which thread executed it only shows in thread-local
- * variables.
+ * Which thread executes a part. A run has a part for each of its members; member 0 is the caller.
+ * If a member has not begun its part when the caller has ended its own, since the system does not
+ * run the member's thread, then the caller takes the part, and so do other members that are there.
+ * A run so waits only for parts that were begun. A part is executed by one thread from its
+ * beginning to its end, and has the number of its member: which thread executed it only shows in
+ * thread-local variables.
  *
  * Barriers. Inside a run the parts may meet at a barrier, which each part must come to: a part that
  * waits there keeps its thread, so the run then needs each member's own thread, also one that the
@@ -66,8 +66,8 @@
  * priority: such a member runs when the waiting thread sleeps.
  *
  * Invariants
- *   - The call of a run is one line, read by all; ends of parts are on lines of their own, in a team
- *     of two on the line of the call (team/protocol.h).
+ *   - The call of a run is one line, read by its members; ends of parts are on lines of their own,
+ *     in a run of two on the line of the call (team/protocol.h).
  *   - A run and a barrier allocate nothing, and make no system call unless a thread parks or has
  *     parked.
  */
@@ -81,7 +81,7 @@
 #include <umbra/topology.h>
 #include <umbra/wait.h>
 
-/* What a member executes: its number, how many members there are, the argument of the run. */
+/* What a member executes: its number, how many members the run has, the argument of the run. */
 typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
 
 struct umbra_team;
@@ -131,12 +131,15 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
 
 /*
  * Executes fn(member, members, arg) once for each member from 0 to members - 1, and returns when
- * all have returned. What the caller wrote before is visible to fn; what fn wrote, afterwards to
- * the caller. The owner, outside a run, or with options.any_thread any thread; blocks the thread.
- * Returns 0; -EPERM: not the owner; -EBUSY: inside a run, or another thread runs it; -EINVAL: no
- * function; -ESRCH: in a child of fork(2).
+ * all have returned; 0: all members of the team. The other members stay asleep, or poll a line that
+ * is written only when a run has more members than the one before it. What the caller wrote before
+ * is visible to fn; what fn wrote, afterwards to the caller. The owner, outside a run, or with
+ * options.any_thread any thread; blocks the thread. Returns 0; -EPERM: not the owner; -EBUSY:
+ * inside a run, or another thread runs it; -EINVAL: no function, or more members than the team has;
+ * -ESRCH: in a child of fork(2).
  */
-UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg);
+UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_team_fn *fn,
+                               void *arg);
 
 /*
  * Waits until all parts of the run have called it as often as the caller. What each part wrote

@@ -227,7 +227,7 @@ int use_team(void)
     if (!note(umbra_team_create(&options, &team)))
         return result();
     for (int i = 0; i < 3; i++)
-        note(umbra_team_run(team, meets, &team));
+        note(umbra_team_run(team, 0, meets, &team));
     note(umbra_team_destroy(team));
     return result();
 }

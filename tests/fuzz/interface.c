@@ -686,7 +686,7 @@ static void is_part(unsigned member, unsigned members, void *arg)
     umbra_team_barrier(run->team, member);
     EXPECT(run->parts == members);
     if (member == 0)
-        RETURNS(umbra_team_run(run->team, is_part, run), -EBUSY);
+        RETURNS(umbra_team_run(run->team, 0, is_part, run), -EBUSY);
 }
 
 static void runs_team(struct actor *self)
@@ -697,8 +697,8 @@ static void runs_team(struct actor *self)
     if (roll(self, 8) != 0)
         return;
     RETURNS(umbra_team_create(&options, &run.team), 0);
-    RETURNS(umbra_team_run(run.team, NULL, NULL), -EINVAL);
-    RETURNS(umbra_team_run(run.team, is_part, &run), 0);
+    RETURNS(umbra_team_run(run.team, 0, NULL, NULL), -EINVAL);
+    RETURNS(umbra_team_run(run.team, 0, is_part, &run), 0);
     EXPECT(run.parts == options.members);
     RETURNS(umbra_team_destroy(run.team), 0);
 }

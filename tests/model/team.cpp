@@ -61,7 +61,9 @@ struct household : world {
         team->running = team->any_thread = false;
         um_atomic_store(&team->owned.owner, 1, relaxed); /* no thread's */
         team->flag_stride = 1;
-        um_atomic_store(&team->call.word, 0, relaxed);
+        um_atomic_store(&team->call.word, P::um_team_word(0, Members, false), relaxed);
+        um_atomic_store(&team->call.rest, 0, relaxed);
+        team->last = Members;
         um_atomic_store(&team->call.end, 0, relaxed);
         P::um_waiter_init(&team->waiter, Owner);
         for (unsigned i = 0; i < 2 * UM_MODEL_MEMBERS; i++)
@@ -78,7 +80,6 @@ struct household : world {
 
         um_atomic_store(&member->part.begun, 0, relaxed);
         um_atomic_store(&member->part.own_end, 0, relaxed);
-        member->part.end = Members == 2 ? &team->call.end : &member->part.own_end;
         P::um_waiter_init(&member->waiter, Member);
         P::um_waiter_init(&member->at_barrier, i == 0 ? Owner : Member);
         member->barriers = 0;
@@ -103,10 +104,10 @@ struct household : world {
 
     virtual void live() = 0;
 
-    void run(void (*fn)(unsigned, unsigned, void *), errand *e, int given)
+    void run(void (*fn)(unsigned, unsigned, void *), errand *e, int given, unsigned members = 0)
     {
         um_plain_write(e->given, given);
-        RL_ASSERT(P::umbra_team_run(team, fn, e) == 0);
+        RL_ASSERT(P::umbra_team_run(team, members, fn, e) == 0);
     }
 
     static void expect(errand *e, int sum)
@@ -166,8 +167,44 @@ struct barriers : household<P, Members, Owner, Member> {
 
     void live()
     {
-        RL_ASSERT(P::umbra_team_run(this->team, meet, this) == 0);
+        RL_ASSERT(P::umbra_team_run(this->team, 0, meet, this) == 0);
         this->expect(&this->first, 2);
+    }
+};
+
+/* Runs of other sizes one after another: without the last member, with it, without it. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct small_run : household<P, Members, Owner, Member> {
+    void live()
+    {
+        this->run(add_given, &this->first, 7, Members - 1);
+        RL_ASSERT(um_plain_read(this->first.sum[Members - 1]) == 0);
+        this->run(take_given, &this->second, 7);
+        this->expect(&this->second, -7);
+        this->run(take_given, &this->first, 2, Members - 1);
+        RL_ASSERT(um_plain_read(this->first.sum[Members - 2]) == 5);
+        RL_ASSERT(um_plain_read(this->first.sum[Members - 1]) == 0);
+    }
+};
+
+/* A barrier of some members, then of all, in the next run. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct sizes_of_barriers : household<P, Members, Owner, Member> {
+    static void meet(unsigned member, unsigned members, void *arg)
+    {
+        sizes_of_barriers *self = (sizes_of_barriers *)arg;
+
+        um_plain_write(self->first.sum[member], (int)members);
+        P::umbra_team_barrier(self->team, member);
+        for (unsigned i = 0; i < members; i++)
+            RL_ASSERT(um_plain_read(self->first.sum[i]) == (int)members);
+    }
+
+    void live()
+    {
+        RL_ASSERT(P::umbra_team_run(this->team, Members - 1, meet, this) == 0);
+        RL_ASSERT(P::umbra_team_run(this->team, Members, meet, this) == 0);
+        this->expect(&this->first, (int)Members);
     }
 };
 
@@ -197,7 +234,7 @@ struct any_thread : household<P, Members, UM_MODEL_PARK, UM_MODEL_PARK> {
     {
         int error;
 
-        while ((error = P::umbra_team_run(this->team, add_seven, &this->first)) == -EBUSY)
+        while ((error = P::umbra_team_run(this->team, 0, add_seven, &this->first)) == -EBUSY)
             rl::yield(1, $);
         RL_ASSERT(error == 0);
     }
@@ -234,6 +271,12 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"same sums, both park", UM_MAKE(same_sums, 2, PARK, PARK), 1, 1, false, 2, 20000},
         {"three, one run", UM_MAKE(one_run, 3, PARK, PARK), 1, 2, false, 0, 20000},
         {"three, two runs", UM_MAKE(two_runs, 3, PARK, PARK), 1, 2, false, 0, 40000},
+        {"two, a run of one first", UM_MAKE(small_run, 2, PARK, PARK), 1, 1, false, 2, 40000},
+        {"two, a run of one, member spins", UM_MAKE(small_run, 2, PARK, SPIN), 1, 1, false, 2,
+         10000},
+        {"three, a run of two first", UM_MAKE(small_run, 3, PARK, PARK), 1, 2, false, 0, 40000},
+        {"barriers of two, then three", UM_MAKE(sizes_of_barriers, 3, PARK, PARK), 1, 2, false, 0,
+         40000},
         {"three threads in turn", make_world<any_thread<P, 2, 3>>, 3, 1, false, 0, 20000},
         {"two threads in turn, alone", make_world<any_thread<P, 1, 2>>, 2, 0, false, 2, 10000},
         {"barriers of two, both park", UM_MAKE(barriers, 2, PARK, PARK), 1, 1, false, 2, 40000},

@@ -26,6 +26,7 @@ struct umbra_team {
     um_atomic_u64 run;
     bool running;
     bool any_thread;
+    unsigned last;
     struct um_owned owned;
     unsigned members;
     unsigned started;
@@ -76,9 +77,9 @@ static bool um_team_is_here(const struct umbra_team *)
 }
 
 /* The owner's short wait: one look, early or late. */
-static bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint64_t run)
+static bool um_team_ends_soon(struct umbra_team *, const um_atomic_u64 *end, uint64_t run)
 {
-    return um_team_ended(&team->member[number].part, run);
+    return um_team_ended(end, run);
 }
 
 static void *um_member_main(void *arg)

@@ -408,7 +408,7 @@ static void team_round(struct load *load)
     if (is_refusal(load, error) || !soak_check(load, "create", error))
         return;
     for (int i = 0; i < 20; i++)
-        soak_check(load, "run", umbra_team_run(sum.team, part, &sum));
+        soak_check(load, "run", umbra_team_run(sum.team, 0, part, &sum));
     soak_check(load, "destroy", umbra_team_destroy(sum.team));
     soak_count(load, "parts", sum.parts, 3 * 20);
 }

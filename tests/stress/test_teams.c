@@ -59,7 +59,7 @@ static void live(struct scene *scene, unsigned members, uint64_t *random)
         scene->random = random_next(random);
         scene->barriers = (*random >> 8 & 3) == 0 ? *random >> 12 & 3 : 0;
         come += scene->barriers;
-        cr_assert_eq(umbra_team_run(scene->team, part, scene), 0);
+        cr_assert_eq(umbra_team_run(scene->team, 0, part, scene), 0);
         for (unsigned i = 0; i < members; i++) {
             cr_assert_eq(scene->runs[i], run);
             cr_assert_eq(scene->come[i], come);

@@ -293,7 +293,7 @@ static void with_team(struct children *children, unsigned starter)
     struct umbra_team *team;
 
     cr_expect_eq(umbra_team_create(&options, &team), 0);
-    umbra_team_run(team, one_part_starts_children, &parts);
+    umbra_team_run(team, 0, one_part_starts_children, &parts);
     umbra_team_destroy(team);
 }
 
@@ -495,7 +495,7 @@ Test(children, processors_that_a_child_has_chosen_are_its_childs)
     skip_on_one_processor();
     cr_assert_eq(run_cores(1, child_binds_itself_and_forks, NULL), 0);
     cr_assert_eq(umbra_team_create(&options, &team), 0);
-    cr_assert_eq(umbra_team_run(team, every_part_binds_its_child, NULL), 0);
+    cr_assert_eq(umbra_team_run(team, 0, every_part_binds_its_child, NULL), 0);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 

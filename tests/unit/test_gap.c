@@ -200,7 +200,7 @@ Test(gap, a_team_works_with_a_forced_gap)
     setenv("UMBRA_WAIT", "pause,gap=clock", 1);
     cr_assert_eq(umbra_team_create(&options, &team), 0);
     for (int i = 0; i < 10; i++)
-        cr_expect_eq(umbra_team_run(team, counts_member, counts), 0);
+        cr_expect_eq(umbra_team_run(team, 0, counts_member, counts), 0);
     cr_expect_eq(umbra_team_destroy(team), 0);
     cr_expect(counts[0] == 10 && counts[1] == 10);
     unsetenv("UMBRA_WAIT");

@@ -57,7 +57,7 @@ static int run_a_team(void)
 
     if (error != 0)
         return error;
-    error = umbra_team_run(team, NULL, NULL);
+    error = umbra_team_run(team, 0, NULL, NULL);
     cr_expect_eq(umbra_team_destroy(team), 0);
     return error;
 }

@@ -118,7 +118,7 @@ static int make_team(void)
 
 static int run_team(void)
 {
-    return umbra_team_run(team, count_part, NULL);
+    return umbra_team_run(team, 0, count_part, NULL);
 }
 
 static int lock_mutex(void)

@@ -108,7 +108,7 @@ static void run_often(unsigned members, enum umbra_wait_mode mode, uint64_t runs
     struct counts counts = {.team = team};
 
     for (uint64_t run = 1; run <= runs; run++) {
-        cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+        cr_assert_eq(umbra_team_run(team, 0, count, &counts), 0);
         check_counts(&counts, members, run);
     }
     cr_assert_eq(umbra_team_destroy(team), 0);
@@ -155,8 +155,8 @@ Test(team, shows_each_run_what_the_runs_and_the_caller_before_it_wrote)
     for (unsigned i = 0; i < 64; i++)
         a[i] = wanted_a[i] = i;
     for (int step = 0; step < 500; step++) {
-        umbra_team_run(team, add_up, lists);
-        umbra_team_run(team, take_over, lists);
+        umbra_team_run(team, 0, add_up, lists);
+        umbra_team_run(team, 0, take_over, lists);
         a[step % 64] += (uint64_t)step;
         add_up(0, 1, wanted);
         take_over(0, 1, wanted);
@@ -176,7 +176,7 @@ Test(team, takes_the_parts_of_members_that_are_not_there)
     uint64_t runs = 0;
 
     while (stats.taken == 0 && runs < 20000) {
-        cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+        cr_assert_eq(umbra_team_run(team, 0, count, &counts), 0);
         runs++;
         um_team_stats(team, &stats);
     }
@@ -196,7 +196,7 @@ static void run_crowded(enum umbra_wait_mode mode)
 
     snprintf(here, sizeof(here), "%d", sched_getcpu());
     cr_assert_eq(umbra_team_create(&options, &team), 0);
-    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    cr_assert_eq(umbra_team_run(team, 0, count, &counts), 0);
     check_counts(&counts, 3, 1);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
@@ -208,6 +208,85 @@ Test(team, gives_a_shared_processor_to_the_other_members_before_it_sleeps)
     for (int team = 0; team < 1000 && yields == 0; team++)
         run_crowded(UMBRA_WAIT_TWO_PHASE);
     cr_expect_gt(yields, 0);
+}
+
+/* ---- runs of some members ---- */
+
+static void run_some(struct umbra_team *team, unsigned members, struct counts *counts)
+{
+    uint64_t before[MOST];
+
+    memcpy(before, counts->of, sizeof(before));
+    cr_assert_eq(umbra_team_run(team, members, count, counts), 0);
+    cr_assert_eq(counts->members, members);
+    for (unsigned i = 0; i < MOST; i++)
+        cr_assert_eq(counts->of[i], before[i] + (i < members), "%u: part %u", members, i);
+}
+
+static void run_all_sizes(enum umbra_wait_mode mode, unsigned team_of)
+{
+    struct umbra_team *team = create(team_of, mode);
+    struct counts counts = {.team = team};
+
+    for (unsigned step = 0; step < 600; step++)
+        run_some(team, 1 + step * step * 7 % team_of, &counts);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+Test(team, a_run_takes_as_many_members_as_it_says)
+{
+    run_all_sizes(UMBRA_WAIT_TWO_PHASE, MOST);
+    run_all_sizes(UMBRA_WAIT_PARK, 3);
+    run_all_sizes(UMBRA_WAIT_PARK, 5);
+}
+
+Test(team, a_run_of_more_members_than_the_team_has_is_refused)
+{
+    struct umbra_team *team = create(2, UMBRA_WAIT_TWO_PHASE);
+    struct counts counts = {.team = team};
+
+    cr_expect_eq(umbra_team_run(team, 3, count, &counts), -EINVAL);
+    cr_expect_str_eq(umbra_last_error_text(), "a run of 3 members: the team has 2");
+    check_counts(&counts, 0, 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+/* Changes when a member is woken, ends a wait or begins a part. relaxed: numbers */
+static uint64_t signs_of(const struct um_member *member)
+{
+    struct umbra_wait_stats waits = umbra_waiter_stats(&member->waiter);
+
+    return um_atomic_load(&member->part.begun, relaxed) + waits.ended[UMBRA_ENDED_SPIN] +
+           waits.ended[UMBRA_ENDED_PARK] - um_atomic_load(&member->waiter.park.parked, relaxed);
+}
+
+/* True if so many runs of two leave the other members alone. */
+static bool leave_the_others_alone(struct umbra_team *team, int runs, struct counts *counts)
+{
+    uint64_t before[MOST];
+    bool alone = true;
+
+    for (unsigned i = 2; i < MOST; i++)
+        before[i] = signs_of(&team->member[i]);
+    while (runs-- > 0)
+        run_some(team, 2, counts);
+    for (unsigned i = 2; i < MOST; i++)
+        alone = alone && signs_of(&team->member[i]) == before[i];
+    return alone;
+}
+
+Test(team, runs_of_two_leave_the_lines_of_the_others_alone)
+{
+    struct umbra_team *team = create(MOST, UMBRA_WAIT_PARK);
+    struct counts counts = {.team = team};
+    int tries = 1;
+
+    run_some(team, MOST, &counts);
+    while (!leave_the_others_alone(team, 1000, &counts) && tries < 100)
+        tries++; /* one of them has just seen that it is left out */
+    cr_expect_lt(tries, 100);
+    run_some(team, MOST, &counts);
+    cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
 /* ---- barriers ---- */
@@ -239,7 +318,7 @@ static void meet_often(unsigned members, enum umbra_wait_mode mode)
     struct phases phases = {.team = create(members, mode)};
 
     for (int run = 0; run < 5; run++) {
-        cr_assert_eq(umbra_team_run(phases.team, meet, &phases), 0);
+        cr_assert_eq(umbra_team_run(phases.team, 0, meet, &phases), 0);
         for (unsigned i = 0; i < members; i++) {
             cr_assert_eq(phases.come[i], PHASES);
             cr_assert_eq(phases.wrong[i], 0);
@@ -260,12 +339,33 @@ Test(team, a_barrier_wakes_parts_that_sleep)
     meet_often(5, UMBRA_WAIT_PARK);
 }
 
+/* Runs of other sizes, one after another, with barriers: no part counts those that it missed. */
+static void meet_in_all_sizes(enum umbra_wait_mode mode)
+{
+    struct phases phases = {.team = create(MOST, mode)};
+
+    for (unsigned step = 0; step < 40; step++) {
+        unsigned members = 1 + step * step * 3 % MOST;
+
+        cr_assert_eq(umbra_team_run(phases.team, members, meet, &phases), 0);
+        for (unsigned i = 0; i < members; i++)
+            cr_assert_eq(phases.wrong[i], 0, "a run of %u, part %u", members, i);
+    }
+    cr_assert_eq(umbra_team_destroy(phases.team), 0);
+}
+
+Test(team, barriers_meet_in_runs_of_any_size)
+{
+    meet_in_all_sizes(UMBRA_WAIT_TWO_PHASE);
+    meet_in_all_sizes(UMBRA_WAIT_PARK);
+}
+
 /* ---- callers ---- */
 
 static void run_inside(unsigned member, unsigned members, void *arg)
 {
     struct counts *counts = arg;
-    int error = umbra_team_run(counts->team, count, counts);
+    int error = umbra_team_run(counts->team, 0, count, counts);
 
     (void)members;
     counts->of[member] =
@@ -276,7 +376,7 @@ static void *run_outside(void *arg)
 {
     struct counts *counts = arg;
 
-    counts->of[0] = umbra_team_run(counts->team, count, counts) == -EPERM &&
+    counts->of[0] = umbra_team_run(counts->team, 0, count, counts) == -EPERM &&
                     umbra_team_destroy(counts->team) == -EPERM;
     return NULL;
 }
@@ -287,7 +387,7 @@ Test(team, refuses_a_run_inside_a_run_and_by_another_thread)
     struct counts counts = {.team = team};
     pthread_t thread;
 
-    cr_assert_eq(umbra_team_run(team, run_inside, &counts), 0);
+    cr_assert_eq(umbra_team_run(team, 0, run_inside, &counts), 0);
     cr_expect(counts.of[0] == 1 && counts.of[1] == 1);
     counts.of[0] = 0;
     cr_assert_eq(pthread_create(&thread, NULL, run_outside, &counts), 0);
@@ -303,7 +403,7 @@ static void *team_of_fiber(void *arg)
     struct counts *counts = arg;
 
     for (int i = 0; i < 100; i++)
-        cr_assert_eq(umbra_team_run(team, count, counts), 0);
+        cr_assert_eq(umbra_team_run(team, 0, count, counts), 0);
     cr_assert_eq(umbra_team_destroy(team), 0);
     return NULL;
 }
@@ -323,16 +423,16 @@ Test(team, a_child_process_has_no_members)
     int status = -1;
     pid_t child;
 
-    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    cr_assert_eq(umbra_team_run(team, 0, count, &counts), 0);
     child = fork();
     if (child == 0) {
-        bool refused = umbra_team_run(team, count, &counts) == -ESRCH;
+        bool refused = umbra_team_run(team, 0, count, &counts) == -ESRCH;
 
         _exit(!refused || umbra_team_destroy(team) != 0);
     }
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_expect_eq(status, 0);
-    cr_assert_eq(umbra_team_run(team, count, &counts), 0);
+    cr_assert_eq(umbra_team_run(team, 0, count, &counts), 0);
     check_counts(&counts, 2, 2);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
@@ -379,7 +479,7 @@ static void *runs_it(void *arg)
     struct visit *visit = arg;
 
     for (int run = 0; run < 300; run++) {
-        visit->result = umbra_team_run(visit->team, note_thread, visit);
+        visit->result = umbra_team_run(visit->team, 0, note_thread, visit);
         if (visit->result != 0)
             return NULL;
     }
@@ -422,7 +522,7 @@ static void *visits_a_run(void *arg)
 {
     struct visit *visit = arg;
 
-    visit->result = umbra_team_run(visit->team, count, &visit->counts);
+    visit->result = umbra_team_run(visit->team, 0, count, &visit->counts);
     if (umbra_team_destroy(visit->team) != visit->result)
         visit->result = 0;
     return NULL;
@@ -445,10 +545,10 @@ Test(team, another_thread_finds_it_busy_during_a_run)
     struct umbra_team *team = create_for_any_thread(2);
     struct visit visits[2] = {{.team = team}, {.team = team}};
 
-    cr_assert_eq(umbra_team_run(team, send_a_visitor, visits), 0);
+    cr_assert_eq(umbra_team_run(team, 0, send_a_visitor, visits), 0);
     cr_expect_eq(visits[0].result, -EBUSY);
     cr_expect_eq(visits[1].result, -EBUSY);
-    cr_expect_eq(umbra_team_run(team, count, &visits[0].counts), 0);
+    cr_expect_eq(umbra_team_run(team, 0, count, &visits[0].counts), 0);
     check_counts(&visits[0].counts, 2, 1);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
@@ -460,7 +560,7 @@ static void *wants_it_often(void *arg)
     uint64_t runs = 0;
 
     for (int try = 0; try < 2000 && visit->result == 0; try++) {
-        int error = umbra_team_run(visit->team, count, &visit->counts);
+        int error = umbra_team_run(visit->team, 0, count, &visit->counts);
 
         runs += error == 0;
         visit->result = error == -EBUSY ? 0 : error;
@@ -496,7 +596,7 @@ static void end_thread(unsigned member, unsigned members, void *arg)
 
 static void *ends_inside_a_run(void *arg)
 {
-    umbra_team_run(((struct visit *)arg)->team, end_thread, NULL);
+    umbra_team_run(((struct visit *)arg)->team, 0, end_thread, NULL);
     return NULL;
 }
 
@@ -505,14 +605,14 @@ Test(team, a_thread_that_ends_inside_a_run_leaves_a_team_that_any_thread_destroy
     struct visit visit = {.team = create_for_any_thread(2)};
 
     in_thread(ends_inside_a_run, &visit);
-    cr_expect_eq(umbra_team_run(visit.team, count, &visit.counts), -EPERM);
+    cr_expect_eq(umbra_team_run(visit.team, 0, count, &visit.counts), -EPERM);
     in_thread(destroys_it, &visit);
     cr_expect_eq(visit.result, 0);
 }
 
 static void team_in_child(struct umbra_team *team, struct counts *counts)
 {
-    int error = umbra_team_run(team, count, counts);
+    int error = umbra_team_run(team, 0, count, counts);
 
     _exit(error != -ESRCH || umbra_team_destroy(team) != 0);
 }
@@ -619,7 +719,7 @@ static void expect_bindings(enum umbra_team_bind bind, int of_caller, int of_mem
     struct bindings bindings = {.team = NULL};
 
     cr_assert_eq(umbra_team_create(&options, &bindings.team), 0);
-    cr_assert_eq(umbra_team_run(bindings.team, note_binding, &bindings), 0);
+    cr_assert_eq(umbra_team_run(bindings.team, 0, note_binding, &bindings), 0);
     cr_expect_eq(CPU_COUNT(&bindings.of[0]), of_caller, "bind %d", (int)bind);
     cr_expect_eq(CPU_COUNT(&bindings.of[1]), of_member, "bind %d", (int)bind);
     cr_assert_eq(umbra_team_destroy(bindings.team), 0);

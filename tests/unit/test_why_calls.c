@@ -475,12 +475,12 @@ static int destroy_shadow(void)
 
 static int run_nothing(void)
 {
-    return umbra_team_run(team, NULL, NULL);
+    return umbra_team_run(team, 0, NULL, NULL);
 }
 
 static int run_team(void)
 {
-    return umbra_team_run(team, is_no_part, NULL);
+    return umbra_team_run(team, 0, is_no_part, NULL);
 }
 
 static int destroy_team(void)
@@ -551,7 +551,7 @@ Test(why_calls, of_a_team_for_any_thread_tell_their_reasons, .init = setup, .fin
 
     cr_assert_eq(umbra_team_create(&any, &team), 0);
     wrong_elsewhere = 0;
-    cr_assert_eq(umbra_team_run(team, sends_another, NULL), 0);
+    cr_assert_eq(umbra_team_run(team, 0, sends_another, NULL), 0);
     cr_expect_eq(wrong_elsewhere, 0);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
@@ -566,7 +566,7 @@ Test(why_calls, of_shadows_and_teams_tell_their_reasons_apart, .init = setup, .f
     cr_expect_eq(WRONG(of_the_owner), 0);
     cr_assert_eq(in_another_thread(is_no_owner), 0);
     cr_expect_eq(wrong_elsewhere, 0);
-    cr_assert_eq(umbra_team_run(team, runs_again, NULL), 0);
+    cr_assert_eq(umbra_team_run(team, 0, runs_again, NULL), 0);
     cr_expect_eq(wrong_elsewhere, 0);
     cr_assert_eq(umbra_team_destroy(team), 0);
     cr_assert_eq(shadow_destroy(&shadow), 0);

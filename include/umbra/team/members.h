@@ -47,6 +47,7 @@ struct umbra_team {
     um_atomic_u64 run;     /* the last one; owner writes, any thread reads it as a number */
     bool running;          /* a run is under way; owner only */
     bool any_thread;       /* the option; set once */
+    unsigned last;         /* members of the last run; owner only */
     struct um_owned owned; /* its owner, and that thread's binding; shadow/owner.h */
 
     /* set once; all read */
@@ -85,20 +86,21 @@ UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, u
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
 {
     struct um_member *self = &team->member[member];
+    unsigned members = um_plain_read(team->call.members);
     uint64_t number = ++self->barriers;
     unsigned round = 0;
-    bool come;
+    uint64_t come;
 
-    for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
+    for (unsigned ahead = 1; ahead < members; ahead *= 2) {
         um_atomic_u64 *own = um_team_flag(team, round, member);
         unsigned to = member + ahead;
 
-        to = to < team->members ? to : to - team->members;
+        to = to < members ? to : to - members;
         um_team_signal(um_team_flag(team, round, to), number);
-        come = um_team_come(own, number);
+        come = um_team_come(own);
         umbra_wake(&team->member[to].at_barrier);
-        if (!come)
-            um_wait_while_equal64(&self->at_barrier, own, number - 1, UINT64_MAX, UMBRA_NEVER);
+        if (come < number)
+            um_wait_while_equal64(&self->at_barrier, own, come, UINT64_MAX, UMBRA_NEVER);
         round++;
     }
 }
@@ -128,18 +130,19 @@ UM_INLINE bool um_team_take(struct umbra_team *team, unsigned number, uint64_t r
 
     if (!um_team_begin(part, run))
         return false;
-    um_team_execute(&team->call, part, number, team->members, run);
+    um_team_execute(&team->call, part, number, run);
     umbra_wake(&team->waiter);
     return true;
 }
 
-/* Takes all parts that have not begun, from the one after `self` on. */
-UM_LINKONCE UM_NOINLINE void um_team_take_all(struct umbra_team *team, unsigned self, uint64_t run)
+/* Takes all parts of a run of `members` that have not begun, from the one after `self` on. */
+UM_LINKONCE UM_NOINLINE void um_team_take_all(struct umbra_team *team, unsigned self,
+                                              unsigned members, uint64_t run)
 {
     um_atomic_u64 *taken = &team->member[self].taken;
 
-    for (unsigned i = 1; i < team->members; i++) {
-        unsigned number = (self + i) % team->members;
+    for (unsigned i = 1; i < members; i++) {
+        unsigned number = (self + i) % members;
 
         if (number != 0 && um_team_take(team, number, run))
             um_count(taken, 1);
@@ -149,40 +152,44 @@ UM_LINKONCE UM_NOINLINE void um_team_take_all(struct umbra_team *team, unsigned 
 /* A member's thread does what the call word says. */
 UM_INLINE void um_member_act(struct um_member *self, uint64_t word)
 {
-    um_team_take(self->team, self->number, word / 2);
+    uint64_t run = um_team_word_run(word);
+
+    if (!um_team_has(word, self->number))
+        return;
+    um_team_take(self->team, self->number, run);
     if (UM_UNLIKELY(word % 2 == 1))
-        um_team_take_all(self->team, self->number, word / 2);
+        um_team_take_all(self->team, self->number, um_team_word_members(word), run);
 }
 
-UM_INLINE void um_team_wake(struct umbra_team *team)
+UM_INLINE void um_team_wake(struct umbra_team *team, unsigned members)
 {
-    for (unsigned i = 1; i < team->members; i++)
+    for (unsigned i = 1; i < members; i++)
         umbra_wake(&team->member[i].waiter);
 }
 
 /* What is left of a run when a part has not ended soon: takes parts, lets members take them, and
  * waits. */
-UM_LINKONCE UM_NOINLINE void um_team_finish(struct umbra_team *team, uint64_t run)
+UM_LINKONCE UM_NOINLINE void um_team_finish(struct umbra_team *team, unsigned members, uint64_t run)
 {
-    if (team->members > 2) {
-        um_team_open(&team->call, run);
-        um_team_wake(team);
+    if (members > 2) {
+        um_team_open(&team->call, members, run);
+        um_team_wake(team, members);
     }
-    um_team_take_all(team, 0, run);
-    for (unsigned i = 1; i < team->members; i++)
-        um_wait_until_equal64(&team->waiter, team->member[i].part.end, run, UINT64_MAX,
-                              UMBRA_NEVER);
+    um_team_take_all(team, 0, members, run);
+    for (unsigned i = 1; i < members; i++)
+        um_wait_until_equal64(&team->waiter,
+                              um_team_end(&team->call, &team->member[i].part, members), run,
+                              UINT64_MAX, UMBRA_NEVER);
 }
 
 /* True if a part ends while the owner polls once in a while. */
-UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint64_t run)
+UM_INLINE bool um_team_ends_soon(struct umbra_team *team, const um_atomic_u64 *end, uint64_t run)
 {
-    const struct um_team_part *part = &team->member[number].part;
-    const struct um_wait_cond cond = {part->end, run, UINT64_MAX, true, true};
+    const struct um_wait_cond cond = {end, run, UINT64_MAX, true, true};
     const struct umbra_wait_policy *policy = team->waiter.policy;
     uint32_t polls = 0;
 
-    if (!um_team_ended(part, run)) {
+    if (!um_team_ended(end, run)) {
         polls = um_wait_poll(&cond, policy->gap, policy->batch);
         um_count(&team->waiter.count.polls, polls ? polls : policy->batch);
         if (polls == 0)
@@ -190,6 +197,19 @@ UM_INLINE bool um_team_ends_soon(struct umbra_team *team, unsigned number, uint6
     }
     um_count(&team->waiter.count.ended[UMBRA_ENDED_SPIN], 1);
     return true;
+}
+
+/* What a run of another size than the last needs: a part that the last one left out begins with the
+ * barriers of part 0, and its member waits for the rest. */
+UM_LINKONCE UM_NOINLINE void um_team_call_other(struct umbra_team *team, unsigned members,
+                                                umbra_team_fn *fn, void *arg, uint64_t run)
+{
+    for (unsigned i = team->last; i < members; i++)
+        team->member[i].barriers = team->member[0].barriers;
+    um_team_post(&team->call, fn, arg, members, run);
+    if (team->last < members)
+        um_team_post_rest(&team->call, run);
+    team->last = members;
 }
 
 /* The error for a run by a thread that may not have one now, or for its umbra_team_destroy. */
@@ -224,7 +244,8 @@ UM_INLINE bool um_team_is_here(const struct umbra_team *team)
     return UM_LIKELY(um_atomic_load(&um_teams.forks, relaxed) == team->forks);
 }
 
-UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void *arg)
+UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_team_fn *fn,
+                               void *arg)
 {
     uint64_t run;
     unsigned ended = 1;
@@ -233,18 +254,27 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
         return um_why(-ESRCH, "the team's threads are the parent process's");
     if (UM_UNLIKELY(!fn))
         return um_why(-EINVAL, "there is no function to run");
+    if (UM_UNLIKELY(members > team->members))
+        return um_why(-EINVAL, "a run of %u members: the team has %u", members, team->members);
+    members = members ? members : team->members;
     if (UM_UNLIKELY(!um_team_enter(team)))
         return um_team_refusal(team);
     team->running = true;
-    run = um_atomic_load(&team->run, relaxed) + 1; /* relaxed, both: only the owner writes it */
+    run = um_atomic_load(&team->run, relaxed) +
+          UM_TEAM_RUN; /* relaxed, both: only the owner writes */
     um_atomic_store(&team->run, run, relaxed);
-    um_team_post(&team->call, fn, arg, run);
-    um_team_wake(team);
-    fn(0, team->members, arg);
-    while (ended < team->members && um_team_ends_soon(team, ended, run))
+    if (UM_LIKELY(members == team->last))
+        um_team_post(&team->call, fn, arg, members, run);
+    else
+        um_team_call_other(team, members, fn, arg, run);
+    um_team_wake(team, members);
+    fn(0, members, arg);
+    while (
+        ended < members &&
+        um_team_ends_soon(team, um_team_end(&team->call, &team->member[ended].part, members), run))
         ended++;
-    if (UM_UNLIKELY(ended < team->members))
-        um_team_finish(team, run);
+    if (UM_UNLIKELY(ended < members))
+        um_team_finish(team, members, run);
     team->running = false;
     if (UM_UNLIKELY(team->any_thread))
         um_owner_leave(&team->owned.owner);
@@ -253,6 +283,22 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, umbra_team_fn *fn, void 
 
 /* ---- members' threads ---- */
 
+/* Waits for a run after the one of the call word `word`, which it has seen. */
+UM_INLINE void um_member_await(struct um_member *self, uint64_t word)
+{
+    const struct um_team_call *call = &self->team->call;
+    const um_atomic_u64 *on = &call->word;
+    uint64_t seen = word;
+
+    if (UM_UNLIKELY(!um_team_has(word, self->number))) {
+        on = &call->rest;
+        seen = um_team_look_rest(call);
+        if (um_team_look(call) != word)
+            return;
+    }
+    um_wait_while_equal64(&self->waiter, on, seen, UINT64_MAX, UMBRA_NEVER);
+}
+
 UM_LINKONCE void um_member_serve(struct um_member *self)
 {
     const struct um_team_call *call = &self->team->call;
@@ -260,7 +306,7 @@ UM_LINKONCE void um_member_serve(struct um_member *self)
 
     while (word != UM_TEAM_QUIT) {
         um_member_act(self, word);
-        um_wait_while_equal64(&self->waiter, &call->word, word, UINT64_MAX, UMBRA_NEVER);
+        um_member_await(self, word);
         word = um_team_look(call);
     }
 }
@@ -280,7 +326,7 @@ UM_LINKONCE UM_COLD void *um_member_main(void *arg)
 UM_LINKONCE UM_COLD void um_team_end_threads(struct umbra_team *team)
 {
     um_team_dismiss(&team->call);
-    um_team_wake(team);
+    um_team_wake(team, team->members);
     for (unsigned i = 1; i < team->started; i++)
         pthread_join(team->member[i].thread, NULL);
 }
@@ -473,7 +519,6 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra
     for (unsigned i = 0; i < team->members; i++) {
         struct um_member *member = &team->member[i];
 
-        member->part.end = team->members == 2 ? &team->call.end : &member->part.own_end;
         member->cpu = bind == UMBRA_TEAM_BIND_NONE ? UMBRA_ANY_CPU : team->cpus[i];
         member->number = i;
         member->team = team;
@@ -481,6 +526,9 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra
         um_waiter_init(&member->at_barrier, &team->barrier_policy);
     }
     um_waiter_init(&team->waiter, &team->owner_policy);
+    /* relaxed: no other thread has the team. All are waiting for a run of all */
+    um_atomic_store(&team->call.word, um_team_word(0, team->members, false), relaxed);
+    team->last = team->members;
     return 0;
 }
 
@@ -606,7 +654,8 @@ UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_sta
 {
     struct um_team_stats sum = {.members = team->members,
                                 .cpus = team->cpus,
-                                .runs = um_atomic_load(&team->run, relaxed)}; /* a number */
+                                .runs = um_atomic_load(&team->run, relaxed) /
+                                        UM_TEAM_RUN}; /* a number */
 
     um_wait_stats_add(&sum.waits, &team->waiter);
     for (unsigned i = 0; i < team->members; i++) {
