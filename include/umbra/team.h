@@ -24,7 +24,8 @@
  * run the member's thread, then the caller takes the part, and so do other members that are there.
  * A run so waits only for parts that were begun. A part is executed by one thread from its
  * beginning to its end, and has the number of its member: which thread executed it only shows in
- * thread-local variables.
+ * thread-local variables. With the option `parts_stay` each part is executed by its member's own
+ * thread.
  *
  * Barriers. Inside a run the parts may meet at a barrier, which each part must come to: a part that
  * waits there keeps its thread, so the run then needs each member's own thread, also one that the
@@ -110,6 +111,9 @@ struct umbra_team_options {
     enum umbra_team_bind bind;
     bool any_thread; /* any thread may run it, one at a time, and is not bound; false: the
                              creator alone */
+    bool parts_stay; /* no thread takes a part of another member, so that thread-local variables
+                             are those of the part; a run then waits for threads that the system
+                             does not run */
     struct umbra_wait_options wait;  /* of all members */
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };

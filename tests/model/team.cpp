@@ -58,7 +58,7 @@ struct household : world {
         team = new team_type;
         team->members = team->started = Members;
         um_atomic_store(&team->run, 0, relaxed);
-        team->running = team->any_thread = false;
+        team->running = team->any_thread = team->parts_stay = false;
         um_atomic_store(&team->owned.owner, 1, relaxed); /* no thread's */
         team->flag_stride = 1;
         um_atomic_store(&team->call.word, P::um_team_word(0, Members, false), relaxed);
@@ -187,6 +187,24 @@ struct small_run : household<P, Members, Owner, Member> {
     }
 };
 
+/* Parts that stay: no thread executes two of them. */
+template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
+struct kept_parts : household<P, Members, Owner, Member> {
+    static void note_thread(unsigned member, unsigned, void *arg)
+    {
+        um_plain_write(((errand *)arg)->sum[member], (int)rl::thread_index());
+    }
+
+    void live()
+    {
+        this->team->parts_stay = true;
+        this->run(note_thread, &this->first, 0);
+        for (unsigned i = 0; i < Members; i++)
+            for (unsigned j = 0; j < i; j++)
+                RL_ASSERT(um_plain_read(this->first.sum[i]) != um_plain_read(this->first.sum[j]));
+    }
+};
+
 /* A barrier of some members, then of all, in the next run. */
 template <class P, unsigned Members, um_model_wait Owner, um_model_wait Member>
 struct sizes_of_barriers : household<P, Members, Owner, Member> {
@@ -274,6 +292,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two, a run of one first", UM_MAKE(small_run, 2, PARK, PARK), 1, 1, false, 2, 40000},
         {"two, a run of one, member spins", UM_MAKE(small_run, 2, PARK, SPIN), 1, 1, false, 2,
          10000},
+        {"two, parts stay", UM_MAKE(kept_parts, 2, PARK, PARK), 1, 1, false, 2, 20000},
+        {"three, parts stay", UM_MAKE(kept_parts, 3, PARK, PARK), 1, 2, false, 0, 20000},
         {"three, a run of two first", UM_MAKE(small_run, 3, PARK, PARK), 1, 2, false, 0, 40000},
         {"barriers of two, then three", UM_MAKE(sizes_of_barriers, 3, PARK, PARK), 1, 2, false, 0,
          40000},

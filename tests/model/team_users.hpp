@@ -26,6 +26,7 @@ struct umbra_team {
     um_atomic_u64 run;
     bool running;
     bool any_thread;
+    bool parts_stay;
     unsigned last;
     struct um_owned owned;
     unsigned members;

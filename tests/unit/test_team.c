@@ -289,6 +289,51 @@ Test(team, runs_of_two_leave_the_lines_of_the_others_alone)
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
+/* ---- parts that stay ---- */
+
+static _Thread_local unsigned self_plus_1; /* the member that the thread is */
+
+static void check_self(unsigned member, unsigned members, void *arg)
+{
+    struct counts *counts = arg;
+
+    (void)members;
+    if (self_plus_1 == 0)
+        self_plus_1 = member + 1;
+    counts->of[member] += self_plus_1 == member + 1;
+}
+
+/* Up to so many runs in a second, all parts by their members' threads. */
+static void keep_parts(struct umbra_team_options options, uint64_t most)
+{
+    uint64_t until = umbra_deadline(1000000000), runs = 0;
+    struct counts counts = {.team = NULL};
+    struct um_team_stats stats;
+    struct umbra_team *team;
+
+    options.parts_stay = true;
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    while (runs < most && (runs < 10 || umbra_now_ns() < until)) {
+        cr_assert_eq(umbra_team_run(team, 0, check_self, &counts), 0);
+        runs++;
+    }
+    for (unsigned i = 0; i < options.members; i++)
+        cr_expect_eq(counts.of[i], runs, "part %u", i);
+    um_team_stats(team, &stats);
+    cr_expect_eq(stats.taken, 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
+Test(team, parts_that_stay_see_their_own_threads_variables)
+{
+    char here[16];
+
+    snprintf(here, sizeof(here), "%d", sched_getcpu());
+    keep_parts((struct umbra_team_options){.members = 2}, 200000);
+    keep_parts((struct umbra_team_options){.members = 4, .cpus = here}, 2000);
+    keep_parts((struct umbra_team_options){.members = 3, .any_thread = true}, 20000);
+}
+
 /* ---- barriers ---- */
 
 #define PHASES 40

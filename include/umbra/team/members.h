@@ -44,9 +44,10 @@ struct umbra_team {
 
     /* the owner's line: written in each run */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 run;     /* the last one; owner writes, any thread reads it as a number */
-    bool running;          /* a run is under way; owner only */
-    bool any_thread;       /* the option; set once */
+    um_atomic_u64 run; /* the last one; owner writes, any thread reads it as a number */
+    bool running;      /* a run is under way; owner only */
+    bool any_thread;   /* this and the next: options, set once */
+    bool parts_stay;
     unsigned last;         /* members of the last run; owner only */
     struct um_owned owned; /* its owner, and that thread's binding; shadow/owner.h */
 
@@ -167,15 +168,21 @@ UM_INLINE void um_team_wake(struct umbra_team *team, unsigned members)
         umbra_wake(&team->member[i].waiter);
 }
 
-/* What is left of a run when a part has not ended soon: takes parts, lets members take them, and
- * waits. */
-UM_LINKONCE UM_NOINLINE void um_team_finish(struct umbra_team *team, unsigned members, uint64_t run)
+/* Takes what has not begun of a run, and lets its members do so, too. */
+UM_INLINE void um_team_share(struct umbra_team *team, unsigned members, uint64_t run)
 {
     if (members > 2) {
         um_team_open(&team->call, members, run);
         um_team_wake(team, members);
     }
     um_team_take_all(team, 0, members, run);
+}
+
+/* What is left of a run when a part has not ended soon: shares parts, unless they stay; waits. */
+UM_LINKONCE UM_NOINLINE void um_team_finish(struct umbra_team *team, unsigned members, uint64_t run)
+{
+    if (!team->parts_stay)
+        um_team_share(team, members, run);
     for (unsigned i = 1; i < members; i++)
         um_wait_until_equal64(&team->waiter,
                               um_team_end(&team->call, &team->member[i].part, members), run,
@@ -606,6 +613,7 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
     error = made->owned.topology ? 0 : um_topology_share(&made->owned.topology);
     made->own_topology = !options->topology && !error;
     made->any_thread = options->any_thread;
+    made->parts_stay = options->parts_stay;
     if (!error)
         error = um_owned_begin(&made->owned);
     if (!error)

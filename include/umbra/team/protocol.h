@@ -25,8 +25,8 @@
  *
  * A member may come so late that the run it saw in M1 is over. Then M2 fails: a run is over when
  * all its parts have ended, so all were begun, and `begun` never goes down. If M2 succeeds, run r
- * is not over, and the caller does not write fn and arg (C1 of the next run) before this thread's M4
- * has been seen (C4). So M3 reads what run r wrote, and M2 needs no order of its own.
+ * is not over, and the caller does not write fn and arg (C1 of the next run) before this thread's
+ * M4 has been seen (C4). So M3 reads what run r wrote, and M2 needs no order of its own.
  *
  * What the caller wrote before the run is visible to the parts (C2, M1), and what a part wrote, to
  * the caller (M4, C4), and so to all parts of later runs, whichever threads execute them. C2 and M4
