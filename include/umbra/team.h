@@ -85,6 +85,9 @@
 /* What a member executes: its number, how many members the run has, the argument of the run. */
 typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
 
+/* What a thread that the team starts calls at its beginning and end: the number of its member. */
+typedef void umbra_team_hook(unsigned member, void *arg);
+
 struct umbra_team;
 
 #define UMBRA_TEAM_MOST 1024 /* members of a team */
@@ -114,7 +117,13 @@ struct umbra_team_options {
     bool parts_stay; /* no thread takes a part of another member, so that thread-local variables
                              are those of the part; a run then waits for threads that the system
                              does not run */
-    struct umbra_wait_options wait;  /* of all members */
+    struct umbra_wait_options wait; /* of members for the next run, and where `inside` is NULL */
+    const struct umbra_wait_options *inside; /* of all at barriers and for the end of a run */
+    size_t stack_bytes;     /* of the threads that the team starts; 0: the system's default */
+    umbra_team_hook *begin; /* if not NULL, each of these threads calls it when it is bound, before
+                             umbra_team_create returns: names, priorities, variables */
+    umbra_team_hook *end;   /* likewise, after its last run, before umbra_team_destroy returns */
+    void *hook_arg;
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };
 
@@ -124,7 +133,8 @@ struct umbra_team_options {
  * the first of the process to look at the machine, or between two processors of a kind, which it
  * measures). Returns 0 or an error; then nothing is kept, and umbra_last_error_text() says more:
  *   -EINVAL      more than UMBRA_TEAM_MOST members, a malformed list, no such wait mode or back
- *                end, no such `bind`, a variable of the environment that is none of its values
+ *                end, no such `bind`, a stack that the C library refuses, a variable of the
+ *                environment that is none of its values
  *   -ENODEV      a cpu that the process may not use
  *   -EOPNOTSUPP  the forced wait back end cannot execute here
  *   -ENOMEM, -EAGAIN  no memory or no thread; other negative errno from binding. hwloc may end the

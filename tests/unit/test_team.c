@@ -741,6 +741,116 @@ Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
     expect_cpus("0-7", false, 9, (int[]){0, 1, 2, 3, 4, 5, 6, 7, 0, -1});
 }
 
+/* ---- the threads that a team starts ---- */
+
+struct hooks {
+    struct umbra_team *team;
+    _Atomic unsigned begun, ended;
+    size_t stack[4];
+    char name[4][16];
+};
+
+static void begin_named(unsigned member, void *arg)
+{
+    struct hooks *hooks = arg;
+    char name[16];
+
+    self_plus_1 = member + 1;
+    snprintf(name, sizeof(name), "member %u", member);
+    pthread_setname_np(pthread_self(), name);
+    hooks->begun |= 1u << member;
+}
+
+static void end_named(unsigned member, void *arg)
+{
+    if (self_plus_1 == member + 1)
+        ((struct hooks *)arg)->ended |= 1u << member;
+}
+
+static size_t stack_size(void)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+
+    cr_assert_eq(pthread_getattr_np(pthread_self(), &attributes), 0);
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+    return bytes;
+}
+
+static void look_at_thread(unsigned member, unsigned members, void *arg)
+{
+    struct hooks *hooks = arg;
+
+    (void)members;
+    hooks->stack[member] = stack_size();
+    pthread_getname_np(pthread_self(), hooks->name[member], sizeof(hooks->name[member]));
+}
+
+Test(team, its_threads_have_the_stack_that_was_asked_for_and_call_hooks)
+{
+    struct hooks hooks = {.team = NULL};
+    struct umbra_team_options options = {.members = 4,
+                                         .parts_stay = true,
+                                         .stack_bytes = 24 << 20,
+                                         .begin = begin_named,
+                                         .end = end_named,
+                                         .hook_arg = &hooks};
+
+    cr_assert_eq(umbra_team_create(&options, &hooks.team), 0);
+    cr_expect_eq(hooks.begun, 14);
+    cr_assert_eq(umbra_team_run(hooks.team, 0, look_at_thread, &hooks), 0);
+    for (unsigned i = 1; i < 4; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "member %u", i);
+        cr_expect_str_eq(hooks.name[i], name);
+        cr_expect_geq(hooks.stack[i], options.stack_bytes);
+    }
+    cr_expect_eq(hooks.ended, 0);
+    cr_assert_eq(umbra_team_destroy(hooks.team), 0);
+    cr_expect_eq(hooks.ended, 14);
+}
+
+Test(team, hooks_of_a_team_that_cannot_be_made_are_called_in_pairs)
+{
+    struct hooks hooks = {.team = NULL};
+    struct umbra_team_options options = {
+        .members = 4, .begin = begin_named, .end = end_named, .hook_arg = &hooks};
+    struct umbra_team_options small = {.members = 2, .stack_bytes = 1};
+
+    setenv("UMBRA_WAIT", "gap=fence", 1); /* as below */
+    options.wait.block_cycles = 1000;
+    small.wait.block_cycles = 1000;
+    fail_thread = 3;
+    cr_expect_eq(umbra_team_create(&options, &hooks.team), -EAGAIN);
+    cr_expect_eq(hooks.begun, 6);
+    cr_expect_eq(hooks.ended, 6);
+    cr_expect_eq(umbra_team_create(&small, &hooks.team), -EINVAL);
+}
+
+Test(team, waits_inside_runs_apart_from_those_between)
+{
+    const struct umbra_wait_options sleep = {.mode = UMBRA_WAIT_PARK};
+    const struct umbra_wait_options none = {.mode = (enum umbra_wait_mode)9};
+    struct umbra_team_options options = {
+        .members = 2, .wait.mode = UMBRA_WAIT_SPIN, .inside = &sleep};
+    struct phases phases = {.team = NULL};
+
+    cr_assert_eq(umbra_team_create(&options, &phases.team), 0);
+    cr_assert_eq(umbra_team_run(phases.team, 0, meet, &phases), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct um_member *member = &phases.team->member[i];
+
+        cr_expect_eq(member->waiter.policy->block_cycles, UMBRA_NEVER);
+        cr_expect_eq(member->at_barrier.policy->block_cycles, 0);
+    }
+    cr_expect_eq(phases.team->waiter.policy->block_cycles, 0);
+    cr_assert_eq(umbra_team_destroy(phases.team), 0);
+    options.inside = &none;
+    cr_expect_eq(umbra_team_create(&options, &phases.team), -EINVAL);
+}
+
 /* ---- which threads are bound ---- */
 
 struct bindings {

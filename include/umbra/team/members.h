@@ -59,8 +59,10 @@ struct umbra_team {
     uint32_t forks;   /* um_teams.forks when it was created */
     unsigned started; /* threads; owner, while it creates and ends them */
     int *cpus;
-    bool own_topology;               /* made by umbra_team_create */
-    struct um_origin origin;         /* of the members, until they are bound */
+    bool own_topology;            /* made by umbra_team_create */
+    struct um_origin origin;      /* of the members, until they are bound */
+    umbra_team_hook *begin, *end; /* this and the next: options, set once */
+    void *hook_arg;
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
     struct umbra_wait_policy barrier_policy; /* of all, at barriers */
@@ -318,13 +320,27 @@ UM_LINKONCE void um_member_serve(struct um_member *self)
     }
 }
 
+/* What is to be done when a member's thread begins. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_member_begin(const struct um_member *self)
+{
+    const struct umbra_team *team = self->team;
+    int error = um_origin_bind(&team->origin, team->owned.topology, self->cpu);
+
+    if (!error && team->begin)
+        team->begin(self->number, team->hook_arg);
+    return error;
+}
+
 UM_LINKONCE UM_COLD void *um_member_main(void *arg)
 {
     struct um_member *self = arg;
+    int error = um_member_begin(self);
 
-    self->error = um_origin_bind(&self->team->origin, self->team->owned.topology, self->cpu);
+    self->error = error;
     umbra_signal(&self->started, 1, &self->team->waiter);
     um_member_serve(self);
+    if (!error && self->team->end)
+        self->team->end(self->number, self->team->hook_arg);
     um_origin_end();
     return NULL;
 }
@@ -338,10 +354,27 @@ UM_LINKONCE UM_COLD void um_team_end_threads(struct umbra_team *team)
         pthread_join(team->member[i].thread, NULL);
 }
 
-/* Starts a member's thread, and waits until it is bound. */
-UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_member *member)
+/* pthread_create() for a member. Returns 0 or an error number. */
+UM_LINKONCE UM_COLD int um_member_create_thread(struct um_member *member, size_t stack_bytes)
 {
-    int error = pthread_create(&member->thread, NULL, um_member_main, member);
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+
+    if (error)
+        return error;
+    if (stack_bytes)
+        error = pthread_attr_setstacksize(&attributes, stack_bytes);
+    if (!error)
+        error = pthread_create(&member->thread, &attributes, um_member_main, member);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+/* Starts a member's thread, and waits until it is bound. */
+UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_member *member,
+                                          size_t stack_bytes)
+{
+    int error = um_member_create_thread(member, stack_bytes);
 
     if (error)
         return um_why(-error, "the thread of member %u cannot be started: %s", member->number,
@@ -354,16 +387,20 @@ UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_mem
     return member->error;
 }
 
-UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team)
+UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team,
+                                      const struct umbra_team_options *options)
 {
     uint64_t signals;
     int error = 0;
 
     team->origin = um_origin_here();
+    team->begin = options->begin;
+    team->end = options->end;
+    team->hook_arg = options->hook_arg;
     signals = um_os_mask_signals();
     team->started = 1;
     for (unsigned i = 1; i < team->members && !error; i++)
-        error = um_team_start_one(team, &team->member[i]);
+        error = um_team_start_one(team, &team->member[i], options->stack_bytes);
     um_os_unmask_signals(signals);
     if (error)
         um_team_end_threads(team);
@@ -456,32 +493,40 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
 #define UM_TEAM_ROBBED_NS 1000000
 
 /*
- * Has the threads of a team yield that share processors. While a member waits for a run, the owner
- * may keep the processor for long: such a yield says nothing about another process.
+ * Makes a policy from options. Threads that share processors yield: a yield that lasts `yield_cycles`
+ * lent the processor to another process.
  */
-UM_LINKONCE UM_COLD void um_team_set_yields(struct umbra_team *team)
-{
-    team->policy.robbed = &team->robbed;
-    team->policy.yield_cycles = UMBRA_NEVER;
-    team->owner_policy = team->barrier_policy = team->policy;
-    team->owner_policy.yield_cycles = team->barrier_policy.yield_cycles =
-        um_ns_to_cycles(UM_TEAM_ROBBED_NS);
-}
-
 UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
-                                            const struct umbra_team_options *options)
+                                            const struct umbra_wait_options *options,
+                                            uint64_t yield_cycles, struct umbra_wait_policy *policy)
 {
-    struct umbra_wait_options wait = options->wait;
+    struct umbra_wait_options wait = *options;
     bool crowded = wait.mode == UMBRA_WAIT_TWO_PHASE && um_team_shares(team, true);
     int error;
 
     wait.polite = wait.polite || um_team_shares(team, false);
     if (crowded && wait.spin_cycles == 0)
         wait.spin_cycles = um_ns_to_cycles(UM_TEAM_CROWDED_NS);
-    error = umbra_wait_policy_init(&team->policy, &wait);
-    team->owner_policy = team->barrier_policy = team->policy;
-    if (crowded && team->policy.block_cycles != UMBRA_NEVER)
-        um_team_set_yields(team);
+    error = umbra_wait_policy_init(policy, &wait);
+    if (!error && crowded && policy->block_cycles != UMBRA_NEVER) {
+        policy->robbed = &team->robbed;
+        policy->yield_cycles = yield_cycles;
+    }
+    return error;
+}
+
+/* While a member waits for a run, the owner may keep the processor for long: such a yield says
+ * nothing about another process. */
+UM_LINKONCE UM_COLD int um_team_make_policies(struct umbra_team *team,
+                                              const struct umbra_team_options *options)
+{
+    const struct umbra_wait_options *inside = options->inside ? options->inside : &options->wait;
+    int error = um_team_make_policy(team, &options->wait, UMBRA_NEVER, &team->policy);
+
+    if (!error)
+        error = um_team_make_policy(team, inside, um_ns_to_cycles(UM_TEAM_ROBBED_NS),
+                                    &team->owner_policy);
+    team->barrier_policy = team->owner_policy;
     return error;
 }
 
@@ -567,7 +612,7 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
     if (count > UMBRA_TEAM_MOST)
         return um_why(-EINVAL, "%d places: the most is %d members", count, UMBRA_TEAM_MOST);
     team->members = (unsigned)count;
-    error = um_team_make_policy(team, options);
+    error = um_team_make_policies(team, options);
     if (!error)
         error = um_team_make_members(team, options->bind);
     if (!error)
@@ -576,7 +621,7 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
         error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
     if (error)
         return error;
-    error = um_team_start(team);
+    error = um_team_start(team, options);
     if (error)
         umbra_topology_unbind(team->owned.topology, team->owned.saved);
     return error;
