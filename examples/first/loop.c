@@ -6,13 +6,8 @@ static void fill(size_t begin, size_t end, void *squares) {
     for (size_t i = begin; i < end; i++) ((double *)squares)[i] = (double)i * (double)i;
 }
 
-static void *run(void *squares) {
-    umbra_parallel_for(0, 100000, 0, fill, squares); /* idle cores take parts of it */
-    printf("%.0f\n", ((double *)squares)[99999]);
-    return NULL;
-}
-
 int main(void) {
-    static double squares[100000];
-    return umbra_run(NULL, run, squares);
+    static double squares[10000000];
+    umbra_parallel_for(0, 10000000, 0, fill, squares); /* in parts, on all processors */
+    printf("%.0f\n", squares[9999999]);
 }

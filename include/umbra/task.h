@@ -145,9 +145,11 @@ struct umbra_task_counts {
     uint64_t called;  /* run by the join */
     uint64_t fibers;  /* run in a fiber, by a core that was idle */
     uint64_t live;    /* that have not ended */
+    uint64_t loops;   /* loops of threads that are no cores, run by the process's team */
 };
 
-/* Any thread or fiber; the numbers are of different moments while cores run. */
+/* runtime NULL: only `loops`, which no runtime has. Any thread or fiber; the numbers are of different
+ * moments while cores run. */
 UM_LINKONCE void umbra_task_get_counts(struct umbra_runtime *runtime,
                                        struct umbra_task_counts *counts);
 
@@ -162,7 +164,15 @@ typedef void umbra_range_fn(size_t begin, size_t end, void *arg);
  * other cores are of no use runs whole, by what calls with the same function and about as many
  * indices took on this core before (task/ranges.h). The range is halved only when an
  * idle core has asked for work. Returns when all parts are done. A fiber: may switch; a canceled
- * fiber waits, too. Any other thread processes all parts itself.
+ * fiber waits, too.
+ *
+ * Any other thread: blocks; a team of the process (umbra/team.h), made when loops have taken 2 ms,
+ * runs it, its caller as one member, which is not bound. The caller alone runs a loop that is
+ * short, that comes while the team runs another thread's loop, or that is within a part of one or
+ * within a parallel region of OpenMP; all loops, where no thread can be had, or where the
+ * environment has UMBRA_THREADS=0 (N: N threads; not set: one for each place). fn may not leave by
+ * an exception or longjmp: a part may be another thread's. umbra_task_get_counts() counts what the
+ * team has run.
  */
 UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbra_range_fn *fn,
                                     void *arg);
@@ -188,6 +198,7 @@ UM_LINKONCE int umbra_parallel_reduce(size_t begin, size_t end, size_t grain,
                                       const struct umbra_reduction *reduction, void *arg,
                                       void *value);
 
+#include <umbra/task/loop_team.h>
 #include <umbra/task/ranges.h>
 #include <umbra/task/start.h>
 

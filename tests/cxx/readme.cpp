@@ -28,13 +28,10 @@ void fill(std::size_t begin, std::size_t end, void *squares)
 
 bool loop()
 {
-    std::vector<double> squares(100000);
-    auto run = [](void *squares) -> void * {
-        umbra_parallel_for(0, 100000, 0, fill, squares);
-        return nullptr;
-    };
+    std::vector<double> squares(10000000);
 
-    return umbra_run(nullptr, run, squares.data()) == 0 && squares[99999] == 99999.0 * 99999.0;
+    umbra_parallel_for(0, squares.size(), 0, fill, squares.data());
+    return squares[9999999] == 9999999.0 * 9999999.0;
 }
 
 /* ---- a shadow ---- */

@@ -248,6 +248,26 @@ UM_LINKONCE UM_COLD int um_os_bind_cpu(int cpu)
     errno = saved;
     return result;
 }
+
+UM_LINKONCE UM_COLD void um_os_leave_for(int cpu)
+{
+    unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
+    int saved = errno;
+    long bytes = um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
+
+    if (bytes > 0 && cpu >= 0 && cpu < (int)bytes * 8 &&
+        (usable[cpu / UM_LINUX_MASK_BITS] >> cpu % UM_LINUX_MASK_BITS & 1) &&
+        um_os_bind_cpu(cpu) == 0)
+        um_linux_syscall(SYS_sched_setaffinity, 0, (size_t)bytes, usable);
+    errno = saved;
+}
+
+UM_LINKONCE UM_COLD int um_os_cpu(void)
+{
+    unsigned cpu = 0;
+
+    return um_linux_syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
+}
 #endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE uint32_t um_os_process(void)

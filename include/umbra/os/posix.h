@@ -176,6 +176,16 @@ UM_INLINE int um_os_bind_cpu(int cpu)
     return 0;
 }
 
+UM_INLINE void um_os_leave_for(int cpu)
+{
+    (void)cpu;
+}
+
+UM_INLINE int um_os_cpu(void)
+{
+    return -1;
+}
+
 UM_INLINE uint32_t um_os_process(void)
 {
     return (uint32_t)getpid();

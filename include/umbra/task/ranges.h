@@ -188,36 +188,58 @@ UM_LINKONCE void um_range_run(void *arg)
     }
 }
 
-/* Processes the whole range in one part. */
+/* Calls the function for these indices, in parts of at most the grain. */
+UM_INLINE void um_range_call(const struct um_range_work *work, size_t begin, size_t end,
+                             void *value)
+{
+    while (begin < end) {
+        size_t count = work->grain && work->grain < end - begin ? work->grain : end - begin;
+
+        if (work->fn)
+            work->fn(begin, begin + count, work->arg);
+        else
+            work->reduction->range(begin, begin + count, value, work->arg);
+        begin += count;
+    }
+}
+
+/* Processes the whole range here. */
 UM_INLINE void um_range_whole(struct um_range *range)
 {
-    const struct um_range_work *work = range->work;
-
-    if (work->fn)
-        work->fn(range->begin, range->end, work->arg);
-    else
-        work->reduction->range(range->begin, range->end, range->value, work->arg);
+    um_range_call(range->work, range->begin, range->end, range->value);
     range->begin = range->end;
 }
 
-/* Runs a loop in parts, or, if it is so short that this is faster, whole. */
-UM_LINKONCE void um_range_pick(struct umbra_core *core, struct um_range *range)
+typedef void um_range_way(struct um_range *range);
+
+/* Runs a loop in parts, or, if it is so short that this is faster, whole. histories: the caller's
+ * own; in_parts: may switch. */
+UM_INLINE void um_range_pick(struct um_history *histories, struct um_range *range,
+                             um_range_way *in_parts)
 {
     size_t count = range->end - range->begin;
     uintptr_t key = (uintptr_t)um_range_at(range->work) * 64 + (unsigned)__builtin_clzll(count);
-    struct um_history *history = um_history_of(core->more->histories, key);
+    struct um_history *history = um_history_of(histories, key);
     bool whole = um_history_next(history);
     uint64_t begun = UM_UNLIKELY(um_history_timed(history)) ? um_cycles() : 0;
 
     if (whole)
         um_range_whole(range);
     else
-        um_range_run(range);
+        in_parts(range);
     if (UM_UNLIKELY(begun != 0) &&
         history->key == key) /* else another fiber's loop has its place */
         um_history_hear(history, (um_cycles() - begun) * 1024 / count,
                         um_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
 }
+
+UM_LINKONCE void um_range_in_parts(struct um_range *range)
+{
+    um_range_run(range);
+}
+
+/* A range of a thread that is no core: task/loop_team.h. */
+UM_LINKONCE void um_loop_run(struct um_range *range);
 
 /* Runs a range that the caller has not divided. */
 UM_INLINE void um_range_begin(struct um_range *range)
@@ -226,12 +248,14 @@ UM_INLINE void um_range_begin(struct um_range *range)
 
     if (range->begin >= range->end)
         return;
-    if (range->work->grain > 0)
-        um_range_run(range);
-    else if (!core || core->runtime->cores == 1)
+    if (!core)
+        um_loop_run(range);
+    else if (core->runtime->cores == 1)
         um_range_whole(range);
+    else if (range->work->grain > 0)
+        um_range_run(range);
     else
-        um_range_pick(core, range);
+        um_range_pick(core->more->histories, range, um_range_in_parts);
 }
 
 UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbra_range_fn *fn,

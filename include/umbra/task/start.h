@@ -88,12 +88,18 @@ UM_LINKONCE int umbra_task_set_limits(struct umbra_runtime *runtime,
     return um_task_limits_set(runtime, &grain);
 }
 
+UM_LINKONCE uint64_t um_loop_runs(void); /* task/loop_team.h */
+
 UM_LINKONCE void umbra_task_get_counts(struct umbra_runtime *runtime,
                                        struct umbra_task_counts *counts)
 {
     uint64_t became[UM_BECAME] = {0};
 
     /* relaxed, all: numbers */
+    if (!runtime) {
+        *counts = (struct umbra_task_counts){.loops = um_loop_runs()};
+        return;
+    }
     for (unsigned i = 0; i < runtime->cores; i++)
         for (unsigned what = 0; what < UM_BECAME; what++)
             became[what] += um_atomic_load(&runtime->core[i]->more->became[what], relaxed);
