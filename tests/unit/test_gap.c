@@ -4,6 +4,7 @@
  * that everything works with every gap; and the probe between two processors.
  */
 #define _GNU_SOURCE /* for sched_setaffinity() */
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -393,6 +394,31 @@ Test(gap, the_caller_stays_where_it_is)
 }
 
 /* ---- processes and threads ---- */
+
+static void *probes_canceled(void *returned)
+{
+    pthread_cancel(pthread_self());
+    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
+    *(bool *)returned = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Else the threads that measure would go on with the frame of a thread that is gone. */
+Test(gap, a_thread_that_is_canceled_ends_after_its_probe)
+{
+    bool returned = false;
+    void *result = NULL;
+    pthread_t thread;
+
+    unsetenv("UMBRA_WAIT");
+    cr_assert_eq(pthread_create(&thread, NULL, probes_canceled, &returned), 0);
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    cr_expect_eq(result, PTHREAD_CANCELED);
+    cr_expect(returned);
+    cr_expect_neq(um_atomic_load(&um_machine.pair[UMBRA_PAIR_FARTHER].state, relaxed),
+                  UM_PAIR_PROBED);
+}
 
 /* Runs fn in a child process, which must succeed. */
 static void in_process(void (*fn)(void))
