@@ -197,6 +197,43 @@ Test(loop_team, threads_may_loop_at_once_and_end, .init = two_threads)
     cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 1u);
 }
 
+/* Each part would end a thread that is canceled, if that might end in the loop. */
+static void may_end(size_t begin, size_t end, void *arg)
+{
+    pthread_testcancel();
+    visits(begin, end, arg);
+}
+
+static void *is_canceled(void *returned)
+{
+    pthread_cancel(pthread_self());
+    umbra_parallel_for(0, INDICES, 0, may_end, NULL);
+    *(bool *)returned = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Else members would go on with the frame of a thread that is gone, and no loop would have the team
+ * again. */
+Test(loop_team, a_thread_that_is_canceled_ends_after_its_loop, .init = two_threads)
+{
+    for (int round = 0; round < 3; round++) { /* before there is a team, and later */
+        bool returned = false;
+        void *result = NULL;
+        pthread_t thread;
+
+        memset(done, 0, sizeof(done));
+        cr_assert_eq(pthread_create(&thread, NULL, is_canceled, &returned), 0);
+        cr_assert_eq(pthread_join(thread, &result), 0);
+        cr_expect_eq(result, PTHREAD_CANCELED);
+        cr_expect(returned, "round %d", round);
+        for (size_t k = 0; k < INDICES; k++)
+            cr_assert_eq(done[k], 1);
+    }
+    loops(0);
+    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 3u);
+}
+
 static int within_openmp;
 
 /* As an OpenMP library has it. */
@@ -271,6 +308,15 @@ Test(loop_team, a_child_of_fork_makes_its_own, .init = two_threads)
     loops(0);
     memset(done, 0, sizeof(done));
     umbra_parallel_for(0, INDICES, 100, forks, NULL); /* also from a part */
+}
+
+/* The loop that was forked from had no team yet. */
+Test(loop_team, a_child_of_the_first_loop_makes_its_own, .init = two_threads)
+{
+#ifdef UMBRA_UNDER_TSAN
+    cr_skip_test("ThreadSanitizer starts no threads after a fork of several");
+#endif
+    umbra_parallel_for(0, INDICES, 0, forks, NULL);
 }
 
 Test(loop_team, a_process_may_exit_after_a_loop_and_in_one, .init = two_threads)

@@ -18,12 +18,15 @@
 #ifndef UMBRA_TASK_LOOP_TEAM_H
 #define UMBRA_TASK_LOOP_TEAM_H
 
+#include <pthread.h>
+
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/base/environment.h>
 #include <umbra/base/loop_history.h>
 #include <umbra/base/parts.h>
 #include <umbra/cpu.h>
+#include <umbra/os/run_once.h>
 #include <umbra/task/ranges.h>
 #include <umbra/team.h>
 
@@ -225,9 +228,10 @@ UM_LINKONCE UM_COLD void um_loop_before_team(struct um_loop_team *loops, struct 
         um_range_whole(range);
 }
 
-/* How many forks led to this process, and 1. */
+/* How many forks led to this process, and 1. They count from here on: before there is a holder. */
 UM_INLINE uint32_t um_loop_process(void)
 {
+    um_once_in_process(&um_teams.fork_once, um_teams_watch_forks);
     return um_atomic_load(&um_teams.forks, relaxed) + 1; /* written before the child runs */
 }
 
@@ -250,14 +254,35 @@ UM_LINKONCE uint64_t um_loop_runs(void)
     return um_atomic_load(&um_loop_team.runs, relaxed);
 }
 
+/* Runs a loop in the team, or whole and timed, or before there is a team. The holder: a thread that
+ * is canceled meanwhile would leave its frame to the members, and be the holder for ever. */
+UM_LINKONCE void um_loop_hold(struct um_loop_team *loops, struct um_range *range,
+                              const struct um_way *way)
+{
+    size_t count = range->end - range->begin;
+    int cancels = PTHREAD_CANCEL_ENABLE;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+    if (!loops->team)
+        um_loop_before_team(loops, range);
+    else if (way->whole)
+        um_range_whole(range);
+    else
+        um_loop_in_team(range);
+    um_range_hear(way, count);
+    um_atomic_store(&loops->holder, 0, release); /* pairs with the acquire in um_loop_run() */
+    pthread_setcancelstate(cancels, &cancels);
+}
+
 /* A range of a thread that is no core. */
 UM_LINKONCE void um_loop_run(struct um_range *range)
 {
     struct um_loop_team *loops = &um_loop_team;
     uint32_t process = um_loop_process();
     uint32_t holder = um_atomic_load(&loops->holder, relaxed); /* only compared */
+    struct um_way way = {0};
 
-    /* acquire: what the last holder wrote; pairs with the release below */
+    /* acquire: what the last holder wrote; pairs with the releases below and in um_loop_hold() */
     if (range->end - range->begin <= (range->work->grain ? range->work->grain : 1) ||
         um_atomic_load(&loops->refused, relaxed) || holder == process || um_loop_in_openmp() ||
         !um_atomic_cas(&loops->holder, &holder, process, acquire, relaxed)) {
@@ -265,10 +290,14 @@ UM_LINKONCE void um_loop_run(struct um_range *range)
         return;
     }
     if (loops->team)
-        um_range_pick(loops->histories, range, um_loop_in_team);
-    else
-        um_loop_before_team(loops, range);
-    um_atomic_store(&loops->holder, 0, release); /* pairs with the acquire above */
+        way = um_range_way(loops->histories, range);
+    if (way.whole && way.begun == 0) {
+        /* the team is free meanwhile; pairs with the acquire above */
+        um_atomic_store(&loops->holder, 0, release);
+        um_range_whole(range);
+    } else {
+        um_loop_hold(loops, range, &way);
+    }
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -210,32 +210,46 @@ UM_INLINE void um_range_whole(struct um_range *range)
     range->begin = range->end;
 }
 
-typedef void um_range_way(struct um_range *range);
+/* How a loop is to be run, by the history of its kind. */
+struct um_way {
+    struct um_history *history;
+    uintptr_t key;
+    bool whole;
+    uint64_t begun; /* a time stamp; 0: it is not timed */
+};
 
-/* Runs a loop in parts, or, if it is so short that this is faster, whole. histories: the caller's
- * own; in_parts: may switch. */
-UM_INLINE void um_range_pick(struct um_history *histories, struct um_range *range,
-                             um_range_way *in_parts)
+/* The way of a loop that begins now. histories: the caller's own. */
+UM_INLINE struct um_way um_range_way(struct um_history *histories, const struct um_range *range)
 {
     size_t count = range->end - range->begin;
     uintptr_t key = (uintptr_t)um_range_at(range->work) * 64 + (unsigned)__builtin_clzll(count);
     struct um_history *history = um_history_of(histories, key);
     bool whole = um_history_next(history);
-    uint64_t begun = UM_UNLIKELY(um_history_timed(history)) ? um_cycles() : 0;
 
-    if (whole)
-        um_range_whole(range);
-    else
-        in_parts(range);
-    if (UM_UNLIKELY(begun != 0) &&
-        history->key == key) /* else another fiber's loop has its place */
-        um_history_hear(history, (um_cycles() - begun) * 1024 / count,
+    return (struct um_way){history, key, whole,
+                           UM_UNLIKELY(um_history_timed(history)) ? um_cycles() : 0};
+}
+
+/* Records the time of a loop of `count` indices that has been run, if it is timed. */
+UM_INLINE void um_range_hear(const struct um_way *way, size_t count)
+{
+    if (UM_UNLIKELY(way->begun != 0) &&
+        way->history->key == way->key) /* else another fiber's loop has its place */
+        um_history_hear(way->history, (um_cycles() - way->begun) * 1024 / count,
                         um_ns_to_cycles(UM_SHORT_NS) * 1024 / count);
 }
 
-UM_LINKONCE void um_range_in_parts(struct um_range *range)
+/* Runs a loop in parts, or, if it is so short that this is faster, whole. May switch. */
+UM_INLINE void um_range_pick(struct umbra_core *core, struct um_range *range)
 {
-    um_range_run(range);
+    size_t count = range->end - range->begin;
+    struct um_way way = um_range_way(core->more->histories, range);
+
+    if (way.whole)
+        um_range_whole(range);
+    else
+        um_range_run(range);
+    um_range_hear(&way, count);
 }
 
 /* A range of a thread that is no core: task/loop_team.h. */
@@ -255,7 +269,7 @@ UM_INLINE void um_range_begin(struct um_range *range)
     else if (range->work->grain > 0)
         um_range_run(range);
     else
-        um_range_pick(core->more->histories, range, um_range_in_parts);
+        um_range_pick(core, range);
 }
 
 UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbra_range_fn *fn,
