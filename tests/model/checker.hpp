@@ -7,9 +7,9 @@
  *     model_NAME [--trace] [unmodified]         NAME: prefetch, park, slot, event, ...
  *     mutations_NAME [--trace] [MUTATION]...
  *
- * The text as it ships must pass every scenario under every search. A mutation (see the script
- * `mutate`) must fail in one of them, and in the way it is expected to. The mutations are a program
- * of their own, because they take several times as long to compile.
+ * The text as it ships must pass every scenario under every search. A mutation (NAME.mutations, and
+ * the script `mutate`) must fail in one of them, and in the way it is expected to. The mutations are
+ * a program of their own, because they take several times as long to compile.
  *
  * How to read a failure. Relacy prints the execution that failed twice: all events in their order,
  * then by thread. An event names thread, function, file and line of the header, what was read or
