@@ -81,7 +81,7 @@ static void print_summary(const struct umbra_topology *t, unsigned cores)
            umbra_topology_info(t)->nodes);
     if (quota != 0)
         printf("  CPU quota: the time of %u processor%s\n", quota, quota == 1 ? "" : "s");
-    printf("  a runtime has %u cores by default\n", cores);
+    printf("  cores of a runtime by default: %u\n", cores);
 }
 
 /* The first hardware thread from `i` on that belongs to another core. */

@@ -186,7 +186,7 @@ class Tool(unittest.TestCase):
         self.assertGreaterEqual(machine["quota"], 0)
         least = min(len(machine["cores"]), machine["quota"] or len(machine["cores"]))
         self.assertEqual(machine["default_cores"], least)
-        self.assertIn(f"a runtime has {least} cores by default", self.succeeds())
+        self.assertIn(f"cores of a runtime by default: {least}\n", self.succeeds())
         self.assertEqual("CPU quota" in self.succeeds(), machine["quota"] > 0)
         described = json.loads(self.succeeds("--json", "--synthetic", TWO_NODES))
         self.assertEqual((described["quota"], described["default_cores"]), (0, 4))

@@ -101,7 +101,7 @@ def machine_lines(measured):
         ("Stolen time", f"{sum((m or {}).get('stolen_ms', 0) for m in measured.machines.values())} ms"),
     ]
     if machine.get("quota"):
-        lines.append(("CPU quota", f"the time of {machine['quota']} processors"))
+        lines.append(("CPU quota, processors", str(machine["quota"])))
     cannot = []
     if not any(cpu.get("siblings") for cpu in processors.values()):
         cannot.append("SMT siblings: no core here has two hardware threads")
