@@ -1351,7 +1351,7 @@ Test(topology, members_whose_processors_taskset_takes_away_go_on)
     for (unsigned i = 0; i < 2 * ROUNDS; i++) {
         if (i == ROUNDS)
             bind_process(&left);
-        cr_expect_eq(umbra_team_run(team, adds, sums), 0);
+        cr_expect_eq(umbra_team_run(team, 0, adds, sums), 0);
     }
     cr_expect(has_affinity(&left));
     cr_assert_eq(umbra_team_destroy(team), 0);
