@@ -251,27 +251,27 @@ Test(team, a_run_of_more_members_than_the_team_has_is_refused)
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
-/* Changes when a member is woken, ends a wait or begins a part. relaxed: numbers */
-static uint64_t signs_of(const struct um_member *member)
-{
-    struct umbra_wait_stats waits = umbra_waiter_stats(&member->waiter);
+#define ASLEEP 2 /* as 1 in the word `parked`, but only the test writes it; relaxed: a mark */
 
-    return um_atomic_load(&member->part.begun, relaxed) + waits.ended[UMBRA_ENDED_SPIN] +
-           waits.ended[UMBRA_ENDED_PARK] - um_atomic_load(&member->waiter.park.parked, relaxed);
+static void mark_sleeper(struct umbra_team *team, unsigned member)
+{
+    um_atomic_u32 *parked = &team->member[member].waiter.park.parked;
+
+    if (um_atomic_load(parked, relaxed) == 1)
+        um_atomic_store(parked, ASLEEP, relaxed);
 }
 
-/* True if so many runs of two leave the other members alone. */
+/* True if so many runs of two leave the other members asleep, and their waiters as they were. */
 static bool leave_the_others_alone(struct umbra_team *team, int runs, struct counts *counts)
 {
-    uint64_t before[MOST];
     bool alone = true;
 
     for (unsigned i = 2; i < MOST; i++)
-        before[i] = signs_of(&team->member[i]);
+        mark_sleeper(team, i);
     while (runs-- > 0)
         run_some(team, 2, counts);
     for (unsigned i = 2; i < MOST; i++)
-        alone = alone && signs_of(&team->member[i]) == before[i];
+        alone = alone && um_atomic_load(&team->member[i].waiter.park.parked, relaxed) == ASLEEP;
     return alone;
 }
 
