@@ -234,6 +234,25 @@ Test(loop_team, a_thread_that_is_canceled_ends_after_its_loop, .init = two_threa
     cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 3u);
 }
 
+static void member_loops(unsigned member, unsigned members, void *arg)
+{
+    (void)members;
+    (void)arg;
+    if (member == 1)
+        loops(0);
+}
+
+Test(loop_team, is_not_for_members_of_other_teams, .init = two_threads)
+{
+    struct umbra_team_options options = {.members = 2, .parts_stay = true};
+    struct umbra_team *team;
+
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    cr_assert_eq(umbra_team_run(team, 0, member_loops, NULL), 0);
+    cr_expect_eq(um_atomic_load(&um_loop_team.runs, relaxed), 0u);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
 static int within_openmp;
 
 /* As an OpenMP library has it. */

@@ -252,12 +252,18 @@ UM_LINKONCE UM_COLD int um_os_bind_cpu(int cpu)
 UM_LINKONCE UM_COLD void um_os_leave_for(int cpu)
 {
     unsigned long usable[UM_LINUX_MASK_WORDS] = {0};
+    unsigned long one[UM_LINUX_MASK_WORDS] = {0};
+    unsigned long now[UM_LINUX_MASK_WORDS] = {0};
     int saved = errno;
     long bytes = um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(usable), usable);
 
-    if (bytes > 0 && cpu >= 0 && cpu < (int)bytes * 8 &&
-        (usable[cpu / UM_LINUX_MASK_BITS] >> cpu % UM_LINUX_MASK_BITS & 1) &&
-        um_os_bind_cpu(cpu) == 0)
+    if (bytes > 0 && cpu >= 0 && cpu < (int)bytes * 8)
+        one[cpu / UM_LINUX_MASK_BITS] =
+            usable[cpu / UM_LINUX_MASK_BITS] & 1ul << cpu % UM_LINUX_MASK_BITS;
+    /* what another thread has set since stays: the move may have taken long */
+    if (um_linux_syscall(SYS_sched_setaffinity, 0, sizeof(one), one) == 0 &&
+        (um_linux_syscall(SYS_sched_getaffinity, 0, sizeof(now), now) != bytes ||
+         memcmp(now, one, sizeof(one)) == 0))
         um_linux_syscall(SYS_sched_setaffinity, 0, (size_t)bytes, usable);
     errno = saved;
 }

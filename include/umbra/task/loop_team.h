@@ -4,7 +4,8 @@
  *
  * The team belongs to no thread: one at a time holds it, for one loop. A loop that comes meanwhile,
  * from another thread or from a part of the loop that runs, is processed by its caller alone; so is
- * one within a parallel region of OpenMP, whose threads have the processors.
+ * one of a thread that the library has started, and one within a parallel region of OpenMP: their
+ * like have the processors.
  *
  * There is no team before it can pay: the first loops are processed in parts by their callers,
  * until they have taken as long as its creation takes; what is left then is the team's (the same
@@ -284,8 +285,8 @@ UM_LINKONCE void um_loop_run(struct um_range *range)
 
     /* acquire: what the last holder wrote; pairs with the releases below and in um_loop_hold() */
     if (range->end - range->begin <= (range->work->grain ? range->work->grain : 1) ||
-        um_atomic_load(&loops->refused, relaxed) || holder == process || um_loop_in_openmp() ||
-        !um_atomic_cas(&loops->holder, &holder, process, acquire, relaxed)) {
+        um_atomic_load(&loops->refused, relaxed) || holder == process || um_masked_self.is ||
+        um_loop_in_openmp() || !um_atomic_cas(&loops->holder, &holder, process, acquire, relaxed)) {
         um_range_whole(range);
         return;
     }
