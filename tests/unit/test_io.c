@@ -285,6 +285,31 @@ IO_TEST(what_the_page_cache_has_is_read_at_once)
     cr_assert_eq(run_cores(1, reads_file, NULL), 0);
 }
 
+/* As of Linux 5.9 and 5.10, where the page cache has nothing. */
+static void *reads_behind_a_false_end(void *arg)
+{
+    FILE *file = tmpfile();
+    char text[8] = "";
+    size_t got = 0;
+
+    cr_assert_not_null(file);
+    cr_expect_eq(pwrite(fileno(file), "abcdefg", 7, 0), 7);
+    if (forbid(SYS_preadv2, SYS_preadv2, 0)) {
+        cr_expect_eq(umbra_io_read(fileno(file), text, 7, 0, UMBRA_NEVER, &got), 0);
+        cr_expect_eq(got, 7);
+        cr_expect_str_eq(text, "abcdefg");
+        cr_expect_eq(umbra_io_read(fileno(file), text, 7, 7, UMBRA_NEVER, &got), 0);
+        cr_expect_eq(got, 0);
+    }
+    fclose(file);
+    return arg;
+}
+
+IO_TEST(a_file_ends_where_it_ends)
+{
+    cr_assert_eq(run_cores(1, reads_behind_a_false_end, NULL), 0);
+}
+
 /* ---- a number of a descriptor that is used again ---- */
 
 /* The fiber waits on a descriptor until its partner sends a byte. */

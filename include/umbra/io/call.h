@@ -131,20 +131,39 @@ UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
 #define UM_LINUX_O_DIRECT O_DIRECT
 #endif
 
+/* After a read of nothing by RWF_NOWAIT: true if that is the end. Linux 5.9 and 5.10 say 0 also where
+ * the page cache has nothing (readv(2), bugs). */
+UM_LINKONCE bool um_io_at_end(const struct um_io *io)
+{
+    struct stat status;
+    uint64_t at = io->offset;
+
+    if (fstat(io->fd, &status) != 0 || S_ISBLK(status.st_mode))
+        return false; /* not known: a call that waits says it */
+    if (S_ISREG(status.st_mode) && at == UMBRA_IO_HERE)
+        at = (uint64_t)lseek(io->fd, 0, SEEK_CUR);
+    return !S_ISREG(status.st_mode) || at >= (uint64_t)status.st_size;
+}
+
 /* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
  * nothing was done. */
 UM_LINKONCE ssize_t um_io_now(const struct um_io *io)
 {
     const struct iovec part = {io->at, io->bytes};
     bool reads = io->call == UM_SYSTEM_READ;
+    ssize_t result;
 
     switch (io->call) {
     case UM_SYSTEM_READ:
     case UM_SYSTEM_WRITE:
-        if (io->bytes > 0) /* else it would not look at the descriptor */
-            return um_linux_syscall(reads ? SYS_preadv2 : SYS_pwritev2, (long)io->fd, &part, 1L,
-                                    io->offset, 0L, UM_LINUX_RWF_NOWAIT);
-        break;
+        if (io->bytes == 0) /* it would not look at the descriptor */
+            break;
+        result = um_linux_syscall(reads ? SYS_preadv2 : SYS_pwritev2, (long)io->fd, &part, 1L,
+                                  io->offset, 0L, UM_LINUX_RWF_NOWAIT);
+        if (result != 0 || !reads || um_io_at_end(io))
+            return result;
+        errno = EAGAIN;
+        return -1;
     case UM_SYSTEM_RECV:
         return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
     case UM_SYSTEM_SEND:
