@@ -428,6 +428,38 @@ Test(owners, an_affinity_that_the_program_has_set_since_stays)
     umbra_topology_destroy(topology);
 }
 
+static _Atomic bool has_chosen;
+
+static void looks_at_its_affinity(unsigned member, unsigned members, void *arg)
+{
+    cpu_set_t mine = binding();
+
+    (void)members;
+    (void)arg;
+    if (member == 1)
+        atomic_store(&has_chosen, CPU_EQUAL(&mine, &chosen));
+}
+
+Test(owners, new_threads_have_the_affinity_that_the_program_has_set_since)
+{
+    struct umbra_team_options free_ones = {
+        .members = 2, .bind = UMBRA_TEAM_BIND_NONE, .parts_stay = true};
+    cpu_set_t whole = binding();
+    struct umbra_team *other;
+
+    if (CPU_COUNT(&whole) < 2)
+        cr_skip_test("one processor");
+    cr_assert_eq(umbra_topology_create(NULL, &topology), 0);
+    cr_assert_eq(make_team(), 0);
+    cr_assert_eq(set_affinity(&whole), 0);
+    cr_assert_eq(umbra_team_create(&free_ones, &other), 0);
+    cr_assert_eq(umbra_team_run(other, 0, looks_at_its_affinity, NULL), 0);
+    cr_expect(atomic_load(&has_chosen));
+    cr_expect_eq(umbra_team_destroy(other), 0);
+    cr_expect_eq(destroy_team(), 0);
+    umbra_topology_destroy(topology);
+}
+
 /* ---- fork(2) ---- */
 
 static int is_the_holder(void)

@@ -557,14 +557,28 @@ UM_LINKONCE UM_COLD int umbra_topology_bind(const struct umbra_topology *topolog
     return result;
 }
 
-/* The calling thread's bindings by the library above the latest by the program: the earliest of them,
- * or NULL. What the thread had before that one is what a child process gets. */
+/* True if the library made the binding, and `then`, what the thread had later, is not it: the
+ * program has set an affinity by other means. `then` may be NULL: unknown. */
+UM_LINKONCE UM_COLD bool um_affinity_was_set(const struct umbra_affinity *affinity,
+                                             hwloc_const_bitmap_t then)
+{
+    return then != NULL && affinity->after != NULL && !hwloc_bitmap_isequal(affinity->after, then);
+}
+
+/* The calling thread's bindings by the library above the latest by the program, by other means, too:
+ * the earliest of them, or NULL. What the thread had before that one is what a child process gets. */
 UM_LINKONCE UM_COLD const struct umbra_affinity *um_affinity_origin(void)
 {
     const struct umbra_affinity *earliest = NULL;
+    const struct umbra_affinity *a = um_affinity_latest;
+    hwloc_bitmap_t now = a != NULL && a->own ? um_affinity_now(a->own->hw) : NULL;
+    hwloc_const_bitmap_t then = now;
 
-    for (const struct umbra_affinity *a = um_affinity_latest; a != NULL && a->own; a = a->outer)
+    for (; a != NULL && a->own && !um_affinity_was_set(a, then); a = a->outer) {
         earliest = a;
+        then = a->before;
+    }
+    hwloc_bitmap_free(now);
     return earliest;
 }
 
@@ -716,14 +730,6 @@ UM_LINKONCE UM_COLD struct umbra_affinity *um_affinity_later(const struct umbra_
     while (later != NULL && later->outer != affinity)
         later = later->outer;
     return later;
-}
-
-/* True if the library made the binding, and `then`, what the thread had later, is not it: the
- * program has set an affinity by other means. `then` may be NULL: unknown. */
-UM_LINKONCE UM_COLD bool um_affinity_was_set(const struct umbra_affinity *affinity,
-                                             hwloc_const_bitmap_t then)
-{
-    return then != NULL && affinity->after != NULL && !hwloc_bitmap_isequal(affinity->after, then);
 }
 
 /* Undoes the calling thread's latest binding. */
