@@ -118,7 +118,10 @@ UM_INLINE int um_owners_watch(void)
     int error = 0;
 
     if (UM_UNLIKELY(!um_owners_watch_it)) {
-        error = -pthread_setspecific(um_owners.key, &um_owners);
+        um_once_in_process(&um_owners.init_once, um_owners_init);
+        error = um_owners.error;
+        if (error == 0)
+            error = -pthread_setspecific(um_owners.key, &um_owners);
         um_owners_watch_it = error == 0;
     }
     return error;
@@ -127,12 +130,8 @@ UM_INLINE int um_owners_watch(void)
 /* The calling thread becomes the owner. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_owned_begin(struct um_owned *owned)
 {
-    int error;
+    int error = um_owners_watch();
 
-    um_once_in_process(&um_owners.init_once, um_owners_init);
-    error = um_owners.error;
-    if (error == 0)
-        error = um_owners_watch();
     if (error != 0)
         return error;
     um_atomic_store(&owned->owner, um_arch_thread_id(), relaxed); /* no other thread knows it */

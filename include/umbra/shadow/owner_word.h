@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The word that says which thread owns a shadow or a team. Private. Checked by tests/model/slot.
+ * The word that says which thread owns a shadow or a team. Private. Checked by tests/model/slot and team.
  *
  *   NONE ---> a thread ---> ENDED ---> another thread ---> NONE
  *             creates       it ends    takes over, to destroy

@@ -178,6 +178,7 @@ UM_LINKONCE void um_loop_in_team(struct um_range *range)
     if (error) { /* the child of a fork: no member is here, and nothing was begun */
         loops->team = NULL;
         um_range_whole(range);
+        return;
     }
     range->begin = range->end;
     um_atomic_store(&loops->runs, um_atomic_load(&loops->runs, relaxed) + 1,

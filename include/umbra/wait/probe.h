@@ -398,13 +398,15 @@ UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, int cpu, int other)
 {
     struct um_probe probe = {
         .pair = pair, .cpu = {cpu, other}, .deadline = um_cycles() + um_ns_to_cycles(UM_PROBE_NS)};
-    uint64_t signals = um_os_mask_signals();
     int cancels = PTHREAD_CANCEL_ENABLE;
+    uint64_t signals;
     pthread_t caller;
-    bool started = pthread_create(&caller, NULL, um_probe_caller, &probe) == 0;
+    bool started;
 
-    um_os_unmask_signals(signals);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+    signals = um_os_mask_signals();
+    started = pthread_create(&caller, NULL, um_probe_caller, &probe) == 0;
+    um_os_unmask_signals(signals);
     if (started)
         pthread_join(caller, NULL);
     pthread_setcancelstate(cancels, &cancels);
