@@ -88,9 +88,9 @@
  * deadlock if only such fibers are left (umbra/core.h).
  *
  * How it works: port/protocol.h. A post to an open port of any number of messages takes no lock
- * while no receiver waits there. Else a port has a lock for a few instructions; a
- * call that does not block may wait for that lock only (wait/lock.h). A port owns nothing, and
- * is in the caller's memory. It must outlive the calls on it. But when no more posts will come, it
+ * once a receiver has found messages there, or polls, until one waits. Else a port has a lock for a
+ * few instructions; a call that does not block may wait for that lock only (wait/lock.h). A port
+ * owns nothing, and is in the caller's memory. It must outlive the calls on it. But when no more posts will come, it
  * may go as soon as the last message has been received by a waiting receiver: a port for an answer
  * can be in the frame that waits for it.
  */

@@ -169,10 +169,10 @@ typedef void umbra_range_fn(size_t begin, size_t end, void *arg);
  * Any other thread: blocks; a team of the process (umbra/team.h), made when loops have taken 2 ms,
  * runs it, its caller as one member, which is not bound. The caller alone runs a loop that is
  * short, that comes while the team runs another thread's loop, or that is within a part of one, in
- * a thread that the library has started, or within a parallel region of OpenMP; all loops, where no thread can be had, or where the
- * environment has UMBRA_THREADS=0 (N: N threads; not set: one for each place). fn may not leave by
- * an exception, longjmp or pthread_exit: a part may be another thread's.
- * umbra_task_get_counts() counts what the team has run.
+ * a thread that the library has started, or within a parallel region of OpenMP; all loops, where no
+ * thread can be had, or where the environment has UMBRA_THREADS=0 (N: N threads; not set: one for
+ * each place). fn may not leave by an exception, longjmp or pthread_exit: a part may be another
+ * thread's. umbra_task_get_counts() counts what the team has run.
  */
 UM_LINKONCE void umbra_parallel_for(size_t begin, size_t end, size_t grain, umbra_range_fn *fn,
                                     void *arg);

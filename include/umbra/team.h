@@ -51,7 +51,8 @@
  * calls umbra_team_run is the owner during that run, as member 0 on its own thread, and is not
  * bound. A call of umbra_team_run or umbra_team_destroy beside it returns -EBUSY at once, so that
  * its caller can do the work alone. A thread that has ended leaves nothing behind, unless it ended
- * inside a run (pthread_exit): then it was the owner, as above.
+ * inside a run (pthread_exit): then it was the owner, as above. Parts that have begun go on, and
+ * umbra_team_destroy waits for them; for ever, if one waits at a barrier for the part that ended.
  *
  * Members wait for the next run in two phases, as a shadow does: polling, then asleep in the kernel
  * (umbra/wait.h); the next run wakes them. Signals are blocked in members as in a shadow's helper.
@@ -69,8 +70,8 @@
  * Invariants
  *   - The call of a run is one line, read by its members; ends of parts are on lines of their own,
  *     in a run of two on the line of the call (team/protocol.h).
- *   - A run and a barrier allocate nothing, and make no system call unless a thread parks or has
- *     parked.
+ *   - A run and a barrier allocate nothing (but the C library may, in a thread's first run of a team
+ *     with any_thread), and make no system call unless a thread parks or has parked.
  */
 #ifndef UMBRA_TEAM_H
 #define UMBRA_TEAM_H

@@ -471,6 +471,35 @@ template <class P> struct room_and_gone : ports<P> {
     }
 };
 
+/* Two posters wait for room, of which the first may give up: the other is admitted all the same. */
+template <class P> struct passed_by : ports<P> {
+    int result;
+
+    passed_by()
+    {
+        this->bound(0);
+        this->add_branch(0, 1, 1);
+        RL_ASSERT(this->post(0, 0) == 0);
+    }
+
+    void thread(int index)
+    {
+        if (index == 0)
+            result = this->post(1, 0, 1, PERHAPS);
+        else if (index == 1)
+            RL_ASSERT(this->post(2, 0, 2) == 0);
+        else
+            for (int i = 0; i < 2; i++)
+                RL_ASSERT(this->choose(0) == 0);
+    }
+
+    void after()
+    {
+        RL_ASSERT(this->received[0] == 1 && this->received[1] + this->received[2] == 1);
+        RL_ASSERT(result == 0 || this->received[1] == 0);
+    }
+};
+
 /* Two posters that wait for the same room. */
 template <class P> struct crowded : ports<P> {
     crowded()
@@ -1039,6 +1068,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"try beside a join", make_world<try_beside_join<P, false>>, 4, 0, false, 0, 30000},
         {"try beside a join, bounded", make_world<try_beside_join<P, true>>, 4, 0, false, 0, 30000},
         {"try beside two joins", make_world<try_beside_joins<P>>, 4, 0, false, 0, 30000},
+        {"passed by", make_world<passed_by<P>>, 3, 0, false, 0, 30000},
         {"choice", make_world<choice<P, false>>, 3, 0, false, 0, 60000},
         {"choice given up", make_world<choice<P, true>>, 3, 0, false, 0, 30000},
         {"once", make_world<once<P>>, 3, 0, false, 0, 30000},

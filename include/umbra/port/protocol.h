@@ -30,7 +30,12 @@
  * listed there; if the branch has more ports, the poster tries their locks. It must not wait for
  * them, since ports are locked in the order of their addresses. If one of them is taken, the poster
  * takes the claim and rouses the choice. Then the choice is not open, and its receiver looks again,
- * and waits for the locks in their order.
+ * and waits for the locks in their order. Two other steps append messages and look at no branch. A
+ * poster that is admitted takes room that was just made, so that no port has more messages than
+ * before. Fresh messages are gathered only where no source is listed.
+ *
+ * A poster that waits for room has a choice without a branch, which is open from its beginning. The
+ * thread that makes room, or closes the port, takes its claim; or the poster does, and gives up.
  *
  * Why a poster may touch a choice: while the poster has the lock of a port where a source is
  * listed, the receiver cannot have left. A listed source leaves the list under its port's lock; the
@@ -287,7 +292,7 @@ UM_INLINE bool um_choice_open(struct um_choice *choice)
     return um_atomic_cas(&choice->claim, &claim, UM_CHOICE_OPEN, release, relaxed);
 }
 
-/* The receiver, or a thread that has the lock of a port where the choice is listed. True if the
+/* The waiter, or a thread that has the lock of a port where the choice is listed. True if the
  * caller ends the wait. */
 UM_INLINE bool um_choice_claim(struct um_choice *choice)
 {

@@ -212,7 +212,7 @@ UM_INLINE void um_team_signal(um_atomic_u64 *flag, uint64_t number)
     um_atomic_store(flag, number, seq_cst);
 }
 
-/* Barrier: the last one to which the flag's writer has come. In a run of two the flags stand in one
+/* Barrier: the last one to which the flag's writer has come. In a team of two the flags stand in one
  * line, which a signal has just brought: a look that follows at once finds it there. */
 UM_INLINE uint64_t um_team_come(const um_atomic_u64 *flag)
 {
