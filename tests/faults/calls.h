@@ -17,6 +17,9 @@
     CALL(void *, aligned_alloc, ERRNO, BLOCK, (size_t a, size_t b), (a, b), ENOMEM)                \
     CALL(int, pthread_atfork, NUMBER, NOTHING,                                                     \
          (void (*a)(void), void (*b)(void), void (*c)(void)), (a, b, c), ENOMEM)                   \
+    CALL(int, pthread_attr_init, NUMBER, NOTHING, (pthread_attr_t * a), (a), ENOMEM)               \
+    CALL(int, pthread_attr_setstacksize, NUMBER, NOTHING, (pthread_attr_t * a, size_t b), (a, b),  \
+         EINVAL)                                                                                   \
     CALL(int, pthread_create, NUMBER, THREAD,                                                      \
          (pthread_t * a, const pthread_attr_t *b, void *(*c)(void *), void *d), (a, b, c, d),      \
          EAGAIN, EPERM)                                                                            \

@@ -29,6 +29,7 @@ NO_ERRORS = set('''
     qsort raise
     sched_yield snprintf stpcpy strcat strchr strcmp strcpy strcspn strerror strlen strncmp strncpy
     strstr time vsnprintf __isoc99_sscanf __isoc23_sscanf sscanf
+    lseek omp_in_parallel pthread_attr_destroy
     pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_join
     pthread_key_delete pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock
     pthread_mutex_unlock pthread_setcancelstate fclose

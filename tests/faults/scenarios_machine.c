@@ -221,7 +221,8 @@ static void meets(unsigned member, unsigned members, void *arg)
 
 int use_team(void)
 {
-    struct umbra_team_options options = {.members = 3, .topology = topology};
+    struct umbra_team_options options = {
+        .members = 3, .topology = topology, .stack_bytes = 1 << 20};
     struct umbra_team *team;
 
     if (!note(umbra_team_create(&options, &team)))
