@@ -338,8 +338,37 @@ Test(loop_team, a_child_of_the_first_loop_makes_its_own, .init = two_threads)
     umbra_parallel_for(0, INDICES, 0, forks, NULL);
 }
 
-Test(loop_team, a_process_may_exit_after_a_loop_and_in_one, .init = two_threads)
+Test(loop_team, a_process_may_exit_after_a_loop, .init = two_threads)
 {
     loops(0);
     exit(0);
+}
+
+static _Atomic bool exiting;
+
+static void exits(size_t begin, size_t end, void *arg)
+{
+    visits(begin, end, arg);
+    if (!atomic_exchange(&exiting, true))
+        exit(0);
+    for (;;)
+        pause();
+}
+
+Test(loop_team, a_process_may_exit_in_a_part, .init = two_threads)
+{
+    for (int i = 0; i < 8; i++) {
+        pid_t child = fork();
+        int status = -1;
+
+        cr_assert_geq(child, 0);
+        if (child == 0) {
+            alarm(20);
+            loops(0);
+            umbra_parallel_for(0, INDICES, 1, exits, NULL); /* whichever thread comes first */
+            _exit(1);
+        }
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_expect_eq(status, 0);
+    }
 }

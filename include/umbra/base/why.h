@@ -73,7 +73,7 @@ UM_INLINE void um_why_begin(void)
     um_why_text[0] = 0;
 }
 
-/* Of a call whose error's number says all: empties the text if the result is an error. Returns the
+/* For a call whose error's number says all: empties the text if the result is an error. Returns the
  * result. */
 UM_INLINE int um_why_none(int result)
 {

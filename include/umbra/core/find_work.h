@@ -194,8 +194,8 @@ UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, stru
     um_idle_added(&runtime->unplaced);
 }
 
-/* There is no memory for a fiber: each task whose joiner has come is given back to its joiner, which
- * runs it. Under the lock. */
+/* There is no memory for a fiber: the core gives each task that is being joined back to its joiner,
+ * which runs it. Under the lock. */
 UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;

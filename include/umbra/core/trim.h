@@ -59,8 +59,8 @@ UM_LINKONCE struct um_fiber *um_trim_take(struct umbra_core *core)
     return fiber;
 }
 
-/* Gives back the stacks of all of them. They go to the depots of their homes. False: something came for the core before, or the deadline, a time stamp. The
- * core, when it waits. */
+/* Gives back the stacks of all of them. They go to the depots of their homes. False: something came
+ * for the core before, or the deadline, a time stamp. The core, when it waits. */
 UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)
 {
     size_t page = um_os_page_bytes();

@@ -145,8 +145,8 @@ struct umbra_core {
     uint64_t share_cycles;     /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;  /* how long a waiting fiber spins before it leaves an idle core */
     uint64_t look_cycles;      /* how long an idle core looks around before it dozes */
-    /* index of the core whose handover was last found open: looked at first; this core writes it
-     * only when that changes */
+    /* index of the core whose handover was open when this core last looked: it looks there first.
+     * This core writes it only when that changes */
     unsigned last_taker;
     struct um_fiber **elsewhere; /* idle fibers of other cores, joined by fibers here; by core */
     struct um_core_more *more;   /* what is seldom used: fiber/runtime.h */

@@ -36,8 +36,7 @@
 /* The idle fibers of a core that are in no core's list, and the slabs that new ones come from. */
 struct um_depot {
     pthread_mutex_t lock;
-    /* linked by in_pool; under lock: those with a stack, and those whose stacks have been given back;
-     * see core/trim.h */
+    /* linked by in_pool; under lock. Those in `lean` have no stack now: core/trim.h gave it back */
     struct um_fiber *idle[UM_SIZE_CLASSES];
     struct um_fiber *lean[UM_SIZE_CLASSES];
     bool

@@ -267,13 +267,6 @@ UM_LINKONCE UM_COLD void um_os_leave_for(int cpu)
         um_linux_syscall(SYS_sched_setaffinity, 0, (size_t)bytes, usable);
     errno = saved;
 }
-
-UM_LINKONCE UM_COLD int um_os_cpu(void)
-{
-    unsigned cpu = 0;
-
-    return um_linux_syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
-}
 #endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE uint32_t um_os_process(void)

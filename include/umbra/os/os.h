@@ -15,7 +15,6 @@
  *   int um_os_nth_cpu(unsigned n)                        a processor that the caller may use
  *   int um_os_bind_cpu(int cpu)                          bind the caller to a processor
  *   void um_os_leave_for(int cpu)                        move the caller there, and bind it not
- *   int um_os_cpu(void)                                 where the caller runs
  *   uint32_t um_os_process(void)                         this process's id
  *   uint32_t um_os_thread(void)                          a number of the caller's; see below
  *   bool um_os_signal_fatal(int number)                  true: a fault's, or it cannot be handled
@@ -114,7 +113,7 @@
  * fewer. um_os_bind_cpu: 0, -ENODEV if the number is none, or the system's error. In os/posix.h any
  * number is good, and no thread is bound: the system may put two that work on two processors.
  * um_os_leave_for: the caller may run where it might before, and the system may move it again at
- * once; nothing, where it may not use that processor. um_os_cpu: -1: not known.
+ * once; nothing, where it may not use that processor.
  *
  * um_os_mask_signals: blocks all but those that an instruction raises, that profilers send to a
  * thread, and that the C library keeps for itself. A thread created meanwhile inherits the mask, so

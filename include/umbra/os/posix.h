@@ -181,11 +181,6 @@ UM_INLINE void um_os_leave_for(int cpu)
     (void)cpu;
 }
 
-UM_INLINE int um_os_cpu(void)
-{
-    return -1;
-}
-
 UM_INLINE uint32_t um_os_process(void)
 {
     return (uint32_t)getpid();

@@ -62,8 +62,8 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 
 /*
  * The kind of pair that two processors are. Their waits follow the policy. The call measures that
- * kind if no thread has yet; but on a synthetic topology nothing says how far the two are apart. Any thread;
- * may block for some ms.
+ * kind if no thread has yet; but on a synthetic topology nothing says how far the two are apart.
+ * Any thread; may block for some ms.
  */
 UM_LINKONCE UM_COLD enum umbra_poll_pair um_shadow_pair(const struct umbra_topology *topology,
                                                         const struct umbra_wait_policy *policy,

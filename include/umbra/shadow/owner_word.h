@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The word that says which thread owns a shadow or a team. Private. Checked by tests/model/slot and team.
+ * The word that says which thread owns a shadow or a team. Private. Checked by tests/model/slot and
+ * tests/model/team.
  *
  *   NONE ---> a thread ---> ENDED ---> another thread ---> NONE
  *             creates       it ends    takes over, to destroy

@@ -9,12 +9,12 @@
  *
  * There is no team before it can pay: the first loops are processed in parts by their callers,
  * until they have taken as long as its creation takes; what is left then is the team's (the same
- * bound as for a wait, wait/probe.h: at most twice the time of what would have been best). From then
- * on the history of a kind of loop decides (base/loop_history.h): all members, or the caller alone.
+ * bound as for a wait, wait/probe.h: at most twice the time of what would have been best). From
+ * then on the history of a kind of loop decides (base/loop_history.h): all members, or the caller alone.
  *
  * fork(2): the child has no members, and perhaps a parent's holder. A holder is known by how many
- * forks led to its process; a run that is refused (-ESRCH) is the caller's, and the child makes a
- * team of its own. What it had of the parent's stays where it is: a part may have been in it.
+ * forks led to its process, as a team is. The child makes a team of its own; the parent's stays
+ * where it is, since a part may have been in it.
  */
 #ifndef UMBRA_TASK_LOOP_TEAM_H
 #define UMBRA_TASK_LOOP_TEAM_H
@@ -55,8 +55,8 @@ UM_SHARED(struct um_loop_team um_loop_team, {0, NULL, 0, 0, 0, {{0}}, 0});
 /* Time of what a member takes at once: twenty ways of the line that all members take from. */
 #define UM_LOOP_PART_NS 4000
 
-/* Between two looks where the caller runs. It is not bound, so it may be on a member's place: then the
- * system leaves them there, in turns, for tens of milliseconds. */
+/* Between two looks where the caller runs. It is not bound, so it may be on a member's place: then
+ * the system leaves them there, in turns, for tens of milliseconds. */
 #define UM_LOOP_LOOK_NS 500000
 
 #define UM_LOOP_PIECES 32 /* of a reduction, at most; each has a value */
@@ -65,9 +65,9 @@ UM_SHARED(struct um_loop_team um_loop_team, {0, NULL, 0, 0, 0, {{0}}, 0});
 struct um_loop {
     const struct um_range_work *work;
     size_t begin;
-    uint64_t count; /* indices; of a reduction: pieces */
-    size_t indices;
-    unsigned char (*values)[UMBRA_REDUCTION_BYTES];   /* of a reduction's pieces */
+    uint64_t count;                                   /* indices; of a reduction: pieces */
+    uint64_t indices;                                 /* of a reduction; this and the next */
+    unsigned char (*values)[UMBRA_REDUCTION_BYTES];   /* of the pieces */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 taken; /* of count; all members */
 };
 
@@ -90,7 +90,7 @@ UM_INLINE uint64_t um_loop_take(struct um_loop *loop, unsigned members, uint64_t
     return count;
 }
 
-/* A member's part of a loop: a umbra_team_fn. */
+/* A member's part of a loop: an umbra_team_fn. */
 UM_LINKONCE void um_loop_part(unsigned member, unsigned members, void *arg)
 {
     struct um_loop *loop = (struct um_loop *)arg;
@@ -115,7 +115,7 @@ UM_INLINE size_t um_loop_piece(const struct um_loop *loop, uint64_t piece)
     return loop->begin + piece * (loop->indices / loop->count) + (piece < longer ? piece : longer);
 }
 
-/* A member's part of a reduction: a umbra_team_fn. */
+/* A member's part of a reduction: an umbra_team_fn. */
 UM_LINKONCE void um_loop_reduce_part(unsigned member, unsigned members, void *arg)
 {
     struct um_loop *loop = (struct um_loop *)arg;
@@ -132,25 +132,24 @@ UM_LINKONCE void um_loop_reduce_part(unsigned member, unsigned members, void *ar
     }
 }
 
-UM_LINKONCE int um_loop_reduce(struct umbra_team *team, struct um_loop *loop, void *value)
+UM_LINKONCE void um_loop_reduce(struct umbra_team *team, struct um_loop *loop, void *value)
 {
     UM_ALIGNED(UMBRA_CACHE_LINE) unsigned char values[UM_LOOP_PIECES][UMBRA_REDUCTION_BYTES];
     uint64_t pieces = 4 * (uint64_t)team->members;
-    int error;
 
     loop->values = values;
+    loop->indices = loop->count;
     loop->count = pieces < UM_LOOP_PIECES ? pieces : UM_LOOP_PIECES;
     loop->count = loop->count < loop->indices ? loop->count : loop->indices;
-    error = umbra_team_run(team, 0, um_loop_reduce_part, loop);
-    for (uint64_t piece = 0; piece < loop->count && !error; piece++)
+    umbra_team_run(team, 0, um_loop_reduce_part, loop);
+    for (uint64_t piece = 0; piece < loop->count; piece++)
         loop->work->reduction->join(value, values[piece], loop->work->arg);
-    return error;
 }
 
 /* The caller leaves a member's place for its own. */
 UM_LINKONCE UM_COLD void um_loop_leave_place(const struct umbra_team *team)
 {
-    int cpu = um_os_cpu();
+    int cpu = um_topology_current_cpu(team->owned.topology);
 
     for (unsigned member = 1; member < team->members; member++)
         if (team->cpus[member] == cpu && cpu != team->cpus[0]) {
@@ -163,23 +162,17 @@ UM_LINKONCE UM_COLD void um_loop_leave_place(const struct umbra_team *team)
 UM_LINKONCE void um_loop_in_team(struct um_range *range)
 {
     struct um_loop_team *loops = &um_loop_team;
-    struct um_loop loop = {.work = range->work,
-                           .begin = range->begin,
-                           .count = range->end - range->begin,
-                           .indices = range->end - range->begin};
-    int error;
+    struct um_loop loop = {
+        .work = range->work, .begin = range->begin, .count = range->end - range->begin};
 
     if (um_cycles() >= loops->look_at) {
         um_loop_leave_place(loops->team);
         loops->look_at = um_cycles() + um_ns_to_cycles(UM_LOOP_LOOK_NS);
     }
-    error = range->work->fn ? umbra_team_run(loops->team, 0, um_loop_part, &loop)
-                            : um_loop_reduce(loops->team, &loop, range->value);
-    if (error) { /* the child of a fork: no member is here, and nothing was begun */
-        loops->team = NULL;
-        um_range_whole(range);
-        return;
-    }
+    if (range->work->fn)
+        umbra_team_run(loops->team, 0, um_loop_part, &loop);
+    else
+        um_loop_reduce(loops->team, &loop, range->value);
     range->begin = range->end;
     um_atomic_store(&loops->runs, um_atomic_load(&loops->runs, relaxed) + 1,
                     relaxed); /* a number */
@@ -237,7 +230,7 @@ UM_INLINE uint32_t um_loop_process(void)
     return um_atomic_load(&um_teams.forks, relaxed) + 1; /* written before the child runs */
 }
 
-#if defined(__linux__) && !defined(UM_NO_OPENMP)
+#ifdef __linux__
 extern int omp_in_parallel(void) __attribute__((__weak__));
 
 UM_INLINE bool um_loop_in_openmp(void)
@@ -291,6 +284,8 @@ UM_LINKONCE void um_loop_run(struct um_range *range)
         um_range_whole(range);
         return;
     }
+    if (loops->team && !um_team_is_here(loops->team))
+        loops->team = NULL;
     if (loops->team)
         way = um_range_way(loops->histories, range);
     if (way.whole && way.begun == 0) {

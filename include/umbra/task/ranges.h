@@ -112,8 +112,8 @@ UM_LINKONCE void um_range_given(const struct um_given *given)
     um_range_run(work.fn ? &range : given->arg);
 }
 
-/* Gives the range to the core whose handover was claimed. A loop is copied into the handover's
- * line; of a reduction, whose value the taker writes, the line has only the address. */
+/* The caller gives the range to the core whose handover it has claimed. A loop is copied into the
+ * handover's line. The taker writes the value of a reduction, so the line has its address only. */
 UM_INLINE void um_range_give(const struct um_piece *piece, struct um_range *range)
 {
     struct um_given *given = &piece->handover->given;

@@ -279,8 +279,8 @@ UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbr
 
 /* ---- the slow ways of fork and join ---- */
 
-/* A fork on a core that was asked to share, or whose tasks have limits. Or in a thread that is no
- * core: such a thread runs the task at once. */
+/* Forks a task on a core that was asked to share, or whose tasks have limits. A thread that is no core
+ * runs the task at once. */
 UM_LINKONCE void um_task_fork_slow(struct umbra_task *task)
 {
     struct umbra_core *core = um_core_self;

@@ -358,12 +358,14 @@ UM_LINKONCE UM_COLD void um_team_end_threads(struct umbra_team *team)
 UM_LINKONCE UM_COLD int um_member_create_thread(struct um_member *member, size_t stack_bytes)
 {
     pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
+    int error;
 
+    if (!stack_bytes) /* what the program has set for all threads */
+        return pthread_create(&member->thread, NULL, um_member_main, member);
+    error = pthread_attr_init(&attributes);
     if (error)
         return error;
-    if (stack_bytes)
-        error = pthread_attr_setstacksize(&attributes, stack_bytes);
+    error = pthread_attr_setstacksize(&attributes, stack_bytes);
     if (!error)
         error = pthread_create(&member->thread, &attributes, um_member_main, member);
     pthread_attr_destroy(&attributes);
