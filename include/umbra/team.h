@@ -29,7 +29,8 @@
  *
  * Barriers. Inside a run the parts may meet at a barrier, which each part must come to: a part that
  * waits there keeps its thread, so the run then needs each member's own thread, also one that the
- * system does not run yet.
+ * system does not run yet. So the parts may also wait for each other by words of the program: the
+ * thread of a part that has not begun does nothing else before it.
  *
  * Callers
  *
