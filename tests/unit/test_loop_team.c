@@ -43,12 +43,21 @@ static void visits(size_t begin, size_t end, void *arg)
     work((end - begin) * WORK_NS);
 }
 
-/* Loops until the team has run one, or for a while. */
+/* How many loops the team has run. */
+static uint64_t runs(void)
+{
+    struct umbra_task_counts counts;
+
+    umbra_task_get_counts(NULL, &counts);
+    return counts.loops;
+}
+
+/* Loops until the team has run three, or for a while. */
 static void loops(size_t grain)
 {
-    uint64_t runs = um_atomic_load(&um_loop_team.runs, relaxed);
+    uint64_t before = runs();
 
-    for (int i = 0; i < LOOPS && um_atomic_load(&um_loop_team.runs, relaxed) < runs + 3; i++) {
+    for (int i = 0; i < LOOPS && runs() < before + 3; i++) {
         memset(done, 0, sizeof(done));
         umbra_parallel_for(0, INDICES, grain, visits, NULL);
         for (size_t k = 0; k < INDICES; k++)
@@ -70,7 +79,7 @@ Test(loop_team, a_loop_of_a_thread_runs_on_several_threads, .init = two_threads)
     for (uint64_t end = umbra_deadline(20 * SECOND);
          atomic_load(&threads) < 2 && umbra_now_ns() < end;)
         loops(0);
-    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 3u);
+    cr_expect_geq(runs(), 3u);
     cr_expect_eq(atomic_load(&threads), 2);
     cr_assert_eq(sched_getaffinity(0, sizeof(after), &after), 0);
     cr_expect(CPU_EQUAL(&before, &after), "the caller is not bound");
@@ -89,6 +98,33 @@ Test(loop_team, no_part_is_longer_than_the_grain, .init = two_threads)
     for (int i = 0; i < 3; i++)
         umbra_parallel_for(0, INDICES, 7, measures, NULL);
     cr_expect_eq(longest, 7);
+}
+
+static void visits_none(size_t begin, size_t end, void *arg)
+{
+    (void)begin, (void)end, (void)arg;
+}
+
+static void adds(size_t begin, size_t end, void *arg)
+{
+    *(uint64_t *)arg += end - begin;
+}
+
+/* What the caller does alone in 10 ns is faster than a run of the team, which its history tells. */
+Test(loop_team, a_loop_of_nothing_is_its_callers, .init = two_threads)
+{
+    enum { MANY = 20000 };
+    uint64_t before, sum = 0;
+
+    loops(0);
+    before = runs();
+    for (int i = 0; i < MANY; i++)
+        umbra_parallel_for(0, 8, 8, adds, &sum); /* no longer than its grain */
+    cr_expect_eq(sum, 8 * MANY);
+    cr_expect_eq(runs(), before);
+    for (int i = 0; i < MANY; i++)
+        umbra_parallel_for(0, 8, 0, visits_none, NULL);
+    cr_expect_lt(runs() - before, MANY / 2, "%d of %d", (int)(runs() - before), MANY);
 }
 
 /* ---- reductions: the composition of x -> a x + b, which is not commutative ---- */
@@ -131,13 +167,15 @@ Test(loop_team, a_reduction_joins_its_parts_in_order, .init = two_threads)
     identity(&wanted, NULL);
     for (size_t i = 0; i < INDICES; i++)
         then(&wanted, &(struct line){2 * i + 3, i}, NULL);
-    for (int i = 0; i < LOOPS && um_atomic_load(&um_loop_team.runs, relaxed) < 5; i++) {
+    for (int i = 0; i < LOOPS && runs() < 5; i++) {
         cr_assert_eq(umbra_parallel_reduce(0, INDICES, i % 2 ? 0 : 11, &composition, NULL, &got),
                      0);
         cr_assert_eq(got.a, wanted.a);
         cr_assert_eq(got.b, wanted.b);
+        cr_assert_eq(umbra_parallel_reduce(0, 3, 1, &composition, NULL, &got), 0);
+        cr_assert_eq(got.b, (0 * 5 + 1) * 7 + 2, "fewer indices than pieces");
     }
-    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 5u);
+    cr_expect_geq(runs(), 5u);
 }
 
 /* ---- callers ---- */
@@ -194,7 +232,7 @@ Test(loop_team, threads_may_loop_at_once_and_end, .init = two_threads)
         for (int i = 0; i < 3; i++)
             cr_assert_eq(pthread_join(thread[i], NULL), 0);
     }
-    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 1u);
+    cr_expect_geq(runs(), 1u);
 }
 
 /* Each part would end a thread that is canceled, if that might end in the loop. */
@@ -231,7 +269,7 @@ Test(loop_team, a_thread_that_is_canceled_ends_after_its_loop, .init = two_threa
             cr_assert_eq(done[k], 1);
     }
     loops(0);
-    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 3u);
+    cr_expect_geq(runs(), 3u);
 }
 
 static void member_loops(unsigned member, unsigned members, void *arg)
@@ -249,7 +287,7 @@ Test(loop_team, is_not_for_members_of_other_teams, .init = two_threads)
 
     cr_assert_eq(umbra_team_create(&options, &team), 0);
     cr_assert_eq(umbra_team_run(team, 0, member_loops, NULL), 0);
-    cr_expect_eq(um_atomic_load(&um_loop_team.runs, relaxed), 0u);
+    cr_expect_eq(runs(), 0u);
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
@@ -266,10 +304,10 @@ Test(loop_team, is_not_for_threads_of_openmp, .init = two_threads)
 {
     within_openmp = 1;
     loops(0);
-    cr_expect_eq(um_atomic_load(&um_loop_team.runs, relaxed), 0u);
+    cr_expect_eq(runs(), 0u);
     within_openmp = 0;
     loops(0);
-    cr_expect_geq(um_atomic_load(&um_loop_team.runs, relaxed), 3u);
+    cr_expect_geq(runs(), 3u);
 }
 
 /* ---- what the user says ---- */
@@ -286,7 +324,7 @@ Test(loop_team, a_variable_says_how_many_threads)
         if (child == 0) {
             setenv("UMBRA_THREADS", none[i], 1);
             loops(0);
-            _exit(um_atomic_load(&um_loop_team.runs, relaxed) != 0 || atomic_load(&threads) != 1);
+            _exit(runs() != 0 || atomic_load(&threads) != 1);
         }
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_expect_eq(status, 0, "UMBRA_THREADS=%s", none[i]);

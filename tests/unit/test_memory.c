@@ -511,7 +511,7 @@ static void *come_back(void *arg)
     void *taken[4] = {NULL};
     pthread_t thread;
 
-    cr_expect_eq(umbra_buffers_create(NULL, 70000, &buffers), 0); /* one a chunk */
+    cr_expect_eq(umbra_buffers_create(NULL, 300000, &buffers), 0); /* one a chunk */
     for (int round = 0; round < 2; round++) {
         long before;
 

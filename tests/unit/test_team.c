@@ -921,6 +921,10 @@ Test(team, refuses_what_cannot_be)
     cr_expect_str_eq(umbra_last_error_text(), "wait.mode = 9: there is no such mode");
     cr_expect_eq(umbra_team_create(&bind, &team), -EINVAL);
     cr_expect_str_eq(umbra_last_error_text(), "bind = 3: there is no such choice");
+    setenv("UMBRA_CORES", "2,3", 1);
+    cr_expect_eq(umbra_team_create(NULL, &team), -EINVAL);
+    unsetenv("UMBRA_CORES");
+    cr_expect_not_null(strstr(umbra_last_error_text(), "UMBRA_CORES=2,3"));
     cr_expect_null(team);
 }
 

@@ -640,6 +640,19 @@ static int transfer_away(void)
     return umbra_transfer(far);
 }
 
+static int transfer_to_unplaced(void)
+{
+    struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_fiber fiber;
+    int error = umbra_spawn_with(NULL, &anywhere, nothing, NULL, &fiber);
+
+    if (error != 0)
+        return error;
+    error = umbra_transfer(fiber);
+    umbra_detach(fiber);
+    return error;
+}
+
 static int set_no_key(void)
 {
     return umbra_local_set(UMBRA_LOCAL_KEYS, NULL);
@@ -656,6 +669,7 @@ static const struct row in_a_fiber[] = {
     {"transfer, ended", transfer_to_ended, -ESRCH, "ended"},
     {"transfer, blocked", transfer_to_blocked, -EBUSY, "blocked"},
     {"transfer, away", transfer_away, -EXDEV, "another core"},
+    {"transfer, unplaced", transfer_to_unplaced, -EXDEV, "no core yet"},
     {"local_set, no key", set_no_key, -EINVAL, "key = "},
     {"blocking, no function", block_on_nothing, -EINVAL, "no function"},
     {"io_read", read_no_file, -EBADF, ""},
