@@ -34,6 +34,16 @@
  * popped; then pops get -EPIPE. If a call closes a UMBRA_CHANNEL_ONE while another one pushes, the
  * item of that push may stay in the channel, unseen.
  *
+ * Calls on one channel that may run at once
+ *
+ *     call        beside it                         wrong use
+ *     init, fini  none                              not found
+ *     push        pop, close; UMBRA_CHANNEL_MANY:   an item lost or twice
+ *                 also push
+ *     pop         push, close; UMBRA_CHANNEL_MANY:  likewise
+ *                 also pop
+ *     close       push, pop, close                  the second: -EALREADY
+ *
  * Callers: a fiber, or any other thread, but no signal handler. A thread that is no core and pushes
  * to or pops from a channel where fibers wait, or closes it, holds the runtime meanwhile
  * (umbra_hold).

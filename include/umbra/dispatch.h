@@ -49,9 +49,20 @@
  * Meanwhile the core lends the processor to threads of its priority or above; if such a thread
  * keeps it, then for the next 100 ms the core sleeps at once when it waits.
  *
- * Callers: each comment says it. A worker's function calls umbra_worker_...; begin and end are
- * called by one caller at a time. Destroy a dispatcher before the runtime is waited for: its
- * workers wait for work, which is a deadlock otherwise.
+ * Calls on one dispatcher that may run at once
+ *
+ *     call                  when, by which caller          beside it
+ *     create, destroy       outside a step                 none
+ *     begin, end, steps     one caller at a time           all below but left
+ *     open, close, put,     in a step, by an open source   all but create, destroy, left
+ *     range
+ *     worker_put, _range    in a worker's function         all but create, destroy, left
+ *     cancel                always                         all but create, destroy
+ *     left                  between two steps, one caller  cancel
+ *                           at a time
+ *
+ * Destroy a dispatcher before the runtime is waited for: its workers wait for work, which is a
+ * deadlock otherwise.
  */
 #ifndef UMBRA_DISPATCH_H
 #define UMBRA_DISPATCH_H

@@ -82,6 +82,17 @@
  * its branches can ever go, and so does an arbiter: closing its ports is the good way to end a
  * server.
  *
+ * Calls that may run at once
+ *
+ *     call                              beside it                      wrong use
+ *     UMBRA_PORT_OPEN                   none on this port              not found
+ *     post, receive, choose, close,     all of them, on any ports; no  -EALREADY: closed twice;
+ *     arbiter_start                     message, branch or arbiter in  UMBRA_ASSERT: a message
+ *                                       two calls                      posted twice
+ *     arbiter_cancel                    all, until the arbiter is      not found
+ *                                       joined
+ *     arbiter_join                      all but another join of it     -EINVAL
+ *
  * Callers: a fiber, or any other thread, but no signal handler. A thread that is no core and posts,
  * closes, cancels, or receives from a bounded or a closed port holds the runtime meanwhile
  * (umbra_hold). An arbiter that waits is a blocked fiber: the runtime has not ended, and reports a
