@@ -8,6 +8,7 @@
 #   pkg-config  installed with Meson under a prefix of its own
 #   cmake       the same, also for a shared library of the user's
 #   pkg-config-shared, cmake-shared  the same with libumbra.so
+#   cmake-fetch  the sources as a part of the user's CMake project
 #   wrap        a subproject that Meson unpacks, also for a static library of the user's
 #   forgotten   no implementation: what each linker says
 set -eu
@@ -146,6 +147,18 @@ case $way in
             on_shared built/consumer
             on_shared built/consumer++
         fi
+        [ "$(built/user)" = 42 ]
+        mv built/consumer built/consumer++ .
+        ;;
+    cmake-fetch)
+        command -v cmake >/dev/null || exit 77
+        mkdir fetched # of the size of a release: no tests
+        cp -r "$source/include" "$source/packaging" "$source/meson.build" fetched
+        cp "$here/CMakeLists.txt" .
+        cmake -G Ninja -S . -B built -DFETCHED="$work/fetched" -DTARGET=umbra::umbra >log ||
+            { cat log; exit 1; }
+        cmake --build built
+        light built/CMakeFiles/consumer.dir/consumer.c.o
         [ "$(built/user)" = 42 ]
         mv built/consumer built/consumer++ .
         ;;
