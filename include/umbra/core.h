@@ -22,10 +22,10 @@
  *
  * Each core has its own thread, bound to it; the thread that starts the runtime is none of them. A
  * core runs the fibers of its ready queue (umbra/fiber.h) one after the other, and takes what comes
- * through its inbox: fibers from other cores, and its own that other threads woke. A core with
- * nothing to do takes a fiber that was spawned without a place, the oldest first, or a task
- * (umbra/task.h); else it waits, first spinning, then with the processor's monitor, then in the
- * kernel (umbra/wait.h).
+ * through its inbox: fibers from other cores, and its own that other threads woke. A core also takes
+ * fibers that were spawned without a place: of its own the newest first, or, if it has none, the
+ * oldest of another core. With nothing to do it takes a task (umbra/task.h); else it waits, first
+ * spinning, then with the processor's monitor, then in the kernel (umbra/wait.h).
  *
  * Core states, after the paper's:
  *
@@ -123,7 +123,8 @@ struct umbra_options {
 enum umbra_where {
     UMBRA_HERE,     /* this core; from a thread that is no core: as anywhere */
     UMBRA_ANYWHERE, /* the core that is idle first, and stays there: fibers that mostly wait may
-                       all begin on one. Place those by UMBRA_ON_CORE */
+                       all begin on one. Place those by UMBRA_ON_CORE. On the core of its spawner
+                       the newest begins first, with one exception in 1,024; elsewhere the oldest */
     UMBRA_ON_CORE   /* core `core` */
 };
 

@@ -5,8 +5,8 @@
  * Only the home core changes a fiber's flags, so a cancellation is a message to that core. The core
  * sets CANCELED and, if the fiber is blocked in a wait that can be interrupted, ends the wait. From
  * then on the fiber finds BARRED before each wait, unless it is shielded. A fiber without a place
- * has no home yet: the canceller sets CANCELED, under the lock of such fibers. Any thread or fiber
- * may cancel, but not a signal handler; errors: -ESRCH, -EPERM, -ENOMEM.
+ * has no home yet: the canceller sets CANCELED, under the lock of the list that has the fiber. Any
+ * thread or fiber may cancel, but not a signal handler; errors: -ESRCH, -EPERM, -ENOMEM.
  *
  *   blocked in                        ended by (withdraw in struct um_fiber: um_withdraw_...)
  *   a wait with a claim               its claim, as a deadline would (wait/claim.h)
@@ -54,14 +54,14 @@ UM_LINKONCE void umbra_shield(bool begin)
  * which must get the message. */
 UM_LINKONCE struct umbra_core *um_cancel_unplaced(struct umbra_fiber fiber)
 {
-    struct umbra_runtime *runtime = fiber.block->runtime;
+    struct umbra_core *spawner = fiber.block->slab->owner; /* its list had the fiber */
     struct umbra_core *home;
 
-    pthread_mutex_lock(&runtime->unplaced_lock);
+    um_lock_take(&spawner->spawned.lock);
     home = um_fiber_home(fiber.block);
     if (!home && um_fiber_generation(fiber.block) == fiber.generation)
         um_fiber_set_barred(fiber.block, um_fiber_flags(fiber.block) | UM_FIBER_CANCELED);
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_lock_release(&spawner->spawned.lock);
     return home;
 }
 

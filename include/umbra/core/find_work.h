@@ -94,7 +94,8 @@ UM_INLINE struct um_work um_core_own_work(struct umbra_core *core)
  *   4  what fibers of this core gave to cores that have found other work (task/hand_over_range.h)
  *
  * Work without a place, a fiber or a task from outside, is taken before all these, and by busy cores
- * as well: um_core_take_unplaced(). The core, in a fiber or in the scheduler.
+ * as well: um_unplaced_due(), um_core_take_unplaced(). Of fibers a core takes first its own newest,
+ * then the oldest of another core. The core, in a fiber or in the scheduler.
  */
 UM_LINKONCE struct um_work um_core_find_work(struct umbra_core *core)
 {
@@ -149,38 +150,41 @@ UM_INLINE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 
 /* ---- work without a place: fibers, and tasks from outside (core/idle.h) ---- */
 
-/* Takes the oldest fiber without a place for this core, or NULL. The core. */
-UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_runtime *runtime,
-                                              struct umbra_core *core)
+/* Takes a fiber without a place out of the list of a core, perhaps another, for this one; or
+ * NULL. */
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_core *core, struct umbra_core *from)
 {
-    struct um_fiber *fiber;
+    struct um_unplaced_link *link;
+    struct um_fiber *fiber = NULL;
 
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    fiber = runtime->unplaced_first;
-    if (fiber) {
-        runtime->unplaced_first = fiber->in_pool;
+    if (!um_unplaced_some(&from->spawned))
+        return NULL;
+    um_lock_take(&from->spawned.lock);
+    link = um_unplaced_pop(&from->spawned, from == core, core->unplaced);
+    if (link) {
+        fiber = um_fiber_of_unplaced(link);
         /* relaxed: the node waits for nothing yet; under the lock, for um_cancel_unplaced() */
         um_atomic_store(&fiber->node.home, (uintptr_t)core, relaxed);
-        /* release: a thread that sees none left sees also that this core is active
-         * (core/quiet.h, Q4); pairs with um_runtime_empty() */
-        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release);
     }
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_lock_release(&from->spawned.lock);
     return fiber;
 }
 
 /* Takes the oldest, or NULL. With `polite` none while fibers without a place wait, too. */
 UM_LINKONCE struct umbra_task *um_outside_take(struct umbra_runtime *runtime, bool polite)
 {
+    uint64_t count = um_atomic_load(&runtime->unplaced, relaxed); /* a hint */
     struct umbra_task *task;
 
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    task = polite && runtime->unplaced_first ? NULL : runtime->outside_first;
-    if (task) {
+    if (count < UM_IDLE_TASKS || (polite && (uint32_t)count != 0))
+        return NULL;
+    um_lock_take(&runtime->outside_lock);
+    task = runtime->outside_first;
+    if (task)
         runtime->outside_first = task->prev;
-        um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX, release); /* as um_unplaced_take() */
-    }
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+    if (task && !task->prev)
+        um_idle_emptied(&runtime->unplaced, UM_IDLE_TASKS);
+    um_lock_release(&runtime->outside_lock);
     return task;
 }
 
@@ -188,10 +192,11 @@ UM_LINKONCE struct umbra_task *um_outside_take(struct umbra_runtime *runtime, bo
 UM_LINKONCE UM_COLD void um_outside_put_back(struct umbra_runtime *runtime, struct umbra_task *task)
 {
     task->prev = runtime->outside_first;
-    if (!runtime->outside_first)
-        runtime->outside_last = task;
     runtime->outside_first = task;
-    um_idle_added(&runtime->unplaced);
+    if (task->prev)
+        return;
+    runtime->outside_last = task;
+    um_idle_added(&runtime->unplaced, UM_IDLE_TASKS);
 }
 
 /* There is no memory for a fiber: the core gives each task that is being joined back to its joiner,
@@ -209,8 +214,6 @@ UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
 
         if (um_task_return(&task->state, &waiting)) {
             *link = next;
-            um_atomic_fetch_add(&runtime->unplaced, UINT64_MAX,
-                                release); /* as um_unplaced_take() */
             if (waiting)
                 um_node_wake(waiting, core);
         } else {
@@ -219,6 +222,8 @@ UM_LINKONCE UM_COLD void um_outside_return(struct umbra_core *core)
         }
     }
     runtime->outside_last = last;
+    if (!last)
+        um_idle_emptied(&runtime->unplaced, UM_IDLE_TASKS);
 }
 
 UM_INLINE enum um_look um_work_seen(struct umbra_core *core, void *arg)
@@ -321,10 +326,10 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
         return;
     core->starved = um_pool_take(core, core, 0, &fiber) != 0;
     if (core->starved) {
-        pthread_mutex_lock(&core->runtime->unplaced_lock);
+        um_lock_take(&core->runtime->outside_lock);
         um_outside_put_back(core->runtime, task);
         um_outside_return(core);
-        pthread_mutex_unlock(&core->runtime->unplaced_lock);
+        um_lock_release(&core->runtime->outside_lock);
         um_unplaced_call(core->runtime);
         return;
     }
@@ -335,8 +340,12 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
  * kind. */
 UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 {
-    struct um_fiber *fiber = um_unplaced_take(core->runtime, core);
+    struct umbra_runtime *runtime = core->runtime;
+    struct um_fiber *fiber = NULL;
 
+    core->passed = 0;
+    for (unsigned i = 0; i < runtime->cores && !fiber; i++)
+        fiber = um_unplaced_take(core, runtime->core[(core->index + i) % runtime->cores]);
     if (fiber)
         um_core_begin(core, fiber, UM_BEGIN_LAST);
     um_core_take_outside(core);

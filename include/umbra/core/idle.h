@@ -5,8 +5,8 @@
  * Private; read by the model checker as it stands.
  *
  *   a core that goes to sleep                      a thread that adds work
- *   I1  its bit in idle        seq_cst             A1  count + 1          seq_cst
- *   I2  look at count          seq_cst             A2  look at idle       seq_cst
+ *   I1  its bit in idle        seq_cst             A1  count + 1, if the list was empty   seq_cst
+ *   I2  look at count          seq_cst             A2  look at idle                       seq_cst
  *   I3  none: wait on the inbox                    A3  clear one bit; poke that core
  *
  * I1, I2, A1, A2 are in one total order: if I2 misses the work, then I1 < I2 < A1 < A2, and A2 sees
@@ -14,8 +14,11 @@
  * that is poked, or wakes by itself, looks for work before it sleeps again. One bit is cleared for
  * each piece of work, so that n pieces wake up to n cores.
  *
- * count goes up and down under the list's lock, after the list has changed. A core may see an old
- * count for a moment; then it looks again.
+ * count says how many lists are not empty: in its lower half those of fibers without a place
+ * (core/unplaced.h), in its upper half that of tasks from outside. It goes up and down under the
+ * list's lock, after the list has changed. A thread that adds to a list which is not empty has had
+ * its lock after the thread of A1, so its A2 comes after that A1. A core may see an old count for a
+ * moment; then it looks again.
  */
 #ifndef UMBRA_CORE_IDLE_H
 #define UMBRA_CORE_IDLE_H
@@ -30,6 +33,9 @@
 #endif
 
 #define UM_IDLE_BITS 64
+
+#define UM_IDLE_FIBERS UINT64_C(1)        /* in the count: a list of fibers without a place */
+#define UM_IDLE_TASKS (UINT64_C(1) << 32) /* the list of tasks from outside */
 
 /* The core: I1. */
 UM_INLINE void um_idle_announce(um_atomic_u64 *idle, unsigned core)
@@ -52,10 +58,19 @@ UM_INLINE bool um_idle_clear(um_atomic_u64 *idle, unsigned core)
     return (um_atomic_fetch_and(&idle[core / UM_IDLE_BITS], ~bit, seq_cst) & bit) != 0;
 }
 
-/* The thread that adds work: A1, after the work is in its list. */
-UM_INLINE void um_idle_added(um_atomic_u64 *count)
+/* The thread that adds work to an empty list: A1, after the work is in the list. list: one of
+ * UM_IDLE_. Under its lock. */
+UM_INLINE void um_idle_added(um_atomic_u64 *count, uint64_t list)
 {
-    um_atomic_fetch_add(count, 1, seq_cst);
+    um_atomic_fetch_add(count, list, seq_cst);
+}
+
+/* The list is empty again. Under its lock. */
+UM_INLINE void um_idle_emptied(um_atomic_u64 *count, uint64_t list)
+{
+    /* release: a thread that sees none left sees also that the core which took the work is active
+     * (core/quiet.h, Q4); pairs with um_runtime_empty() */
+    um_atomic_fetch_add(count, 0 - list, release);
 }
 
 /* The thread that added work: A2 and A3. The core to poke, or -1: none sleeps. */

@@ -189,7 +189,7 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
             um_core_unwatch(core);
         if (!core->watched && um_core_attention(core)) {
             um_core_attend(core);
-            if (um_core_unplaced(core))
+            if (um_unplaced_due(core))
                 um_core_take_unplaced(core);
         }
         if (core->yielding)

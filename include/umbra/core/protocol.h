@@ -8,6 +8,7 @@
 #include <umbra/core/inbox.h>
 #include <umbra/core/join_word.h>
 #include <umbra/core/quiet.h>
+#include <umbra/core/unplaced.h>
 #include <umbra/core/watch.h>
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * Spawning fibers. Private; included by core.h. A spawn turns its options into a plan, takes an
  * idle fiber (core/make.h) and sends it on its way: into the ready queue of the caller's core, to
- * the core that watches it (core/watch.h), through the inbox of its core, or into the runtime's
- * list of fibers without a place. Any thread or fiber may spawn, but not a signal handler. The
- * errors are listed at umbra_spawn_with(). How a fiber begins to run, and ends, is in core/make.h.
+ * the core that watches it (core/watch.h), through the inbox of its core, or into the list of
+ * fibers without a place (core/unplaced.h). Any thread or fiber may spawn, but not a signal handler.
+ * The errors are listed at umbra_spawn_with(). How a fiber begins to run, and ends, is in
+ * core/make.h.
  */
 #ifndef UMBRA_CORE_SPAWN_H
 #define UMBRA_CORE_SPAWN_H
@@ -45,7 +46,7 @@ UM_INLINE void um_fiber_prepare(struct um_fiber *fiber, struct umbra_core *owner
 /* Where a spawn goes, resolved. */
 struct um_spawn_plan {
     struct umbra_core *here;   /* the caller's core, or NULL */
-    struct umbra_core *target; /* the fiber's core; if `anywhere`, until a core takes it */
+    struct umbra_core *target; /* the fiber's core; if `anywhere`, that has it in its list */
     struct umbra_core *owner;  /* decides its join; see core/join_word.h */
     bool anywhere;
     unsigned size_class;
@@ -118,21 +119,6 @@ UM_INLINE void um_unplaced_call(struct umbra_runtime *runtime)
         um_core_poke(runtime->core[core]);
 }
 
-/* Adds a fiber to those without a place, and wakes an idle core for it. */
-UM_LINKONCE void um_unplaced_add(struct umbra_runtime *runtime, struct um_fiber *fiber)
-{
-    fiber->in_pool = NULL;
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    if (runtime->unplaced_first)
-        runtime->unplaced_last->in_pool = fiber;
-    else
-        runtime->unplaced_first = fiber;
-    runtime->unplaced_last = fiber;
-    um_idle_added(&runtime->unplaced);
-    pthread_mutex_unlock(&runtime->unplaced_lock);
-    um_unplaced_call(runtime);
-}
-
 /* True if the fiber went straight to its core, which watches it (core/watch.h). */
 UM_INLINE bool um_spawn_launch(const struct um_spawn_plan *plan, struct um_fiber *fiber)
 {
@@ -177,7 +163,8 @@ UM_LINKONCE int um_spawn_one(const struct um_spawn_plan *plan, umbra_fiber_fn *f
     if (plan->anywhere) {
         fiber->traits |= UM_FIBER_ANYWHERE;
         um_atomic_store(&fiber->node.home, 0, relaxed); /* none: the core that takes it sets it */
-        um_unplaced_add(target->runtime, fiber);
+        um_unplaced_push(&target->spawned, &fiber->unplaced, target->unplaced);
+        um_unplaced_call(target->runtime);
         return 0;
     }
     fiber->node.kind = plan->options->stopped ? UM_NODE_ASIDE : UM_NODE_SPAWN;

@@ -354,7 +354,6 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
         error = um_task_limits_from_environment(runtime);
     if (error != 0)
         return error;
-    pthread_mutex_init(&runtime->unplaced_lock, NULL);
     pthread_cond_init(&runtime->changed, NULL);
     return 0;
 }
@@ -370,7 +369,6 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
     free(runtime->core);
     um_task_limits_free(runtime);
     pthread_cond_destroy(&runtime->changed);
-    pthread_mutex_destroy(&runtime->unplaced_lock);
     pthread_mutex_destroy(&runtime->lock);
     um_affinity_free(runtime->processors);
     if (runtime->own_topology)

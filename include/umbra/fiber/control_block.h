@@ -88,6 +88,9 @@ enum um_node_kind {
  */
 #define UM_WOKEN_IN_A_ROW 16
 
+/* So many turns of ready fibers go before work without a place. */
+#define UM_READY_IN_A_ROW 16
+
 /* Prefetch distance, in fibers: some 10 ns each, against 60 to 150 ns from memory, so 6 to 15. What
  * comes too early is still in the cache. */
 #define UM_FETCH_AHEAD 8
@@ -122,6 +125,7 @@ struct umbra_core {
     unsigned victim;              /* index of the core where it last looked for tasks */
     um_atomic_u32 no_completions; /* always 0: `asks` of a core without a ring */
     unsigned pieces;              /* that its fibers have given and not joined */
+    uint32_t passed;              /* turns of ready fibers since it took work without a place */
     bool starved;                 /* there are tasks, but no memory for a fiber to run them */
     uint32_t turns_between;       /* how many turns there may be: um_core_pace() */
     uint64_t rang;                /* when the timers were looked at last, a time stamp */
@@ -135,12 +139,13 @@ struct umbra_core {
     /* other cores write this line */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     struct um_handover handover; /* open while the core has nothing to do */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_unplaced spawned; /* fibers without a place, from here */
 
     /* fixed; other threads that spawn here read it, so it shares no line with what changes */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_runtime *runtime;
     unsigned index;
     int cpu;
-    um_atomic_u64 *unplaced;   /* how many fibers wait for a place; the runtime's */
+    um_atomic_u64 *unplaced;   /* lists of work without a place; the runtime's count */
     const um_atomic_u32 *asks; /* not 0: its ring has something; set once (fiber/completions.h) */
     uint64_t share_cycles;     /* of a fiber that polls; 0: no limit */
     uint64_t in_place_cycles;  /* how long a waiting fiber spins before it leaves an idle core */
@@ -163,11 +168,14 @@ typedef enum um_give_up um_withdraw_fn(struct umbra_core *core, struct um_fiber 
 struct UM_ALIGNED(64) um_fiber {
     /* the home core's line */
     struct um_context context;
-    struct um_link ready; /* in the ready queue */
-    um_atomic_u32 state;  /* enum umbra_fiber_state, never EXECUTING or SYSTEM_CALL, and see
+    union {
+        struct um_link ready;             /* in the ready queue */
+        struct um_unplaced_link unplaced; /* without a place: under its list's lock */
+    };
+    um_atomic_u32 state; /* enum umbra_fiber_state, never EXECUTING or SYSTEM_CALL, and see
                                UM_STATE_BITS; home core, CREATED also the collector; any thread
                                reads */
-    um_atomic_u32 flags;  /* home core; before there is one umbra_cancel(), under unplaced_lock;
+    um_atomic_u32 flags; /* home core; before there is one umbra_cancel(), under the list's lock;
                                an old home's late permit, by compare-and-swap */
 
     /* what another core touches to start the fiber, and a signaller to wake it */
@@ -179,7 +187,7 @@ struct UM_ALIGNED(64) um_fiber {
        fiber is blocked */
     um_atomic_u64 generation; /* one more for each life; the collector */
     union {
-        struct um_fiber *in_pool; /* idle, or without a place: next in its list; the list's owner */
+        struct um_fiber *in_pool;  /* idle: next in its list; the list's owner */
         struct um_event *waits_in; /* blocked, with its own node: the event that has the node; home
                                       core */
     };
@@ -243,6 +251,11 @@ UM_INLINE struct um_fiber *um_fiber_of_link(struct um_link *link)
 UM_INLINE struct um_fiber *um_fiber_of_node(struct um_node *node)
 {
     return (struct um_fiber *)((char *)node - offsetof(struct um_fiber, node));
+}
+
+UM_INLINE struct um_fiber *um_fiber_of_unplaced(struct um_unplaced_link *link)
+{
+    return (struct um_fiber *)((char *)link - offsetof(struct um_fiber, unplaced));
 }
 
 UM_INLINE struct um_link *um_link_next(const struct um_link *link)
@@ -477,13 +490,6 @@ UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
     return um_core_attention_words(core) != 0;
 }
 
-/* True if there is work without a place. The scheduler takes it, and of tasks a fiber that works
- * (um_work_next()). relaxed: as below */
-UM_INLINE bool um_core_unplaced(const struct umbra_core *core)
-{
-    return um_atomic_load(core->unplaced, relaxed) != 0;
-}
-
 /* True if there is a message, something of the ring, or work without a place. relaxed:
  * taking it acquires */
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
@@ -594,6 +600,17 @@ UM_INLINE void um_ready_remove(struct umbra_core *core, struct um_fiber *fiber)
     um_link_join(um_link_next(&core->ready) == link ? &core->ready /* see um_ready_turn() */
                                                     : um_atomic_load(&link->prev, relaxed),
                  um_link_next(link));
+}
+
+/*
+ * True if the core takes work without a place now: there is some, and no fiber is ready or enough
+ * have gone before it. So what a core has begun goes on before it begins more. The scheduler takes
+ * it, and of tasks a fiber that works (um_work_next()). relaxed: a hint; taking it acquires
+ */
+UM_INLINE bool um_unplaced_due(struct umbra_core *core)
+{
+    return um_atomic_load(core->unplaced, relaxed) != 0 &&
+           (um_ready_empty(core) || core->passed++ >= UM_READY_IN_A_ROW);
 }
 
 UM_INLINE uint32_t um_fiber_get_state(const struct um_fiber *fiber)

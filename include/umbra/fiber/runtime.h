@@ -99,10 +99,8 @@ struct umbra_runtime {
 
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_u64 granted; /* tasks; see fiber/task_limits.h */
 
-    UM_ALIGNED(UMBRA_CACHE_LINE) pthread_mutex_t unplaced_lock;
-    struct um_fiber *unplaced_first; /* linked by in_pool, oldest first; under unplaced_lock */
-    struct um_fiber *unplaced_last;
-    struct umbra_task *outside_first; /* from outside; linked by prev; likewise */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_lock outside_lock;
+    struct umbra_task *outside_first; /* linked by prev, oldest first; under outside_lock, both */
     struct umbra_task *outside_last;
 
     pthread_mutex_t lock;              /* for all that follows, up to `grains` */

@@ -3,7 +3,7 @@
  * How a fiber gives up its core. Private; included by fiber.h. The fast path is inlined where a
  * fiber waits or yields: it takes the next ready fiber and jumps. The slow path first attends to
  * messages and timers, and takes along what the fiber has apart (fiber/own_state.h); work without a
- * place is the scheduler's, which it switches to while there is some.
+ * place is the scheduler's, which it switches to when that is due.
  *
  * um_fiber_leave() is called by a fiber on its own stack. The slow paths of yield and transfer may
  * be called by any thread, and find out what the caller is: -EPERM, or no effect, where it cannot
@@ -76,7 +76,7 @@ UM_LINKONCE void um_fiber_leave_traced(struct umbra_core *core, struct um_fiber 
 
     um_core_attend(core);
     first = um_link_next(&core->ready);
-    to = first == &core->ready || um_core_unplaced(core) ? NULL : um_ready_take(core, first);
+    to = first == &core->ready || um_unplaced_due(core) ? NULL : um_ready_take(core, first);
     if (to != from) {
         um_trace_leave(core, from, to);
         um_atomic_store(&core->current, to, relaxed); /* other threads only look */
@@ -103,7 +103,8 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_with_own(struct umbra_core *core, st
 }
 
 /* No other fiber is ready, or the core has something to attend to, or the fiber has something apart:
- * attends, then runs the next fiber, or the scheduler if none is ready or work has no place yet. */
+ * attends, then runs the next fiber, or the scheduler if none is ready or work without a place is
+ * due. */
 UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct um_fiber *from)
 {
     struct um_link *first;
@@ -119,7 +120,7 @@ UM_LINKONCE UM_NOINLINE void um_fiber_leave_slow(struct umbra_core *core, struct
     }
     um_core_attend(core);
     first = um_link_next(&core->ready);
-    if (first == &core->ready || um_core_unplaced(core)) {
+    if (first == &core->ready || um_unplaced_due(core)) {
         um_atomic_store(&core->current, NULL, relaxed); /* other threads only look */
         um_context_switch(&from->context, &core->scheduler);
         return;
@@ -135,7 +136,7 @@ UM_INLINE struct um_fiber *um_yield_next(struct umbra_core *core, struct um_fibe
     struct um_fiber *to;
 
     um_core_attend(core);
-    if (um_core_unplaced(core)) {
+    if (um_unplaced_due(core)) {
         um_fiber_set_state(from, UMBRA_FIBER_READY);
         core->yielding = from; /* the scheduler puts it behind that work */
         if (UM_UNLIKELY(core->trace != NULL))

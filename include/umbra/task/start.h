@@ -39,14 +39,15 @@ UM_ALWAYS_INLINE void umbra_task_fork(struct umbra_task *task, umbra_task_fn *fn
 UM_LINKONCE void um_outside_add(struct umbra_runtime *runtime, struct umbra_task *task)
 {
     task->prev = NULL;
-    pthread_mutex_lock(&runtime->unplaced_lock);
-    if (runtime->outside_first)
+    um_lock_take(&runtime->outside_lock);
+    if (runtime->outside_first) {
         runtime->outside_last->prev = task;
-    else
+    } else {
         runtime->outside_first = task;
+        um_idle_added(&runtime->unplaced, UM_IDLE_TASKS);
+    }
     runtime->outside_last = task;
-    um_idle_added(&runtime->unplaced);
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_lock_release(&runtime->outside_lock);
     um_unplaced_call(runtime);
 }
 

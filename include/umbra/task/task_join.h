@@ -269,10 +269,10 @@ UM_INLINE void um_outside_check(struct umbra_runtime *runtime, const struct umbr
 
     if (!UMBRA_ASSERT)
         return;
-    pthread_mutex_lock(&runtime->unplaced_lock);
+    um_lock_take(&runtime->outside_lock);
     for (t = runtime->outside_first; t && t != task; t = t->prev)
         ;
-    pthread_mutex_unlock(&runtime->unplaced_lock);
+    um_lock_release(&runtime->outside_lock);
     if (t)
         um_misused("task", task, " was started and not joined, and is started again", at);
 }
