@@ -63,7 +63,7 @@ static int declare(struct bench *bench)
     static const struct forks_sizes rows = {64, 512, 2048};
     static const struct forks_contender calls = {.matmul = serial}, tasks = {.matmul = matmul};
 
-    forks_declare(bench, "matmul", &rows, &calls, &tasks);
+    forks_declare(bench, "matmul", &rows, &calls, &tasks, NULL);
     return 0;
 }
 

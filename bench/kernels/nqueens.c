@@ -90,7 +90,7 @@ static int declare(struct bench *bench)
     static const struct forks_sizes queens = {6, 11, 14};
     static const struct forks_contender calls = {.nqueens = serial}, tasks = {.nqueens = nqueens};
 
-    forks_declare(bench, "nqueens", &queens, &calls, &tasks);
+    forks_declare(bench, "nqueens", &queens, &calls, &tasks, NULL);
     return 0;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * A tree of tasks that has ten children a node: a leaf is its number, a node the sum of its children.
- * It shows what a task costs that does nothing, where one node forks several. A sample is the time of
- * a whole tree. Contenders: forks_rows.h.
+ * It shows what a task costs that does nothing, where one node forks several, and what a fiber costs
+ * that is spawned without a place. A sample is the time of a whole tree. Contenders: forks_rows.h.
  */
+#include <stdlib.h>
+
 #include <umbra/task.h>
 
 #include "forks_rows.h"
@@ -61,12 +63,47 @@ static inline uint64_t skynet(uint64_t first, uint64_t leaves)
     return sum;
 }
 
+/* The same by fibers: each node is one, and begins on whichever core takes it. */
+static inline uint64_t skynet_fibers(uint64_t first, uint64_t leaves);
+
+static void *skynet_fiber(void *arg)
+{
+    struct node *node = arg;
+
+    node->sum = skynet_fibers(node->first, node->leaves);
+    return NULL;
+}
+
+static inline uint64_t skynet_fibers(uint64_t first, uint64_t leaves)
+{
+    static const struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
+    struct umbra_fiber fiber[FORKS_WAYS];
+    struct node child[FORKS_WAYS];
+    uint64_t each = leaves / FORKS_WAYS;
+    uint64_t sum = 0;
+
+    if (leaves == 1)
+        return first;
+    for (unsigned i = 0; i < FORKS_WAYS; i++) {
+        child[i].first = first + i * each;
+        child[i].leaves = each;
+        if (umbra_spawn_with(NULL, &anywhere, skynet_fiber, &child[i], &fiber[i]) != 0)
+            abort();
+    }
+    for (unsigned i = 0; i < FORKS_WAYS; i++) {
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
+        sum += child[i].sum;
+    }
+    return sum;
+}
+
 static int declare(struct bench *bench)
 {
     static const struct forks_sizes leaves = {1000, 1000000, 100000000};
     static const struct forks_contender calls = {.skynet = serial}, tasks = {.skynet = skynet};
+    static const struct forks_contender fibers = {.skynet = skynet_fibers};
 
-    forks_declare(bench, "skynet", &leaves, &calls, &tasks);
+    forks_declare(bench, "skynet", &leaves, &calls, &tasks, &fibers);
     return 0;
 }
 

@@ -11,9 +11,11 @@ struct forks_sizes {
     unsigned tiny, quick, full;
 };
 
-/* Adds the rows. kind: as in struct tasks_case; the recursion by calls, and by tasks. */
+/* Adds the rows. kind: as in struct tasks_case; the recursion by calls, by tasks, and by fibers or
+ * NULL. */
 void forks_declare(struct bench *bench, const char *kind, const struct forks_sizes *sizes,
-                   const struct forks_contender *calls, const struct forks_contender *tasks);
+                   const struct forks_contender *calls, const struct forks_contender *tasks,
+                   const struct forks_contender *fibers);
 
 /* For struct bench_kernel: how many times as fast as the calls. */
 void forks_remark(const struct bench *bench, FILE *out);
