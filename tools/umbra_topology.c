@@ -215,17 +215,17 @@ static unsigned each_gap(tell_fn *fn, void *arg)
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
         for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (um_pair_known((enum umbra_poll_pair)pair)) {
-                fn((enum umbra_poll_pair)pair, place, &um_machine.pair[pair], arg);
+            if (um_pair_known((enum umbra_poll_pair)pair, place)) {
+                fn((enum umbra_poll_pair)pair, place, &um_machine.pair[pair][place], arg);
                 count++;
             }
     return count;
 }
 
 /* Median of a hand-over there and back with a gap. */
-static double gap_ns(const struct um_pair *known, uint32_t place, uint32_t gap)
+static double gap_ns(const struct um_pair *known, uint32_t gap)
 {
-    return (double)known->figures[place].of[gap] / 16 * 1e9 / (double)um_ns_to_cycles(1000000000);
+    return (double)known->figures.of[gap] / 16 * 1e9 / (double)um_ns_to_cycles(1000000000);
 }
 
 static void print_gap(enum umbra_poll_pair pair, uint32_t place, const struct um_pair *known,
@@ -233,10 +233,10 @@ static void print_gap(enum umbra_poll_pair pair, uint32_t place, const struct um
 {
     (void)unused;
     printf("  %-5s  %-6s  %-12s  %-6s ", um_pair_name(pair), um_place_name(place),
-           um_gap_name(known->gap[place]), um_gap_name(UMBRA_GAP_USUAL));
+           um_gap_name(known->gap), um_gap_name(UMBRA_GAP_USUAL));
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
         if (um_gap_name(gap) != NULL)
-            printf(" %s %.0f", um_gap_name(gap), gap_ns(known, place, gap));
+            printf(" %s %.0f", um_gap_name(gap), gap_ns(known, gap));
     printf("\n");
 }
 
@@ -356,11 +356,11 @@ static void json_gap(enum umbra_poll_pair pair, uint32_t place, const struct um_
 
     json_object_set_new(entry, "pair", json_string(um_pair_name(pair)));
     json_object_set_new(entry, "place", json_string(um_place_name(place)));
-    json_object_set_new(entry, "gap", json_string(um_gap_name(known->gap[place])));
+    json_object_set_new(entry, "gap", json_string(um_gap_name(known->gap)));
     json_object_set_new(entry, "usual", json_string(um_gap_name(UMBRA_GAP_USUAL)));
     for (uint32_t gap = 0; gap < UM_GAPS; gap++)
         if (um_gap_name(gap) != NULL)
-            json_object_set_new(ns, um_gap_name(gap), json_real(gap_ns(known, place, gap)));
+            json_object_set_new(ns, um_gap_name(gap), json_real(gap_ns(known, gap)));
     json_object_set_new(entry, "ns", ns);
     json_array_append_new(gaps, entry);
 }

@@ -86,12 +86,12 @@ static json_t *measured_gaps(void)
 
     for (unsigned pair = 0; pair < UMBRA_PAIRS; pair++)
         for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
-            if (um_pair_known((enum umbra_poll_pair)pair))
+            if (um_pair_known((enum umbra_poll_pair)pair, place))
                 json_array_append_new(list,
                                       json_pack("{s:s, s:s, s:s}", "pair",
                                                 um_pair_name((enum umbra_poll_pair)pair), "place",
                                                 um_place_name(place), "gap",
-                                                um_gap_name(um_machine.pair[pair].gap[place])));
+                                                um_gap_name(um_machine.pair[pair][place].gap)));
     return list;
 }
 

@@ -152,7 +152,7 @@ UM_LINKONCE int umbra_run(const struct umbra_options *options, umbra_fiber_fn *f
  * Starts the cores. For programs that keep their own main loop: the caller goes on, and holds the
  * runtime, as by umbra_hold, until it calls umbra_runtime_wait. Any thread that is no core; blocks
  * until all cores run (some ms where it is the first of the process to look at the machine; the
- * first runtime with two cores of a kind of pair also measures how they best poll, for up to 5 ms).
+ * first runtime with two cores of a kind of pair also measures how they best poll, for up to 1 ms).
  * Returns 0, or with nothing left behind an error; umbra_last_error_text() then names the option,
  * processor or limit:
  *   -EINVAL      a stack that is too small or absurd, a list that cannot be read, both a list and

@@ -79,6 +79,26 @@ Test(gap, the_usual_one_stays_unless_another_is_faster_by_a_sixteenth)
     cr_expect_eq(chosen(&faster, &figures), UMBRA_GAP_PAUSE);
 }
 
+/* All others would take most of the time. */
+Test(gap, after_some_rounds_only_the_fastest_and_the_usual_one_go_on)
+{
+    struct machine machine = with(UMBRA_GAP_FENCE, 1000);
+    struct um_figures figures;
+
+    machine.took[UMBRA_GAP_CLOCK] = 800;
+    machine.took[UMBRA_GAP_PAUSE] = 880;
+    machine.took[UMBRA_GAP_PAUSES] = 860;
+    machine.took[UMBRA_GAP_NONE] = 900;
+    cr_expect_eq(chosen(&machine, &figures), UMBRA_GAP_CLOCK);
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
+        bool goes_on = gap > UMBRA_GAP_NONE && gap <= UMBRA_GAP_CLOCK;
+        uint32_t rounds = goes_on ? UM_TUNE_ROUNDS : UM_TUNE_ROUNDS_ALL;
+
+        cr_expect_eq(machine.of[gap], um_gap_name(gap) ? rounds : 0, "%u", gap);
+        cr_expect_eq(figures.of[gap], um_gap_name(gap) ? machine.took[gap] : 0, "%u", gap);
+    }
+}
+
 Test(gap, a_machine_that_interrupts_every_round_keeps_the_usual_one)
 {
     struct machine machine = with(UMBRA_GAP_PAUSE, 10);
@@ -337,35 +357,41 @@ static int nth_cpu(int n)
 }
 
 /* Probes two processors of this machine as a kind of pair; false: it has one, or is too busy. */
-static bool probed(enum umbra_poll_pair pair)
+static bool probed(enum umbra_poll_pair pair, uint32_t place)
 {
-    for (int attempt = 0; attempt < 20 && !um_pair_known(pair); attempt++)
-        um_probe_pair(pair, nth_cpu(0), nth_cpu(1));
-    return um_pair_known(pair);
+    for (int attempt = 0; attempt < 20 && !um_pair_known(pair, place); attempt++)
+        um_probe_pair(pair, place, nth_cpu(0), nth_cpu(1));
+    return um_pair_known(pair, place);
 }
 
-Test(gap, a_kind_of_pair_is_probed_once)
+static void expect_probed_once(uint32_t place)
 {
-    const struct um_pair *pair = &um_machine.pair[UMBRA_PAIR_FARTHER];
+    struct um_pair *pair = &um_machine.pair[UMBRA_PAIR_FARTHER][place];
 
-    unsetenv("UMBRA_WAIT");
-    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT), UMBRA_GAP_USUAL);
-    if (!probed(UMBRA_PAIR_FARTHER))
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, place), UMBRA_GAP_USUAL);
+    if (!probed(UMBRA_PAIR_FARTHER, place))
         cr_skip_test("one processor, or others keep both");
-    cr_expect_not(um_pair_known(UMBRA_PAIR_L3));
-    for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
-        for (uint32_t gap = 0; gap < UM_GAPS; gap++)
-            cr_expect_eq(pair->figures[place].of[gap] != 0, um_gap_name(gap) != NULL);
-    um_machine.pair[UMBRA_PAIR_FARTHER].gap[UMBRA_POLL_SLOT] = UMBRA_GAP_CLOCK;
-    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
-    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT), UMBRA_GAP_CLOCK);
-    cr_expect_eq(um_poll_gap(UMBRA_PAIR_CORE, UMBRA_POLL_SLOT), UMBRA_GAP_PAUSE, "siblings");
+    cr_expect_not(um_pair_known(UMBRA_PAIR_L3, place));
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        cr_expect_eq(pair->figures.of[gap] != 0, um_gap_name(gap) != NULL);
+    pair->gap = UMBRA_GAP_CLOCK;
+    um_probe_pair(UMBRA_PAIR_FARTHER, place, nth_cpu(0), nth_cpu(1));
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, place), UMBRA_GAP_CLOCK);
+    cr_expect_eq(um_poll_gap(UMBRA_PAIR_CORE, place), UMBRA_GAP_PAUSE, "siblings");
 }
 
-Test(gap, nothing_is_probed_where_both_gaps_are_forced)
+Test(gap, a_place_is_probed_once_for_a_kind_of_pair_and_by_itself)
 {
-    setenv("UMBRA_WAIT", "gap=fence", 1);
-    cr_expect_not(probed(UMBRA_PAIR_FARTHER));
+    unsetenv("UMBRA_WAIT");
+    expect_probed_once(UMBRA_POLL_SLOT);
+    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER));
+    expect_probed_once(UMBRA_POLL_OTHER);
+}
+
+Test(gap, nothing_is_probed_for_a_place_whose_gap_is_forced)
+{
+    setenv("UMBRA_WAIT", "slot=fence", 1);
+    cr_expect_not(probed(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT));
     unsetenv("UMBRA_WAIT");
 }
 
@@ -373,10 +399,10 @@ Test(gap, nothing_is_probed_where_both_gaps_are_forced)
 Test(gap, a_processor_that_is_none_keeps_the_usual_gaps)
 {
     unsetenv("UMBRA_WAIT");
-    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), 1 << 20);
-    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER));
-    um_probe_pair(UMBRA_PAIR_FARTHER, -ENODEV, nth_cpu(0));
-    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER));
+    um_probe_pair(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER, nth_cpu(0), 1 << 20);
+    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER));
+    um_probe_pair(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER, -ENODEV, nth_cpu(0));
+    cr_expect_not(um_pair_known(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER));
     cr_expect_eq(um_poll_gap(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER), UMBRA_GAP_USUAL);
 }
 #endif
@@ -387,7 +413,7 @@ Test(gap, the_caller_stays_where_it_is)
 
     unsetenv("UMBRA_WAIT");
     cr_assert_eq(sched_getaffinity(0, sizeof(before), &before), 0);
-    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
+    um_probe_pair(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER, nth_cpu(0), nth_cpu(1));
     um_wake_measure();
     cr_assert_eq(sched_getaffinity(0, sizeof(after), &after), 0);
     cr_expect(CPU_EQUAL(&before, &after));
@@ -398,7 +424,7 @@ Test(gap, the_caller_stays_where_it_is)
 static void *probes_canceled(void *returned)
 {
     pthread_cancel(pthread_self());
-    um_probe_pair(UMBRA_PAIR_FARTHER, nth_cpu(0), nth_cpu(1));
+    um_probe_pair(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER, nth_cpu(0), nth_cpu(1));
     *(bool *)returned = true;
     pthread_testcancel();
     return NULL;
@@ -416,8 +442,9 @@ Test(gap, a_thread_that_is_canceled_ends_after_its_probe)
     cr_assert_eq(pthread_join(thread, &result), 0);
     cr_expect_eq(result, PTHREAD_CANCELED);
     cr_expect(returned);
-    cr_expect_neq(um_atomic_load(&um_machine.pair[UMBRA_PAIR_FARTHER].state, relaxed),
-                  UM_PAIR_PROBED);
+    cr_expect_neq(
+        um_atomic_load(&um_machine.pair[UMBRA_PAIR_FARTHER][UMBRA_POLL_OTHER].state, relaxed),
+        UM_PAIR_PROBED);
 }
 
 /* Runs fn in a child process, which must succeed. */
@@ -454,7 +481,9 @@ static void on_one_processor(void)
         return;
     hand_over();
     cr_expect_not(fork_and_join(&shadow));
-    cr_expect_not(um_pair_known(UMBRA_PAIR_L3) || um_pair_known(UMBRA_PAIR_FARTHER));
+    for (uint32_t place = 0; place < UMBRA_POLL_PLACES; place++)
+        cr_expect_not(um_pair_known(UMBRA_PAIR_L3, place) ||
+                      um_pair_known(UMBRA_PAIR_FARTHER, place));
 }
 
 Test(gap, on_one_processor_nothing_is_measured)

@@ -448,8 +448,7 @@ UM_LINKONCE UM_COLD void um_runtime_settle_polls(struct umbra_runtime *runtime)
     const struct umbra_topology *topology = runtime->topology;
     int first = runtime->core[0]->cpu, farthest = first;
     bool siblings = runtime->policy.polite;
-    enum umbra_poll_pair pair = um_pair_of_threads();
-    uint32_t gap;
+    uint32_t gap = um_poll_gap(um_pair_of_threads(), UMBRA_POLL_OTHER);
 
     for (unsigned i = 1; i < runtime->cores; i++) {
         int cpu = runtime->core[i]->cpu;
@@ -461,10 +460,9 @@ UM_LINKONCE UM_COLD void um_runtime_settle_polls(struct umbra_runtime *runtime)
             farthest = cpu;
     }
     if (siblings)
-        pair = UMBRA_PAIR_CORE;
+        gap = um_poll_gap(UMBRA_PAIR_CORE, UMBRA_POLL_OTHER);
     else if (runtime->cores > 1)
-        pair = um_shadow_pair(topology, &runtime->policy, first, farthest);
-    gap = um_poll_gap(pair, UMBRA_POLL_OTHER);
+        gap = um_gap_between(topology, &runtime->policy, UMBRA_POLL_OTHER, first, farthest);
     runtime->polls = um_polls_with(gap);
     um_wait_set_gap(&runtime->policy, gap);
 }

@@ -61,13 +61,13 @@ UM_INLINE int shadow_join(struct umbra_shadow *shadow)
 }
 
 /*
- * The kind of pair that two processors are. Their waits follow the policy. The call measures that
- * kind if no thread has yet; but on a synthetic topology nothing says how far the two are apart.
- * Any thread; may block for some ms.
+ * The gap of a place between two processors, for waits that follow the policy. The call measures
+ * the kind of pair if no thread has yet; but on a synthetic topology nothing says how far the two
+ * are apart. Any thread; may block for a millisecond.
  */
-UM_LINKONCE UM_COLD enum umbra_poll_pair um_shadow_pair(const struct umbra_topology *topology,
-                                                        const struct umbra_wait_policy *policy,
-                                                        int cpu, int other);
+UM_LINKONCE UM_COLD uint32_t um_gap_between(const struct umbra_topology *topology,
+                                            const struct umbra_wait_policy *policy, uint32_t place,
+                                            int cpu, int other);
 
 /* ---- all shadows of this process, and their places ---- */
 
@@ -285,19 +285,19 @@ UM_LINKONCE UM_COLD void um_shadow_leave(struct umbra_shadow *shadow)
 
 /* ---- create and destroy ---- */
 
-UM_LINKONCE UM_COLD enum umbra_poll_pair um_shadow_pair(const struct umbra_topology *topology,
-                                                        const struct umbra_wait_policy *policy,
-                                                        int cpu, int other)
+UM_LINKONCE UM_COLD uint32_t um_gap_between(const struct umbra_topology *topology,
+                                            const struct umbra_wait_policy *policy, uint32_t place,
+                                            int cpu, int other)
 {
     int shared = umbra_topology_shared(topology, cpu, other);
     enum umbra_poll_pair pair =
         shared == UMBRA_SHARED_L2 || shared == UMBRA_SHARED_L3 ? UMBRA_PAIR_L3 : UMBRA_PAIR_FARTHER;
 
     if (policy->polite || shared == UMBRA_SHARED_CORE)
-        return UMBRA_PAIR_CORE;
-    if (policy->spin_cycles > 0 && umbra_topology_info(topology)->binds)
-        um_probe_pair(pair, cpu, other);
-    return pair;
+        pair = UMBRA_PAIR_CORE;
+    else if (policy->spin_cycles > 0 && umbra_topology_info(topology)->binds)
+        um_probe_pair(pair, place, cpu, other);
+    return um_poll_gap(pair, place);
 }
 
 /* Makes the policy of both sides. */
@@ -305,16 +305,15 @@ UM_LINKONCE UM_COLD int um_shadow_make_policy(struct umbra_shadow *shadow,
                                               const struct umbra_shadow_options *options)
 {
     struct umbra_wait_options wait = options->wait;
-    enum umbra_poll_pair pair;
     int error;
 
     wait.polite = wait.polite || shadow->info.shared == UMBRA_SHARED_CORE;
     error = umbra_wait_policy_init(&shadow->policy, &wait);
     if (error)
         return error;
-    pair = um_shadow_pair(shadow->owned.topology, &shadow->policy, shadow->info.owner_cpu,
-                          shadow->info.shadow_cpu);
-    um_wait_set_gap(&shadow->policy, um_poll_gap(pair, UMBRA_POLL_SLOT));
+    um_wait_set_gap(&shadow->policy,
+                    um_gap_between(shadow->owned.topology, &shadow->policy, UMBRA_POLL_SLOT,
+                                   shadow->info.owner_cpu, shadow->info.shadow_cpu));
     return 0;
 }
 

@@ -545,9 +545,8 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
 
     um_wait_set_gap(&team->barrier_policy, gap);
     if (team->members > 1)
-        gap = um_poll_gap(
-            um_shadow_pair(team->owned.topology, &team->policy, team->cpus[0], team->cpus[1]),
-            UMBRA_POLL_SLOT);
+        gap = um_gap_between(team->owned.topology, &team->policy, UMBRA_POLL_SLOT, team->cpus[0],
+                             team->cpus[1]);
     um_wait_set_gap(&team->policy, gap);
     um_wait_set_gap(&team->owner_policy, gap);
 }

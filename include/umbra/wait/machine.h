@@ -30,11 +30,11 @@ struct um_figures {
 #define UM_PAIR_PROBED 1u /* by the thread that set it */
 #define UM_PAIR_KNOWN 2u
 
-/* What was measured between two processors of a kind. */
+/* What was measured for a place between two processors of a kind. */
 struct um_pair {
     um_atomic_u32 state; /* UM_PAIR_*: the thread that finds UNKNOWN writes the rest */
-    uint32_t gap[UMBRA_POLL_PLACES];
-    struct um_figures figures[UMBRA_POLL_PLACES];
+    uint32_t gap;
+    struct um_figures figures;
 };
 
 struct um_machine {
@@ -42,7 +42,7 @@ struct um_machine {
     enum umbra_wait_backend backend; /* chosen automatically */
     struct um_run_once wake_once;    /* for the next */
     uint64_t wake_ns;                /* what a wake-up through the kernel costs */
-    struct um_pair pair[UMBRA_PAIRS];
+    struct um_pair pair[UMBRA_PAIRS][UMBRA_POLL_PLACES];
 };
 
 UM_SHARED(struct um_machine um_machine, {.backend = UMBRA_BACKEND_PAUSE});
@@ -55,17 +55,16 @@ UM_INLINE const char *um_pair_name(enum umbra_poll_pair pair)
     return names[pair];
 }
 
-/* True if a kind of pair was measured. acquire: pairs with um_probe_pair() */
-UM_INLINE bool um_pair_known(enum umbra_poll_pair pair)
+/* True if a place was measured for a kind of pair. acquire: pairs with um_probe_pair() */
+UM_INLINE bool um_pair_known(enum umbra_poll_pair pair, uint32_t place)
 {
-    return um_atomic_load(&um_machine.pair[pair].state, acquire) == UM_PAIR_KNOWN;
+    return um_atomic_load(&um_machine.pair[pair][place].state, acquire) == UM_PAIR_KNOWN;
 }
 
 /* The kind of pair that a thread of which nothing is known makes with another thread. */
 UM_INLINE enum umbra_poll_pair um_pair_of_threads(void)
 {
-    return um_pair_known(UMBRA_PAIR_L3) && !um_pair_known(UMBRA_PAIR_FARTHER) ? UMBRA_PAIR_L3
-                                                                              : UMBRA_PAIR_FARTHER;
+    return um_pair_known(UMBRA_PAIR_FARTHER, UMBRA_POLL_OTHER) ? UMBRA_PAIR_FARTHER : UMBRA_PAIR_L3;
 }
 
 /* The gap of a place: what UMBRA_WAIT forces; else a pause between siblings, since the one's polls
@@ -81,7 +80,8 @@ UM_LINKONCE UM_COLD uint32_t um_poll_gap(enum umbra_poll_pair pair, uint32_t pla
         return forced.of[place];
     if (pair == UMBRA_PAIR_CORE)
         return UMBRA_GAP_PAUSE;
-    return um_pair_known(pair) ? um_machine.pair[pair].gap[place] : (uint32_t)UMBRA_GAP_USUAL;
+    return um_pair_known(pair, place) ? um_machine.pair[pair][place].gap
+                                      : (uint32_t)UMBRA_GAP_USUAL;
 }
 #endif /* UMBRA_IMPLEMENTATION */
 

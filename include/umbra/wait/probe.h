@@ -6,9 +6,10 @@
  *   wake-up   once a process, on the first two processors that the caller may use: the time from a
  *             wake-up call in one thread until the woken thread runs (2 us on bare metal, 22 us on
  *             an idle virtual machine were seen)
- *   slot      once a process and kind of pair: a hand-over there and back over one line, as that of
- *             a shadow or of a team's run
- *   other     the same over two lines, one each way, as of an event, an inbox or a word
+ *   slot      once a process and kind of pair, when a shadow or a team is made: a hand-over there
+ *             and back over one line, as theirs
+ *   other     once a process and kind of pair, when a runtime is made: the same over two lines, one
+ *             each way, as of an event, an inbox or a word
  *
  * A wait should give up its processor after twice what a wake-up costs. A wait of once that cost
  * would be the best bound in hindsight (Karlin et al.). But then two threads that hand over to each
@@ -17,14 +18,15 @@
  * answers at once, and both threads are back in their spin phase.
  *
  * Gaps. A round has one batch of hand-overs for each gap, so that all gaps meet the same moments of
- * the machine. A round with a batch that was interrupted does not count. Of the rounds that count,
- * each gap's median is taken. The usual gap is given up only if enough rounds count and another gap
- * is faster by a sixteenth. So a machine that is busy keeps the usual gaps, and the next shadow,
- * team or runtime measures again. Siblings are not measured: they pause.
+ * the machine. A round with a batch that was interrupted does not count. After some rounds only the
+ * usual gap and those that were the fastest go on: the others would take half of the time. Of the
+ * rounds that count, each gap's median is taken. The usual gap is given up only if enough rounds
+ * count and another gap is faster by a sixteenth. So a machine that is busy keeps the usual gaps,
+ * and the next shadow, team or runtime measures again. Siblings are not measured: they pause.
  *
  * Callers. Any thread; none switches fibers. The calls block while they measure, and the caller's
- * own binding stays as it is. A caller that comes while another thread measures the same kind of
- * pair uses the usual gaps, and so does a child of fork(2) that is made meanwhile. No call fails:
+ * own binding stays as it is. A caller that comes while another thread measures the same
+ * place uses the usual gaps, and so does a child of fork(2) that is made meanwhile. No call fails:
  * where nothing can be measured, a default stays.
  */
 #ifndef UMBRA_WAIT_PROBE_H
@@ -62,9 +64,10 @@ UM_INLINE uint64_t um_wake_ns(void)
     return um_machine.wake_ns;
 }
 
-/* Measures a kind of pair on two processors of that kind, unless it is known, or UMBRA_WAIT forces
- * all gaps. Any thread; blocks for at most 5 ms, interruptions apart. */
-UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, int cpu, int other);
+/* Measures a place for a kind of pair on two processors of that kind, unless it is known, or
+ * UMBRA_WAIT forces its gap. Any thread; blocks for at most 1 ms, interruptions apart. */
+UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, uint32_t place, int cpu,
+                                       int other);
 
 /*
  * How many hand-overs are in a batch. The first two thirds are not timed: it takes some 60 until
@@ -80,11 +83,13 @@ struct um_tune_size {
  * interrupted. */
 typedef uint32_t um_tune_batch(void *trial, uint32_t gap);
 
-#define UM_TUNE_NS 2000000  /* the most that a choice may take: two, within the next */
-#define UM_PROBE_NS 5000000 /* the most that a probe of gaps may take */
+#define UM_TUNE_NS 900000   /* the most that a choice may take; 700 to 800 us are seen */
+#define UM_PROBE_NS 2000000 /* neither thread of a probe waits longer: one may begin late */
 #define UM_TUNE_ROUNDS 9
-#define UM_TUNE_ROUNDS_LEAST 5
-#define UM_TUNE_GAIN 16 /* the usual gap is given up for one part in so many */
+#define UM_TUNE_ROUNDS_LEAST 4
+#define UM_TUNE_ROUNDS_ALL 3 /* of all gaps; then the fastest go on */
+#define UM_TUNE_FASTEST 3    /* so many, and the usual one */
+#define UM_TUNE_GAIN 16      /* the usual gap is given up for one part in so many */
 
 /* A batch was interrupted if its timed part takes longer: some twenty times what that takes. */
 #define UM_TUNE_MOST_NS 100000
@@ -110,49 +115,67 @@ UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size s
 
 /* ---- one choice ---- */
 
+/* The measurements of a choice. */
+struct um_tuning {
+    uint64_t took[UM_GAPS][UM_TUNE_ROUNDS];
+    struct um_figures medians; /* of the rounds that count */
+    uint32_t rounds;           /* that count */
+    uint32_t some;             /* the gaps that go on, a bit each */
+};
+
 /* One round. `turn` says with which gap it begins. False: it does not count. */
 UM_LINKONCE UM_COLD bool um_tune_round(um_tune_batch *batch, void *trial, uint32_t turn,
-                                       uint64_t deadline, uint32_t took[UM_GAPS])
+                                       uint64_t deadline, struct um_tuning *tuning)
 {
     for (uint32_t i = 0; i < UM_GAPS; i++) {
         uint32_t gap = (i + turn) % UM_GAPS;
+        uint64_t *took = &tuning->took[gap][tuning->rounds];
 
-        if (um_gap_name(gap) == NULL)
+        if (um_gap_name(gap) == NULL || !(tuning->some >> gap & 1))
             continue;
-        took[gap] = um_cycles() < deadline ? batch(trial, gap) : 0;
-        if (took[gap] == 0)
+        *took = um_cycles() < deadline ? batch(trial, gap) : 0;
+        if (*took == 0)
             return false;
     }
+    tuning->rounds++;
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if (um_gap_name(gap) != NULL && (tuning->some >> gap & 1))
+            tuning->medians.of[gap] = (uint32_t)um_median(tuning->took[gap], tuning->rounds);
     return true;
+}
+
+/* The fastest of some gaps, a bit each, of which one at least was measured. */
+UM_LINKONCE UM_COLD uint32_t um_tune_fastest(const struct um_figures *figures, uint32_t some)
+{
+    uint32_t best = UM_GAPS;
+
+    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
+        if ((some >> gap & 1) && figures->of[gap] != 0 &&
+            (best == UM_GAPS || figures->of[gap] < figures->of[best]))
+            best = gap;
+    return best;
 }
 
 UM_LINKONCE UM_COLD uint32_t um_tune(um_tune_batch *batch, void *trial, uint32_t usual,
                                      uint64_t deadline, struct um_figures *figures)
 {
-    uint32_t took[UM_TUNE_ROUNDS][UM_GAPS];
-    uint32_t rounds = 0;
-    uint32_t lost = 0;
-    uint32_t best = usual;
+    struct um_tuning tuning = {.some = UINT32_MAX};
+    uint32_t lost = 0, best;
 
-    *figures = (struct um_figures){{0}};
-    while (rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && um_cycles() < deadline) {
-        if (um_tune_round(batch, trial, rounds + lost, deadline, took[rounds]))
-            rounds++;
-        else
+    *figures = tuning.medians;
+    while (tuning.rounds < UM_TUNE_ROUNDS && lost < UM_TUNE_ROUNDS && um_cycles() < deadline) {
+        if (!um_tune_round(batch, trial, tuning.rounds + lost, deadline, &tuning))
             lost++;
+        if (tuning.rounds != UM_TUNE_ROUNDS_ALL)
+            continue;
+        tuning.some = 1u << usual;
+        for (int i = 0; i < UM_TUNE_FASTEST; i++)
+            tuning.some |= 1u << um_tune_fastest(&tuning.medians, ~tuning.some);
     }
-    if (rounds < UM_TUNE_ROUNDS_LEAST || rounds <= lost)
+    if (tuning.rounds < UM_TUNE_ROUNDS_LEAST || tuning.rounds <= lost)
         return usual;
-    for (uint32_t gap = 0; gap < UM_GAPS; gap++) {
-        uint64_t times[UM_TUNE_ROUNDS];
-
-        for (uint32_t i = 0; i < rounds; i++)
-            times[i] = um_gap_name(gap) ? took[i][gap] : 0;
-        figures->of[gap] = (uint32_t)um_median(times, rounds);
-    }
-    for (uint32_t gap = 0; gap < UM_GAPS; gap++)
-        if (figures->of[gap] != 0 && figures->of[gap] < figures->of[best])
-            best = gap;
+    *figures = tuning.medians;
+    best = um_tune_fastest(figures, tuning.some);
     return figures->of[best] < figures->of[usual] - figures->of[usual] / UM_TUNE_GAIN ? best
                                                                                       : usual;
 }
@@ -175,7 +198,7 @@ UM_LINKONCE UM_COLD uint32_t um_tune_took(uint64_t cycles, struct um_tune_size s
 
 /* ---- two threads ---- */
 
-#define UM_WAKE_TRIALS 9
+#define UM_WAKE_TRIALS 5
 #define UM_WAKE_PAUSE_NS 10000 /* in which the partner falls asleep: 1 to 2 us are seen */
 #define UM_POLLS_TIMED 4
 #define UM_PROBE_LOOKS 4096 /* between two yields, which an interrupted partner may need */
@@ -316,8 +339,10 @@ UM_LINKONCE UM_COLD bool um_probe_begin(struct um_probe *probe)
     return true;
 }
 
-UM_LINKONCE UM_COLD uint32_t um_probe_call(struct um_probe *probe, uint32_t gap)
+/* A um_tune_batch. */
+UM_LINKONCE UM_COLD uint32_t um_probe_call(void *trial, uint32_t gap)
 {
+    struct um_probe *probe = (struct um_probe *)trial;
     struct um_probe_batch *batch = &probe->next;
     uint64_t start = 0;
 
@@ -336,28 +361,15 @@ UM_LINKONCE UM_COLD uint32_t um_probe_call(struct um_probe *probe, uint32_t gap)
     return um_tune_took(um_arch_cycles() - start, batch->size);
 }
 
-/* A um_tune_batch. */
-UM_LINKONCE UM_COLD uint32_t um_probe_try_gap(void *probe, uint32_t gap)
-{
-    return um_probe_call((struct um_probe *)probe, gap);
-}
-
-/* Chooses the gap of a place. True if it was measured. */
-UM_LINKONCE UM_COLD bool um_probe_place(struct um_probe *probe, uint32_t place)
-{
-    struct um_figures *figures = &probe->pair->figures[place];
-
-    probe->next.answer = place == UMBRA_POLL_SLOT ? &probe->there : &probe->back;
-    probe->next.size = um_tune_fit(0);
-    probe->next.size = um_tune_fit(um_probe_try_gap(probe, UMBRA_GAP_USUAL));
-    probe->pair->gap[place] = um_tune(um_probe_try_gap, probe, UMBRA_GAP_USUAL,
-                                      um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
-    return figures->of[UMBRA_GAP_USUAL] != 0 && probe->bound;
-}
-
 UM_LINKONCE UM_COLD void um_probe_gaps(struct um_probe *probe)
 {
-    probe->done = um_probe_place(probe, UMBRA_POLL_SLOT) && um_probe_place(probe, UMBRA_POLL_OTHER);
+    struct um_figures *figures = &probe->pair->figures;
+
+    probe->next.size = um_tune_fit(0);
+    probe->next.size = um_tune_fit(um_probe_call(probe, UMBRA_GAP_USUAL));
+    probe->pair->gap = um_tune(um_probe_call, probe, UMBRA_GAP_USUAL,
+                               um_arch_cycles() + um_ns_to_cycles(UM_TUNE_NS), figures);
+    probe->done = figures->of[UMBRA_GAP_USUAL] != 0 && probe->bound;
     probe->next.size = (struct um_tune_size){0, 0};
     um_probe_begin(probe);
 }
@@ -394,7 +406,7 @@ UM_LINKONCE UM_COLD void *um_probe_caller(void *arg)
 
 /* Bound to two processors: unbound, the system may put both threads on one, where a wake-up costs a
  * tenth. A caller that is canceled meanwhile would leave its frame to them. */
-UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, int cpu, int other)
+UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, uint32_t place, int cpu, int other)
 {
     struct um_probe probe = {
         .pair = pair, .cpu = {cpu, other}, .deadline = um_cycles() + um_ns_to_cycles(UM_PROBE_NS)};
@@ -403,6 +415,7 @@ UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, int cpu, int other)
     pthread_t caller;
     bool started;
 
+    probe.next.answer = place == UMBRA_POLL_SLOT ? &probe.there : &probe.back;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     signals = um_os_mask_signals();
     started = pthread_create(&caller, NULL, um_probe_caller, &probe) == 0;
@@ -416,24 +429,25 @@ UM_LINKONCE UM_COLD bool um_probe_run(struct um_pair *pair, int cpu, int other)
 UM_LINKONCE UM_COLD void um_wake_measure(void)
 {
     um_machine.wake_ns = UM_BLOCK_UNMEASURED_NS;
-    um_probe_run(NULL, um_os_nth_cpu(0), um_os_nth_cpu(1));
+    um_probe_run(NULL, 0, um_os_nth_cpu(0), um_os_nth_cpu(1));
 }
 
-UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, int cpu, int other)
+UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, uint32_t place, int cpu,
+                                       int other)
 {
-    struct um_pair *known = &um_machine.pair[pair];
+    struct um_pair *known = &um_machine.pair[pair][place];
     uint32_t unknown = UM_PAIR_UNKNOWN;
     struct um_gaps forced;
 
-    if (um_gaps_forced(&forced) != 0 ||
-        (forced.of[UMBRA_POLL_SLOT] < UM_GAPS && forced.of[UMBRA_POLL_OTHER] < UM_GAPS))
+    if (um_gaps_forced(&forced) != 0 || forced.of[place] < UM_GAPS)
         return;
     /* acquire: pairs with the release below, of a thread that could not measure */
     if (!um_atomic_cas(&known->state, &unknown, UM_PAIR_PROBED, acquire, relaxed))
         return;
     /* release: pairs with um_pair_known() */
     um_atomic_store(&known->state,
-                    um_probe_run(known, cpu, other) ? UM_PAIR_KNOWN : UM_PAIR_UNKNOWN, release);
+                    um_probe_run(known, place, cpu, other) ? UM_PAIR_KNOWN : UM_PAIR_UNKNOWN,
+                    release);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
