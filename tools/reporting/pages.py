@@ -39,6 +39,7 @@ SECTIONS = (
     tasks.matmul,
     tasks.dispatch,
     tasks.submit,
+    tasks.start,
     tasks.cilksort,
     mpi.limits,
     mpi.child,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Sections about what a task costs."""
-from .parts import simple
+from .parts import numbers, section, simple
+from .server import charts_by
 
 fib = simple(
     "A task for each second call",
@@ -59,3 +60,17 @@ cilksort = simple(
     "process; mpi-process the same as processes, of fewer numbers. The limit is the C library's qsort.",
     "cilksort",
 )
+
+
+def start(measured):
+    rows = measured.of("start")
+    if not rows:
+        return ""
+    return section(
+        "Starts",
+        "Threads, one for each processor, begin, do nothing, and end: for the first time in a process, when "
+        "the library also looks at the machine and measures, and again. The limit is pthread_create and "
+        "pthread_join.",
+        *charts_by(rows, "start", str, "start", reverse=True),
+        numbers(rows),
+    )
