@@ -64,6 +64,12 @@ static void meet_in_team(struct sync_case *of, unsigned side)
     umbra_team_barrier(((struct turn *)of->arg)->sides.team, side);
 }
 
+static void meet_by_itself(struct sync_case *of, unsigned side)
+{
+    (void)side;
+    umbra_team_barrier(((struct turn *)of->arg)->sides.team, UMBRA_TEAM_SELF);
+}
+
 static void meet_in_pthread(struct sync_case *of, unsigned side)
 {
     (void)side;
@@ -145,6 +151,7 @@ static const struct child_program llvm = {.file = "sync-child-llvm",
 
 static const struct contender spin = {"spin-barrier", meet_spinning, false};
 static const struct contender team = {"umbra-team-barrier", meet_in_team, false};
+static const struct contender self = {"umbra-team-barrier-self", meet_by_itself, false};
 static const struct contender pthread = {"pthread-barrier", meet_in_pthread, false};
 static const struct contender fiber = {"umbra-barrier", meet_in_fiber, true};
 
@@ -163,6 +170,7 @@ static int declare(struct bench *bench)
     struct bench_row *limit = add(bench, spin.name, &ops, &spin, NULL);
 
     add(bench, team.name, &ops, &team, limit);
+    add(bench, self.name, &ops, &self, limit);
     add(bench, fiber.name, &ops, &fiber, limit);
     add(bench, pthread.name, &ops, &pthread, limit);
     add(bench, "openmp-gomp-barrier", &child_ops, &gomp, limit);

@@ -10,7 +10,7 @@
  *
  *         for (size_t i = s->n * member / members; i < s->n * (member + 1) / members; i++)
  *             s->a[i] += s->b[i];
- *         umbra_team_barrier(s->team, member); // where all parts must have come this far
+ *         umbra_team_barrier(s->team, UMBRA_TEAM_SELF); // where all parts must have come this far
  *     }
  *
  *     struct umbra_team *team;
@@ -157,10 +157,13 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_team_fn *fn,
                                void *arg);
 
+#define UMBRA_TEAM_SELF (~0u) /* the number of the part that the calling thread executes */
+
 /*
  * Waits until all parts of the run have called it as often as the caller. What each part wrote
- * before is visible to all afterwards. All parts of a run call it equally often. Only from fn, with
- * the number that fn was given; blocks the thread.
+ * before is visible to all afterwards. All parts of a run call it equally often. Only from fn and
+ * what it calls, also where other teams run in between; blocks the thread. member: the number that
+ * fn was given, which another thread may use for the part, or UMBRA_TEAM_SELF.
  */
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member);
 

@@ -12,6 +12,8 @@
 #include "checker.hpp"
 
 #define UM_MODEL_MEMBERS 3
+#define UMBRA_TEAM_SELF (~0u)
+#define um_team_here heres[rl::thread_index()]
 
 typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
 
@@ -55,6 +57,8 @@ struct household : world {
 
     household()
     {
+        for (auto &here : P::heres)
+            here = NULL;
         team = new team_type;
         team->members = team->started = Members;
         um_atomic_store(&team->run, 0, relaxed);
@@ -157,8 +161,9 @@ struct barriers : household<P, Members, Owner, Member> {
     {
         barriers *self = (barriers *)arg;
 
+        RL_ASSERT(P::um_team_self(self->team)->number == member);
         um_plain_write(self->first.sum[member], 1);
-        P::umbra_team_barrier(self->team, member);
+        P::umbra_team_barrier(self->team, UMBRA_TEAM_SELF);
         for (unsigned i = 0; i < members; i++)
             RL_ASSERT(um_plain_read(self->first.sum[i]) == 1);
         P::umbra_team_barrier(self->team, member);

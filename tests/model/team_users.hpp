@@ -37,6 +37,8 @@ struct umbra_team {
     struct umbra_waiter waiter;
 };
 
+static inline um_member *heres[UM_THREADS_MOST]; /* um_team_here of each thread */
+
 static int um_wait_until_equal64(struct umbra_waiter *waiter, const um_atomic_u64 *word,
                                  uint64_t value, uint64_t mask, uint64_t deadline)
 {
@@ -85,6 +87,7 @@ static bool um_team_ends_soon(struct umbra_team *, const um_atomic_u64 *end, uin
 
 static void *um_member_main(void *arg)
 {
-    um_member_serve((struct um_member *)arg);
+    um_team_here = (struct um_member *)arg;
+    um_member_serve(um_team_here);
     return NULL;
 }

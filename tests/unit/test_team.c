@@ -354,7 +354,7 @@ static void meet(unsigned member, unsigned members, void *arg)
         umbra_team_barrier(phases->team, member);
         for (unsigned i = 0; i < members; i++)
             phases->wrong[member] += phases->come[i] != phase;
-        umbra_team_barrier(phases->team, member);
+        umbra_team_barrier(phases->team, UMBRA_TEAM_SELF);
     }
 }
 
@@ -403,6 +403,51 @@ Test(team, barriers_meet_in_runs_of_any_size)
 {
     meet_in_all_sizes(UMBRA_WAIT_TWO_PHASE);
     meet_in_all_sizes(UMBRA_WAIT_PARK);
+}
+
+/* A part of an outer run, in which another team runs: the part 0 of that meets in the outer, too. */
+struct nest {
+    struct phases *outer;
+    unsigned member;
+    struct phases inner;
+};
+
+static void meet_in_both(unsigned member, unsigned members, void *arg)
+{
+    struct nest *nest = arg;
+
+    meet(member, members, &nest->inner);
+    if (member == 0)
+        meet(nest->member, 2, nest->outer);
+    meet(member, members, &nest->inner);
+}
+
+static void run_inner(unsigned member, unsigned members, void *arg)
+{
+    struct nest *nest = (struct nest *)arg + member;
+
+    (void)members;
+    cr_assert_eq(umbra_team_run(nest->inner.team, 0, meet_in_both, nest), 0);
+    meet(member, members, nest->outer);
+}
+
+Test(team, parts_meet_by_themselves_from_runs_of_other_teams_inside_them)
+{
+    struct umbra_team_options inner = {
+        .members = 3, .any_thread = true, .bind = UMBRA_TEAM_BIND_NONE};
+    struct phases outer = {.team = create(2, UMBRA_WAIT_TWO_PHASE)};
+    struct nest nests[2] = {{&outer, 0, {0}}, {&outer, 1, {0}}};
+
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert_eq(umbra_team_create(&inner, &nests[i].inner.team), 0);
+    cr_assert_eq(umbra_team_run(outer.team, 0, run_inner, nests), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_expect_eq(outer.wrong[i], 0);
+        for (unsigned j = 0; j < 3; j++)
+            cr_expect_eq(nests[i].inner.wrong[j], 0);
+        cr_assert_eq(umbra_team_destroy(nests[i].inner.team), 0);
+    }
+    cr_assert_eq(umbra_team_destroy(outer.team), 0);
 }
 
 /* ---- callers ---- */

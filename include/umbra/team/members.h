@@ -78,7 +78,18 @@ struct um_teams {
 
 UM_SHARED(struct um_teams um_teams, {{UM_RUN_NEVER}, 0, 0});
 
+/* What the calling thread is, if a team has started it. */
+UM_SHARED(UM_THREAD_LOCAL struct um_member *um_team_here, NULL);
+
 /* ---- barriers ---- */
+
+/* The member of the team that the calling thread is: of those that it has not started, member 0. */
+UM_INLINE struct um_member *um_team_self(struct umbra_team *team)
+{
+    struct um_member *here = um_team_here;
+
+    return here && here->team == team ? here : team->member;
+}
 
 /* The flag that part `number` waits for in a round. */
 UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, unsigned number)
@@ -88,12 +99,14 @@ UM_INLINE um_atomic_u64 *um_team_flag(struct umbra_team *team, unsigned round, u
 
 UM_INLINE void umbra_team_barrier(struct umbra_team *team, unsigned member)
 {
-    struct um_member *self = &team->member[member];
+    struct um_member *self = member == UMBRA_TEAM_SELF ? um_team_self(team) : &team->member[member];
     unsigned members = um_plain_read(team->call.members);
     uint64_t number = ++self->barriers;
     unsigned round = 0;
     uint64_t come;
 
+    if (member == UMBRA_TEAM_SELF)
+        member = self->number;
     for (unsigned ahead = 1; ahead < members; ahead *= 2) {
         um_atomic_u64 *own = um_team_flag(team, round, member);
         unsigned to = member + ahead;
@@ -334,8 +347,10 @@ UM_LINKONCE UM_COLD int um_member_begin(const struct um_member *self)
 UM_LINKONCE UM_COLD void *um_member_main(void *arg)
 {
     struct um_member *self = arg;
-    int error = um_member_begin(self);
+    int error;
 
+    um_team_here = self;
+    error = um_member_begin(self);
     self->error = error;
     umbra_signal(&self->started, 1, &self->team->waiter);
     um_member_serve(self);
@@ -588,6 +603,7 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra
 UM_LINKONCE UM_COLD void um_teams_in_child(void)
 {
     um_origin_in_child();
+    um_team_here = NULL;
     /* relaxed: the child has one thread */
     um_atomic_store(&um_teams.forks, um_atomic_load(&um_teams.forks, relaxed) + 1, relaxed);
 }

@@ -57,6 +57,10 @@
  * come to the next barrier when all parts have come to this one. It may be far behind, from a run
  * of another size; then it changes once before the reader goes on. A part that the last run did not
  * have begins with part 0's number.
+ *
+ * A thread at a barrier executes the part of its own number. Parts are taken only when part 0 has
+ * ended; where parts meet, all have begun by then, each by its own thread. So a thread that the team
+ * has started is known by a thread-local variable; the only other one is the caller, at part 0.
  */
 #ifndef UMBRA_TEAM_PROTOCOL_H
 #define UMBRA_TEAM_PROTOCOL_H
