@@ -60,13 +60,16 @@
  * After fork(2) the child has no members: a run returns -ESRCH, and umbra_team_destroy frees the
  * memory.
  *
- * Shared places. In a team with more members than places the waits of all threads, in mode
- * UMBRA_WAIT_TWO_PHASE with an end, yield the processor (sched_yield) to the other threads there
- * until the time comes to sleep: a run or a barrier that follows soon needs no wake-up. If a yield
- * at a barrier or at the end of a run lasts 1 ms, another process wants the processor, or parts of
- * other members there take so long that a wake-up costs little; then the team's threads sleep
- * without yields for 100 ms. A yield does not lend the processor to a thread of a lower real-time
- * priority: such a member runs when the waiting thread sleeps.
+ * Shared places. The teams of a process know of each other: without a list a team takes the places
+ * with the fewest members of others, the nearest of them first; a caller that is bound to one
+ * processor stays there. While a team shares a place, since it has more members than places or with
+ * another team, the waits of all its threads, in mode UMBRA_WAIT_TWO_PHASE with an end, yield the
+ * processor (sched_yield) to the other threads there until the time comes to sleep: a run or a
+ * barrier that follows soon needs no wake-up. If a yield at a barrier or at the end of a run lasts
+ * 1 ms, another process wants the processor, or parts of other members there take so long that a
+ * wake-up costs little; then the team's threads sleep without yields for 100 ms. A yield does not
+ * lend the processor to a thread of a lower real-time priority: such a member runs when the waiting
+ * thread sleeps.
  *
  * Invariants
  *   - The call of a run is one line, read by its members; ends of parts are on lines of their own,
@@ -111,7 +114,8 @@ struct umbra_team_options {
                              share them */
     const char *cpus; /* the places, in this order, as a list: "0,2-5"; or "performance" or
                              "efficiency", the cores of a kind (umbra/topology.h). NULL: where the
-                             caller runs, then the other cores, the nearest first */
+                             caller runs, then the other cores, the nearest first, each only after
+                             those with fewer members of other teams */
     bool siblings;    /* without a list: a place is a hardware thread, not a core */
     enum umbra_team_bind bind;
     bool any_thread; /* any thread may run it, one at a time, and is not bound; false: the

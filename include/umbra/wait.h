@@ -7,7 +7,7 @@
  *   monitor   arm the processor's monitor on the word's line,  block_cycles, counted from the
  *             look again, wait for a store; without such       start of the wait
  *             instructions: pauses with a growing gap;
- *             where members of a team share a processor:
+ *             where members of teams share a processor:
  *             sched_yield() between looks
  *   park      sleep in the kernel (futex)                      -
  *
@@ -92,9 +92,11 @@ struct umbra_wait_policy {
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
     uint64_t preempted_cycles; /* a batch of polls that took this long was interrupted */
-    uint64_t yield_cycles;     /* a yield that lasts so long lent the processor to a process */
-    um_atomic_u64 *robbed; /* if not NULL, phase 2 yields: when a yield last did so, a time stamp.
-                                  Set by teams, never without a phase 3 */
+    /* This and the next two are 0 but where a team sets them, robbed never without a phase 3 */
+    uint64_t shared_spin_cycles; /* length of phase 1 where phase 2 yields */
+    uint64_t yield_cycles;       /* a yield that lasts so long lent the processor to a process */
+    um_atomic_u64 *robbed; /* if not NULL, and not UM_NOT_SHARED there, phase 2 yields: when a yield
+                                  last lent the processor, a time stamp */
     uint32_t backend;      /* enum umbra_wait_backend */
     uint32_t poll_cycles;  /* measured cost of one poll of phase 1 */
     uint32_t batch;        /* polls between two looks at the clock in phase 1 */

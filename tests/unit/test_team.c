@@ -49,11 +49,13 @@ int __wrap_hwloc_set_cpubind(hwloc_topology_t topology, hwloc_const_cpuset_t set
 /* ---- yields ---- */
 
 static atomic_ulong yields;
+static _Thread_local unsigned long own_yields; /* of the calling thread */
 
 int __real_sched_yield(void);
 int __wrap_sched_yield(void)
 {
     yields++;
+    own_yields++;
     return __real_sched_yield();
 }
 
@@ -784,6 +786,180 @@ Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
     expect_cpus("4,2", false, 2, (int[]){4, 2, -1});
     expect_cpus("7,5,3,1", false, 3, (int[]){7, 5, 3, -1});
     expect_cpus("0-7", false, 9, (int[]){0, 1, 2, 3, 4, 5, 6, 7, 0, -1});
+}
+
+/* ---- several teams ---- */
+
+static struct umbra_topology *describe(const char *synthetic)
+{
+    struct umbra_topology *topology = NULL;
+
+    cr_assert_eq(
+        umbra_topology_create(&(struct umbra_topology_options){.synthetic = synthetic}, &topology),
+        0);
+    return topology;
+}
+
+static struct umbra_team *create_with(struct umbra_team_options options)
+{
+    struct umbra_team *team = NULL;
+
+    cr_assert_eq(umbra_team_create(&options, &team), 0);
+    return team;
+}
+
+/* The team stands on these places, in any order. */
+static void expect_on(struct umbra_team *team, uint32_t cpus)
+{
+    struct um_team_stats stats;
+    uint32_t on = 0;
+
+    um_team_stats(team, &stats);
+    for (unsigned i = 0; i < stats.members; i++)
+        on |= UINT32_C(1) << stats.cpus[i];
+    cr_expect_eq(on, cpus, "on %x, not on %x", on, cpus);
+}
+
+Test(team, teams_of_a_process_stand_apart)
+{
+    struct umbra_topology *topology = describe("pack:2 core:8 pu:1");
+    struct umbra_team_options four = {.members = 4, .topology = topology};
+    struct umbra_team *teams[4];
+
+    for (unsigned i = 0; i < 3; i++) {
+        teams[i] = create_with(four);
+        expect_on(teams[i], UINT32_C(0xf) << 4 * i);
+    }
+    four.members = 6; /* the four that are free, then the nearest */
+    teams[3] = create_with(four);
+    expect_on(teams[3], 0xf003);
+    umbra_team_destroy(teams[1]);
+    four.members = 4;
+    teams[1] = create_with(four);
+    expect_on(teams[1], 0xf0);
+    for (unsigned i = 0; i < 4; i++)
+        umbra_team_destroy(teams[i]);
+    umbra_topology_destroy(topology);
+}
+
+Test(team, a_team_stands_beside_others_on_whole_cores_or_where_its_list_says)
+{
+    struct umbra_topology *topology = describe("core:4 pu:2"); /* cpus 0 and 1 are a core */
+    struct umbra_team *teams[4];
+
+    teams[0] = create_with((struct umbra_team_options){.cpus = "3,1", .topology = topology});
+    teams[1] = create_with((struct umbra_team_options){.members = 2, .topology = topology});
+    expect_on(teams[1], 1 << 4 | 1 << 6);
+    teams[2] = create_with((struct umbra_team_options){.cpus = "3,1,4", .topology = topology});
+    expect_on(teams[2], 1 << 3 | 1 << 1 | 1 << 4);
+    teams[3] = create_with(
+        (struct umbra_team_options){.members = 4, .siblings = true, .topology = topology});
+    expect_on(teams[3], 1 << 0 | 1 << 2 | 1 << 5 | 1 << 7);
+    for (unsigned i = 0; i < 4; i++)
+        umbra_team_destroy(teams[i]);
+    umbra_topology_destroy(topology);
+}
+
+Test(team, a_bound_caller_stays_where_it_is_in_its_next_team)
+{
+    struct umbra_team *first = create(2, UMBRA_WAIT_TWO_PHASE);
+    struct umbra_team *second = create(2, UMBRA_WAIT_TWO_PHASE);
+
+    cr_expect_eq(first->cpus[0], second->cpus[0]);
+    cr_expect_eq(first->sharers > 0, first->cpus[1] == second->cpus[1]);
+    cr_assert_eq(umbra_team_destroy(first), 0);
+    cr_expect_eq(second->sharers > 0, second->cpus[0] == second->cpus[1]);
+    cr_assert_eq(umbra_team_destroy(second), 0);
+}
+
+Test(team, a_child_process_has_the_places_of_its_parents_teams)
+{
+    struct umbra_topology *topology = describe("core:8 pu:1");
+    struct umbra_team_options options = {.members = 4, .topology = topology};
+    struct umbra_team *team = create_with(options), *own = NULL;
+    int status = -1;
+    pid_t child;
+
+    options.members = 1; /* a child of threads under ThreadSanitizer starts none */
+    child = fork();
+    if (child == 0) {
+        bool right = umbra_team_create(&options, &own) == 0 && own->cpus[0] == 0 && !own->sharers;
+
+        _exit(!right || umbra_team_destroy(team) != 0 || umbra_team_destroy(own) != 0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    umbra_team_destroy(team);
+    umbra_topology_destroy(topology);
+}
+
+static void take_half_a_millisecond(unsigned member, unsigned members, void *arg)
+{
+    uint64_t until = umbra_deadline(500000);
+
+    (void)members, (void)arg;
+    while (member == 1 && umbra_now_ns() < until)
+        ;
+}
+
+/* True if the caller yields while it waits for the end of one of so many runs. */
+static bool yields_at_the_end(struct umbra_team *team, int runs)
+{
+    unsigned long before = own_yields;
+
+    while (own_yields == before && runs-- > 0) /* the caller may come back late */
+        cr_assert_eq(umbra_team_run(team, 0, take_half_a_millisecond, NULL), 0);
+    return own_yields != before;
+}
+
+Test(team, yields_while_another_team_shares_a_place)
+{
+    struct umbra_topology *topology = describe("core:4 pu:1");
+    struct umbra_team_options options = {.cpus = "0,1",
+                                         .parts_stay = true,
+                                         .wait.block_cycles = um_ns_to_cycles(10000000),
+                                         .topology = topology};
+    struct umbra_team *team = create_with(options), *others[2];
+
+    cr_expect_not(yields_at_the_end(team, 3));
+    options.cpus = "2,3";
+    others[0] = create_with(options);
+    cr_expect_not(yields_at_the_end(team, 3));
+    options.cpus = "3,1";
+    others[1] = create_with(options);
+    cr_expect(yields_at_the_end(team, 1000));
+    cr_expect(yields_at_the_end(others[0], 1000));
+    umbra_team_destroy(others[1]);
+    cr_expect_not(yields_at_the_end(team, 3));
+    umbra_team_destroy(others[0]);
+    umbra_team_destroy(team);
+    umbra_topology_destroy(topology);
+}
+
+/* A thread with a team of its own, beside another. */
+static void *has_a_team(void *arg)
+{
+    struct phases phases = {.team = create(2, UMBRA_WAIT_TWO_PHASE)};
+    uint64_t *wrong = arg;
+
+    for (int run = 0; run < 30; run++)
+        cr_assert_eq(umbra_team_run(phases.team, 0, meet, &phases), 0);
+    *wrong = phases.wrong[0] + phases.wrong[1];
+    cr_assert_eq(umbra_team_destroy(phases.team), 0);
+    return NULL;
+}
+
+Test(team, two_threads_run_a_team_each_at_once)
+{
+    uint64_t wrong[2] = {1, 1};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, has_a_team, &wrong[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        cr_expect_eq(wrong[i], 0);
+    }
 }
 
 /* ---- the threads that a team starts ---- */

@@ -66,17 +66,22 @@ struct umbra_team {
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
     struct umbra_wait_policy barrier_policy; /* of all, at barriers */
-    um_atomic_u64 robbed; /* of the policies, if places are shared: threads write it seldom */
+    um_atomic_u64 robbed;                    /* of the policies: threads write it seldom */
+    struct umbra_team *next;                 /* this and the next: under um_teams.lock */
+    unsigned sharers;                        /* teams that share a place with it, also it itself */
+    uintptr_t creator;                       /* the thread that is its member 0; 0: any_thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* owner waits for ends of parts */
 };
 
 struct um_teams {
+    pthread_mutex_t lock;
+    struct umbra_team *first;     /* linked by umbra_team.next; under the lock */
     struct um_run_once fork_once; /* for fork_error */
     int fork_error;               /* of pthread_atfork */
     um_atomic_u32 forks;          /* that led to this process; only its first thread writes */
 };
 
-UM_SHARED(struct um_teams um_teams, {{UM_RUN_NEVER}, 0, 0});
+UM_SHARED(struct um_teams um_teams, {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0, 0});
 
 /* What the calling thread is, if a team has started it. */
 UM_SHARED(UM_THREAD_LOCAL struct um_member *um_team_here, NULL);
@@ -426,33 +431,70 @@ UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team,
 
 /* ---- places ---- */
 
-/* Marks a place as taken, without `siblings` with all its core. Returns how many are taken now. */
-UM_LINKONCE UM_COLD unsigned um_team_mark(const struct umbra_team *team, bool siblings, int cpu,
-                                          int *taken, unsigned count)
-{
-    unsigned most = umbra_topology_info(team->owned.topology)->cpus;
+/* A place that a team may choose: a cpu, without `siblings` a core. Entries are of the table's cpus;
+ * a core's is that of its first cpu. */
+struct um_team_places {
+    const struct um_cpu_table *table;
+    bool siblings;
+    unsigned *on;     /* members of teams there; UINT_MAX: chosen */
+    unsigned busiest; /* the most members on a place before the choice */
+    int *taken;       /* for um_team_nearest() */
+};
 
-    taken[count++] = cpu;
-    if (!siblings)
-        count += (unsigned)um_cpu_table_siblings(&team->owned.topology->table, cpu, taken + count,
-                                                 most - count);
-    return count;
+UM_LINKONCE UM_COLD unsigned *um_team_on(const struct um_team_places *places, int at)
+{
+    const struct um_cpu_table *table = places->table;
+
+    return &places->on[places->siblings ? (unsigned)at : table->core[table->cpu[at].core].first];
 }
 
-/* Places around the caller, at most `most`. Returns how many, or -ENODEV. */
-UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team, bool siblings,
-                                              int *cpus, int *taken, unsigned most)
+/* Counts the members of all teams on each place. Under the lock. */
+UM_LINKONCE UM_COLD void um_team_count_others(struct um_team_places *places)
+{
+    for (const struct umbra_team *team = um_teams.first; team; team = team->next)
+        for (unsigned i = 0; i < team->members; i++) {
+            int at = um_cpu_table_find(places->table, team->cpus[i]);
+
+            if (at >= 0 && ++*um_team_on(places, at) > places->busiest)
+                places->busiest = *um_team_on(places, at);
+        }
+}
+
+/* The place nearest to a cpu, or its own, with at most `most` members; -ENODEV: there is none. */
+UM_LINKONCE UM_COLD int um_team_nearest(const struct um_team_places *places, int cpu, unsigned most)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < places->table->cpus; i++)
+        if (*um_team_on(places, (int)i) > most)
+            places->taken[count++] = places->table->cpu[i].cpu;
+    if (!um_cpu_taken(cpu, places->taken, count))
+        return cpu;
+    return um_cpu_table_nearest(places->table, cpu, places->taken, count);
+}
+
+/* Places around the caller, at most `most`, first those with the fewest members of other teams; a
+ * caller that is bound stays. Returns how many, or -ENODEV. Under the lock. */
+UM_LINKONCE UM_COLD int um_team_places_around(const struct umbra_team *team,
+                                              struct um_team_places *places, int *cpus,
+                                              unsigned most)
 {
     int cpu = um_topology_current_cpu(team->owned.topology);
-    unsigned count = 0, marked = 0;
-    int next = cpu;
+    unsigned count = 0, level = 0;
+    int next;
 
     if (cpu < 0)
         return um_why(-ENODEV, "the caller runs on a processor that is not in the topology");
-    while (next >= 0 && count < most) {
-        cpus[count++] = next;
-        marked = um_team_mark(team, siblings, next, taken, marked);
-        next = umbra_topology_nearest(team->owned.topology, cpu, taken, marked);
+    um_team_count_others(places);
+    next = um_topology_is_bound(team->owned.topology) ? cpu : um_team_nearest(places, cpu, 0);
+    while (count < most && level <= places->busiest) {
+        if (next >= 0) {
+            cpus[count++] = next;
+            *um_team_on(places, um_cpu_table_find(places->table, next)) = UINT_MAX;
+        } else {
+            level++;
+        }
+        next = um_team_nearest(places, cpu, level);
     }
     return (int)count;
 }
@@ -464,17 +506,21 @@ UM_LINKONCE UM_COLD int um_team_places(struct umbra_team *team,
     unsigned all = umbra_topology_info(team->owned.topology)->cpus;
     unsigned wanted = options->members;
     unsigned most = wanted && wanted < all ? wanted : all, usual;
-    int *taken = calloc(all, sizeof(*taken));
+    struct um_team_places places = {.table = &team->owned.topology->table,
+                                    .siblings = options->siblings,
+                                    .on = calloc(all, sizeof(*places.on)),
+                                    .taken = calloc(all, sizeof(*places.taken))};
     int count, error;
 
     team->cpus = calloc(all > UMBRA_TEAM_MOST ? all : UMBRA_TEAM_MOST, sizeof(*team->cpus));
-    if (!taken || !team->cpus)
+    if (!places.on || !places.taken || !team->cpus)
         count = -ENOMEM;
     else if (options->cpus)
         count = um_topology_place_list(team->owned.topology, options->cpus, team->cpus, all);
     else
-        count = um_team_places_around(team, options->siblings, team->cpus, taken, most);
-    free(taken);
+        count = um_team_places_around(team, &places, team->cpus, most);
+    free(places.on);
+    free(places.taken);
     if (count < 0)
         return count;
     error = um_topology_usual(team->owned.topology, (unsigned)count, UMBRA_TEAM_MOST, &usual);
@@ -499,6 +545,72 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
     return false;
 }
 
+/* True if teams have a place in common, apart from that of a thread that owns both. */
+UM_LINKONCE UM_COLD bool um_teams_meet(const struct umbra_team *a, const struct umbra_team *b)
+{
+    bool one = a->creator && a->creator == b->creator;
+
+    for (unsigned i = 0; i < a->members; i++)
+        for (unsigned j = 0; j < b->members; j++)
+            if (a->cpus[i] == b->cpus[j] && !(one && i == 0 && j == 0))
+                return true;
+    return false;
+}
+
+/* More teams, or fewer, share a place with this one. Under the lock. */
+UM_LINKONCE UM_COLD void um_team_add_sharers(struct umbra_team *team, int more)
+{
+    unsigned before = team->sharers;
+
+    team->sharers = before + (unsigned)more;
+    /* relaxed: only tells threads how to wait */
+    if (!before != !team->sharers)
+        um_atomic_store(&team->robbed, team->sharers ? 0 : UM_NOT_SHARED, relaxed);
+}
+
+/* Enters the list, and chooses a cpu for each member. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_team_join(struct umbra_team *team,
+                                     const struct umbra_team_options *options)
+{
+    int count;
+
+    pthread_mutex_lock(&um_teams.lock);
+    count = um_team_places(team, options);
+    if (count > UMBRA_TEAM_MOST)
+        count = um_why(-EINVAL, "%d places: the most is %d members", count, UMBRA_TEAM_MOST);
+    if (count > 0) {
+        team->members = (unsigned)count;
+        um_atomic_store(&team->robbed, UM_NOT_SHARED, relaxed); /* as um_team_add_sharers() */
+        um_team_add_sharers(team, um_team_shares(team, true));
+        for (struct umbra_team *other = um_teams.first; other; other = other->next)
+            if (um_teams_meet(team, other)) {
+                um_team_add_sharers(team, 1);
+                um_team_add_sharers(other, 1);
+            }
+        team->next = um_teams.first;
+        um_teams.first = team;
+    }
+    pthread_mutex_unlock(&um_teams.lock);
+    return count < 0 ? count : 0;
+}
+
+/* Leaves the list, if it is there. */
+UM_LINKONCE UM_COLD void um_team_leave(struct umbra_team *team)
+{
+    struct umbra_team **link = &um_teams.first;
+
+    pthread_mutex_lock(&um_teams.lock);
+    while (*link && *link != team)
+        link = &(*link)->next;
+    if (*link) {
+        *link = team->next;
+        for (struct umbra_team *other = um_teams.first; other; other = other->next)
+            if (um_teams_meet(team, other))
+                um_team_add_sharers(other, -1);
+    }
+    pthread_mutex_unlock(&um_teams.lock);
+}
+
 /* ---- create and destroy ---- */
 
 /* Members that share a processor spin so long before they yield it: with 1000, four barriers of
@@ -510,8 +622,8 @@ UM_LINKONCE UM_COLD bool um_team_shares(const struct umbra_team *team, bool cpu)
 #define UM_TEAM_ROBBED_NS 1000000
 
 /*
- * Makes a policy from options. Threads that share processors yield: a yield that lasts `yield_cycles`
- * lent the processor to another process.
+ * Makes a policy from options. While the team shares processors, with itself or with another team,
+ * its threads yield: a yield that lasts `yield_cycles` lent the processor to another process.
  */
 UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
                                             const struct umbra_wait_options *options,
@@ -525,9 +637,11 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
     if (crowded && wait.spin_cycles == 0)
         wait.spin_cycles = um_ns_to_cycles(UM_TEAM_CROWDED_NS);
     error = umbra_wait_policy_init(policy, &wait);
-    if (!error && crowded && policy->block_cycles != UMBRA_NEVER) {
+    if (!error && wait.mode == UMBRA_WAIT_TWO_PHASE && policy->block_cycles != UMBRA_NEVER) {
         policy->robbed = &team->robbed;
         policy->yield_cycles = yield_cycles;
+        policy->shared_spin_cycles =
+            options->spin_cycles ? policy->spin_cycles : um_ns_to_cycles(UM_TEAM_CROWDED_NS);
     }
     return error;
 }
@@ -600,36 +714,52 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra
     return 0;
 }
 
+UM_SHARED(UM_THREAD_LOCAL unsigned um_teams_forking, 0); /* um_fork_begins() */
+
+UM_LINKONCE UM_COLD void um_teams_before_fork(void)
+{
+    if (um_fork_begins(&um_teams_forking))
+        pthread_mutex_lock(&um_teams.lock);
+}
+
+UM_LINKONCE UM_COLD void um_teams_in_parent(void)
+{
+    if (um_fork_ends(&um_teams_forking))
+        pthread_mutex_unlock(&um_teams.lock);
+}
+
+/* The places of its parent's teams are free. */
 UM_LINKONCE UM_COLD void um_teams_in_child(void)
 {
+    if (!um_fork_ends(&um_teams_forking))
+        return;
     um_origin_in_child();
     um_team_here = NULL;
+    um_teams.first = NULL;
     /* relaxed: the child has one thread */
     um_atomic_store(&um_teams.forks, um_atomic_load(&um_teams.forks, relaxed) + 1, relaxed);
+    pthread_mutex_unlock(&um_teams.lock);
 }
 
 UM_LINKONCE UM_COLD void um_teams_watch_forks(void)
 {
-    um_teams.fork_error = -pthread_atfork(NULL, NULL, um_teams_in_child);
+    um_teams.fork_error =
+        -pthread_atfork(um_teams_before_fork, um_teams_in_parent, um_teams_in_child);
 }
 
 /* The part of umbra_team_create that needs the topology. */
 UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
                                        const struct umbra_team_options *options)
 {
-    int count, error;
+    int error;
 
     if (options->members > UMBRA_TEAM_MOST)
         return um_why(-EINVAL, "members = %u: the most is %d", options->members, UMBRA_TEAM_MOST);
     if ((unsigned)options->bind > UMBRA_TEAM_BIND_NONE)
         return um_why(-EINVAL, "bind = %d: there is no such choice", (int)options->bind);
-    count = um_team_places(team, options);
-    if (count < 0)
-        return count;
-    if (count > UMBRA_TEAM_MOST)
-        return um_why(-EINVAL, "%d places: the most is %d members", count, UMBRA_TEAM_MOST);
-    team->members = (unsigned)count;
-    error = um_team_make_policies(team, options);
+    error = um_team_join(team, options);
+    if (!error)
+        error = um_team_make_policies(team, options);
     if (!error)
         error = um_team_make_members(team, options->bind);
     if (!error)
@@ -646,6 +776,7 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
 
 UM_LINKONCE UM_COLD void um_team_free(struct umbra_team *team)
 {
+    um_team_leave(team);
     um_owned_end(&team->owned);
     if (team->own_topology)
         umbra_topology_destroy(team->owned.topology);
@@ -676,6 +807,7 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
     made->own_topology = !options->topology && !error;
     made->any_thread = options->any_thread;
     made->parts_stay = options->parts_stay;
+    made->creator = made->any_thread ? 0 : um_arch_thread_id();
     if (!error)
         error = um_owned_begin(&made->owned);
     if (!error)

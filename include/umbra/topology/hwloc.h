@@ -797,6 +797,16 @@ UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *top
     return um_cpu_table_find(&topology->table, cpu) >= 0 ? cpu : -ENODEV;
 }
 
+/* True if the caller may run on one processor only. Any thread; never blocks. */
+UM_LINKONCE UM_COLD bool um_topology_is_bound(const struct umbra_topology *topology)
+{
+    hwloc_bitmap_t now = topology->info.binds ? um_affinity_now(topology->hw) : NULL;
+    bool bound = now != NULL && hwloc_bitmap_weight(now) == 1;
+
+    hwloc_bitmap_free(now);
+    return bound;
+}
+
 UM_LINKONCE UM_COLD const char *umbra_topology_shared_name(enum umbra_shared shared)
 {
     static const char *const names[] = {"core", "L2", "L3", "node", "machine"};

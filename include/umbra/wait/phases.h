@@ -109,13 +109,22 @@ UM_INLINE uint64_t um_deadline_cycles(uint64_t deadline)
     return um_cycles_after(deadline > now ? deadline - now : 0);
 }
 
+#define UM_NOT_SHARED UINT64_MAX
+
+/* True if phase 2 yields. relaxed: nothing is ordered by it */
+UM_INLINE bool um_wait_shares(const struct umbra_wait_policy *policy)
+{
+    return policy->robbed && um_atomic_load(policy->robbed, relaxed) != UM_NOT_SHARED;
+}
+
 /* What is left of phase 1 after its first batch, which read no clock. True if the wait is over. */
 UM_INLINE bool um_wait_spin(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
 {
     const struct umbra_wait_policy *policy = waiter->policy;
     uint64_t first = (uint64_t)policy->batch * policy->poll_cycles;
-    uint64_t rest = policy->spin_cycles > first ? policy->spin_cycles - first : 0;
+    uint64_t spin = um_wait_shares(policy) ? policy->shared_spin_cycles : policy->spin_cycles;
+    uint64_t rest = spin > first ? spin - first : 0;
 
     while (clock->now - clock->start < rest && clock->now < clock->deadline) {
         uint64_t before = clock->now;
@@ -260,10 +269,11 @@ UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *poli
                                             const struct um_wait_cond *cond,
                                             struct um_wait_clock *clock, uint64_t until)
 {
+    /* relaxed, here and below: a time, which orders nothing */
+    uint64_t robbed = um_atomic_load(policy->robbed, relaxed);
     bool over = false;
 
-    /* relaxed, here and below: a time, which orders nothing */
-    if (um_arch_cycles() - um_atomic_load(policy->robbed, relaxed) < um_ns_to_cycles(UM_ROBBED_NS))
+    if (um_arch_cycles() - robbed < um_ns_to_cycles(UM_ROBBED_NS))
         return false;
     while (!over && clock->now < until) {
         uint64_t before = clock->now;
@@ -272,7 +282,8 @@ UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *poli
         over = um_wait_look(cond);
         clock->now = um_arch_cycles();
         if (clock->now - before >= policy->yield_cycles) {
-            um_atomic_store(policy->robbed, clock->now, relaxed);
+            /* not where the processor is no longer shared */
+            um_atomic_cas(policy->robbed, &robbed, clock->now, relaxed, relaxed);
             until = clock->now;
         }
     }
@@ -287,7 +298,7 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     uint64_t until =
         um_min_u64(clock->deadline, um_add_saturating(clock->start, policy->block_cycles));
 
-    if (policy->robbed != NULL)
+    if (um_wait_shares(policy))
         return um_wait_yields(policy, cond, clock, until);
     if (policy->backend == UMBRA_BACKEND_PAUSE)
         return um_wait_pauses(cond, clock, until);
