@@ -93,6 +93,16 @@ typedef void umbra_team_fn(unsigned member, unsigned members, void *arg);
 /* What a thread that the team starts calls at its beginning and end: the number of its member. */
 typedef void umbra_team_hook(unsigned member, void *arg);
 
+/*
+ * What a thread of the team that waits calls between two looks: it may do other work. member: its
+ * number; waiter: what it waits with. Returns true if there was work, then it is called again at
+ * once, or false: the thread goes on waiting, and sleeps when its time has come. Before it sleeps
+ * there is a last call, which looks at what the program keeps (seq_cst). So a thread that has
+ * changed that (seq_cst) and then calls umbra_wake() with the waiter of that call does not miss it.
+ * The function does not run this team, and no part meets another in it.
+ */
+typedef bool umbra_team_idle(unsigned member, struct umbra_waiter *waiter, void *arg);
+
 struct umbra_team;
 
 #define UMBRA_TEAM_MOST 1024 /* members of a team */
@@ -129,7 +139,12 @@ struct umbra_team_options {
     umbra_team_hook *begin; /* if not NULL, each of these threads calls it when it is bound, before
                              umbra_team_create returns: names, priorities, variables */
     umbra_team_hook *end;   /* likewise, after its last run, before umbra_team_destroy returns */
-    void *hook_arg;
+    umbra_team_idle *idle;  /* if not NULL, all threads of the team call it while they wait: for a
+                               run, at a barrier, for the end of a run; also before
+                               umbra_team_create returns */
+    uint64_t idle_ns;       /* how long a call of it takes, about; a wait is as old when it calls it
+                               first. 0: UMBRA_SPIN_NS */
+    void *hook_arg;         /* of these functions */
     struct umbra_topology *topology; /* must outlive the team; NULL: look at this machine */
 };
 

@@ -8,7 +8,8 @@
  *             look again, wait for a store; without such       start of the wait
  *             instructions: pauses with a growing gap;
  *             where members of teams share a processor:
- *             sched_yield() between looks
+ *             sched_yield() between looks; in a team with
+ *             a function for it, calls of that
  *   park      sleep in the kernel (futex)                      -
  *
  * This is the two-phase wait of Hori et al. ("Shadow Thread", section 2.2, Figure 7) with a third
@@ -86,22 +87,27 @@ struct umbra_wait_options {
     bool polite;           /* the word's writer shares the core (SMT): spin with pause */
 };
 
+struct umbra_waiter;
+
 /* A chosen way to wait. Read-only after umbra_wait_policy_init; threads may share it. */
 struct umbra_wait_policy {
     uint64_t spin_cycles;      /* length of phase 1, time-stamp cycles; 0: none */
     uint64_t block_cycles;     /* start of phase 3, cycles after the start; UMBRA_NEVER: none */
     uint64_t slice_cycles;     /* longest single monitor wait */
     uint64_t preempted_cycles; /* a batch of polls that took this long was interrupted */
-    /* This and the next two are 0 but where a team sets them, robbed never without a phase 3 */
+    /* What follows, up to idle_arg, is 0 but where a team sets it, robbed never without a phase 3 */
     uint64_t shared_spin_cycles; /* length of phase 1 where phase 2 yields */
     uint64_t yield_cycles;       /* a yield that lasts so long lent the processor to a process */
     um_atomic_u64 *robbed; /* if not NULL, and not UM_NOT_SHARED there, phase 2 yields: when a yield
                                   last lent the processor, a time stamp */
-    uint32_t backend;      /* enum umbra_wait_backend */
-    uint32_t poll_cycles;  /* measured cost of one poll of phase 1 */
-    uint32_t batch;        /* polls between two looks at the clock in phase 1 */
-    uint32_t gap;          /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
-    bool polite;           /* phase 1 pauses instead of polling as fast as is useful */
+    bool (*idle)(struct umbra_waiter *waiter, void *arg); /* if not NULL, phase 2 calls it, and the
+                                  last look before the thread sleeps. True: the wait begins anew */
+    void *idle_arg;
+    uint32_t backend;     /* enum umbra_wait_backend */
+    uint32_t poll_cycles; /* measured cost of one poll of phase 1 */
+    uint32_t batch;       /* polls between two looks at the clock in phase 1 */
+    uint32_t gap;         /* between two polls of phase 1: enum umbra_gap, UMBRA_GAP_WRITE */
+    bool polite;          /* phase 1 pauses instead of polling as fast as is useful */
 };
 
 /* How a wait ended. */

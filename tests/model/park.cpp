@@ -143,6 +143,47 @@ template <class P> struct two_signallers_one_word : meeting<P> {
     }
 };
 
+/* A waiter that looks for other work, too. The thread that gives it waits for its end, then signals:
+ * neither work nor signal is missed. */
+template <class P> struct other_work : meeting<P> {
+    typename P::umbra_waiter giver;
+    bool taken = false;
+
+    other_work()
+    {
+        P::um_waiter_init(&giver, UM_MODEL_PARK);
+        this->waiter.idle_arg = this;
+        this->waiter.idle = [](void *arg) { return ((other_work *)arg)->take(); };
+    }
+
+    bool take()
+    {
+        if (taken || um_atomic_load(&this->word[1], seq_cst) == 0)
+            return false;
+        taken = true;
+        RL_ASSERT(um_plain_read(this->data[1]) == 7);
+        P::um_signal64(&this->wide, 1, &giver);
+        return true;
+    }
+
+    void thread(int index)
+    {
+        typename P::um_wait_cond done = {&this->wide, 1, UINT64_MAX, true, true};
+        typename P::um_wait_cond cond = {&this->word[0], 0, UINT32_MAX, false, false};
+        typename P::um_idle_wait wait = {&cond, &this->waiter, NULL};
+
+        if (index == 1) {
+            this->signal(1);
+            P::um_wait_run(&giver, done, UMBRA_NEVER);
+            this->signal(0);
+            return;
+        }
+        while (!P::um_wait_look(&cond))
+            P::um_park_until(&this->waiter.park, P::um_wait_look_idle, &wait, UMBRA_NEVER);
+        RL_ASSERT(um_plain_read(this->data[0]) == 7);
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -153,6 +194,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"two rounds", make_world<two_rounds<P>>, 2, 0, true, 0, 100000},
         {"late signaller", make_world<late_signaller<P>>, 3, 0, false, 4, 200000},
         {"deadline, other word", make_world<deadline_then_other_word<P>>, 3, 0, false, 3, 200000},
+        {"other work", make_world<other_work<P>>, 2, 0, false, 3, 50000},
         {"two signallers", make_world<two_signallers_one_word<P>>, 3, 0, false, 4, 200000},
     };
 

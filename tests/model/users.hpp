@@ -7,12 +7,19 @@
 struct umbra_waiter {
     struct um_park park;
     int how; /* UM_MODEL_* */
+    bool (*idle)(void *arg);
+    void *idle_arg;
 };
 
 static void um_waiter_init(struct umbra_waiter *waiter, int how)
 {
     um_atomic_store(&waiter->park.parked, 0, relaxed);
     waiter->how = how;
+}
+
+static bool um_wait_idle(struct umbra_waiter *waiter, void *)
+{
+    return waiter->idle(waiter->idle_arg);
 }
 
 /* As um_wait: a look, then either looks only, or a park and a last look. */

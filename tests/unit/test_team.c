@@ -962,6 +962,137 @@ Test(team, two_threads_run_a_team_each_at_once)
     }
 }
 
+/* ---- other work while waiting ---- */
+
+struct work {
+    struct umbra_team *_Atomic team;
+    _Atomic unsigned seen; /* which waits have called the function; enum */
+    _Atomic uint64_t given, done;
+    struct umbra_waiter *_Atomic waiter; /* of member 1 */
+    _Atomic bool hold, held;             /* member 1 stays in the function */
+};
+
+enum { FOR_A_RUN = 1, AT_A_BARRIER = 2, FOR_THE_END = 4 };
+
+static bool look_for_work(unsigned member, struct umbra_waiter *waiter, void *arg)
+{
+    struct work *work = arg;
+    struct umbra_team *team = work->team;
+    uint64_t given;
+
+    if (team && waiter == (member == 0 ? &team->waiter : &team->member[1].waiter))
+        work->seen |= member == 0 ? FOR_THE_END : FOR_A_RUN;
+    if (team && waiter == &team->member[1].at_barrier)
+        work->seen |= AT_A_BARRIER;
+    if (member == 0)
+        return false;
+    work->waiter = waiter;
+    while (work->hold) {
+        work->held = true;
+        sched_yield();
+    }
+    given = work->given;
+    return atomic_exchange(&work->done, given) != given;
+}
+
+static struct umbra_team *create_for_work(struct work *work, enum umbra_wait_mode mode)
+{
+    struct umbra_team_options options = {.members = 2,
+                                         .parts_stay = true,
+                                         .wait.mode = mode,
+                                         .idle = look_for_work,
+                                         .idle_ns = mode == UMBRA_WAIT_PARK ? 0 : 1000,
+                                         .hook_arg = work};
+
+    *work = (struct work){.team = NULL};
+    return work->team = create_with(options);
+}
+
+static void until_seen(struct work *work, unsigned wait)
+{
+    while (!(work->seen & wait))
+        sched_yield();
+}
+
+/* Each part waits for the other, once at the barrier and once for the end of the run. */
+static void wait_for_each_other(unsigned member, unsigned members, void *arg)
+{
+    struct work *work = arg;
+
+    (void)members;
+    if (member == 0)
+        until_seen(work, AT_A_BARRIER);
+    umbra_team_barrier(work->team, member);
+    if (member == 1)
+        until_seen(work, FOR_THE_END);
+}
+
+static const enum umbra_wait_mode modes[] = {UMBRA_WAIT_TWO_PHASE, UMBRA_WAIT_SPIN,
+                                             UMBRA_WAIT_MONITOR, UMBRA_WAIT_PARK};
+
+Test(team, waits_of_each_kind_call_a_function_in_every_mode)
+{
+    struct work work;
+
+    for (unsigned i = 0; i < 4; i++) {
+        create_for_work(&work, modes[i]);
+        cr_assert_eq(umbra_team_run(work.team, 0, wait_for_each_other, &work), 0);
+        until_seen(&work, FOR_A_RUN);
+        cr_assert_eq(umbra_team_destroy(work.team), 0);
+    }
+}
+
+static void let_go(unsigned member, unsigned members, void *arg)
+{
+    struct work *work = arg;
+
+    (void)members;
+    if (member == 0)
+        work->hold = false;
+    else
+        work->given = 0; /* by the member's own thread, after the function */
+}
+
+Test(team, a_run_that_comes_during_the_function_is_executed_after_it)
+{
+    struct work work;
+
+    for (unsigned i = 0; i < 4; i++) {
+        create_for_work(&work, modes[i]);
+        while (!work.waiter)
+            sched_yield();
+        for (uint64_t run = 1; run < 100; run++) {
+            work.held = false;
+            work.hold = true;
+            umbra_wake(work.waiter);
+            while (!work.held)
+                sched_yield();
+            work.given = run;
+            cr_assert_eq(umbra_team_run(work.team, 0, let_go, &work), 0);
+            cr_assert_eq(work.given, 0);
+        }
+        cr_assert_eq(umbra_team_destroy(work.team), 0);
+    }
+}
+
+Test(team, a_sleeping_member_is_woken_for_other_work)
+{
+    struct work work;
+
+    for (unsigned i = 0; i < 4; i++) {
+        create_for_work(&work, modes[i]);
+        while (!work.waiter)
+            sched_yield();
+        for (uint64_t piece = 1; piece < 1000; piece++) {
+            work.given = piece;
+            umbra_wake(work.waiter);
+            while (work.done != piece)
+                sched_yield();
+        }
+        cr_assert_eq(umbra_team_destroy(work.team), 0);
+    }
+}
+
 /* ---- the threads that a team starts ---- */
 
 struct hooks {

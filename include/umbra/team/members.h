@@ -61,7 +61,8 @@ struct umbra_team {
     int *cpus;
     bool own_topology;            /* made by umbra_team_create */
     struct um_origin origin;      /* of the members, until they are bound */
-    umbra_team_hook *begin, *end; /* this and the next: options, set once */
+    umbra_team_hook *begin, *end; /* this and the next two: options, set once */
+    umbra_team_idle *idle;
     void *hook_arg;
     struct umbra_wait_policy policy; /* of members */
     struct umbra_wait_policy owner_policy;
@@ -416,9 +417,6 @@ UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team,
     int error = 0;
 
     team->origin = um_origin_here();
-    team->begin = options->begin;
-    team->end = options->end;
-    team->hook_arg = options->hook_arg;
     signals = um_os_mask_signals();
     team->started = 1;
     for (unsigned i = 1; i < team->members && !error; i++)
@@ -646,6 +644,24 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
     return error;
 }
 
+/* A policy's function for other work: the caller waits. */
+UM_LINKONCE bool um_team_idles(struct umbra_waiter *waiter, void *arg)
+{
+    struct umbra_team *team = arg;
+
+    return team->idle(um_team_self(team)->number, waiter, team->hook_arg);
+}
+
+/* Has a wait call the function once it has lasted as long as a call may take: so it lasts at most
+ * twice as long as without. */
+UM_LINKONCE UM_COLD void um_team_let_idle(struct umbra_team *team, uint64_t ns,
+                                          struct umbra_wait_policy *policy)
+{
+    policy->idle = um_team_idles;
+    policy->idle_arg = team;
+    policy->spin_cycles = policy->shared_spin_cycles = um_ns_to_cycles(ns ? ns : UMBRA_SPIN_NS);
+}
+
 /* While a member waits for a run, the owner may keep the processor for long: such a yield says
  * nothing about another process. */
 UM_LINKONCE UM_COLD int um_team_make_policies(struct umbra_team *team,
@@ -657,6 +673,10 @@ UM_LINKONCE UM_COLD int um_team_make_policies(struct umbra_team *team,
     if (!error)
         error = um_team_make_policy(team, inside, um_ns_to_cycles(UM_TEAM_ROBBED_NS),
                                     &team->owner_policy);
+    if (!error && team->idle) {
+        um_team_let_idle(team, options->idle_ns, &team->policy);
+        um_team_let_idle(team, options->idle_ns, &team->owner_policy);
+    }
     team->barrier_policy = team->owner_policy;
     return error;
 }
@@ -757,6 +777,10 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
         return um_why(-EINVAL, "members = %u: the most is %d", options->members, UMBRA_TEAM_MOST);
     if ((unsigned)options->bind > UMBRA_TEAM_BIND_NONE)
         return um_why(-EINVAL, "bind = %d: there is no such choice", (int)options->bind);
+    team->begin = options->begin;
+    team->end = options->end;
+    team->idle = options->idle;
+    team->hook_arg = options->hook_arg;
     error = um_team_join(team, options);
     if (!error)
         error = um_team_make_policies(team, options);

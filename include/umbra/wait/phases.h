@@ -290,6 +290,51 @@ UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *poli
     return over;
 }
 
+/* Calls a wait's function for other work. True if there was some: the times of the wait begin anew. */
+UM_INLINE bool um_wait_idle(struct umbra_waiter *waiter, struct um_wait_clock *clock)
+{
+    if (!waiter->policy->idle(waiter, waiter->policy->idle_arg))
+        return false;
+    clock->start = um_arch_cycles();
+    return true;
+}
+
+/* Phase 2 with such a function, until the time to sleep comes. True if the wait is over. */
+UM_LINKONCE UM_NOINLINE bool um_wait_idles(struct umbra_waiter *waiter,
+                                           const struct um_wait_cond *cond,
+                                           struct um_wait_clock *clock)
+{
+    const struct umbra_wait_policy *policy = waiter->policy;
+
+    do {
+        if (um_wait_look(cond))
+            return true;
+        if (!um_wait_idle(waiter, clock)) {
+            if (um_wait_shares(policy))
+                sched_yield();
+            else
+                um_arch_pause();
+        }
+        clock->now = um_arch_cycles();
+    } while (clock->now - clock->start < policy->block_cycles && clock->now < clock->deadline);
+    return um_wait_look(cond);
+}
+
+/* Such a wait, when its thread parks. */
+struct um_idle_wait {
+    struct um_wait_cond *cond;
+    struct umbra_waiter *waiter;
+    struct um_wait_clock *clock;
+};
+
+/* W2 of wait/park.h, for the waited word and for what the function looks at. */
+UM_LINKONCE UM_COLD bool um_wait_look_idle(void *context)
+{
+    struct um_idle_wait *wait = context;
+
+    return um_wait_look_parked(wait->cond) || um_wait_idle(wait->waiter, wait->clock);
+}
+
 /* Phase 2 up to the deadline or the start of phase 3. True if the wait is over. */
 UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait_cond *cond,
                                struct um_wait_clock *clock)
@@ -298,6 +343,8 @@ UM_INLINE bool um_wait_monitor(struct umbra_waiter *waiter, const struct um_wait
     uint64_t until =
         um_min_u64(clock->deadline, um_add_saturating(clock->start, policy->block_cycles));
 
+    if (policy->idle != NULL)
+        return um_wait_idles(waiter, cond, clock);
     if (um_wait_shares(policy))
         return um_wait_yields(policy, cond, clock, until);
     if (policy->backend == UMBRA_BACKEND_PAUSE)
@@ -340,10 +387,11 @@ UM_LINKONCE UM_COLD bool um_wait_awake(struct umbra_waiter *waiter, const struct
     return over;
 }
 
-/* Phase 3 up to the deadline. True if the wait is over. */
+/* Phase 3 up to the deadline. True if the wait is over, or its function has found work. */
 UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *cond,
                             struct um_wait_clock *clock)
 {
+    struct um_idle_wait idle = {cond, waiter, clock};
     uint64_t deadline_ns = UMBRA_NEVER;
 
     if (clock->deadline != UMBRA_NEVER) {
@@ -353,6 +401,8 @@ UM_INLINE bool um_wait_park(struct umbra_waiter *waiter, struct um_wait_cond *co
         deadline_ns =
             um_add_saturating(um_os_now_ns(), um_cycles_to_ns(clock->deadline - clock->now));
     }
+    if (waiter->policy->idle != NULL)
+        return um_park_until(&waiter->park, um_wait_look_idle, &idle, deadline_ns) == 0;
     return um_park_until(&waiter->park, um_wait_look_parked, cond, deadline_ns) == 0;
 }
 
@@ -370,12 +420,14 @@ UM_LINKONCE UM_NOINLINE int um_wait_long(struct umbra_waiter *waiter, struct um_
         um_count(&waiter->count.ended[UMBRA_ENDED_SPIN], 1);
         return UMBRA_ENDED_SPIN;
     }
-    if (um_wait_monitor(waiter, &cond, &clock) || um_wait_awake(waiter, &cond, &clock))
-        end = UMBRA_ENDED_MONITOR;
-    else if (policy->block_cycles != UMBRA_NEVER && um_wait_park(waiter, &cond, &clock))
-        end = UMBRA_ENDED_PARK;
-    else
-        end = um_wait_look(&cond) ? UMBRA_ENDED_MONITOR : -ETIMEDOUT;
+    do {
+        if (um_wait_monitor(waiter, &cond, &clock) || um_wait_awake(waiter, &cond, &clock))
+            end = UMBRA_ENDED_MONITOR;
+        else if (policy->block_cycles != UMBRA_NEVER && um_wait_park(waiter, &cond, &clock))
+            end = UMBRA_ENDED_PARK;
+        else
+            end = um_wait_look(&cond) ? UMBRA_ENDED_MONITOR : -ETIMEDOUT;
+    } while (end == UMBRA_ENDED_PARK && policy->idle != NULL && !um_wait_look(&cond));
     um_count(&waiter->count.cycles, um_arch_cycles() - clock.start);
     if (end < 0)
         um_count(&waiter->count.timeouts, 1);
