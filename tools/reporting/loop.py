@@ -61,6 +61,14 @@ sync = simple(
     "sync",
 )
 
+crowd = simple(
+    "More threads than processors",
+    "Graphs of 250 short nodes with a barrier after each, on two processors: beside a busy loop, with more "
+    "members than processors, and two teams at once; time of a graph, over batches with their worst. The "
+    "limit is libgomp with passive waiting.",
+    "crowd",
+)
+
 lock = simple(
     "A mutex that two want",
     "Two threads, or two fibers on two cores, that lock the same mutex again and again; time of a turn, "

@@ -31,6 +31,7 @@ SECTIONS = (
     fine.fine_grained,
     loop.loop,
     loop.sync,
+    loop.crowd,
     loop.lock,
     prefetch.prefetch,
     tasks.fib,
