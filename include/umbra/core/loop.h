@@ -69,13 +69,13 @@ UM_INLINE enum um_look um_core_seen(struct umbra_core *core, void *arg)
 UM_INLINE bool um_core_look_around(struct umbra_core *core)
 {
     bool tasking = um_core_tasking(core);
-    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    uint64_t deadline = um_timers_next(&core->timers);
     struct um_fiber *watched = core->watched;
     const void *word = watched ? &watched->node.link : &core->inbox;
 
     return um_look_in_place(core, core->runtime->polls, word, core->look_cycles, deadline,
                             um_core_seen, &tasking) ||
-           (deadline != UMBRA_NEVER && um_cycles() >= deadline);
+           um_cycles() >= deadline;
 }
 
 /* Waits for a message, or for the completions, until a deadline. True if nothing came. */
@@ -102,7 +102,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
     struct um_core_more *more = core->more;
-    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    uint64_t deadline = um_timers_next(&core->timers);
     uint64_t linger = um_add_saturating(um_cycles(), runtime->linger_cycles);
     bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
                    (more->has_shadow && !um_shadow_done(&more->shadow));
@@ -148,7 +148,7 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
 {
     struct umbra_wait_stats before;
-    uint64_t deadline = core->timers.top ? core->timers.top->deadline : UMBRA_NEVER;
+    uint64_t deadline = um_timers_next(&core->timers);
     bool busy;
 
     um_core_set_state(core, UMBRA_CORE_IDLE);

@@ -364,6 +364,7 @@ UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
     for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
         pthread_mutex_destroy(&runtime->core[i]->more->depot.lock);
         um_trace_free(runtime->core[i]);
+        free(runtime->core[i]->timers.heap);
         um_place_free(runtime->topology, runtime->core[i], um_core_bytes(runtime));
     }
     free(runtime->core);

@@ -147,12 +147,10 @@ UM_LINKONCE void um_core_pace(struct umbra_core *core, uint64_t now)
 UM_LINKONCE void um_core_ring(struct umbra_core *core)
 {
     uint64_t now = um_cycles();
+    struct um_timer *timer;
 
     um_core_pace(core, now);
-    while (core->timers.top && core->timers.top->deadline <= now) {
-        struct um_timer *timer = core->timers.top;
-
-        um_timers_remove(&core->timers, timer);
+    while ((timer = um_timers_take(&core->timers, now)) != NULL) {
         timer->deadline = 0;
         um_timer_ring(core, (struct um_fiber *)((char *)timer - offsetof(struct um_fiber, timer)));
     }
@@ -163,7 +161,7 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
 {
     if (um_atomic_load(&core->inbox, relaxed)) /* um_inbox_take() acquires */
         um_core_receive(core);
-    if (core->timers.top && (um_ready_empty(core) || ++core->turns >= core->turns_between))
+    if (core->timers.set > 0 && (um_ready_empty(core) || ++core->turns >= core->turns_between))
         um_core_ring(core);
     if (um_atomic_load(core->asks, relaxed)) /* a hint; the ring takes what there is */
         core->more->completions->attend(core->more->completions);

@@ -475,7 +475,7 @@ UM_LINKONCE UM_COLD int um_why_ended(void)
 UM_ALWAYS_INLINE uint64_t um_core_own_words(const struct umbra_core *core)
 {
     /* relaxed: a hint; um_core_attend() takes the message or the work with acquire */
-    return um_atomic_load(&core->inbox, relaxed) | (uintptr_t)core->timers.top |
+    return um_atomic_load(&core->inbox, relaxed) | core->timers.set |
            um_atomic_load(core->asks, relaxed);
 }
 

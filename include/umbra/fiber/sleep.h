@@ -61,7 +61,7 @@ UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *
         um_timers_add(&core->timers, &self->timer);
     um_fiber_leave(core, self);
     error = um_fiber_woken(self);
-    if (um_timers_has(&core->timers, &self->timer))
+    if (self->timer.number != 0)
         um_timers_remove(&core->timers, &self->timer);
     self->timer.deadline = 0;
     self->claimed = NULL;

@@ -70,7 +70,7 @@ UM_LINKONCE UM_NOINLINE int um_transfer_slow(struct umbra_core *core, struct umb
 UM_LINKONCE void um_fiber_leave_traced(struct umbra_core *core, struct um_fiber *from)
 {
     bool blocked = um_fiber_get_state(from) == UMBRA_FIBER_BLOCKED;
-    bool timed = !from->claimed && um_timers_has(&core->timers, &from->timer);
+    bool timed = !from->claimed && from->timer.number != 0;
     struct um_link *first;
     struct um_fiber *to;
 
@@ -169,7 +169,7 @@ UM_LINKONCE UM_NOINLINE void um_yield_with_own(struct umbra_core *core, struct u
 /* True if there is something to attend to at this time: a timer counts when its time has come. */
 UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
 {
-    return um_core_has_mail(core) || (core->timers.top && core->timers.top->deadline <= now) ||
+    return um_core_has_mail(core) || um_timers_next(&core->timers) <= now ||
            um_core_must_share(core);
 }
 
