@@ -159,8 +159,9 @@ UM_LINKONCE int umbra_continue(struct umbra_fiber fiber);
  * Waits at least for a length of time. If other fibers of the core are ready then, the wait is
  * longer: by the rest of the running fiber's slice, or, if slices are short, by up to 1 us or 16
  * slices, since a busy core does not read the clock after each of them. (umbra_event_wait
- * waits until a given time, for an event that stays reset, too.) A fiber blocks, and its core runs
- * other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is canceled;
+ * waits until a given time, for an event that stays reset, too.) If the core is idle, a wait of 50 us
+ * or more may end as late as a sleep in the kernel, on Linux by 50 us and the time of a wake-up. A
+ * fiber blocks, and its core runs other fibers; any other thread sleeps. Returns 0; -ECANCELED: the calling fiber is canceled;
  * -EPERM: on an alternate signal stack; or an error of a thread's first wait (umbra_event_wait).
  */
 UM_LINKONCE int umbra_sleep_ns(uint64_t ns);

@@ -595,6 +595,62 @@ Test(fiber, sleeps_and_delays_keep_their_time)
     cr_assert_geq(umbra_now_ns() - start, 2 * MS - 1000);
 }
 
+/* ---- an idle core with timers ---- */
+
+/* How often the calling thread has given its processor up by itself. */
+static long given_up(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* Sleeps, each of which is shorter than a wait polls. */
+static void *sleeps_for_long(void *times)
+{
+    long before;
+
+    umbra_sleep_ns(5 * MS);
+    before = given_up();
+    for (int i = 0; i < 20; i++)
+        umbra_sleep_ns(5 * MS);
+    *(long *)times = given_up() - before;
+    return NULL;
+}
+
+Test(fiber, a_core_that_has_timers_alone_sleeps_in_the_kernel)
+{
+    struct umbra_options options = {.cores = 1, .wait.block_cycles = um_ns_to_cycles(8 * MS)};
+    long times = 0;
+
+    cr_assert_eq(umbra_run(&options, sleeps_for_long, &times), 0);
+    cr_assert_geq(times, 15);
+}
+
+/* The shortest of many sleeps of 20 us. */
+static void *sleeps_briefly(void *least)
+{
+    for (int i = 0; i < 300; i++) {
+        uint64_t begin = umbra_now_ns(), took;
+
+        umbra_sleep_ns(20000);
+        took = umbra_now_ns() - begin;
+        if (took < *(uint64_t *)least)
+            *(uint64_t *)least = took;
+    }
+    return NULL;
+}
+
+Test(fiber, a_brief_sleep_is_not_left_to_the_kernel)
+{
+    uint64_t least = UMBRA_NEVER;
+
+    cr_assert_eq(run_cores(1, sleeps_briefly, &least), 0);
+    cr_assert_geq(least, 19000u);
+    cr_assert_lt(least, 50000u);
+}
+
 /* ---- names, states, local values ---- */
 
 static void *named(void *arg)

@@ -9,6 +9,7 @@
 
 static struct um_timer timer[TIMERS];
 static bool set[TIMERS];
+static uint32_t brief;
 static struct um_timers timers;
 static bool no_memory;
 
@@ -40,12 +41,15 @@ static uint64_t earliest(void)
 static void set_timer(size_t i, uint64_t deadline)
 {
     timer[i].deadline = deadline;
+    timer[i].brief = deadline % 2 != 0;
+    brief += timer[i].brief;
     um_timers_add(&timers, &timer[i]);
     set[i] = true;
 }
 
 static void take_out(size_t i)
 {
+    brief -= timer[i].brief;
     um_timers_remove(&timers, &timer[i]);
     set[i] = false;
 }
@@ -62,6 +66,7 @@ static void set_and_take_out(uint64_t random, uint64_t times)
             set_timer(i, random_next(&random) % times);
         cr_assert_eq(timer[i].number != 0, set[i]);
         cr_assert_eq(um_timers_next(&timers), earliest());
+        cr_assert_eq(timers.brief, brief);
     }
 }
 
@@ -81,7 +86,7 @@ static void come_out(bool in_order)
     }
     cr_assert_eq(earliest(), UMBRA_NEVER);
     cr_assert_eq(um_timers_next(&timers), UMBRA_NEVER);
-    cr_assert_eq(timers.set, 0u);
+    cr_assert_eq(timers.set + timers.brief, 0u);
 }
 
 Test(timers, the_earliest_is_always_next)

@@ -14,6 +14,9 @@
  *                  counts as inactive (core/quiet.h), and goes on waiting; not while a timer is
  *                  set, its ring is to bring something, or its shadow runs
  *
+ * If a timer ended the last wait, not a message, the next wait is taken for such a one: unless the
+ * next timer is due soon, the core sleeps at once, and serves all timers that are due when it wakes up.
+ *
  * A core that waits for longer also gives back the stacks of idle fibers (core/trim.h), and looks for
  * messages between two stacks.
  */
@@ -78,11 +81,25 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
            um_cycles() >= deadline;
 }
 
+/* Sleeps at once, until a message comes or the deadline. True if nothing came. */
+UM_LINKONCE bool um_core_park(struct umbra_core *core, uint64_t deadline)
+{
+    struct um_wait_cond cond = {&core->inbox, 0, UINT64_MAX, true, false};
+    struct um_wait_clock clock = {.start = um_cycles(), .deadline = deadline};
+    bool over = um_wait_park(&core->waiter, &cond, &clock);
+
+    um_count(&core->waiter.count.cycles, um_cycles() - clock.start);
+    um_count(over ? &core->waiter.count.ended[UMBRA_ENDED_PARK] : &core->waiter.count.timeouts, 1);
+    return !over;
+}
+
 /* Waits for a message, or for the completions, until a deadline. True if nothing came. */
 UM_INLINE bool um_core_wait(struct umbra_core *core, uint64_t deadline)
 {
     if (core->more->completions)
         return um_completions_wait(core, deadline);
+    if (core->parks)
+        return um_core_park(core, deadline);
     return um_wait_while_equal64(&core->waiter, &core->inbox, 0, UINT64_MAX, deadline) < 0;
 }
 
@@ -104,8 +121,8 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
     struct um_core_more *more = core->more;
     uint64_t deadline = um_timers_next(&core->timers);
     uint64_t linger = um_add_saturating(um_cycles(), runtime->linger_cycles);
-    bool lingers = um_atomic_load(&core->live, relaxed) > 0 || /* its own */
-                   (more->has_shadow && !um_shadow_done(&more->shadow));
+    bool lingers = !core->parks && (um_atomic_load(&core->live, relaxed) > 0 || /* its own */
+                                    (more->has_shadow && !um_shadow_done(&more->shadow)));
 
     um_idle_announce(runtime->idle, core->index);
     if (um_idle_none(&runtime->unplaced) && um_core_no_tasks(core) &&
@@ -143,6 +160,14 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
+/* True if the next wait will probably end by a timer, and that is farther than what a wake-up costs:
+ * half of the time for which a wait polls before it sleeps. Not while a brief sleep is under way. */
+UM_INLINE bool um_core_should_park(const struct umbra_core *core, uint64_t deadline)
+{
+    return core->rung && core->timers.brief == 0 && deadline != UMBRA_NEVER &&
+           deadline > um_add_saturating(um_cycles(), core->runtime->policy.block_cycles / 2);
+}
+
 /* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
  * to do. */
 UM_LINKONCE void um_core_idle(struct umbra_core *core)
@@ -162,7 +187,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     if (UM_UNLIKELY(core->starved))
         um_core_wait(core, um_min_u64(deadline, um_cycles_after(UM_STARVED_NS)));
     core->starved = false;
-    busy = um_core_look_around(core);
+    core->parks = um_core_should_park(core, deadline);
+    busy = !core->parks && um_core_look_around(core);
     if (core->watched)
         busy = um_core_unwatch(core) || busy;
     if ((um_core_tasking(core) || core->pieces > 0 || um_handover_holds(&core->handover)) &&
@@ -171,6 +197,8 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     /* acquire: a fiber may have taken the poke of um_runtime_stop(), and the watch has hidden it */
     if (!busy && !core->starved && !um_atomic_load(&core->runtime->stopping, acquire))
         um_core_doze(core);
+    core->parks = false;
+    core->rung = um_ready_empty(core) && !um_core_has_mail(core) && um_cycles() >= deadline;
     if (UM_UNLIKELY(core->trace != NULL))
         um_trace_busy(core, &before);
     um_core_set_state(core, UMBRA_CORE_EXECUTING);

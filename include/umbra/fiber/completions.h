@@ -81,7 +81,8 @@ UM_LINKONCE bool um_completions_wait(struct umbra_core *core, uint64_t deadline)
     uint64_t now = start;
     int end = UMBRA_ENDED_MONITOR;
     bool over = um_look_in_place(core, (struct um_polls){policy->gap, policy->batch}, &core->inbox,
-                                 policy->block_cycles, deadline, um_completions_seen, NULL);
+                                 core->parks ? 0 : policy->block_cycles, deadline,
+                                 um_completions_seen, NULL);
 
     while (!over && (now = um_cycles()) < deadline) {
         uint64_t until = deadline == UMBRA_NEVER

@@ -127,6 +127,8 @@ struct umbra_core {
     unsigned pieces;              /* that its fibers have given and not joined */
     uint32_t passed;              /* turns of ready fibers since it took work without a place */
     bool starved;                 /* there are tasks, but no memory for a fiber to run them */
+    bool rung;                    /* a timer ended its last wait: the next may be for one, too */
+    bool parks;                   /* it sleeps in the kernel at once: um_core_idle() */
     uint32_t turns_between;       /* how many turns there may be: um_core_pace() */
     uint64_t rang;                /* when the timers were looked at last, a time stamp */
     struct um_fiber *woken;       /* was woken, and put before others: a hint where woken fibers

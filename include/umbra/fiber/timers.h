@@ -24,6 +24,7 @@ struct um_timer {
     uint64_t deadline;     /* time stamp of um_cycles() */
     struct um_timer *next; /* in the list */
     uint32_t number;       /* one more than it; 0: not set; UM_TIMER_LISTED: in the list */
+    bool brief;            /* of a sleep that is too short for one in the kernel */
 };
 
 #define UM_TIMER_LISTED UINT32_MAX
@@ -41,6 +42,7 @@ struct um_timers {
     uint32_t room;
     uint32_t count; /* in the heap */
     uint32_t set;   /* with the list */
+    uint32_t brief; /* how many of those set are */
     struct um_timer *listed;
 };
 
@@ -102,6 +104,7 @@ UM_INLINE void um_timers_add(struct um_timers *timers, struct um_timer *timer)
     uint32_t number;
 
     timers->set++;
+    timers->brief += timer->brief;
     if (UM_UNLIKELY(timers->count == timers->room) && !um_timers_grow(timers)) {
         timer->number = UM_TIMER_LISTED;
         timer->next = timers->listed;
@@ -123,6 +126,8 @@ UM_LINKONCE void um_timers_remove(struct um_timers *timers, struct um_timer *tim
     uint32_t at;
 
     timers->set--;
+    timers->brief -= timer->brief;
+    timer->brief = false;
     timer->number = 0;
     if (UM_UNLIKELY(number == UM_TIMER_LISTED - 1)) {
         while (*link != timer)
