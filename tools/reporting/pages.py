@@ -23,6 +23,7 @@ SECTIONS = (
     channel.channel,
     server.blocking,
     server.reads,
+    server.timers,
     server.http,
     server.store,
     handover.footprint,

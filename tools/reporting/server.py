@@ -31,6 +31,26 @@ def reads(measured):
     )
 
 
+def timers(measured):
+    rows = measured.of("timers")
+    if not rows:
+        return ""
+    return section(
+        "Timers",
+        "Fibers of two cores that sleep for 1 to 50 ms, again and again: the processor time of a sleep. The limit is "
+        "a heap and Boost.Context by hand.",
+        *charts_by(rows, "fibers", "fibers: {:,}".format, "timers"),
+        numbers(rows),
+        table(
+            ("contender", "fibers", "late, half at most, us", "99.9 % at most, us"),
+            [
+                (row.label, *(f"{row.params[name]:,}" for name in ("fibers", "late_p50_us", "late_p999_us")))
+                for row in rows
+            ],
+        ),
+    )
+
+
 def charts_by(rows, parameter, title, mark, reverse=False):
     """A ranking of the rows for each value of the parameter."""
     for value in sorted({row.params[parameter] for row in rows}, reverse=reverse):
