@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A barrier of a team: all have come, and all tasks have ended. Members that wait execute tasks.
+ *
+ * All have come: a dissemination barrier, as in umbra/team/protocol.h. In round k a member signals
+ * the member 2^k further on, and waits for the one 2^k before it. A flag is the number of the
+ * barrier that its writer has come to.
+ *
+ * All tasks have ended. Each member counts the deferred tasks that it has created and those that it
+ * has executed. Tasks are created by members that have not come and by tasks. So when all have come
+ *
+ *   Q1  looks + 1           acq_rel    after the member's last task
+ *   Q2  e = sum of executed acquire
+ *   Q3  c = sum of created  relaxed
+ *
+ * e = c says that there was a moment after Q2 with as many executed as created: for good, as no
+ * task is left that could create one. A count of executed tasks that Q2 reads comes with what
+ * those tasks created. The last member at Q1 reads the counts of all: each member's last task is
+ * before its own last Q1. So that member ends the barrier, and none needs to look twice.
+ */
+#include "library.h"
+
+/* The flag that a member waits for in a round. In a team of two both stand in one line. */
+static um_atomic_u64 *flag_of(const struct um_omp_team *team, unsigned round, unsigned number)
+{
+    size_t stride = team->members > 2 ? UMBRA_CACHE_LINE / sizeof(um_atomic_u64) : 1;
+
+    return &team->flag[stride * ((size_t)team->members * round + number)];
+}
+
+static bool is_quiet(const struct um_omp_team *team)
+{
+    uint64_t executed = 0, created = 0;
+
+    for (unsigned i = 0; i < team->members; i++) /* Q2; pairs with um_omp_task_take() */
+        executed += um_atomic_load(&team->member[i].executed, acquire);
+    for (unsigned i = 0; i < team->members; i++) /* Q3: came with Q2 */
+        created += um_atomic_load(&team->member[i].created, relaxed);
+    return executed == created;
+}
+
+void um_omp_look_for_quiet(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+
+    um_atomic_fetch_add(&team->looks, 1, acq_rel); /* Q1; pairs with itself */
+    if (!is_quiet(team))
+        return;
+    /* seq_cst: what the tasks did, pairs with um_omp_ended(); W1 of wait.c. Another member may have
+     * found the same: both store the number of this barrier, as no member can come to the next */
+    um_atomic_store(&team->quiet, self->barriers, seq_cst);
+    um_omp_wake_all(team);
+}
+
+void um_omp_barrier(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+    uint64_t number = ++self->barriers;
+    unsigned round = 0;
+
+    for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
+        struct um_omp_end come = {flag_of(team, round, self->number), 0, number, true};
+        unsigned to = self->number + ahead;
+
+        to = to < team->members ? to : to - team->members;
+        /* seq_cst: the member's writes before the barrier, pairs with um_omp_ended(); W1 */
+        um_atomic_store(flag_of(team, round, to), number, seq_cst);
+        um_omp_wake(&team->member[to]);
+        um_omp_await(self, &come, UM_OMP_ANY);
+        round++;
+    }
+    /* relaxed: the member that set it has come */
+    if (team->members > 1 && um_atomic_load(&team->tasked, relaxed)) {
+        struct um_omp_end quiet = {&team->quiet, 0, number, true};
+
+        um_omp_await(self, &quiet, UM_OMP_QUIET);
+    }
+}
+
+UM_OMP_ABI void GOMP_barrier(void)
+{
+    um_omp_barrier(um_omp_self());
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * What the files of libumbra_omp do for each other. Private. Each calls those below it only:
+ *
+ *   symbols.c      the ABI's loop functions: one by kind and schedule
+ *   fortran.c      Fortran's names of the API
+ *   refuse.c       constructs that end the program
+ *   device.c       target, teams and devices: all on the host
+ *   query.c        omp_get_..., omp_set_...
+ *   affinity.c     texts of omp_display_affinity
+ *   allocator.c    omp_alloc and allocators
+ *   lock.c         locks, critical, atomic
+ *   taskloop.c     taskloop
+ *   region.c       regions: their size, begin and end
+ *   share.c        loops, sections, single, scope
+ *   reduction.c    reductions of tasks
+ *   task.c         tasks, taskwait, taskgroup
+ *   barrier.c      barriers, in which members execute tasks
+ *   deque.c        which task a member executes next
+ *   pool.c         members, teams and pools: made and freed
+ *   environment.c  settings
+ *   wait.c         a member waits, in phases
+ *   state.h        what there is
+ */
+#ifndef UMBRA_OMP_LIBRARY_H
+#define UMBRA_OMP_LIBRARY_H
+
+#include "state.h"
+
+#define UM_HIDE __attribute__((__visibility__("hidden")))
+
+/* Ends the program with a line. */
+UM_HIDE _Noreturn __attribute__((__format__(__printf__, 1, 2))) void
+um_omp_fatal(const char *format, ...);
+
+/* Zeroed memory that begins a line; there is always some. */
+UM_HIDE void *um_omp_memory(size_t bytes);
+
+/* ---- environment.c ---- */
+
+/* Reads the environment, unless that has been done. */
+UM_HIDE void um_omp_settings_read(void);
+/* Where members are bound: the calling thread may run where the process began, as libgomp, which is
+ * in the process, too, has bound its first thread, and threads inherit that. */
+UM_HIDE void um_omp_unbind(void);
+
+/* ---- pool.c ---- */
+
+extern UM_HIDE UM_OMP_THREAD struct um_omp_member *um_omp_here; /* NULL: none yet */
+
+extern UM_HIDE um_atomic_u64
+    um_omp_poll_cycles; /* a member that waits polls so long; 0: no team yet */
+
+UM_HIDE struct um_omp_member *um_omp_root_make(void); /* the calling thread's, at level 0 */
+UM_HIDE void um_omp_root_free(struct um_omp_member *root);
+/* A team of the member's pool that is not used. */
+UM_HIDE struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned members);
+/* Executes fn in all threads of the pool. */
+UM_HIDE void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn *fn,
+                             void *arg);
+
+/* The calling thread's member. */
+UM_INLINE struct um_omp_member *um_omp_self(void)
+{
+    struct um_omp_member *self = um_omp_here;
+
+    return UM_LIKELY(self != NULL) ? self : um_omp_root_make();
+}
+
+/* ---- wait.c ---- */
+
+/* The end of a wait: *word & mask is value; or, least: *word is at least value. */
+struct um_omp_end {
+    const um_atomic_u64 *word;
+    uint64_t mask, value;
+    bool least;
+};
+
+/* What a member executes while it waits. */
+enum um_omp_help {
+    UM_OMP_IDLE,    /* nothing: no scheduling point */
+    UM_OMP_DESCEND, /* tasks below the one that it executes */
+    UM_OMP_ANY,     /* any task of the team */
+    UM_OMP_QUIET    /* the same, and then looks for quiet: barrier.c */
+};
+
+/* Waits in phases: polls, yields where the team is crowded, sleeps. */
+UM_HIDE void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
+                               enum um_omp_help help);
+UM_HIDE void um_omp_ring(struct um_omp_member *member);
+UM_HIDE void um_omp_ring_all(struct um_omp_team *team);
+
+UM_INLINE bool um_omp_ended(const struct um_omp_end *end)
+{
+    /* acquire: what the thread that changed the word wrote before; pairs with its release */
+    uint64_t is = um_atomic_load(end->word, acquire);
+
+    return end->least ? is >= end->value : (is & end->mask) == end->value;
+}
+
+UM_INLINE void um_omp_await(struct um_omp_member *self, const struct um_omp_end *end,
+                            enum um_omp_help help)
+{
+    if (!um_omp_ended(end))
+        um_omp_await_slow(self, end, help);
+}
+
+/* After a seq_cst change of what the member may wait for: wakes it if it sleeps. */
+UM_INLINE void um_omp_wake(struct um_omp_member *member)
+{
+    /* seq_cst: after the change; pairs with the store of `asleep` before the last look */
+    if (UM_UNLIKELY(um_atomic_load(&member->asleep, seq_cst) != 0))
+        um_omp_ring(member);
+}
+
+/* The same for all members. */
+UM_INLINE void um_omp_wake_all(struct um_omp_team *team)
+{
+    /* seq_cst: as um_omp_wake() */
+    if (UM_UNLIKELY(um_atomic_load(&team->sleepers, seq_cst) != 0))
+        um_omp_ring_all(team);
+}
+
+/* ---- deque.c ---- */
+
+/* The task that the member is to execute next, or NULL. */
+UM_HIDE struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_help help);
+/* A hungry member has asked: shares tasks, and wakes one that sleeps. */
+UM_HIDE void um_omp_answer(struct um_omp_member *self);
+
+UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)
+{
+    um_tasks_push(&self->tasks, &task->link);
+    if (UM_UNLIKELY(um_tasks_asked(&self->tasks)))
+        um_omp_answer(self);
+}
+
+/* ---- barrier.c ---- */
+
+UM_HIDE void um_omp_barrier(struct um_omp_member *self);
+/* Ends the barrier if all deferred tasks of the team have ended. Once after the member's last
+ * task. */
+UM_HIDE void um_omp_look_for_quiet(struct um_omp_member *self);
+
+/* ---- task.c ---- */
+
+/* Where a task's arguments come from. */
+struct um_omp_arguments {
+    void *data;
+    void (*copy)(void *to, void *from); /* NULL: as bytes */
+    long bytes, align;
+};
+
+/* A task of the calling one; its arguments are copied. */
+UM_HIDE struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
+                                             const struct um_omp_arguments *from, bool final);
+/* Executes it, now or later. */
+UM_HIDE void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task);
+UM_HIDE void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task);
+/* Executes one that was deferred. */
+UM_HIDE void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task);
+/* True if the member has as many tasks as it may have. */
+UM_HIDE bool um_omp_tasks_full(struct um_omp_member *self);
+UM_HIDE void um_omp_group_begin(struct um_omp_member *self);
+UM_HIDE void um_omp_group_end(struct um_omp_member *self); /* waits for its tasks */
+
+/* ---- reduction.c ---- */
+
+/* Makes memory for what the program says at data, and keeps it in the innermost taskgroup. */
+UM_HIDE void um_omp_reduce_begin(struct um_omp_member *self, uintptr_t *data);
+/* The first member of a work share; and the others. */
+UM_HIDE void um_omp_reduce_share(struct um_omp_member *self, struct um_omp_share *share,
+                                 uintptr_t *data, bool first);
+UM_HIDE void um_omp_reduce_region(uintptr_t *data, unsigned members);
+UM_HIDE void um_omp_reduce_end(uintptr_t *data);
+
+/* ---- region.c ---- */
+
+/* How many members a region has that asks for so many; 0: it does not ask. Under a limit they count
+ * from now on, so the region must follow. */
+UM_HIDE unsigned um_omp_region_size(const struct um_omp_member *self, unsigned asked);
+/* What a team needs before its region; then executes it. */
+UM_HIDE void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team);
+UM_HIDE void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_omp_fn *fn,
+                               void *data);
+/* A region of one member that ends later. */
+UM_HIDE void um_omp_region_enter(struct um_omp_member *self, struct um_omp_team *team);
+UM_HIDE void um_omp_region_leave(struct um_omp_member *self);
+
+/* ---- share.c ---- */
+
+/* A loop as the program says it. */
+struct um_omp_loop {
+    uint64_t start, end, step;
+    bool wide, up; /* unsigned long long; that goes up */
+    long schedule; /* enum um_omp_schedule with modifier */
+    uint64_t chunk;
+    uintptr_t *reductions;
+    void **memory;
+};
+
+/* The member comes to a loop. */
+UM_HIDE void um_omp_loop_enter(struct um_omp_member *self, const struct um_omp_loop *loop);
+/* Before a region: all its members are in the loop. */
+UM_HIDE void um_omp_loop_preset(struct um_omp_team *team, const struct um_omp_loop *loop);
+/* After it: gcc leaves a static loop that began so without a call. */
+UM_HIDE void um_omp_loop_settle(struct um_omp_team *team);
+/* The next iterations of the member; false: there are none. */
+UM_HIDE bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to);
+UM_HIDE bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64_t *to);
+UM_HIDE void um_omp_share_leave(struct um_omp_member *self);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Locks, critical and atomic: umbra/wait/lock.h's, in the room of the ABI's. */
+#include <umbra/wait/lock.h>
+
+#include "api.h"
+#include "library.h"
+
+_Static_assert(sizeof(struct um_lock) == 4, "omp_lock_t");
+_Static_assert(sizeof(struct um_omp_nest_lock) == 16, "omp_nest_lock_t");
+
+static struct {
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_lock critical; /* without a name */
+    UM_ALIGNED(UMBRA_CACHE_LINE) struct um_lock atomic;   /* what no instruction does */
+} locks;
+
+UM_OMP_ABI void GOMP_critical_start(void)
+{
+    um_lock_take(&locks.critical);
+}
+
+UM_OMP_ABI void GOMP_critical_end(void)
+{
+    um_lock_release(&locks.critical);
+}
+
+/* A named one's pointer, which begins as NULL, is the lock. */
+UM_OMP_ABI void GOMP_critical_name_start(void **name)
+{
+    um_lock_take((struct um_lock *)name);
+}
+
+UM_OMP_ABI void GOMP_critical_name_end(void **name)
+{
+    um_lock_release((struct um_lock *)name);
+}
+
+UM_OMP_ABI void GOMP_atomic_start(void)
+{
+    um_lock_take(&locks.atomic);
+}
+
+UM_OMP_ABI void GOMP_atomic_end(void)
+{
+    um_lock_release(&locks.atomic);
+}
+
+/* ---- omp_lock_t ---- */
+
+UM_OMP_ABI void omp_init_lock(struct um_lock *lock)
+{
+    um_atomic_store(&lock->word, UM_LOCK_FREE, relaxed); /* no other thread has it */
+}
+
+UM_OMP_ABI void omp_destroy_lock(struct um_lock *lock)
+{
+    (void)lock;
+}
+
+UM_OMP_ABI void omp_set_lock(struct um_lock *lock)
+{
+    um_lock_take(lock);
+}
+
+UM_OMP_ABI void omp_unset_lock(struct um_lock *lock)
+{
+    um_lock_release(lock);
+}
+
+UM_OMP_ABI int omp_test_lock(struct um_lock *lock)
+{
+    return um_lock_try(lock);
+}
+
+/* ---- omp_nest_lock_t: its owner is a task ---- */
+
+/* True if the calling task owns it. relaxed: only that task's own write can be equal to it */
+static bool owns(struct um_omp_nest_lock *lock, struct um_omp_task *task)
+{
+    return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == task;
+}
+
+UM_OMP_ABI void omp_init_nest_lock(struct um_omp_nest_lock *lock)
+{
+    omp_init_lock(&lock->lock);
+    lock->count = 0;
+    lock->owner = NULL;
+}
+
+UM_OMP_ABI void omp_destroy_nest_lock(struct um_omp_nest_lock *lock)
+{
+    (void)lock;
+}
+
+UM_OMP_ABI void omp_set_nest_lock(struct um_omp_nest_lock *lock)
+{
+    struct um_omp_task *task = um_omp_self()->task;
+
+    if (!owns(lock, task)) {
+        um_lock_take(&lock->lock);
+        __atomic_store_n(&lock->owner, task, __ATOMIC_RELAXED);
+    }
+    lock->count++;
+}
+
+UM_OMP_ABI void omp_unset_nest_lock(struct um_omp_nest_lock *lock)
+{
+    if (--lock->count > 0)
+        return;
+    __atomic_store_n(&lock->owner, NULL, __ATOMIC_RELAXED);
+    um_lock_release(&lock->lock);
+}
+
+UM_OMP_ABI int omp_test_nest_lock(struct um_omp_nest_lock *lock)
+{
+    struct um_omp_task *task = um_omp_self()->task;
+
+    if (!owns(lock, task)) {
+        if (!um_lock_try(&lock->lock))
+            return 0;
+        __atomic_store_n(&lock->owner, task, __ATOMIC_RELAXED);
+    }
+    return ++lock->count;
+}

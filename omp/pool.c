@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Members, teams and pools: how they are made, and freed when their thread ends. state.h */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbra/os/run_once.h>
+
+#include "library.h"
+
+UM_OMP_THREAD struct um_omp_member *um_omp_here;
+
+static struct um_run_once once;
+static pthread_key_t root_key;          /* the root of a thread, freed when it ends */
+static struct umbra_wait_policy policy; /* of members that sleep */
+
+um_atomic_u64 um_omp_poll_cycles;
+
+/* ---- teams ---- */
+
+static void member_init(struct um_omp_team *team, unsigned number)
+{
+    struct um_omp_member *member = &team->member[number];
+
+    member->team = team;
+    member->number = number;
+    member->task = &member->implicit;
+    member->implicit.implicit = true;
+    member->implicit.member = member;
+    um_atomic_store(&member->implicit.count, UM_OMP_HOLD, relaxed); /* no other thread has it */
+    um_waiter_init(&member->waiter, &policy);
+    um_tasks_init(&member->tasks, false);
+}
+
+static struct um_omp_team *team_make(unsigned members)
+{
+    struct um_omp_team *team = um_omp_memory(sizeof(*team));
+    size_t rounds = 1;
+
+    for (unsigned ahead = 2; ahead < members; ahead *= 2)
+        rounds++;
+    team->members = members;
+    team->crowded = (int)members > um_omp_settings.processors;
+    team->member = um_omp_memory(members * sizeof(*team->member));
+    team->flag = um_omp_memory(UMBRA_CACHE_LINE * rounds * members);
+    for (unsigned i = 0; i < members; i++)
+        member_init(team, i);
+    for (unsigned i = 0; i < UM_OMP_SHARES; i++) /* relaxed: no other thread has it */
+        um_atomic_store(&team->share[i].state, 3 * (uint64_t)i, relaxed);
+    return team;
+}
+
+static void pool_free(struct um_omp_pool *pool);
+
+static void team_free(struct um_omp_team *team)
+{
+    for (unsigned i = 0; i < team->members; i++) {
+        void *chunk = team->member[i].chunks;
+
+        pool_free(team->member[i].pool);
+        while (chunk) {
+            void *next = *(void **)chunk;
+
+            free(chunk);
+            chunk = next;
+        }
+    }
+    for (unsigned i = 0; i < UM_OMP_SHARES; i++)
+        free(team->share[i].reduced);
+    free(team->member);
+    free((void *)team->flag);
+    free(team);
+}
+
+struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned members)
+{
+    struct um_omp_pool *pool = self->pool;
+    struct um_omp_team **at, *team;
+
+    if (UM_UNLIKELY(!pool))
+        pool = self->pool = um_omp_memory(sizeof(*pool));
+    for (at = &pool->teams; *at && (*at)->members != members;)
+        at = &(*at)->next;
+    team = *at;
+    if (!team)
+        team = team_make(members);
+    else
+        *at = team->next;
+    team->next = pool->teams;
+    pool->teams = team;
+    return team;
+}
+
+/* ---- threads ---- */
+
+/* Ends the pool's threads, and those of the regions that they began. */
+static void threads_end(struct um_omp_pool *pool)
+{
+    umbra_team_destroy(pool->threads);
+    pool->threads = NULL;
+    for (struct um_omp_team *team = pool->teams; team; team = team->next)
+        for (unsigned i = 1; i < team->members; i++) {
+            pool_free(team->member[i].pool);
+            team->member[i].pool = NULL;
+        }
+}
+
+static void pool_free(struct um_omp_pool *pool)
+{
+    if (!pool)
+        return;
+    threads_end(pool);
+    while (pool->teams) {
+        struct um_omp_team *team = pool->teams;
+
+        pool->teams = team->next;
+        team_free(team);
+    }
+    free(pool);
+}
+
+static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned level)
+{
+    const struct um_omp_settings *set = &um_omp_settings;
+    bool bound = set->bind_levels > 0 &&
+                 set->bind[level < set->bind_levels ? level : set->bind_levels - 1] != 0;
+    struct umbra_team_options options = {
+        .members = members,
+        .cpus = set->cpus[0] ? set->cpus : NULL,
+        .siblings = set->siblings,
+        .bind = bound ? UMBRA_TEAM_BIND_ALL : UMBRA_TEAM_BIND_NONE,
+        .parts_stay = true,
+        .wait = {.mode = set->wait},
+        .stack_bytes = set->stack_bytes,
+    };
+    struct umbra_wait_policy polls;
+
+    if (level > 0 && bound) /* where the members of the outer region are */
+        options.bind = UMBRA_TEAM_BIND_NONE;
+    if (options.wait.mode == UMBRA_WAIT_SPIN && (level > 0 || (int)members > set->processors))
+        options.wait.mode = UMBRA_WAIT_TWO_PHASE; /* other threads want the processors */
+    if (umbra_team_create(&options, &pool->threads) != 0)
+        um_omp_fatal("the threads of a region cannot be started: %s", umbra_last_error_text());
+    pool->most = members;
+    if (umbra_wait_policy_init(&polls, NULL) != 0)
+        um_omp_fatal("%s", umbra_last_error_text());
+    /* relaxed: each time the same number, which the team has measured */
+    um_atomic_store(&um_omp_poll_cycles, polls.block_cycles, relaxed);
+}
+
+void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn *fn, void *arg)
+{
+    struct um_omp_pool *pool = self->pool;
+    int error = -ESRCH;
+
+    if (UM_LIKELY(pool->threads && members <= pool->most))
+        error = umbra_team_run(pool->threads, members, fn, arg);
+    if (UM_LIKELY(error == 0))
+        return;
+    /* too few; or they are the parent process's; or this thread is ending, and owns them no more */
+    threads_end(pool);
+    threads_start(pool, members, self->team->level);
+    error = umbra_team_run(pool->threads, members, fn, arg);
+    if (error != 0)
+        um_omp_fatal("a region cannot begin: %s", umbra_last_error_text());
+}
+
+/* ---- roots ---- */
+
+static void root_end(void *arg)
+{
+    um_omp_here = NULL;
+    um_omp_root_free(arg);
+}
+
+static void prepare(void)
+{
+    struct umbra_wait_options sleeps = {.mode = UMBRA_WAIT_PARK};
+
+    um_omp_settings_read();
+    if (pthread_key_create(&root_key, root_end) != 0 ||
+        umbra_wait_policy_init(&policy, &sleeps) != 0)
+        um_omp_fatal("no key for what a thread has: %s", umbra_last_error_text());
+}
+
+struct um_omp_member *um_omp_root_make(void)
+{
+    struct um_omp_member *root;
+    struct um_omp_team *team;
+
+    um_once_in_process(&once, prepare);
+    team = team_make(1);
+    root = &team->member[0];
+    team->busy = um_omp_memory(sizeof(*team->busy));
+    um_atomic_store(team->busy, 1, relaxed); /* no other thread has it */
+    team->teams = 1;
+    root->implicit.icv = um_omp_settings.icv;
+    if (!um_omp_here) {
+        pthread_setspecific(root_key, root); /* without memory for that it is not freed */
+        um_omp_here = root;
+        um_omp_unbind();
+    }
+    return root;
+}
+
+void um_omp_root_free(struct um_omp_member *root)
+{
+    free((void *)root->team->busy);
+    team_free(root->team);
+}

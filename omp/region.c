@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Regions: one function, executed by all members of a team. A region of several members is a run of
+ * the pool's umbra_team, whose parts end with the barrier of barrier.c. A region of one member is a
+ * call.
+ */
+#include <stdlib.h>
+
+#include "library.h"
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Counts the members of a region beside the caller, as many as the limit allows. */
+static unsigned reserve(um_atomic_u32 *busy, unsigned members, int limit)
+{
+    uint32_t are = um_atomic_load(busy, relaxed); /* relaxed, all: only the number counts */
+    unsigned most;
+
+    do {
+        most = are < (uint32_t)limit ? (uint32_t)limit - are + 1 : 1;
+        members = least(members, most);
+    } while (!um_atomic_cas(busy, &are, are + members - 1, relaxed, relaxed));
+    return members;
+}
+
+unsigned um_omp_region_size(const struct um_omp_member *self, unsigned asked)
+{
+    const struct um_omp_icv *icv = &self->task->icv;
+    unsigned members = asked > 0 ? asked : (unsigned)icv->threads;
+
+    if (members == 1 || self->team->active >= icv->levels)
+        return 1;
+    if (icv->dynamic)
+        members = least(members, (unsigned)um_omp_settings.processors);
+    members = least(members, UMBRA_TEAM_MOST);
+    return icv->limit == UM_OMP_NO_LIMIT ? members : reserve(self->team->busy, members, icv->limit);
+}
+
+void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team)
+{
+    const struct um_omp_team *outer = self->team;
+    const struct um_omp_settings *set = &um_omp_settings;
+
+    team->outer = self->team;
+    team->outer_number = self->number;
+    team->level = outer->level + 1;
+    team->active = outer->active + (team->members > 1);
+    team->busy = outer->busy;
+    team->icv = self->task->icv;
+    if (UM_UNLIKELY(set->thread_levels > 1) && team->level < set->thread_levels)
+        team->icv.threads = set->threads[team->level];
+    /* relaxed: published with the region */
+    if (um_atomic_load(&team->tasked, relaxed))
+        um_atomic_store(&team->tasked, 0, relaxed);
+    team->member[0].implicit.icv = team->icv;
+}
+
+/* A member's part of a region. */
+static void part(unsigned number, unsigned members, void *arg)
+{
+    struct um_omp_team *team = arg;
+    struct um_omp_member *member = &team->member[number];
+
+    (void)members;
+    um_omp_here = member;
+    member->implicit.icv = team->icv;
+    team->fn(team->data);
+    um_omp_barrier(member);
+}
+
+void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_omp_fn *fn,
+                       void *data)
+{
+    if (team->members == 1) {
+        um_omp_here = &team->member[0];
+        fn(data);
+    } else {
+        team->fn = fn;
+        team->data = data;
+        um_omp_pool_run(self, team->members, part, team);
+        if (UM_UNLIKELY(team->icv.limit != UM_OMP_NO_LIMIT))
+            um_atomic_fetch_add(team->busy, 1 - team->members, relaxed); /* as in reserve() */
+    }
+    um_omp_here = self;
+}
+
+void um_omp_region_enter(struct um_omp_member *self, struct um_omp_team *team)
+{
+    um_omp_region_prepare(self, team);
+    um_omp_here = &team->member[0];
+}
+
+void um_omp_region_leave(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+
+    um_omp_loop_settle(team);
+    if (team->outer)
+        um_omp_here = &team->outer->member[team->outer_number];
+}
+
+UM_OMP_ABI void GOMP_parallel(um_omp_fn *fn, void *data, unsigned threads, unsigned flags)
+{
+    struct um_omp_member *self = um_omp_self();
+    struct um_omp_team *team = um_omp_team_find(self, um_omp_region_size(self, threads));
+
+    (void)flags;
+    um_omp_region_prepare(self, team);
+    um_omp_region_run(self, team, fn, data);
+}
+
+/* A region with reductions of tasks: each member is in a taskgroup. Returns how many members it
+ * had, since the program combines their copies. */
+UM_OMP_ABI unsigned GOMP_parallel_reductions(um_omp_fn *fn, void *data, unsigned threads,
+                                             unsigned flags)
+{
+    struct um_omp_member *self = um_omp_self();
+    unsigned members = um_omp_region_size(self, threads);
+    struct um_omp_team *team = um_omp_team_find(self, members);
+    struct um_omp_group *groups = um_omp_memory(members * sizeof(*groups));
+    uintptr_t *reductions = *(uintptr_t **)data;
+
+    (void)flags;
+    um_omp_reduce_region(reductions, members);
+    um_omp_region_prepare(self, team);
+    for (unsigned i = 0; i < members; i++) {
+        groups[i].reductions = reductions;
+        groups[i].member = &team->member[i];
+        team->member[i].implicit.group = &groups[i];
+    }
+    um_omp_region_run(self, team, fn, data);
+    for (unsigned i = 0; i < members; i++)
+        team->member[i].implicit.group = NULL;
+    free(groups);
+    return members;
+}
+
+/* Before gcc 4.9 the program called the region's function between these: regions of one member. */
+UM_OMP_ABI void GOMP_parallel_start(um_omp_fn *fn, void *data, unsigned threads)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    (void)fn;
+    (void)data;
+    (void)threads;
+    um_omp_region_enter(self, um_omp_team_find(self, 1));
+}
+
+UM_OMP_ABI void GOMP_parallel_end(void)
+{
+    um_omp_region_leave(um_omp_self());
+}

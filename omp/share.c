@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Work shares: loops, sections and scopes; and single. A team has a ring of n shares, so that
+ * members may be some `nowait` loops apart. Instance i takes share i % n of the ring:
+ *
+ *   state   3 i        free for instance i
+ *           3 i + 1    the member that came first sets it up
+ *           3 i + 2    ready
+ *
+ *   each member   S1  wait until state is 3 i or more            acquire
+ *                 S2  state: 3 i -> 3 i + 1, by one; it writes the share
+ *                 S3  that one: state = 3 i + 2                  seq_cst
+ *                 S4  wait until state is 3 i + 2 or more        acquire
+ *                 S5  left + 1, when it uses the share no more   acq_rel
+ *                 S6  the last one: state = 3 (i + n)            seq_cst
+ *
+ * Iterations are numbered from 0. Each member copies what it needs of the share into its own lines:
+ * then only `next` is written, by all that take iterations.
+ */
+#include <stdlib.h>
+
+#include "library.h"
+
+/* ---- the ring ---- */
+
+/* The member's next share. True: the caller sets it up, then calls share_ready(). */
+static bool share_enter(struct um_omp_member *self)
+{
+    uint64_t number = self->shares++, free_for = 3 * number;
+    struct um_omp_share *share = &self->team->share[number % UM_OMP_SHARES];
+    struct um_omp_end over = {&share->state, 0, 3 * number, true};
+    struct um_omp_end ready = {&share->state, 0, 3 * number + 2, true};
+
+    self->share = share;
+    self->trip = 0;
+    self->from = self->to = 0;
+    um_omp_await(self, &over, UM_OMP_IDLE); /* S1; pairs with S6 */
+    /* S2. relaxed: S1 has the order. The look spares members that come late an exchange */
+    if (um_atomic_load(&share->state, relaxed) == free_for &&
+        um_atomic_cas(&share->state, &free_for, free_for + 1, relaxed, relaxed))
+        return true;
+    um_omp_await(self, &ready, UM_OMP_IDLE); /* S4; pairs with S3 */
+    return false;
+}
+
+static void share_ready(struct um_omp_member *self)
+{
+    um_atomic_store(&self->share->left, 0, relaxed); /* published with the share */
+    /* S3. seq_cst: the share, pairs with S4; W1 of wait.c */
+    um_atomic_store(&self->share->state, 3 * (self->shares - 1) + 2, seq_cst);
+    um_omp_wake_all(self->team);
+}
+
+void um_omp_share_leave(struct um_omp_member *self)
+{
+    struct um_omp_share *share = self->share;
+
+    /* S5. acq_rel: the others' reads, before the share is written again; pairs with itself */
+    if (um_atomic_fetch_add(&share->left, 1, acq_rel) + 1 < self->team->members)
+        return;
+    free(share->memory);
+    share->memory = NULL;
+    /* S6. seq_cst: as above, pairs with S1; W1 of wait.c */
+    um_atomic_store(&share->state, 3 * (self->shares - 1 + UM_OMP_SHARES), seq_cst);
+    um_omp_wake_all(self->team);
+}
+
+/* Frees the copies of the share's last instance with reductions, which all have combined. */
+static void share_clear(struct um_omp_share *share)
+{
+    free(share->reduced);
+    share->reduced = NULL;
+    share->reductions = NULL;
+}
+
+/* ---- loops ---- */
+
+static uint64_t iterations(const struct um_omp_loop *loop)
+{
+    uint64_t start = loop->start, end = loop->end;
+    bool some = loop->wide
+                    ? (loop->up ? start < end : start > end)
+                    : (loop->up ? (int64_t)start < (int64_t)end : (int64_t)start > (int64_t)end);
+
+    if (!some)
+        return 0;
+    return loop->up ? (end - start - 1) / loop->step + 1 : (start - end - 1) / -loop->step + 1;
+}
+
+static void loop_set(struct um_omp_member *self, const struct um_omp_loop *loop)
+{
+    struct um_omp_share *share = self->share;
+    enum um_omp_schedule schedule = (enum um_omp_schedule)(loop->schedule & 7);
+    uint64_t chunk = loop->chunk;
+
+    if (schedule == UM_OMP_RUNTIME) {
+        schedule = (enum um_omp_schedule)(self->task->icv.schedule & 7);
+        chunk = (uint64_t)self->task->icv.chunk;
+    }
+    if (schedule == UM_OMP_AUTO) {
+        schedule = UM_OMP_STATIC;
+        chunk = 0;
+    }
+    share->count = iterations(loop);
+    share->start = loop->start;
+    share->step = loop->step;
+    share->schedule = schedule;
+    if (schedule != UM_OMP_STATIC && (int64_t)chunk < 1)
+        chunk = 1;
+    share->chunk = chunk < share->count ? chunk : share->count; /* `next` does not wrap around */
+    um_atomic_store(&share->next, 0, relaxed); /* this and the next: published by S3 */
+    um_atomic_store(&share->ordered, 0, relaxed);
+}
+
+static void loop_copy(struct um_omp_member *self)
+{
+    const struct um_omp_share *share = self->share;
+
+    self->count = share->count;
+    self->start = share->start;
+    self->step = share->step;
+    self->chunk = share->chunk;
+    self->schedule = share->schedule;
+}
+
+void um_omp_loop_enter(struct um_omp_member *self, const struct um_omp_loop *loop)
+{
+    bool first;
+
+    if (loop->reductions)
+        um_omp_group_begin(self);
+    first = share_enter(self);
+    if (first) {
+        share_clear(self->share);
+        loop_set(self, loop);
+    }
+    if (loop->reductions)
+        um_omp_reduce_share(self, self->share, loop->reductions, first);
+    if (first && loop->memory)
+        self->share->memory = um_omp_memory((uintptr_t)*loop->memory + 1);
+    if (first)
+        share_ready(self);
+    if (loop->memory)
+        *loop->memory = self->share->memory;
+    loop_copy(self);
+}
+
+void um_omp_loop_preset(struct um_omp_team *team, const struct um_omp_loop *loop)
+{
+    struct um_omp_member *first = &team->member[0];
+
+    um_omp_loop_enter(first, loop);
+    for (unsigned i = 1; i < team->members; i++) {
+        struct um_omp_member *member = &team->member[i];
+
+        member->shares = first->shares;
+        member->share = first->share;
+        member->trip = 0;
+        member->from = member->to = 0;
+        loop_copy(member);
+    }
+}
+
+void um_omp_loop_settle(struct um_omp_team *team)
+{
+    for (unsigned i = 0; i < UM_OMP_SHARES; i++) {
+        um_atomic_u64 *state = &team->share[i].state;
+        uint64_t is = um_atomic_load(state, relaxed); /* the region is over, or has one member */
+
+        if (is % 3 == 2) /* relaxed: published with the next region */
+            um_atomic_store(state, is - 2 + 3 * UM_OMP_SHARES, relaxed);
+    }
+}
+
+/* The member's next part of a static loop. */
+static bool next_static(struct um_omp_member *self, uint64_t *from, uint64_t *to)
+{
+    uint64_t members = self->team->members, number = self->number, count = self->count;
+    uint64_t trip = self->trip++;
+
+    if (self->chunk > 0) {
+        if (trip > (count / self->chunk) / members)
+            return false;
+        *from = (trip * members + number) * self->chunk;
+        *to = *from < count && count - *from > self->chunk ? *from + self->chunk : count;
+    } else {
+        uint64_t each = count / members, more = count % members;
+
+        if (trip > 0)
+            return false;
+        *from = each * number + (number < more ? number : more);
+        *to = *from + each + (number < more);
+    }
+    return *from < *to;
+}
+
+/* Takes iterations, by number. */
+static bool take(struct um_omp_member *self, uint64_t *from, uint64_t *to)
+{
+    um_atomic_u64 *next = &self->share->next;
+    uint64_t count = self->count, at, size = self->chunk, members = self->team->members;
+
+    if (self->schedule == UM_OMP_STATIC)
+        return next_static(self, from, to);
+    if (self->schedule == UM_OMP_DYNAMIC) {
+        at = um_atomic_fetch_add(next, size, relaxed); /* this and below: only the number counts */
+    } else {
+        at = um_atomic_load(next, relaxed);
+        do {
+            if (at >= count)
+                return false;
+            size = (count - at + members - 1) / members;
+            size = size > self->chunk ? size : self->chunk;
+            size = size < count - at ? size : count - at;
+        } while (!um_atomic_cas(next, &at, at + size, relaxed, relaxed));
+    }
+    if (at >= count)
+        return false;
+    *from = at;
+    *to = size < count - at ? at + size : count;
+    return true;
+}
+
+bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to)
+{
+    uint64_t first, end;
+
+    if (!take(self, &first, &end))
+        return false;
+    *from = self->start + first * self->step;
+    *to = self->start + end * self->step;
+    return true;
+}
+
+UM_OMP_ABI void GOMP_loop_end_nowait(void)
+{
+    um_omp_share_leave(um_omp_self());
+}
+
+UM_OMP_ABI void GOMP_loop_end(void)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    um_omp_share_leave(self);
+    um_omp_barrier(self);
+}
+
+/* ---- ordered: a member's chunk has its turn when all before it have ended ---- */
+
+static void await_turn(struct um_omp_member *self)
+{
+    struct um_omp_end turn = {&self->share->ordered, UINT64_MAX, self->from, false};
+
+    um_omp_await(self, &turn, UM_OMP_IDLE);
+}
+
+bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64_t *to)
+{
+    if (self->from < self->to) {
+        await_turn(self);
+        /* seq_cst: what was done in order, pairs with um_omp_ended(); W1 of wait.c */
+        um_atomic_store(&self->share->ordered, self->to, seq_cst);
+        um_omp_wake_all(self->team);
+        self->from = self->to = 0;
+    }
+    if (!take(self, &self->from, &self->to)) {
+        self->from = self->to = 0;
+        return false;
+    }
+    *from = self->start + self->from * self->step;
+    *to = self->start + self->to * self->step;
+    return true;
+}
+
+UM_OMP_ABI void GOMP_ordered_start(void)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    if (self->from < self->to)
+        await_turn(self);
+}
+
+UM_OMP_ABI void GOMP_ordered_end(void)
+{
+}
+
+/* ---- sections: a loop over their numbers ---- */
+
+static unsigned sections_enter(unsigned count, uintptr_t *reductions, void **memory)
+{
+    struct um_omp_loop loop = {1, (uint64_t)count + 1, 1,     true, true, UM_OMP_DYNAMIC,
+                               1, reductions,          memory};
+    struct um_omp_member *self = um_omp_self();
+    uint64_t from, to;
+
+    um_omp_loop_enter(self, &loop);
+    return um_omp_loop_next(self, &from, &to) ? (unsigned)from : 0;
+}
+
+UM_OMP_ABI unsigned GOMP_sections_start(unsigned count)
+{
+    return sections_enter(count, NULL, NULL);
+}
+
+UM_OMP_ABI unsigned GOMP_sections2_start(unsigned count, uintptr_t *reductions, void **memory)
+{
+    return sections_enter(count, reductions, memory);
+}
+
+UM_OMP_ABI unsigned GOMP_sections_next(void)
+{
+    uint64_t from, to;
+
+    return um_omp_loop_next(um_omp_self(), &from, &to) ? (unsigned)from : 0;
+}
+
+UM_OMP_ABI void GOMP_sections_end(void)
+{
+    GOMP_loop_end();
+}
+
+UM_OMP_ABI void GOMP_sections_end_nowait(void)
+{
+    GOMP_loop_end_nowait();
+}
+
+/* ---- scope, single ---- */
+
+UM_OMP_ABI void GOMP_scope_start(uintptr_t *reductions)
+{
+    struct um_omp_member *self = um_omp_self();
+    bool first;
+
+    if (!reductions)
+        return;
+    um_omp_group_begin(self);
+    first = share_enter(self);
+    if (first)
+        share_clear(self->share);
+    um_omp_reduce_share(self, self->share, reductions, first);
+    if (first)
+        share_ready(self);
+    um_omp_share_leave(self);
+}
+
+/* True in the member that comes first. */
+UM_OMP_ABI bool GOMP_single_start(void)
+{
+    struct um_omp_member *self = um_omp_self();
+    struct um_omp_team *team = self->team;
+    uint64_t number = self->singles++;
+
+    /* relaxed, all: what members do before it is not ordered by it */
+    return team->members == 1 ||
+           (um_atomic_load(&team->single, relaxed) == number &&
+            um_atomic_cas(&team->single, &number, number + 1, relaxed, relaxed));
+}
+
+/* NULL in the member that comes first, which then calls the next; else what that one gave. */
+UM_OMP_ABI void *GOMP_single_copy_start(void)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    if (GOMP_single_start())
+        return NULL;
+    um_omp_barrier(self);
+    return self->team->copy;
+}
+
+UM_OMP_ABI void GOMP_single_copy_end(void *data)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    self->team->copy = data;
+    um_omp_barrier(self);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Tasks: made, executed, waited for. A task with dependences is executed at once, in its place in
+ * the program, so that all that it may depend on have ended.
+ *
+ * A task's count (state.h) has one owner a half. The task adds a child and its hold before another
+ * thread can have the child. A thread that ends a task takes the child from the parent, and the
+ * hold, too, if no task below is left that holds the ended one; else the last of those takes it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "library.h"
+
+#define CHUNK 31 /* tasks that memory is made for at once */
+
+/* Of GOMP_task(). */
+#define FLAG_FINAL (1u << 1)
+#define FLAG_DEPEND (1u << 3)
+#define FLAG_DETACH (1u << 13)
+
+/* ---- memory ---- */
+
+static struct umbra_task *chunk_make(struct um_omp_member *self)
+{
+    char *chunk = um_omp_memory(UMBRA_CACHE_LINE + CHUNK * sizeof(struct um_omp_task));
+    struct um_omp_task *tasks = (struct um_omp_task *)(chunk + UMBRA_CACHE_LINE);
+
+    *(void **)chunk = self->chunks;
+    self->chunks = chunk;
+    self->made += CHUNK;
+    for (unsigned i = 0; i < CHUNK; i++) {
+        tasks[i].home = self;
+        tasks[i].link.prev = i + 1 < CHUNK ? &tasks[i + 1].link : NULL;
+    }
+    return &tasks[0].link;
+}
+
+static struct um_omp_task *memory_take(struct um_omp_member *self)
+{
+    struct umbra_task *link = self->free;
+
+    if (UM_UNLIKELY(!link)) {
+        /* acquire: the links; pairs with memory_give() */
+        link = (struct umbra_task *)um_atomic_exchange(&self->returned, 0, acquire);
+        if (!link)
+            link = chunk_make(self);
+    }
+    self->free = link->prev;
+    return (struct um_omp_task *)link;
+}
+
+static void memory_give(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_member *home = task->home;
+    uintptr_t first;
+
+    if (home == self) {
+        task->link.prev = self->free;
+        self->free = &task->link;
+        return;
+    }
+    first = um_atomic_load(&home->returned, relaxed); /* only its address is kept */
+    do
+        task->link.prev = (struct umbra_task *)first;
+    while (!um_atomic_cas(&home->returned, &first, (uintptr_t)task, release, relaxed));
+}
+
+bool um_omp_tasks_full(struct um_omp_member *self)
+{
+    /* relaxed: a hint */
+    return !self->free && self->made >= UM_OMP_TASKS_MOST &&
+           um_atomic_load(&self->returned, relaxed) == 0;
+}
+
+/* ---- a task's life ---- */
+
+static void arguments_copy(struct um_omp_task *task, const struct um_omp_arguments *from)
+{
+    size_t align = from->align > 1 ? (size_t)from->align : 1, bytes = (size_t)from->bytes;
+    char *to = task->near;
+
+    task->far = NULL;
+    if (UM_UNLIKELY(bytes > sizeof(task->near) || align > UM_ANY_MEMORY)) {
+        task->far = malloc(bytes + align);
+        if (!task->far)
+            um_omp_fatal("out of memory");
+        to = (char *)(((uintptr_t)task->far + align - 1) / align * align);
+    }
+    task->link.arg = to;
+    if (from->copy)
+        from->copy(to, from->data);
+    else if (bytes > 0)
+        memcpy(to, from->data, bytes);
+}
+
+struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
+                                     const struct um_omp_arguments *from, bool final)
+{
+    struct um_omp_task *task = memory_take(self), *parent = self->task;
+
+    um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with the task */
+    task->link.fn = fn;
+    task->parent = parent;
+    task->depth = parent->depth + 1;
+    task->final = final;
+    task->group = parent->group;
+    task->icv = parent->icv;
+    /* relaxed, both: the thread that waits for them is this one */
+    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD | UM_OMP_HOLD, relaxed);
+    if (task->group)
+        um_atomic_fetch_add(&task->group->count, 1, relaxed);
+    arguments_copy(task, from);
+    return task;
+}
+
+/* A child of the task has ended, or its memory is free, or both. */
+static void parent_release(struct um_omp_member *self, struct um_omp_task *parent, uint64_t less)
+{
+    while (parent) {
+        struct um_omp_member *waits = parent->member; /* before: then its memory may be another's */
+        struct um_omp_task *above = parent->parent;
+        bool implicit = parent->implicit;
+        /* seq_cst: what the child did, pairs with um_omp_ended() in a taskwait; W1 of wait.c */
+        uint64_t before = um_atomic_fetch_add(&parent->count, -less, seq_cst);
+
+        if (less & UM_OMP_CHILD && (before & UM_OMP_CHILDREN) == 1 && before - less != 0)
+            um_omp_wake(waits);
+        if (before - less != 0 || implicit)
+            return;
+        memory_give(self, parent);
+        parent = above;
+        less = UM_OMP_HOLD;
+    }
+}
+
+static void task_end(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_task *parent = task->parent;
+    struct um_omp_group *group = task->group;
+    uint64_t less = UM_OMP_CHILD;
+
+    if (group) {
+        struct um_omp_member *waits = group->member;
+
+        /* seq_cst: as in parent_release() */
+        if (um_atomic_fetch_add(&group->count, (uint64_t)-1, seq_cst) == 1)
+            um_omp_wake(waits);
+    }
+    free(task->far);
+    /* acquire, acq_rel: all that held the task have read it; pairs with parent_release() */
+    if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
+        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD) {
+        memory_give(self, task);
+        less |= UM_OMP_HOLD;
+    }
+    parent_release(self, parent, less);
+}
+
+void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_task *outer = self->task;
+
+    task->member = self;
+    self->task = task;
+    task->link.fn(task->link.arg);
+    self->task = outer;
+    task_end(self, task);
+}
+
+void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task)
+{
+    um_omp_task_execute(self, task);
+    /* release: its work, its children's counts; pairs with Q2 of barrier.c. Only this thread
+     * writes */
+    um_atomic_store(&self->executed, um_atomic_load(&self->executed, relaxed) + 1, release);
+}
+
+void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_team *team = self->team;
+
+    /* relaxed, all: the first is looked at when this member has come to a barrier; the count comes
+     * with the task, to the thread that executes it, and only this thread writes it */
+    if (!um_atomic_load(&team->tasked, relaxed))
+        um_atomic_store(&team->tasked, 1, relaxed);
+    um_atomic_store(&self->created, um_atomic_load(&self->created, relaxed) + 1, relaxed);
+    um_omp_push(self, task);
+}
+
+UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *), long bytes,
+                          long align, bool condition, unsigned flags, void **depend, int priority,
+                          void *detach)
+{
+    struct um_omp_member *self = um_omp_self();
+    struct um_omp_arguments from = {data, copy, bytes, align};
+    bool final = self->task->final || (flags & FLAG_FINAL);
+    struct um_omp_task *task;
+
+    (void)depend;
+    (void)priority; /* a hint */
+    (void)detach;
+    if (flags & FLAG_DETACH)
+        um_omp_fatal("task detach is not supported");
+    task = um_omp_task_make(self, fn, &from, final);
+    if (!condition || final || flags & FLAG_DEPEND || self->team->members == 1 ||
+        um_omp_tasks_full(self))
+        um_omp_task_execute(self, task);
+    else
+        um_omp_task_defer(self, task);
+}
+
+/* ---- waits ---- */
+
+UM_OMP_ABI void GOMP_taskwait(void)
+{
+    struct um_omp_member *self = um_omp_self();
+    struct um_omp_end end = {&self->task->count, UM_OMP_CHILDREN, 0, false};
+
+    um_omp_await(self, &end, UM_OMP_DESCEND);
+}
+
+/* Tasks with dependences have ended. */
+UM_OMP_ABI void GOMP_taskwait_depend(void **depend)
+{
+    (void)depend;
+}
+
+UM_OMP_ABI void GOMP_taskyield(void)
+{
+    struct um_omp_member *self = um_omp_self();
+    struct um_omp_task *task = um_omp_next_task(self, UM_OMP_DESCEND);
+
+    if (task)
+        um_omp_task_take(self, task);
+}
+
+void um_omp_group_begin(struct um_omp_member *self)
+{
+    struct um_omp_group *group = calloc(1, sizeof(*group)), *outer = self->task->group;
+
+    if (!group)
+        um_omp_fatal("out of memory");
+    group->outer = outer;
+    group->member = self;
+    group->reductions = outer ? outer->reductions : NULL;
+    self->task->group = group;
+}
+
+void um_omp_group_end(struct um_omp_member *self)
+{
+    struct um_omp_group *group = self->task->group;
+    struct um_omp_end end = {&group->count, UINT64_MAX, 0, false};
+
+    um_omp_await(self, &end, UM_OMP_DESCEND);
+    self->task->group = group->outer;
+    free(group);
+}
+
+UM_OMP_ABI void GOMP_taskgroup_start(void)
+{
+    um_omp_group_begin(um_omp_self());
+}
+
+UM_OMP_ABI void GOMP_taskgroup_end(void)
+{
+    um_omp_group_end(um_omp_self());
+}

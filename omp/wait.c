@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * A member waits for a word of any other thread: for a barrier's flag, for the end of tasks, for
+ * its turn. It polls first, and executes tasks where it may; then it sleeps on a word of its own,
+ * the bell, so that one way of waking it serves all that it may wait for.
+ *
+ *   member                                          thread that changes the word, or shares a task
+ *   P1  b = bell                         acquire    W1  change the word                  seq_cst
+ *   P2  asleep = 1                       seq_cst    W2  look at asleep                   seq_cst
+ *   P3  look at the word, and at tasks   seq_cst    W3  asleep: bell + 1, wake           seq_cst
+ *   P4  sleep while the bell is b
+ *
+ * If P3 does not see W1, then P2 < P3 < W1 < W2 in the one order of these, so W2 sees P2, and W3
+ * ends the sleep. If W3 comes before P1, for an earlier sleep, then P1 reads it, and P3 sees W1.
+ */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "library.h"
+
+#define CROWDED_NS 200 /* polls in a crowded team before it yields */
+#define LOOKS 32       /* polls between two looks at the clock */
+
+_Noreturn void um_omp_fatal(const char *format, ...)
+{
+    static um_atomic_u32 ending;
+    char text[512];
+    va_list list;
+
+    if (um_atomic_exchange(&ending, 1, relaxed) != 0) { /* another member has said why */
+        sleep(1);
+        _exit(EXIT_FAILURE);
+    }
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    fprintf(stderr, "umbra_omp: %s\n", text);
+    exit(EXIT_FAILURE);
+}
+
+void *um_omp_memory(size_t bytes)
+{
+    size_t whole = (bytes + UMBRA_CACHE_LINE - 1) / UMBRA_CACHE_LINE * UMBRA_CACHE_LINE;
+    void *memory = aligned_alloc(UMBRA_CACHE_LINE, whole);
+
+    if (!memory)
+        um_omp_fatal("out of memory");
+    return memset(memory, 0, whole);
+}
+
+/* W3 */
+void um_omp_ring(struct um_omp_member *member)
+{
+    um_atomic_fetch_add(&member->bell, 1, seq_cst); /* as umbra_wake() wants; pairs with P1 */
+    umbra_wake(&member->waiter);
+}
+
+void um_omp_ring_all(struct um_omp_team *team)
+{
+    for (unsigned i = 0; i < team->members; i++)
+        um_omp_wake(&team->member[i]);
+}
+
+/* P3: the look after which the member may sleep. */
+static bool ended_for_sleep(const struct um_omp_end *end)
+{
+    uint64_t is = um_atomic_load(end->word, seq_cst); /* after P2; pairs with W1 */
+
+    return end->least ? is >= end->value : (is & end->mask) == end->value;
+}
+
+/* Sleeps until it is woken, unless there is something to do. Returns a task to be executed, or
+ * NULL. */
+static struct um_omp_task *fall_asleep(struct um_omp_member *self, const struct um_omp_end *end,
+                                       enum um_omp_help help)
+{
+    uint64_t bell = um_atomic_load(&self->bell, acquire); /* P1; pairs with W3 */
+    struct um_omp_task *task = NULL;
+
+    um_atomic_fetch_add(&self->team->sleepers, 1, seq_cst); /* P2, of wakers of all */
+    um_atomic_store(&self->asleep, 1, seq_cst);             /* P2 */
+    if (!ended_for_sleep(end)) {
+        task = help != UM_OMP_IDLE ? um_omp_next_task(self, help) : NULL;
+        if (!task)
+            um_wait_while_equal64(&self->waiter, &self->bell, bell, UINT64_MAX, UMBRA_NEVER);
+    }
+    um_atomic_store(&self->asleep, 0, relaxed); /* a thread that still sees 1 rings in vain */
+    um_atomic_fetch_add(&self->team->sleepers, (uint32_t)-1, relaxed); /* likewise */
+    return task;
+}
+
+/* One poll that found nothing. False: it is time to sleep. */
+static bool polls_on(const struct um_omp_member *self, uint64_t *since, unsigned *polls)
+{
+    uint64_t passed;
+
+    if (um_omp_settings.wait == UMBRA_WAIT_PARK)
+        return false;
+    if (++*polls % LOOKS != 0 && !(self->team->crowded && *polls > LOOKS)) {
+        umbra_pause();
+        return true;
+    }
+    if (*since == 0)
+        *since = um_cycles();
+    passed = um_cycles() - *since;
+    if (self->team->crowded && passed > um_ns_to_cycles(CROWDED_NS))
+        sched_yield();
+    if (um_omp_settings.wait == UMBRA_WAIT_SPIN && !self->team->crowded && self->team->level == 1)
+        return true;
+    return passed < um_atomic_load(&um_omp_poll_cycles, relaxed); /* a number */
+}
+
+void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
+                       enum um_omp_help help)
+{
+    bool dry = false; /* it has looked for quiet since its last task */
+    uint64_t since = 0;
+    unsigned polls = 0;
+
+    while (!um_omp_ended(end)) {
+        struct um_omp_task *task = NULL;
+
+        /* relaxed: a hint; before it sleeps, the member looks at the tasks themselves */
+        if (help != UM_OMP_IDLE && um_atomic_load(&self->team->tasked, relaxed))
+            task = um_omp_next_task(self, help);
+        if (!task && help == UM_OMP_QUIET && !dry) {
+            um_omp_look_for_quiet(self);
+            dry = true;
+            continue;
+        }
+        if (!task && !polls_on(self, &since, &polls)) {
+            task = fall_asleep(self, end, help);
+            since = 0;
+        }
+        if (task) {
+            um_omp_task_take(self, task);
+            dry = false;
+            since = 0;
+            polls = 0;
+        }
+    }
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* All that a program can ask for, as the environment has set it, and allocators. */
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static void settings(void)
+{
+    omp_sched_t kind;
+    int chunk;
+
+    omp_get_schedule(&kind, &chunk);
+    printf("threads %d, procs %d, dynamic %d, nested %d, levels %d of %d, limit %d\n",
+           omp_get_max_threads(), omp_get_num_procs(), omp_get_dynamic(), omp_get_nested(),
+           omp_get_max_active_levels(), omp_get_supported_active_levels(), omp_get_thread_limit());
+    printf("schedule %x %d, priority %d, bind %d, places %d, teams %d %d\n", (unsigned)kind, chunk,
+           omp_get_max_task_priority(), (int)omp_get_proc_bind(), omp_get_num_places(),
+           omp_get_max_teams(), omp_get_teams_thread_limit());
+    printf("devices %d %d %d %d %d\n", omp_get_num_devices(), omp_get_default_device(),
+           omp_get_initial_device(), omp_get_device_num(), omp_is_initial_device());
+}
+
+static void levels(void)
+{
+    omp_set_dynamic(0);
+    omp_set_num_threads(2);
+    omp_set_nested(1);
+    printf("nested %d\n", omp_get_nested());
+#pragma omp parallel
+#pragma omp parallel
+#pragma omp single
+#pragma omp critical
+    {
+        static int printed;
+
+        if (printed++ == 0)
+            printf("inside: %d threads, level %d %d, size %d %d %d %d, next %d, proc_bind %d\n",
+                   omp_get_num_threads(), omp_get_level(), omp_get_active_level(),
+                   omp_get_team_size(0), omp_get_team_size(1), omp_get_team_size(2),
+                   omp_get_team_size(3), omp_get_max_threads(), (int)omp_get_proc_bind());
+    }
+}
+
+static void allocators(void)
+{
+    omp_alloctrait_t traits[] = {
+        {omp_atk_alignment, 256}, {omp_atk_pool_size, 10000}, {omp_atk_fallback, omp_atv_null_fb}};
+    omp_allocator_handle_t own = omp_init_allocator(omp_default_mem_space, 3, traits);
+    char *a = omp_alloc(1000, own), *b = omp_alloc(20000, own), *c;
+
+    printf("allocators: %d %d %d", a != NULL, (int)((uintptr_t)a % 256), b == NULL);
+    memset(a, 7, 1000);
+    a = omp_realloc(a, 2000, own, own);
+    printf(" %d %d", a[0], a[999]);
+    omp_free(a, own);
+    a = omp_alloc(9000, own);
+    printf(" %d", a != NULL);
+    omp_free(a, omp_null_allocator);
+    omp_destroy_allocator(own);
+    c = omp_calloc(10, 10, omp_default_mem_alloc);
+    printf(" %d", c[0] + c[99]);
+    omp_free(c, omp_default_mem_alloc);
+    c = omp_aligned_alloc(512, 512, omp_null_allocator);
+    printf(" %d %d\n", (int)((uintptr_t)c % 512), (int)omp_get_default_allocator());
+    omp_free(c, omp_null_allocator);
+}
+
+static void affinity(void)
+{
+    char text[200];
+    size_t bytes = omp_capture_affinity(text, sizeof(text), "%{nesting_level}|%5n|%0.4N|%a|%%|x");
+
+    printf("affinity: %zu %s\n", bytes, text);
+    bytes = omp_get_affinity_format(text, sizeof(text));
+    printf("format: %zu %s\n", bytes, text);
+    omp_set_affinity_format("%.3L");
+    bytes = omp_capture_affinity(text, 3, NULL);
+    printf("short: %zu %s\n", bytes, text);
+}
+
+int main(void)
+{
+    settings();
+    levels();
+    allocators();
+    affinity();
+    return 0;
+}
