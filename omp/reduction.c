@@ -31,7 +31,7 @@ static void *copies_make(size_t bytes, size_t align)
     return memset(memory, 0, bytes);
 }
 
-/* like: NULL, or the records of another member, whose memory these share. */
+/* like: NULL, or the records of another member; these use the same memory. */
 static void records_begin(uintptr_t *data, const uintptr_t *like, uintptr_t *outer,
                           unsigned members)
 {

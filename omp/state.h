@@ -98,7 +98,7 @@ struct um_omp_task {
     struct umbra_task link; /* in a member's deque, or in a list of free tasks */
     um_atomic_u64 count;
     struct um_omp_task *parent; /* this and the next three: set by its maker, once */
-    struct um_omp_member *home; /* whose memory it is */
+    struct um_omp_member *home; /* the owner of its memory */
     unsigned depth;             /* of an implicit task 0 */
     bool final, implicit;
     struct um_omp_group *group;   /* the innermost; the task itself */
@@ -128,7 +128,7 @@ struct um_omp_share {
     um_atomic_u64 next; /* dynamic, guided: the first iteration that is left */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 left;    /* members that have left it */
-    um_atomic_u64 ordered; /* ordered: the iteration whose turn it is */
+    um_atomic_u64 ordered; /* ordered: the iteration that has its turn */
 };
 
 struct um_omp_pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* taskloop: its iterations as tasks, whose first two arguments are their bounds. */
+/* taskloop: its iterations as tasks. The first two arguments of a task are its bounds. */
 #include "library.h"
 
 #define FLAG_FINAL (1u << 1)

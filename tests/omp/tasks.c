@@ -18,7 +18,7 @@ static long fib(int n)
     return a + b;
 }
 
-/* Trees whose tasks outlive their parents. */
+/* Trees in which tasks outlive their parents. */
 static void leaves(int depth, long *count)
 {
     if (depth == 0) {
