@@ -76,3 +76,10 @@ lock = simple(
     "same work.",
     "lock",
 )
+
+openmp = simple(
+    "An OpenMP program, unmodified",
+    "Constructs of OpenMP in a program of gcc's, on two processors, under libgomp and under "
+    "libumbra_omp.so. fib: all tasks of fib(12); producer: a task. The limit of a row is libgomp's.",
+    "openmp",
+)

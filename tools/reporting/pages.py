@@ -34,6 +34,7 @@ SECTIONS = (
     loop.sync,
     loop.crowd,
     loop.lock,
+    loop.openmp,
     prefetch.prefetch,
     tasks.fib,
     tasks.skynet,
