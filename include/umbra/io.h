@@ -17,11 +17,11 @@
  *          go to the kernel together, and the core's sleep ends by a message and by a completion
  *          alike. Linux 6.7 or later, and liburing: define UMBRA_URING where the implementation is
  *          compiled, and link with -luring (docs/blocking.md).
- *   pool   an epoll instance and a thread for the runtime; files, which never wait for anything that
- *          epoll could see, are read and written by the helpers of umbra/blocking.h. Taken if
- *          UMBRA_URING is not defined, or if the kernel has no such io_uring or forbids it
- *          (containers, seccomp), also if it does so later. UMBRA_IO=uring or UMBRA_IO=pool in the
- *          environment forces one.
+ *   pool   one epoll instance for each core, in which an idle core sleeps; files, which never wait
+ *          for anything that epoll could see, are read and written by the helpers of
+ *          umbra/blocking.h. Taken if UMBRA_URING is not defined, or if the kernel has no such
+ *          io_uring or forbids it (containers, seccomp), also if it does so later. UMBRA_IO=uring
+ *          or UMBRA_IO=pool in the environment forces one.
  *
  * Files in the page cache. A read at an offset first looks whether the cache has all of it, or all
  * up to the file's end: then the fiber has it at once, without a switch, in some tenths of a

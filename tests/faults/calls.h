@@ -51,6 +51,9 @@
     CALL(int, fstat, MINUS_ONE, NOTHING, (int a, struct stat *b), (a, b), ENOMEM)                  \
     CALL(int, poll, MINUS_ONE, NOTHING, (struct pollfd * a, nfds_t b, int c), (a, b, c), ENOMEM,   \
          EINTR)                                                                                    \
+    CALL(int, ppoll, MINUS_ONE, NOTHING,                                                           \
+         (struct pollfd * a, nfds_t b, const struct timespec *c, const sigset_t *d), (a, b, c, d), \
+         ENOMEM, EINTR)                                                                            \
     CALL(int, close, DONE_MINUS_ONE, NOTHING, (int a), (a), EIO, EINTR)                            \
     CALL(int, epoll_create1, MINUS_ONE, NOTHING, (int a), (a), EMFILE, ENOMEM)                     \
     CALL(int, epoll_ctl, MINUS_ONE, NOTHING, (int a, int b, int c, struct epoll_event *d),         \

@@ -130,12 +130,15 @@ static bool um_model_cas(rl::atomic<T> *p, T *expected, std::enable_if_t<true, T
 #define UM_THREADS_MOST 5
 #define UM_SPURIOUS_MOST 1 /* in one execution: without a limit a full search has no end */
 
-/* An io_uring of one thread. */
+#define UM_OS_AT_FUTEX 1u
+#define UM_OS_AT_BELL 2u
+
+/* An io_uring of one thread, or its epoll instance. */
 struct um_kernel_ring {
     const um_atomic_u32 *watches; /* FUTEX_WAIT is under way as an operation of the ring; or NULL */
-    bool watch_done;              /* it has completed, and the completion was not taken */
-    int others_done;              /* completions of other operations that were not taken */
-    int sleeper;                  /* 1 more than the thread that sleeps in the ring; 0: none */
+    bool watch_done; /* it has completed, or the bell was written; that was not taken */
+    int others_done; /* completions of other operations that were not taken */
+    int sleeper;     /* 1 more than the thread that sleeps in the ring; 0: none */
 };
 
 /* Which thread sleeps on which word, in the present execution. */
@@ -203,6 +206,17 @@ static void um_os_futex_wake(um_atomic_u32 *word)
             return;
         }
     }
+}
+
+static void um_os_rouse(um_atomic_u32 *word, uint32_t how)
+{
+    if (how == UM_OS_AT_FUTEX) {
+        um_os_futex_wake(word);
+        return;
+    }
+    rl::ctx().sched();
+    um_kernel_now.ring.watch_done = true;
+    um_kernel_ring_wake();
 }
 
 static inline uintptr_t um_arch_thread_id(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The sleep of a core with an io_uring (umbra/io/protocol.h, with the wake of park.h) under the
+ * The sleep of a core with an io_uring or an epoll instance (umbra/io/protocol.h, with the wake of park.h) under the
  * model checker. See checker.hpp.
  *
  * Each scenario: a core that takes messages and completions, and sleeps in its ring when there are
@@ -17,7 +17,7 @@ template <class P> struct ring_core : world {
     um_atomic_u64 inbox; /* how many messages */
     rl::var<int> data[2];
     typename P::umbra_waiter waiter;
-    struct its_bed : P::um_uring_bed {
+    struct its_bed : P::um_io_bed {
         ring_core *core;
     } bed;
     uint64_t messages; /* taken */
@@ -29,6 +29,7 @@ template <class P> struct ring_core : world {
         um_atomic_store(&inbox, 0, relaxed);
         P::um_waiter_init(&waiter, UM_MODEL_PARK);
         bed.core = this;
+        bed.parked = UM_OS_AT_FUTEX;
         bed.watched = false;
         bed.watch = watch;
         bed.sleep = sleep;
@@ -39,7 +40,7 @@ template <class P> struct ring_core : world {
 
     /* The kernel compares, and begins to watch or completes the watch at once, in one step. Or there
      * is no place: then the core has taken completions. */
-    static bool watch(typename P::um_uring_bed *bed, um_atomic_u32 *parked)
+    static bool watch(typename P::um_io_bed *bed, um_atomic_u32 *parked)
     {
         um_kernel_ring &ring = um_kernel_now.ring;
         ring_core *core = static_cast<its_bed *>(bed)->core;
@@ -59,7 +60,7 @@ template <class P> struct ring_core : world {
     }
 
     /* Sleeps unless there is a completion. Orders nothing: see um_os_futex_wait(). */
-    static void sleep(typename P::um_uring_bed *bed, uint64_t)
+    static void sleep(typename P::um_io_bed *bed, uint64_t)
     {
         um_kernel_ring &ring = um_kernel_now.ring;
         rl::context &context = rl::ctx();
@@ -71,7 +72,7 @@ template <class P> struct ring_core : world {
             context.park_current_thread(false, false, false, $);
             context.threadx_->last_yield_ = last_yield;
         }
-        if (ring.watch_done)
+        if (ring.watch_done && bed->parked == UM_OS_AT_FUTEX)
             bed->watched = false;
         ring.watch_done = false;
     }
@@ -97,13 +98,23 @@ template <class P> struct ring_core : world {
         um_kernel_now.ring.others_done = 0;
     }
 
+    /* A core that looks into epoll takes the reports of its bell as well. */
+    void take_bell()
+    {
+        if (bed.parked != UM_OS_AT_FUTEX) {
+            rl::ctx().sched();
+            um_kernel_now.ring.watch_done = false;
+        }
+    }
+
     void run_core(uint64_t wanted_messages, int wanted_completions)
     {
         for (;;) {
             take();
+            take_bell();
             if (messages == wanted_messages && completions == wanted_completions)
                 return;
-            P::um_uring_park(&waiter.park, &bed, ready, this, UMBRA_NEVER);
+            P::um_io_park(&waiter.park, &bed, ready, this, UMBRA_NEVER);
         }
     }
 
@@ -187,6 +198,15 @@ template <class P> struct no_place : either<P> {
     }
 };
 
+/* In epoll: the bell is watched for good, and may be written late. */
+template <class P, class scenario> struct in_epoll : scenario {
+    in_epoll()
+    {
+        this->bed.parked = UM_OS_AT_BELL + 3;
+        this->bed.watched = true;
+    }
+};
+
 template <class P>
 static variant make_variant(const char *name, const char *what, const char *expected)
 {
@@ -197,6 +217,11 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"completions, then a message", make_world<completions_then_message<P>>, 2, 0, false, 5,
          50000},
         {"no place for the watch", make_world<no_place<P>>, 3, 0, false, 4, 20000},
+        {"epoll, one message", make_world<in_epoll<P, one_message<P>>>, 2, 0, true, 0, 20000},
+        {"epoll, two messages", make_world<in_epoll<P, two_messages<P>>>, 2, 0, false, 5, 50000},
+        {"epoll, message and report", make_world<in_epoll<P, either<P>>>, 3, 0, false, 4, 50000},
+        {"epoll, reports, then a message", make_world<in_epoll<P, completions_then_message<P>>>, 2,
+         0, false, 5, 50000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

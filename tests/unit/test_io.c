@@ -64,8 +64,9 @@ struct receiving {
     size_t bytes;
     uint64_t deadline;
     size_t got;
-    int error;
+    _Atomic int error;
     struct umbra_fiber fiber;
+    int partner; /* the other end, where it is needed */
 };
 
 static void *receives(void *arg)
@@ -838,18 +839,6 @@ Test(io, a_thread_waits_for_a_place_in_a_local_queue)
     empty(&full);
 }
 
-Test(io_pool, its_thread_keeps_off_the_cores_shadows)
-{
-    struct umbra_options options = {.cores = 1, .shadows = true, .quiet = true};
-    int error;
-
-    choose_way("pool");
-    error = umbra_run(&options, uses_pipe, NULL);
-    if (error == -ENOSPC)
-        cr_skip_test("no hardware thread is left for a shadow");
-    cr_assert_eq(error, 0);
-}
-
 static void *reads_one_byte(void *arg)
 {
     char byte = 0;
@@ -1205,6 +1194,68 @@ IO_TEST(a_core_that_never_idles_takes_completions)
     cr_assert_eq(run_cores(1, busy_core, NULL), 0);
 }
 
+/* A fiber at safe points alone; the other one must get its byte. */
+static void *polls_safely(void *arg)
+{
+    struct receiving *receiving = arg;
+    uint64_t deadline = umbra_deadline(20 * SECOND);
+
+    spawn_receiving(receiving);
+    until_in_system_call(receiving->fiber);
+    cr_expect_eq(write(receiving->partner, "x", 1), 1);
+    while (receiving->error == 1 && umbra_now_ns() < deadline)
+        umbra_poll();
+    cr_expect_eq(receiving->error, 0);
+    umbra_join(receiving->fiber, UMBRA_NEVER, NULL);
+    return NULL;
+}
+
+IO_TEST(a_fiber_at_safe_points_lets_completions_in)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true, .share_ns = MS};
+    int pair[2];
+    char byte;
+    struct receiving receiving = {.at = &byte, .bytes = 1, .deadline = UMBRA_NEVER};
+
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    receiving.socket = pair[0];
+    receiving.partner = pair[1];
+    cr_assert_eq(umbra_run(&options, polls_safely, &receiving), 0);
+    close_pair(pair);
+}
+
+/* Each core waits for the same socket; each gets one byte, and then the end. */
+static void *shares_socket(void *unused)
+{
+    struct receiving receiving[2];
+    struct umbra_spawn_options there = on_core(0);
+    char byte[2] = "";
+    int pair[2];
+
+    (void)unused;
+    socket_pair(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        receiving[i] = (struct receiving){
+            .socket = pair[0], .at = &byte[i], .bytes = 1, .deadline = UMBRA_NEVER};
+        there.core = i;
+        umbra_spawn_with(NULL, &there, receives, &receiving[i], &receiving[i].fiber);
+        until_in_system_call(receiving[i].fiber);
+    }
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(write(pair[1], "x", 1), 1);
+    for (int i = 0; i < 2; i++) {
+        umbra_join(receiving[i].fiber, umbra_deadline(20 * SECOND), NULL);
+        cr_expect(receiving[i].error == 0 && byte[i] == 'x');
+    }
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_socket_is_waited_for_on_several_cores)
+{
+    cr_assert_eq(run_cores(2, shares_socket, NULL), 0);
+}
+
 /* ---- errors ---- */
 
 static void *meets_errors(void *unused)
@@ -1483,4 +1534,58 @@ static void *asks_in_child(void *unused)
 IO_TEST(a_child_of_a_fiber_has_operations_of_its_own)
 {
     cr_assert_eq(run_cores(1, asks_in_child, NULL), 0);
+}
+
+/* In the child another file has each number that the parent's core sleeps by. True if it stays
+ * empty when a signal meets that core's fiber. */
+static bool signals_in_child(struct umbra_event *event)
+{
+    int status = 1, file = memfd_create("file", 0);
+    pid_t child = fork();
+
+    if (child == 0) {
+        for (int fd = 3; fd < file; fd++)
+            dup2(file, fd);
+        umbra_event_signal(event);
+        _exit(lseek(file, 0, SEEK_END) != 0);
+    }
+    waitpid(child, &status, 0);
+    close(file);
+    return status == 0;
+}
+
+static void *waits_for_signal(void *event)
+{
+    cr_expect_eq(umbra_event_wait(event, UMBRA_NEVER), 0);
+    return NULL;
+}
+
+IO_TEST(a_signal_in_a_child_writes_to_no_file)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+    struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
+    struct umbra_spawn_options spawn = {.where = UMBRA_ON_CORE};
+    struct receiving receiving = {.at = (char[1]){0}, .bytes = 1, .deadline = UMBRA_NEVER};
+    struct umbra_core_info info;
+    struct umbra_runtime *runtime;
+    struct umbra_fiber waiting;
+    int pair[2];
+
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    umbra_spawn_with(runtime, &spawn, receives, &receiving, &receiving.fiber);
+    umbra_spawn_with(runtime, &spawn, waits_for_signal, &event, &waiting);
+    while (umbra_fiber_info(waiting, NULL) != UMBRA_FIBER_BLOCKED ||
+           umbra_core_info(runtime, 0, &info) != 0 || info.state != UMBRA_CORE_IDLE)
+        usleep(1000);
+    usleep(20000); /* it sleeps, most likely */
+    cr_expect(signals_in_child(&event));
+    umbra_event_signal(&event);
+    cr_expect_eq(send_text(pair[1], "x"), 1);
+    cr_expect_eq(umbra_runtime_wait(runtime), 0);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    umbra_join(waiting, UMBRA_NEVER, NULL);
+    umbra_runtime_destroy(runtime);
+    close_pair(pair);
 }

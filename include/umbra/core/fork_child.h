@@ -71,8 +71,11 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_origin_in_child();
     if (um_core_self)
         um_core_in_child(um_core_self);
-    for (; runtime; runtime = um_atomic_load(&runtime->next, relaxed)) /* the only thread, all */
+    for (; runtime; runtime = um_atomic_load(&runtime->next, relaxed)) { /* the only thread, all */
         runtime->inherited = true;
+        for (unsigned i = 0; i < runtime->cores; i++) /* its bell's number may be a file's here */
+            um_atomic_store(&runtime->core[i]->waiter.park.parked, 0, relaxed);
+    }
     um_atomic_store(&um_runtimes.first, NULL, relaxed);
     um_atomic_store(&um_runtimes.reports, 0, relaxed);
     um_atomic_store(&um_slabs.looking, 0, relaxed);

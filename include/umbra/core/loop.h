@@ -62,7 +62,8 @@ UM_INLINE enum um_look um_core_seen(struct umbra_core *core, void *arg)
 {
     const bool *tasking = arg;
 
-    return um_core_has_mail(core) || (*tasking && um_core_sees_tasks(core)) ||
+    return um_core_has_mail(core) || um_completions_look(core) ||
+                   (*tasking && um_core_sees_tasks(core)) ||
                    (core->watched && !um_watch_quiet(&core->watched->node.link))
                ? UM_LOOK_OVER
                : UM_LOOK_AGAIN;
@@ -76,8 +77,8 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     struct um_fiber *watched = core->watched;
     const void *word = watched ? &watched->node.link : &core->inbox;
 
-    return um_look_in_place(core, core->runtime->polls, word, core->look_cycles, deadline,
-                            um_core_seen, &tasking) ||
+    return um_look_in_place(core, um_completions_polls(core, core->runtime->polls), word,
+                            core->look_cycles, deadline, um_core_seen, &tasking) ||
            um_cycles() >= deadline;
 }
 
@@ -215,7 +216,7 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
             um_fiber_retire(core, ended, core->retiring_result);
         if (core->watched && !um_ready_empty(core)) /* its end was the answer to a join here */
             um_core_unwatch(core);
-        if (!core->watched && um_core_attention(core)) {
+        if (!core->watched && um_core_attention_words(core)) {
             um_core_attend(core);
             if (um_unplaced_due(core))
                 um_core_take_unplaced(core);

@@ -79,7 +79,7 @@ UM_LINKONCE bool um_trim(struct umbra_core *core, uint64_t deadline)
         fiber->in_pool = depot->lean[fiber->size_class];
         depot->lean[fiber->size_class] = fiber;
         pthread_mutex_unlock(&depot->lock);
-        if (um_core_has_mail(core) || um_cycles() >= deadline)
+        if (um_core_has_mail(core) || um_completions_look(core) || um_cycles() >= deadline)
             return false;
     }
     core->more->trim_next = um_cycles_after(UM_TRIM_NS);

@@ -164,7 +164,7 @@ UM_LINKONCE void um_core_attend(struct umbra_core *core)
     if (core->timers.set > 0 && (um_ready_empty(core) || ++core->turns >= core->turns_between))
         um_core_ring(core);
     if (um_atomic_load(core->asks, relaxed)) /* a hint; the ring takes what there is */
-        core->more->completions->attend(core->more->completions);
+        core->more->completions->attend(core->more->completions, false);
     if (um_core_must_share(core))
         um_core_share(core);
 }

@@ -473,6 +473,15 @@ UM_LINKONCE UM_COLD int um_why_ended(void)
 
 /* ---- switching ---- */
 
+/* In the word that a core's `asks` leads to: only a call says whether there is something. */
+#define UM_ASKS_AT_TIMES 0x80000000u
+
+/* True if its ring has something. relaxed: as below */
+UM_INLINE bool um_core_has_completions(const struct umbra_core *core)
+{
+    return (um_atomic_load(core->asks, relaxed) & ~UM_ASKS_AT_TIMES) != 0;
+}
+
 /* Not 0 if the core has a message or a timer, or its ring something. */
 UM_ALWAYS_INLINE uint64_t um_core_own_words(const struct umbra_core *core)
 {
@@ -487,9 +496,10 @@ UM_ALWAYS_INLINE uint64_t um_core_attention_words(const struct umbra_core *core)
     return um_core_own_words(core) | um_atomic_load(core->unplaced, relaxed); /* as above */
 }
 
+/* True if there is any of that at this moment, as far as a look tells. */
 UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 {
-    return um_core_attention_words(core) != 0;
+    return (um_core_attention_words(core) & ~(uint64_t)UM_ASKS_AT_TIMES) != 0;
 }
 
 /* True if there is a message, something of the ring, or work without a place. relaxed:
@@ -497,7 +507,7 @@ UM_ALWAYS_INLINE bool um_core_attention(const struct umbra_core *core)
 UM_INLINE bool um_core_has_mail(const struct umbra_core *core)
 {
     return (um_atomic_load(&core->inbox, relaxed) | um_atomic_load(core->unplaced, relaxed) |
-            um_atomic_load(core->asks, relaxed)) != 0;
+            um_core_has_completions(core)) != 0;
 }
 
 /* True if a hungry core has asked, and there are tasks for it. The core. */

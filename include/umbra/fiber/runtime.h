@@ -80,10 +80,10 @@ struct um_core_more {
     char why[UM_WHY_BYTES]; /* likewise: the reason of start_error */
 };
 
-/* What a header above the core adds to a runtime, once, and what ends with the runtime. */
+/* What a header above the core adds to a runtime, and what ends with the runtime. */
 struct um_attached {
     /* Frees it, when the cores have ended and their fibers are still there; may block. It also names
-       the kind: one of each kind in a runtime. */
+       the kind: um_runtime_attached() is for what a runtime has one of. */
     void (*end)(struct um_attached *attached);
     struct um_attached *next; /* fixed when it is attached */
 };

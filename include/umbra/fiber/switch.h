@@ -166,11 +166,12 @@ UM_LINKONCE UM_NOINLINE void um_yield_with_own(struct umbra_core *core, struct u
     um_own_state_put(core, from, taken);
 }
 
-/* True if there is something to attend to at this time: a timer counts when its time has come. */
+/* True if there is something to attend to at this time: a timer counts when its time has come, and
+ * what only a look can say always. relaxed: the core's own word, or a hint */
 UM_INLINE bool um_core_attention_at(struct umbra_core *core, uint64_t now)
 {
-    return um_core_has_mail(core) || um_timers_next(&core->timers) <= now ||
-           um_core_must_share(core);
+    return um_core_has_mail(core) || um_atomic_load(core->asks, relaxed) != 0 ||
+           um_timers_next(&core->timers) <= now || um_core_must_share(core);
 }
 
 /*

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <umbra/base/atomic.h>
@@ -33,6 +34,8 @@
 extern long um_linux_syscall(long number, ...) __asm__("syscall");
 extern int um_linux_accept4(int socket, struct sockaddr *address, socklen_t *length,
                             int flags) __asm__("accept4");
+extern int um_linux_ppoll(struct pollfd *ready, nfds_t count, const struct timespec *time,
+                          const void *signals) __asm__("ppoll");
 extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __asm__("pread64");
 extern ssize_t um_linux_pwrite(int fd, const void *at, size_t bytes,
                                int64_t offset) __asm__("pwrite64");

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The way "pool" of umbra/io.h: for each runtime an epoll instance, and a thread that waits in it.
+ * The way "pool" of umbra/io.h: an epoll instance for each core that waits for descriptors.
  * Private; included by io/ways.h.
  *
  * An operation is tried first; if it would have to wait, it goes into the list of its descriptor,
  * which is told to epoll for one report (EPOLLONESHOT) of all that the operations of the list wait
- * for. The thread takes those out that the report names, and signals them; then their fibers try
- * again. Lists and registrations change under one lock. A fiber whose wait ends by itself takes its
- * operation out; if the thread has taken it, the fiber waits for the signal, which is on its way.
+ * for. The core takes out those that a report names, and signals them; then their fibers try again.
+ * Only the core's own thread touches its lists and registrations.
+ *
+ * A registration is never taken to stand still: the number may be another socket's by now. So each
+ * wait renews it, by EPOLL_CTL_MOD, which fails if it is of another socket, and then by
+ * EPOLL_CTL_ADD. What an earlier socket of the number, which lives on under another number, reports
+ * once only makes the fiber try again.
+ *
+ * An idle core looks into epoll instead of polling a word, and sleeps there (io/protocol.h). With
+ * fibers ready it looks every UM_POLLER_LOOK_NS, when it switches fibers.
+ *
  * Files go to the helpers of umbra/blocking.h, but for what um_io_cached() reads.
  */
 #ifndef UMBRA_IO_EPOLL_H
 #define UMBRA_IO_EPOLL_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <umbra/base/base.h>
@@ -25,6 +35,7 @@
 #include <umbra/core.h>
 #include <umbra/event.h>
 #include <umbra/io/call.h>
+#include <umbra/io/protocol.h>
 #include <umbra/os/os.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -35,18 +46,24 @@
 
 #define UM_POLLER_BATCH 64 /* reports taken at once */
 
+/* Between two looks of a core that has fibers to run: a look costs a hundredth. */
+#define UM_POLLER_LOOK_NS 20000
+
+/* A core's epoll instance; all of it is the core's own, but that other threads write to `bell`. */
 struct um_poller {
+    struct um_completions completions;
     struct um_attached attached;
-    struct umbra_runtime *runtime;
-    pthread_t thread;
+    struct umbra_core *core;
+    struct um_io_bed bed;
+    um_atomic_u32 asks; /* UM_ASKS_AT_TIMES, while operations wait */
+    uint64_t looked;    /* when, a time stamp */
     int epoll;
-    int ending; /* an eventfd: written when the runtime ends */
-    pthread_mutex_t lock;
-    struct um_io **waiting; /* by descriptor: operations that wait; under the lock, as the next */
+    int bell;               /* an eventfd, written by a thread that wakes the core */
+    struct um_io **waiting; /* by descriptor: operations that wait */
     size_t descriptors;
 };
 
-/* ---- lists: under the lock ---- */
+/* ---- lists ---- */
 
 /* Makes room for the list of a descriptor. 0 or -ENOMEM. */
 UM_LINKONCE int um_poller_reserve(struct um_poller *poller, int fd)
@@ -81,157 +98,154 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
     return -errno;
 }
 
-/* Takes an operation out of its list. False: it is not there. */
-UM_LINKONCE bool um_poller_remove(struct um_poller *poller, struct um_io *io)
+UM_LINKONCE void um_poller_enter(struct um_poller *poller, struct um_io *io)
+{
+    io->next = poller->waiting[io->fd];
+    poller->waiting[io->fd] = io;
+    poller->completions.under_way++;
+    um_atomic_store(&poller->asks, UM_ASKS_AT_TIMES, relaxed); /* the core's own, as below */
+}
+
+/* Takes the operation that *link leads to out of its list. */
+UM_LINKONCE struct um_io *um_poller_leave(struct um_poller *poller, struct um_io **link)
+{
+    struct um_io *io = *link;
+
+    *link = io->next;
+    if (--poller->completions.under_way == 0)
+        um_atomic_store(&poller->asks, 0, relaxed);
+    return io;
+}
+
+/* Takes an operation out of its list, if it is there. */
+UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct um_io *io)
 {
     struct um_io **link = &poller->waiting[io->fd];
 
     while (*link && *link != io)
         link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = io->next;
-    return true;
+    if (*link)
+        um_poller_leave(poller, link);
 }
 
-/* Takes out the operations of a descriptor that a report is for: a list of them. */
-UM_LINKONCE struct um_io *um_poller_take(struct um_poller *poller, int fd, uint32_t events)
+/* ---- reports ---- */
+
+/* Ends the waits of a descriptor that a report is for. */
+UM_LINKONCE void um_poller_report(struct um_poller *poller, int fd, uint32_t events)
 {
     struct um_io **link = &poller->waiting[fd];
-    struct um_io *taken = NULL;
-    struct um_io *io;
 
     if (events & (EPOLLERR | EPOLLHUP))
         events |= EPOLLIN | EPOLLOUT;
-    while ((io = *link) != NULL) {
-        if (!((uint32_t)io->events & events)) {
-            link = &io->next;
-            continue;
-        }
-        *link = io->next;
-        io->next = taken;
-        taken = io;
+    while (*link) {
+        if ((uint32_t)(*link)->events & events)
+            umbra_event_signal(&um_poller_leave(poller, link)->done);
+        else
+            link = &(*link)->next;
     }
     if (poller->waiting[fd])
         um_poller_register(poller, fd); /* it was registered: this cannot fail */
-    return taken;
 }
 
-/* ---- the thread ---- */
-
-UM_LINKONCE void um_poller_report(struct um_poller *poller, const struct epoll_event *event)
+UM_LINKONCE void um_poller_look(struct um_poller *poller)
 {
-    struct um_io *io;
-
-    pthread_mutex_lock(&poller->lock);
-    io = um_poller_take(poller, event->data.fd, event->events);
-    pthread_mutex_unlock(&poller->lock);
-    while (io) {
-        struct um_io *next = io->next;
-
-        umbra_event_signal(&io->done); /* the operation may be gone now */
-        um_runtime_leave(poller->runtime);
-        io = next;
-    }
-}
-
-/* Leaves the hardware threads of the runtime's schedulers and their shadows. */
-UM_LINKONCE UM_COLD void um_poller_place(const struct umbra_runtime *runtime)
-{
-    int avoid[2 * UM_CORES_MOST];
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < runtime->cores; i++) {
-        avoid[count++] = runtime->core[i]->cpu;
-        if (runtime->core[i]->more->has_shadow)
-            avoid[count++] = runtime->core[i]->more->shadow.info.shadow_cpu;
-    }
-    um_topology_bind_beside(runtime->topology, avoid, count);
-}
-
-UM_LINKONCE UM_COLD void *um_poller_main(void *arg)
-{
-    struct um_poller *poller = arg;
     struct epoll_event event[UM_POLLER_BATCH];
-    bool ends = false;
+    int count = epoll_wait(poller->epoll, event, UM_POLLER_BATCH, 0);
 
-    um_poller_place(poller->runtime);
-    while (!ends) {
-        int count = epoll_wait(poller->epoll, event, UM_POLLER_BATCH, -1);
-
-        for (int i = 0; i < count; i++) {
-            if (event[i].data.fd == poller->ending)
-                ends = true;
-            else
-                um_poller_report(poller, &event[i]);
-        }
-    }
-    return NULL;
+    for (int i = 0; i < count; i++)
+        if (event[i].data.fd != poller->bell)
+            um_poller_report(poller, event[i].data.fd, event[i].events);
 }
+
+UM_LINKONCE void um_poller_attend(struct um_completions *completions, bool idle)
+{
+    struct um_poller *poller = (struct um_poller *)completions;
+    uint64_t now = um_cycles();
+
+    if (!idle && now - poller->looked < um_ns_to_cycles(UM_POLLER_LOOK_NS))
+        return;
+    poller->looked = now;
+    um_poller_look(poller);
+}
+
+/* ---- sleeping: io/protocol.h ---- */
+
+UM_LINKONCE void um_poller_sleep(struct um_io_bed *bed, uint64_t deadline_ns)
+{
+    struct um_poller *poller = (struct um_poller *)((char *)bed - offsetof(struct um_poller, bed));
+    struct pollfd ready = {.fd = poller->epoll, .events = POLLIN};
+    uint64_t now = deadline_ns == UMBRA_NEVER ? 0 : um_os_now_ns();
+    uint64_t left = now < deadline_ns ? deadline_ns - now : 0;
+    struct timespec time = {.tv_sec = (time_t)(left / 1000000000),
+                            .tv_nsec = (long)(left % 1000000000)};
+
+    /* epoll_wait() would round to milliseconds */
+    um_linux_ppoll(&ready, 1, deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
+    um_poller_look(poller);
+}
+
+UM_LINKONCE void um_poller_park(struct um_completions *completions, uint64_t deadline_ns)
+{
+    struct um_poller *poller = (struct um_poller *)completions;
+
+    um_io_park(&poller->core->waiter.park, &poller->bed, um_completions_ready, poller->core,
+               deadline_ns);
+}
+
+/* ---- begin and end ---- */
 
 /* The runtime ends. Also undoes what um_poller_open() has done. */
-UM_LINKONCE UM_COLD void um_poller_close(struct um_poller *poller)
+UM_LINKONCE UM_COLD void um_poller_end(struct um_attached *attached)
 {
+    struct um_poller *poller =
+        (struct um_poller *)((char *)attached - offsetof(struct um_poller, attached));
+
     if (poller->epoll >= 0)
         close(poller->epoll);
-    if (poller->ending >= 0)
-        close(poller->ending);
-    pthread_mutex_destroy(&poller->lock);
+    if (poller->bell >= 0)
+        close(poller->bell);
     free(poller->waiting);
     free(poller);
 }
 
-UM_LINKONCE UM_COLD void um_poller_end(struct um_attached *attached)
-{
-    struct um_poller *poller = (struct um_poller *)attached;
-    const uint64_t one = 1;
-
-    while (write(poller->ending, &one, sizeof(one)) < 0 && errno == EINTR)
-        ; /* it cannot fail otherwise: the count is 0 */
-    pthread_join(poller->thread, NULL);
-    um_poller_close(poller);
-}
-
 UM_LINKONCE UM_COLD int um_poller_open(struct um_poller *poller)
 {
-    struct epoll_event event = {.events = EPOLLIN};
-    uint64_t signals;
-    int error;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET}; /* so it need not be read */
 
     poller->epoll = epoll_create1(EPOLL_CLOEXEC);
-    poller->ending = poller->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC);
-    event.data.fd = poller->ending;
-    if (poller->ending < 0 || epoll_ctl(poller->epoll, EPOLL_CTL_ADD, poller->ending, &event) != 0)
+    poller->bell = poller->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    event.data.fd = poller->bell;
+    if (poller->bell < 0 || epoll_ctl(poller->epoll, EPOLL_CTL_ADD, poller->bell, &event) != 0)
         return -errno;
-    signals = um_os_mask_signals();
-    error = -pthread_create(&poller->thread, NULL, um_poller_main, poller);
-    um_os_unmask_signals(signals);
-    return error;
+    poller->bed = (struct um_io_bed){.parked = UM_OS_AT_BELL + (uint32_t)poller->bell,
+                                     .watched = true,
+                                     .sleep = um_poller_sleep};
+    return 0;
 }
 
-/* Makes the runtime's poller, unless another fiber has. 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_poller_make(struct umbra_runtime *runtime, struct um_poller **result)
+/* Makes the core's poller. 0 or a negative errno. The core. */
+UM_LINKONCE UM_COLD int um_poller_make(struct umbra_core *core, struct um_poller **result)
 {
-    struct um_poller *poller;
-    int error = 0;
+    struct um_poller *poller = calloc(1, sizeof(*poller));
+    int error;
 
-    pthread_mutex_lock(&runtime->lock);
-    poller = (struct um_poller *)um_runtime_attached(runtime, um_poller_end);
-    if (!poller && !(poller = calloc(1, sizeof(*poller)))) {
-        error = -ENOMEM;
-    } else if (!poller->runtime) {
-        poller->attached.end = um_poller_end;
-        poller->runtime = runtime;
-        pthread_mutex_init(&poller->lock, NULL);
-        error = um_poller_open(poller);
-        if (error == 0)
-            um_runtime_attach(runtime, &poller->attached);
-        else
-            um_poller_close(poller);
+    if (!poller)
+        return -ENOMEM;
+    error = um_poller_open(poller);
+    if (error != 0) {
+        um_poller_end(&poller->attached);
+        return error;
     }
-    pthread_mutex_unlock(&runtime->lock);
+    poller->core = core;
+    poller->completions =
+        (struct um_completions){.attend = um_poller_attend, .sleep = um_poller_park};
+    poller->attached.end = um_poller_end; /* not before: other threads write to the bell */
+    pthread_mutex_lock(&core->runtime->lock);
+    um_runtime_attach(core->runtime, &poller->attached);
+    pthread_mutex_unlock(&core->runtime->lock);
+    um_completions_add(core, &poller->completions, &poller->asks);
     *result = poller;
-    return error;
+    return 0;
 }
 
 /* ---- an operation ---- */
@@ -240,35 +254,18 @@ UM_LINKONCE UM_COLD int um_poller_make(struct umbra_runtime *runtime, struct um_
 UM_LINKONCE int um_poller_wait(void *context, struct um_io *io)
 {
     struct um_poller *poller = context;
-    int error;
-    bool taken;
+    int error = um_poller_reserve(poller, io->fd);
 
-    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
-    io->events = um_io_events(io->call);
-    pthread_mutex_lock(&poller->lock);
-    error = um_poller_reserve(poller, io->fd);
-    if (error == 0) {
-        io->next = poller->waiting[io->fd];
-        poller->waiting[io->fd] = io;
-        error = um_poller_register(poller, io->fd);
-        if (error == 0)
-            um_runtime_enter(poller->runtime); /* until it is taken out of its list */
-        else
-            um_poller_remove(poller, io);
-    }
-    pthread_mutex_unlock(&poller->lock);
     if (error != 0)
         return error;
-    error = um_io_await(io, io->deadline);
+    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
+    io->events = um_io_events(io->call);
+    um_poller_enter(poller, io);
+    error = um_poller_register(poller, io->fd);
     if (error == 0)
-        return 0;
-    pthread_mutex_lock(&poller->lock);
-    taken = !um_poller_remove(poller, io);
-    pthread_mutex_unlock(&poller->lock);
-    if (taken)
-        um_io_await_firm(io);
-    else
-        um_runtime_leave(poller->runtime);
+        error = um_io_await(io, io->deadline);
+    if (error != 0)
+        um_poller_remove(poller, io);
     return error;
 }
 
@@ -295,15 +292,15 @@ UM_LINKONCE int um_pool_file(struct um_io *io)
 
 UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
 {
-    struct umbra_runtime *runtime = core->runtime;
-    struct um_poller *poller = (struct um_poller *)um_runtime_attached(runtime, um_poller_end);
-    int error, result;
+    struct um_poller *poller = (struct um_poller *)core->more->completions;
+    int error = 0, result;
 
     if (um_io_cached(io, &result))
         return result;
     if (um_io_on_file(io))
         return um_pool_file(io);
-    error = poller ? 0 : um_poller_make(runtime, &poller);
+    if (!poller || poller->completions.attend != um_poller_attend)
+        error = um_poller_make(core, &poller);
     return error != 0 ? error : um_io_finish(io, um_io_try(io), um_poller_wait, poller);
 }
 

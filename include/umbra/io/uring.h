@@ -65,11 +65,9 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
     return -ENOSYS;
 }
 
-UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
+UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 {
-    (void)core;
-    (void)io;
-    return -ENOSYS;
+    return um_pool_run(core, io);
 }
 
 #else
@@ -85,7 +83,7 @@ UM_LINKONCE UM_COLD int um_uring_run(struct umbra_core *core, struct um_io *io)
 /* A ring; its core attends to it. */
 struct um_uring {
     struct um_completions completions;
-    struct um_uring_bed bed;
+    struct um_io_bed bed;
     struct umbra_core *core;
     struct io_uring ring; /* unless it has broken */
     struct um_io *first;  /* operations that are queued or under way */
@@ -95,7 +93,7 @@ struct um_uring {
     bool forced;          /* by UMBRA_IO: the pool does not take its place */
 };
 
-UM_INLINE struct um_uring *um_uring_of_bed(struct um_uring_bed *bed)
+UM_INLINE struct um_uring *um_uring_of_bed(struct um_io_bed *bed)
 {
     return (struct um_uring *)((char *)bed - offsetof(struct um_uring, bed));
 }
@@ -203,10 +201,11 @@ UM_LINKONCE void um_uring_submit(struct um_uring *uring)
  * the core would never sleep again. So the flag is cleared before the ring is entered: what was
  * queued by then is run there, and what is queued later sets the flag again.
  */
-UM_LINKONCE void um_uring_attend(struct um_completions *completions)
+UM_LINKONCE void um_uring_attend(struct um_completions *completions, bool idle)
 {
     struct um_uring *uring = (struct um_uring *)completions;
 
+    (void)idle;
     /* seq_cst: before the kernel looks for work */
     um_atomic_fetch_and((um_atomic_u32 *)uring->ring.sq.kflags, ~IORING_SQ_TASKRUN, seq_cst);
     um_uring_submit(uring);
@@ -378,14 +377,17 @@ UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
 UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
 {
     struct um_uring *uring = (struct um_uring *)core->more->completions;
-    int result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
+    int result;
 
+    if (!uring || uring->completions.attend != um_uring_attend)
+        return um_pool_run(core, io);
+    result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
     return result == -ENOSYS && uring->broken && !uring->forced ? um_pool_run(core, io) : result;
 }
 
 /* ---- sleeping: io/protocol.h ---- */
 
-UM_LINKONCE bool um_uring_watch(struct um_uring_bed *bed, um_atomic_u32 *parked)
+UM_LINKONCE bool um_uring_watch(struct um_io_bed *bed, um_atomic_u32 *parked)
 {
     struct um_uring *uring = um_uring_of_bed(bed);
     struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
@@ -400,7 +402,7 @@ UM_LINKONCE bool um_uring_watch(struct um_uring_bed *bed, um_atomic_u32 *parked)
     return true;
 }
 
-UM_LINKONCE void um_uring_sleep(struct um_uring_bed *bed, uint64_t deadline_ns)
+UM_LINKONCE void um_uring_sleep(struct um_io_bed *bed, uint64_t deadline_ns)
 {
     struct um_uring *uring = um_uring_of_bed(bed);
     uint64_t now = deadline_ns == UMBRA_NEVER ? 0 : um_os_now_ns();
@@ -424,7 +426,7 @@ UM_LINKONCE void um_uring_park_core(struct um_completions *completions, uint64_t
     if (uring->broken)
         um_park_until(park, um_completions_ready, uring->core, deadline_ns);
     else
-        um_uring_park(park, &uring->bed, um_completions_ready, uring->core, deadline_ns);
+        um_io_park(park, &uring->bed, um_completions_ready, uring->core, deadline_ns);
 }
 
 /* ---- begin and end ---- */
@@ -534,7 +536,8 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
     }
     uring->completions = (struct um_completions){
         .attend = um_uring_attend, .sleep = um_uring_park_core, .end = um_uring_end};
-    uring->bed = (struct um_uring_bed){.watch = um_uring_watch, .sleep = um_uring_sleep};
+    uring->bed = (struct um_io_bed){
+        .parked = UM_OS_AT_FUTEX, .watch = um_uring_watch, .sleep = um_uring_sleep};
     uring->core = core;
     uring->forced = forced;
     /* the kernel's word: it has completions that the core must enter the ring for */

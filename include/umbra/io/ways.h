@@ -75,7 +75,7 @@ UM_LINKONCE int um_io_run(struct um_io *io)
         error = um_io_begin(core);
     if (error != 0)
         return error;
-    return um_why_none(core->more->completions ? um_uring_run(core, io) : um_pool_run(core, io));
+    return um_why_none(um_uring_run(core, io));
 }
 
 /* ---- operations ---- */

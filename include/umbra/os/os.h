@@ -9,6 +9,7 @@
  *   uint64_t um_os_now_ns(void)                          monotonic clock, ns
  *   int um_os_futex_wait(word, expected, deadline_ns)    sleep while *word == expected
  *   void um_os_futex_wake(word)                          wake one sleeper on word
+ *   void um_os_rouse(word, how)                          wake it there, or at a bell; see below
  *   unsigned long um_os_hwcap(unsigned which)            entry of the auxiliary vector, or 0
  *   uint64_t um_os_riscv_hwprobe(int64_t key)            value of a RISC-V probe key, or 0
  *   int um_os_try(void (*fn)(void *), void *arg)         runs fn in a child process; see below
@@ -172,5 +173,29 @@ struct um_os_stack {
 #endif
 
 UM_CHOICE(UM_CHOSEN_OS);
+
+/* Where a thread sleeps: on a word; or until its eventfd is written, its bell. To the bell's number
+ * UM_OS_AT_BELL is added. */
+#define UM_OS_AT_FUTEX 1u
+#define UM_OS_AT_BELL 2u
+
+UM_LINKONCE UM_COLD void um_os_rouse(um_atomic_u32 *word, uint32_t how);
+
+#ifdef UMBRA_IMPLEMENTATION
+#include <unistd.h>
+
+UM_LINKONCE UM_COLD void um_os_rouse(um_atomic_u32 *word, uint32_t how)
+{
+    const uint64_t one = 1;
+    int saved = errno;
+
+    if (how == UM_OS_AT_FUTEX)
+        um_os_futex_wake(word);
+    else
+        while (write((int)(how - UM_OS_AT_BELL), &one, sizeof(one)) < 0 && errno == EINTR)
+            ; /* it cannot fail otherwise: a bell is never full */
+    errno = saved;
+}
+#endif /* UMBRA_IMPLEMENTATION */
 
 #endif

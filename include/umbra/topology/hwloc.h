@@ -645,44 +645,6 @@ UM_LINKONCE UM_COLD void um_affinities_end(void)
     }
 }
 
-/* Adds to `set` the hardware threads of the topology that are none of those in `avoid` and, if
- * `cores`, share no core with one of them. */
-UM_LINKONCE UM_COLD void um_topology_add_others(const struct umbra_topology *topology,
-                                                hwloc_bitmap_t set, const int *avoid,
-                                                unsigned count, bool cores)
-{
-    for (unsigned i = 0; i < topology->table.cpus; i++) {
-        int cpu = topology->table.cpu[i].cpu;
-        bool other = true;
-
-        for (unsigned k = 0; k < count && other; k++)
-            other = cores
-                        ? um_cpu_table_shared(&topology->table, cpu, avoid[k]) != UMBRA_SHARED_CORE
-                        : cpu != avoid[k];
-        if (other)
-            hwloc_bitmap_set(set, (unsigned)cpu);
-    }
-}
-
-/*
- * Binds the calling thread to the cores that have none of these cpus; if there is no such core, to
- * the hardware threads that are none of them; if there is no such thread, to all of the topology.
- * Best effort: a thread that cannot be bound stays where it was.
- */
-UM_LINKONCE UM_COLD void um_topology_bind_beside(const struct umbra_topology *topology,
-                                                 const int *avoid, unsigned count)
-{
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-
-    if (!set)
-        return;
-    um_topology_add_others(topology, set, avoid, count, true);
-    if (hwloc_bitmap_iszero(set))
-        um_topology_add_others(topology, set, avoid, count, false);
-    um_topology_bind_set(topology, hwloc_bitmap_iszero(set) ? topology->usable : set, NULL);
-    hwloc_bitmap_free(set);
-}
-
 /* How many NUMA nodes memory can be bound to; 0: it cannot be bound. */
 UM_LINKONCE UM_COLD unsigned um_topology_memories(const struct umbra_topology *topology)
 {

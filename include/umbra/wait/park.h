@@ -10,7 +10,7 @@
  *   waiter                                   signaller
  *   W1  parked = 1          seq_cst          S1  word = new          seq_cst (the caller)
  *   W2  look at the word    seq_cst          S2  look at parked      seq_cst
- *   W3  futex: sleep while parked == 1       S3  if 1: exchange 0, wake
+ *   W3  futex: sleep while parked == 1       S3  if not 0: exchange 0, wake
  *
  * No wake-up is lost. W1, W2, S1, S2 are in one total order. If W2 misses the new value, then W2 <
  * S1, hence W1 < W2 < S1 < S2 and S2 sees 1, unless another signaller's S3 has cleared it since W1.
@@ -19,6 +19,9 @@
  * sleeps already and is woken. A signaller that is late from an earlier wait may clear `parked` of
  * the next one. Then the waiter returns from its sleep and starts again at W1: it announces itself
  * again before it looks.
+ *
+ * A core may sleep in another way (io/protocol.h): then `parked` is the number of an eventfd instead,
+ * and a signaller writes to that (um_os_rouse()).
  *
  * One waiter at a time owns a um_park; any number of signallers may call um_park_wake. A signaller
  * touches the um_park after it stored the word, so the um_park must outlive that call, not only the
@@ -38,7 +41,8 @@
 #endif
 
 struct um_park {
-    um_atomic_u32 parked; /* 1: the waiter sleeps or is about to. Waiter sets, signallers clear */
+    um_atomic_u32 parked; /* UM_OS_AT_*: the waiter sleeps or is about to; 0: not. Waiter sets,
+                             signallers clear */
 };
 
 /* True if the wait is over. Must read the waited word with seq_cst (W2). */
@@ -72,15 +76,18 @@ UM_INLINE int um_park_until(struct um_park *park, um_park_ready *ready, void *co
  */
 UM_INLINE bool um_park_wake(struct um_park *park)
 {
+    uint32_t was;
+
     if (um_atomic_load(&park->parked, seq_cst) == 0) /* S2: after S1; pairs with W1 */
         return false;
     /*
-     * S3: one signaller gets the 1. seq_cst, so that no S2 after a new W1 can read this older 0,
+     * S3: one signaller gets it. seq_cst, so that no S2 after a new W1 can read this older 0,
      * which C11 7.17.3p6 would allow of a weaker store
      */
-    if (um_atomic_exchange(&park->parked, 0, seq_cst) == 0)
+    was = um_atomic_exchange(&park->parked, 0, seq_cst);
+    if (was == 0)
         return false;
-    um_os_futex_wake(&park->parked);
+    um_os_rouse(&park->parked, was);
     return true;
 }
 
