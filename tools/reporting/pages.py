@@ -24,6 +24,7 @@ SECTIONS = (
     server.blocking,
     server.reads,
     server.timers,
+    server.echo,
     server.http,
     server.store,
     handover.footprint,

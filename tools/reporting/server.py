@@ -51,6 +51,20 @@ def timers(measured):
     )
 
 
+def echo(measured):
+    rows = measured.of("echo")
+    if not rows:
+        return ""
+    return section(
+        "Messages over many connections",
+        "64 bytes that a server sends back, over 64 and 1,000 connections of the loopback interface: with a fiber "
+        "a connection by umbra/io.h, where the core waits in epoll or in its ring. The limit is a loop by hand on "
+        "epoll. The client is a thread on another processor.",
+        *charts_by(rows, "connections", "{:,} connections".format, "echo"),
+        numbers(rows),
+    )
+
+
 def charts_by(rows, parameter, title, mark, reverse=False):
     """A ranking of the rows for each value of the parameter."""
     for value in sorted({row.params[parameter] for row in rows}, reverse=reverse):

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Messages of 64 bytes that a server on one processor sends back, over so many connections of the
+ * loopback interface. A thread on another processor is the client: on each connection one message
+ * is under way. The server is
+ *
+ *   epoll        a loop by hand on epoll, level-triggered: epoll_wait, recv, send
+ *   umbra-pool   a fiber a connection (umbra/io.h), the core waits in epoll
+ *   umbra-uring  the same, in the core's io_uring
+ */
+#define _GNU_SOURCE
+#include "in_fiber.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <umbra/io.h>
+
+#define MESSAGE 64
+#define CONNECTIONS_MOST 1000
+#define EVENTS 256
+#define BATCH 10000
+#define BATCH_TINY 100
+
+enum kind { ASKED = 1, ENDS };
+
+struct message {
+    uint64_t kind, number;
+    char rest[MESSAGE - 2 * sizeof(uint64_t)];
+};
+
+struct echo {
+    const char *way; /* of umbra/io.h; NULL: by hand */
+    unsigned connections;
+    struct umbra_runtime *runtime;
+    struct bench_row *row;
+    struct bench_batch *batch;
+};
+
+/* The ends of all connections; rows, which have their turns one after the other, share them. */
+static int near[CONNECTIONS_MOST], far[CONNECTIONS_MOST];
+static int error_of_connections = 1; /* 1: they are not there yet */
+
+static bool passed(ssize_t count)
+{
+    return count == MESSAGE;
+}
+
+/* ---- the client ---- */
+
+static void ask(unsigned connection, enum kind kind, uint64_t number)
+{
+    struct message message = {.kind = kind, .number = number};
+
+    if (!passed(send(near[connection], &message, MESSAGE, MSG_NOSIGNAL)))
+        abort();
+}
+
+/* Sends so many messages, at first one on each connection, then one for each answer. Returns how
+ * many of the answers are right. */
+static uint64_t exchange(int epoll, const struct echo *echo, uint64_t count)
+{
+    static uint64_t expected[CONNECTIONS_MOST];
+    struct epoll_event event[EVENTS];
+    struct message answer;
+    uint64_t sent = 0, right = 0;
+
+    for (unsigned i = 0; i < echo->connections && sent < count; i++)
+        ask(i, ASKED, expected[i] = sent++);
+    for (uint64_t answers = 0; answers < count;) {
+        int ready = epoll_wait(epoll, event, EVENTS, -1);
+
+        for (int i = 0; i < ready; i++) {
+            unsigned from = event[i].data.u32;
+
+            if (!passed(recv(near[from], &answer, MESSAGE, 0)))
+                abort();
+            answers++;
+            right += answer.kind == ASKED && answer.number == expected[from];
+            if (sent < count)
+                ask(from, ASKED, expected[from] = sent++);
+        }
+    }
+    return right;
+}
+
+static void *client(void *arg)
+{
+    struct echo *echo = arg;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    cpu_set_t cpus;
+    uint64_t begin;
+
+    CPU_ZERO(&cpus);
+    CPU_SET((unsigned)bench_cpu(echo->row->bench, 1), &cpus);
+    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    for (unsigned i = 0; i < echo->connections; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = i}};
+
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, near[i], &event) != 0)
+            abort();
+    }
+    exchange(epoll, echo, echo->connections); /* the server has begun */
+    begin = bench_now_ns();
+    echo->batch->verified = exchange(epoll, echo, echo->batch->iterations);
+    echo->batch->ns = bench_now_ns() - begin;
+    for (unsigned i = 0; i < echo->connections; i++)
+        ask(i, ENDS, 0);
+    close(epoll);
+    return NULL;
+}
+
+/* ---- the server ---- */
+
+static void *serve_one(void *connection)
+{
+    struct message message;
+    size_t got, sent;
+
+    while (umbra_io_recv(*(int *)connection, &message, MESSAGE, UMBRA_NEVER, &got) == 0 &&
+           passed((ssize_t)got) && message.kind == ASKED)
+        umbra_io_send(*(int *)connection, &message, MESSAGE, UMBRA_NEVER, &sent);
+    return NULL;
+}
+
+static void *serve_in_fibers(void *arg)
+{
+    struct echo *echo = arg;
+    struct umbra_fiber fiber[CONNECTIONS_MOST];
+
+    for (unsigned i = 0; i < echo->connections; i++)
+        if (umbra_spawn(serve_one, &far[i], &fiber[i]) != 0)
+            abort();
+    for (unsigned i = 0; i < echo->connections; i++)
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
+    return NULL;
+}
+
+static void serve_by_hand(const struct echo *echo)
+{
+    struct epoll_event event[EVENTS];
+    struct message message;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    for (unsigned i = 0; i < echo->connections; i++) {
+        event[0] = (struct epoll_event){.events = EPOLLIN, .data = {.fd = far[i]}};
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, far[i], &event[0]) != 0)
+            abort();
+    }
+    for (unsigned left = echo->connections; left > 0;) {
+        int ready = epoll_wait(epoll, event, EVENTS, -1);
+
+        for (int i = 0; i < ready; i++) {
+            if (!passed(recv(event[i].data.fd, &message, MESSAGE, MSG_DONTWAIT)))
+                abort();
+            if (message.kind == ENDS)
+                left--;
+            else if (!passed(send(event[i].data.fd, &message, MESSAGE, MSG_NOSIGNAL)))
+                abort();
+        }
+    }
+    close(epoll);
+}
+
+static int run(struct bench_row *row, struct bench_batch *batch)
+{
+    struct echo *echo = row->state;
+    pthread_t thread;
+    int error;
+
+    echo->batch = batch;
+    error = -pthread_create(&thread, NULL, client, echo);
+    if (error != 0)
+        return error;
+    if (echo->way)
+        error = in_fiber(echo->runtime, serve_in_fibers, echo);
+    else
+        serve_by_hand(echo);
+    pthread_join(thread, NULL);
+    return error;
+}
+
+/* ---- rows ---- */
+
+/* 0 or a negative errno. */
+static int connect_all(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct rlimit limit;
+    socklen_t length = sizeof address;
+    int listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (bind(listens, (struct sockaddr *)&address, length) != 0 || listen(listens, 16) != 0 ||
+        getsockname(listens, (struct sockaddr *)&address, &length) != 0)
+        return -errno;
+    for (int i = 0; i < CONNECTIONS_MOST; i++) {
+        near[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(near[i], (struct sockaddr *)&address, length) != 0 ||
+            (far[i] = accept4(listens, NULL, NULL, SOCK_CLOEXEC)) < 0)
+            return -errno;
+        setsockopt(near[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(far[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    }
+    close(listens);
+    return 0;
+}
+
+static int open_row(struct bench_row *row)
+{
+    struct echo *echo = row->state;
+
+#ifndef UMBRA_URING
+    if (echo->way && strcmp(echo->way, "uring") == 0)
+        return bench_refuse(row, -ENOSYS, "built without liburing");
+#endif
+    echo->row = row;
+    if (error_of_connections > 0)
+        error_of_connections = connect_all();
+    return error_of_connections;
+}
+
+static int start(struct bench_row *row)
+{
+    struct echo *echo = row->state;
+
+    setenv("UMBRA_IO", echo->way ? echo->way : "", 1);
+    return echo->way ? in_fiber_cores(row->bench, 1, &echo->runtime) : 0;
+}
+
+static void stop(struct bench_row *row)
+{
+    struct echo *echo = row->state;
+
+    if (echo->way)
+        umbra_runtime_destroy(echo->runtime);
+}
+
+static const struct bench_ops ops = {.open = open_row, .start = start, .run = run, .stop = stop};
+
+static int declare(struct bench *bench)
+{
+    static const char *const names[] = {"epoll", "umbra-pool", "umbra-uring"};
+    static struct echo cases[] = {{.connections = 64},
+                                  {.way = "pool", .connections = 64},
+                                  {.way = "uring", .connections = 64},
+                                  {.connections = CONNECTIONS_MOST},
+                                  {.way = "pool", .connections = CONNECTIONS_MOST},
+                                  {.way = "uring", .connections = CONNECTIONS_MOST}};
+    struct bench_row *limit = NULL;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench_row *row = bench_add(bench, names[i % 3], &ops, NULL);
+
+        row->state = &cases[i];
+        row->batch = bench_tiny(bench) ? BATCH_TINY : BATCH;
+        json_object_set_new(row->params, "connections", json_integer(cases[i].connections));
+        if (cases[i].way)
+            row->limit = limit;
+        else
+            limit = row;
+    }
+    return 0;
+}
+
+static const struct bench_kernel kernel = {
+    .name = "echo",
+    .about = "messages over many connections: umbra/io.h beside a loop on epoll",
+    .cpus = 2,
+    .rounds = 51,
+    .rounds_quick = 5,
+    .declare = declare,
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&kernel, argc, argv);
+}
