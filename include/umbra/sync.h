@@ -144,7 +144,7 @@ UM_INLINE int umbra_mutex_unlock(struct umbra_mutex *mutex);
 struct umbra_condition {
     struct um_lock list; /* guards the other fields, for a few instructions at a time */
     struct um_waiters waiters;
-    uint64_t round; /* how often all waiters have been notified */
+    um_plain(uint64_t) round; /* how often several waiters have been notified together */
 };
 
 #define UMBRA_CONDITION_INIT UM_CONDITION_INIT
@@ -153,14 +153,16 @@ struct umbra_condition {
  * Unlocks the mutex, waits to be notified, and locks it again, also after an error. Does not return
  * 0 without a notification, but another caller may have changed what it was about: check in a loop.
  * These errors leave the mutex as it was, with nothing waited for: -EPERM (the caller does not hold
- * it, or is on an alternate signal stack), and those of a thread's first wait. After -ENOMEM with a
+ * it, or is on an alternate signal stack), -EINVAL (callers wait with another mutex), and those of a
+ * thread's first wait. After -ENOMEM with a
  * deadline the mutex may also have been unlocked and locked again.
  */
 UM_LINKONCE UM_CHECKED int umbra_condition_wait(struct umbra_condition *condition,
                                                 struct umbra_mutex *mutex, uint64_t deadline);
 
-/* Ends the wait of the waiter that has waited longest; with `all` of all waiters. Without a waiter
- * nothing happens. The caller need not hold the mutex. */
+/* Ends the wait of the waiter that has waited longest; with `all` of all waiters: several then
+ * queue for the mutex before they wake up. Without a waiter nothing happens. The caller need not
+ * hold the mutex. */
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all);
 
 /* ---- counting semaphore ---- */

@@ -7,7 +7,7 @@
  * frees the mutex; some give up first. A waiter is a fiber, so firm, or patient for a random number
  * of calls; a holder finds a called one overdue at random. Checked: one holder at a time, which
  * sees what the last one wrote; no thread sleeps on; no call touches what was freed; a mutex that
- * is for a waiter lets no newcomer in.
+ * is for a waiter lets no newcomer in. Waiters of a condition are moved to its list.
  */
 #define UM_VARIANTS_OF "mutex_variants.hpp"
 #include "waiting_object.hpp"
@@ -147,6 +147,37 @@ template <class P, int Threads, bool Hasty> struct competes : turns<P, Threads, 
 };
 
 /*
+ * Each thread but thread 0 waits for a condition until `written` is not 0; the last `Hasty` threads
+ * may give up now and then. Thread 0 writes it, and notifies when it has unlocked: all together, or
+ * Alone, so many one by one. The last thread frees the mutex, while the notifier may be in its call.
+ */
+template <class P, int Threads, int Hasty, bool Alone, unsigned Fibers = 0>
+struct notified : turns<P, Threads, 0, Fibers> {
+    typename P::umbra_condition condition;
+
+    notified()
+    {
+        um_atomic_store(&condition.list.word, 0, relaxed);
+    }
+
+    void thread(int index)
+    {
+        bool hasty = index >= Threads - Hasty;
+
+        this->lock(false);
+        if (index == 0)
+            um_plain_write(this->there->written, 1);
+        while (um_plain_read(this->there->written) == 0)
+            this->succeeded(
+                P::umbra_condition_wait(&condition, this->mutex, hasty ? +PERHAPS : UMBRA_NEVER),
+                hasty);
+        this->turn();
+        for (int i = 1; index == 0 && i < (Alone ? Threads : 2); i++)
+            P::umbra_condition_notify(&condition, !Alone);
+    }
+};
+
+/*
  * Thread 0 holds the mutex; thread 1, which is firm, and thread 2 are in the list. Thread 2 gives
  * up while thread 0 unlocks: a newcomer is kept out, thread 1 is not. Still: bits of a called
  * waiter that stands still.
@@ -173,7 +204,7 @@ template <class P, uint64_t Still> struct kept : locked<P> {
         } else if (index == 1) {
             this->is_given(index);
         } else if (index == 2) {
-            if (!P::um_sync_change(&this->request[index].sync, NULL, false)) {
+            if (!P::um_sync_change(&this->request[index].sync, NULL, NULL)) {
                 /* it has the mutex, in front of thread 1 */
                 this->is_given(index);
                 unlock();
@@ -192,6 +223,8 @@ template <class P, uint64_t Still> struct kept : locked<P> {
 /* The holder finds the called waiter overdue: a newcomer is kept out, and queues; that waiter is
  * not. */
 template <class P> struct promised : locked<P> {
+    typename P::um_waiters joins;
+
     promised()
     {
         this->begin_held(UM_MUTEX_CALLED);
@@ -211,7 +244,8 @@ template <class P> struct promised : locked<P> {
         } else {
             RL_ASSERT(!P::um_mutex_try_word(&this->mutex->word) && !this->look(false));
             P::um_mutex_prepare(&this->request[2]);
-            P::um_sync_change(&this->request[2].sync, NULL, true);
+            P::um_waiters_add(&joins, this->waiter(2));
+            P::um_sync_change(&this->request[2].sync, NULL, &joins);
         }
     }
 
@@ -237,6 +271,11 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"promised to a waiter", make_world<promised<P>>, 3, 0, false, 3, 20000},
         {"three", make_world<turns<P, 3, 0, 4>>, 3, 0, false, 0, 60000},
         {"three, two give up", make_world<turns<P, 3, 2, 4>>, 3, 0, false, 0, 60000},
+        {"notified together", make_world<notified<P, 3, 0, false, 6>>, 3, 0, false, 0, 50000},
+        {"patient, together", make_world<notified<P, 3, 0, false>>, 3, 0, false, 0, 50000},
+        {"three together", make_world<notified<P, 4, 1, false, 4>>, 4, 0, false, 0, 50000},
+        {"together, may give up", make_world<notified<P, 3, 2, false, 2>>, 3, 0, false, 0, 50000},
+        {"one by one", make_world<notified<P, 3, 1, true, 2>>, 3, 0, false, 0, 50000},
         {"four, two give up", make_world<turns<P, 4, 2, 6>>, 4, 0, false, 0, 60000},
     };
 

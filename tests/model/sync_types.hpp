@@ -7,6 +7,7 @@
 struct um_fiber;
 struct umbra_core;
 struct umbra_mutex;
+struct umbra_condition;
 struct umbra_rwlock;
 
 struct um_kind {

@@ -6,6 +6,7 @@
  */
 static constexpr struct umbra_core *um_core_self = NULL;
 static constexpr struct um_kind um_kind_mutex = {"mutex"};
+static constexpr struct um_kind um_kind_condition = {"condition"};
 static constexpr struct um_kind um_kind_semaphore = {"semaphore"};
 static constexpr struct um_kind um_kind_read_lock = {"read lock"};
 static constexpr struct um_kind um_kind_write_lock = {"write lock"};
@@ -15,6 +16,12 @@ struct umbra_mutex {
     um_atomic_uptr owner;
     um_atomic_u64 due;
     struct um_waiters waiters;
+};
+
+struct umbra_condition {
+    struct um_lock list;
+    struct um_waiters waiters;
+    um_plain(uint64_t) round;
 };
 
 struct umbra_semaphore {
@@ -117,6 +124,18 @@ static int um_await_queue(const struct um_await *await, struct umbra_core *, str
 static int um_await_end(int begun)
 {
     return begun;
+}
+
+static int um_event_wait_on(struct umbra_event *event, uint64_t deadline, const struct um_kind *,
+                            const void *, const void *)
+{
+    struct um_await await = {.event = &event->event, .deadline = deadline};
+
+    return um_await_queue(&await, NULL, NULL);
+}
+
+static void um_fiber_waits_now(struct um_fiber *, const struct um_kind *, const void *)
+{
 }
 
 static void um_event_wait_firm(struct umbra_event *event, bool (*)(void *), void *,

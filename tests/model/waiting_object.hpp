@@ -28,6 +28,9 @@ template <class T> struct zeroed : rl::var<T> {
 #define UMBRA_MUTEX_CALL_NS 0
 #define UMBRA_MUTEX_PATIENCE_NS 0
 #define UM_MUTEX_GAP 2
+#define UM_NOTIFIED_ALONE UINT64_MAX
+#define UM_LOCK_LOOKS 0 /* they change nothing but the time */
+#define um_arch_pause() ((void)0)
 #define um_why(error, ...) (error)
 
 /* A deadline that may pass at any moment. */

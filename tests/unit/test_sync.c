@@ -384,6 +384,80 @@ static void *makes_rounds_or_waits(void *arg)
     return arg;
 }
 
+/* ---- waiters that are notified together ---- */
+
+static struct umbra_condition opened = UMBRA_CONDITION_INIT;
+static struct umbra_mutex door = UMBRA_MUTEX_INIT;
+static int at_door, through; /* under the mutex */
+
+static void *waits_at_door(void *deadline)
+{
+    umbra_mutex_lock(&door);
+    at_door++;
+    cr_expect_eq(umbra_condition_wait(&opened, &door, *(uint64_t *)deadline), 0);
+    through++;
+    cr_expect_eq(umbra_mutex_unlock(&door), 0);
+    return deadline;
+}
+
+/* Its waiters are in the mutex's list at once: none wakes up to wait again. They are notified, so
+ * that neither a deadline nor a cancel ends their calls any more. */
+static void *opens_door(void *arg)
+{
+    uint64_t deadline[3] = {UMBRA_NEVER, in_ms(500), UMBRA_NEVER};
+    struct umbra_fiber fiber[3];
+
+    for (int i = 0; i < 3; i++)
+        umbra_spawn(waits_at_door, &deadline[i], &fiber[i]);
+    while (at_door < 3)
+        umbra_yield();
+    umbra_mutex_lock(&door);
+    umbra_condition_notify(&opened, true);
+    cr_expect_eq(door.waiters.strict, 3);
+    cr_expect_null(opened.waiters.first);
+    cr_expect_eq(fiber[0].block->waits_on, &door, "as reports say");
+    umbra_cancel(fiber[2]);
+    while (umbra_now_ns() < deadline[1] + MS)
+        umbra_sleep_ns(MS);
+    cr_expect_eq(through, 0);
+    cr_expect_eq(umbra_mutex_unlock(&door), 0);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(umbra_join(fiber[i], UMBRA_NEVER, NULL), 0);
+    cr_expect_eq(through, 3);
+    return arg;
+}
+
+Test(sync, waiters_notified_together_move_to_the_mutex)
+{
+    cr_assert_eq(run_cores(1, opens_door, NULL), 0);
+    at_door = through = 0;
+    cr_assert_eq(run_cores(2, opens_door, NULL), 0);
+}
+
+static void *waits_with_other_mutex(void *arg)
+{
+    struct umbra_mutex other = UMBRA_MUTEX_INIT;
+    uint64_t deadline = UMBRA_NEVER;
+    struct umbra_fiber fiber;
+
+    umbra_spawn(waits_at_door, &deadline, &fiber);
+    umbra_yield();
+    umbra_mutex_lock(&other);
+    cr_expect_eq(umbra_condition_wait(&opened, &other, in_ms(1)), -EINVAL);
+    cr_expect_eq(umbra_mutex_unlock(&other), 0, "it is held still");
+    umbra_condition_notify(&opened, false);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
+    umbra_mutex_lock(&other);
+    cr_expect_eq(umbra_condition_wait(&opened, &other, in_ms(1)), -ETIMEDOUT, "none waits now");
+    cr_expect_eq(umbra_mutex_unlock(&other), 0);
+    return arg;
+}
+
+Test(sync, a_condition_has_one_mutex_at_a_time)
+{
+    cr_assert_eq(run_cores(1, waits_with_other_mutex, NULL), 0);
+}
+
 Test(sync, all_are_notified_while_some_give_up)
 {
     everywhere(makes_rounds_or_waits, NULL);

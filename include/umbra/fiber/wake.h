@@ -93,6 +93,14 @@ UM_INLINE void um_fiber_block(struct um_fiber *fiber, const struct um_kind *kind
     um_fiber_set_state(fiber, UMBRA_FIBER_BLOCKED);
 }
 
+/* For reports: another call has made the fiber's wait one for this. relaxed, both: as above. */
+UM_INLINE void um_fiber_waits_now(struct um_fiber *fiber, const struct um_kind *kind,
+                                  const void *on)
+{
+    um_atomic_store(&fiber->waits_for, kind, relaxed);
+    um_atomic_store(&fiber->waits_on, on, relaxed);
+}
+
 #endif /* UMBRA_IMPLEMENTATION */
 
 #endif

@@ -104,7 +104,10 @@ UM_LINKONCE void um_rwlock_serve(struct umbra_rwlock *lock);
  * condition. */
 struct um_sync_waiter {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_waiter waiter;
-    uint64_t round; /* of a condition, in which it began to wait; under the list's lock */
+    um_plain(uint64_t) round;  /* of a condition, in which it began to wait, or UM_NOTIFIED_ALONE;
+                                  under the list's lock */
+    struct umbra_mutex *mutex; /* of a condition, as fiber; fixed */
+    struct um_fiber *fiber;    /* NULL: a thread */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_event given; /* its bell */
 };
 
@@ -126,13 +129,13 @@ struct um_sync_request {
 };
 
 /*
- * Joins the list, or leaves it. False: the waiter was not in the list any more. Waits while another
- * call has the list, for some instructions. Meanwhile other calls may leave to this one what they
- * give, and end. So a thread that is no core announces it: a runtime is not quiet then
- * (core/quiet.h).
+ * Joins the list, with others perhaps, or leaves it. joins: those that join; NULL: the waiter
+ * leaves. False: it was not in the list any more. Waits while another call has the list, for some
+ * instructions. Meanwhile other calls may leave to this one what they give, and end. So a thread
+ * that is no core announces it: a runtime is not quiet then (core/quiet.h).
  */
 UM_LINKONCE bool um_sync_change(struct um_sync_request *request, const struct um_fiber *self,
-                                bool joins)
+                                const struct um_waiters *joins)
 {
     struct um_waiter *waiter = &request->waiter.waiter;
     unsigned looks = 0;
@@ -142,9 +145,9 @@ UM_LINKONCE bool um_sync_change(struct um_sync_request *request, const struct um
         um_outside_call();
     while (!um_waiters_try(request->word, joins ? request->ends : 0, joins ? UM_WAITERS_SOME : 0))
         um_thread_look_again(looks++, UMBRA_NEVER);
-    changes = joins || um_plain_read(waiter->listed);
+    changes = joins != NULL || um_plain_read(waiter->listed);
     if (joins)
-        um_waiters_add(request->list, waiter);
+        um_waiters_append(request->list, joins);
     else if (changes)
         um_waiters_remove(request->list, waiter);
     um_waiters_signal(request->let_go(request->word, request->list), false);
@@ -169,6 +172,7 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
                              .on = request->on,
                              .at = request->at};
     struct um_fiber *self = core ? um_core_current(core) : NULL;
+    struct um_waiters one = {NULL, NULL, 0};
     int error = request->look(request) ? 0 : um_await_in_place(&await);
 
     if (error != -EAGAIN)
@@ -176,10 +180,11 @@ UM_LINKONCE int um_sync_queue(struct um_sync_request *request)
     request->waiter.waiter.bell = given;
     if (request->prepare)
         request->prepare(request);
-    um_sync_change(request, self, true);
+    um_waiters_add(&one, &request->waiter.waiter);
+    um_sync_change(request, self, &one);
     await.accept = NULL;
     error = um_await_end(um_await_queue(&await, core, self));
-    if (error == 0 || um_sync_change(request, self, false))
+    if (error == 0 || um_sync_change(request, self, NULL))
         return error;
     um_event_wait_firm(given, NULL, NULL, request->kind, request->on, request->at);
     return 0;
@@ -276,22 +281,24 @@ UM_LINKONCE void um_mutex_describe(struct um_text *text, const void *on)
 
 UM_SHARED(const struct um_kind um_kind_mutex, {"mutex", um_mutex_describe});
 
-/* Waits until the mutex is the caller's, as often as it is called in vain. 0 or an error. */
-UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, uint64_t deadline,
-                               const void *at)
+/* Waits until the mutex is the caller's, as often as it is called in vain; `called`: it is called
+ * already. 0 or an error. */
+UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, bool called,
+                               uint64_t deadline, const void *at)
 {
-    struct um_mutex_request request = {.sync = {.waiter = {.given = UMBRA_EVENT_INIT},
-                                                .on = mutex,
-                                                .word = &mutex->word,
-                                                .list = &mutex->waiters,
-                                                .look = um_mutex_spin,
-                                                .prepare = um_mutex_prepare,
-                                                .let_go = um_mutex_let_list_go,
-                                                .firm = deadline == UMBRA_NEVER,
-                                                .deadline = um_deadline_cycles(deadline),
-                                                .kind = &um_kind_mutex,
-                                                .at = at},
-                                       .self = self};
+    struct um_mutex_request request = {
+        .sync = {.waiter = {.waiter = {.called = called}, .given = UMBRA_EVENT_INIT},
+                 .on = mutex,
+                 .word = &mutex->word,
+                 .list = &mutex->waiters,
+                 .look = um_mutex_spin,
+                 .prepare = um_mutex_prepare,
+                 .let_go = um_mutex_let_list_go,
+                 .firm = deadline == UMBRA_NEVER,
+                 .deadline = um_deadline_cycles(deadline),
+                 .kind = &um_kind_mutex,
+                 .at = at},
+        .self = self};
     int error = um_may_wait();
 
     if (error != 0)
@@ -314,24 +321,26 @@ UM_LINKONCE UM_NOINLINE int um_mutex_wait_deadline(struct umbra_mutex *mutex, ui
     if (um_atomic_load(&mutex->owner, relaxed) == self)
         return um_why(-EDEADLK, "the caller holds the mutex already");
     if (!um_mutex_look(&mutex->word, false, &crowded))
-        error = deadline == 0 ? -ETIMEDOUT
-                              : um_mutex_queue(mutex, self, deadline, __builtin_return_address(0));
+        error = deadline == 0
+                    ? -ETIMEDOUT
+                    : um_mutex_queue(mutex, self, false, deadline, __builtin_return_address(0));
     if (error == 0)
         um_mutex_own(mutex, self);
     return error;
 }
 
-/* A caller that cannot wait in the list looks in place until it has the mutex. */
-UM_LINKONCE void um_mutex_wait_at(struct umbra_mutex *mutex, const void *at)
+/* A caller that cannot wait in the list looks in place until it has the mutex. called: as
+ * um_mutex_queue(). */
+UM_LINKONCE void um_mutex_wait_at(struct umbra_mutex *mutex, bool called, const void *at)
 {
     uintptr_t self = um_sync_self();
-    bool crowded, taken = um_mutex_look(&mutex->word, false, &crowded) ||
-                          um_mutex_queue(mutex, self, UMBRA_NEVER, at) == 0;
+    bool crowded, taken = um_mutex_look(&mutex->word, called, &crowded) ||
+                          um_mutex_queue(mutex, self, called, UMBRA_NEVER, at) == 0;
 
     for (unsigned looks = 0; !taken; looks++) {
         um_why_begin(); /* this is no failure of the call */
         um_thread_look_again(looks, UMBRA_NEVER);
-        taken = um_mutex_look(&mutex->word, false, &crowded);
+        taken = um_mutex_look(&mutex->word, called, &crowded);
     }
     um_mutex_own(mutex, self);
 }
@@ -343,7 +352,7 @@ UM_LINKONCE UM_NOINLINE void um_mutex_wait(struct umbra_mutex *mutex)
     /* relaxed: only the caller can have written its own identity */
     if (UMBRA_ASSERT && um_atomic_load(&mutex->owner, relaxed) == um_sync_self())
         um_misused("mutex", mutex, " is locked by its holder", at);
-    um_mutex_wait_at(mutex, at);
+    um_mutex_wait_at(mutex, false, at);
 }
 
 /* The error for a caller that does not hold the mutex. */
@@ -356,6 +365,18 @@ UM_LINKONCE UM_COLD int um_mutex_refusal(const struct umbra_mutex *mutex)
 
 /* ---- condition variable ---- */
 
+/*
+ * A waiter that is notified alone is signaled, and then locks the mutex. Several that are notified
+ * together would all wake up to wait for the mutex: they are moved from the condition's list to the
+ * mutex's, in the notifier's call, and wake up as they get the mutex, or are called (sync/mutex.h).
+ *
+ * In between a waiter is in no list, and nothing but the notifier ends its wait. A waiter that wants
+ * to give up looks under the condition's lock if its round is over: then it waits for its signal.
+ * The mutex stays while it has waiters that do not hold it, and the notifier's last step on it is
+ * that by which it lets go of the list (wait/waiters.h).
+ */
+#define UM_NOTIFIED_ALONE UINT64_MAX /* no round */
+
 UM_SHARED(const struct um_kind um_kind_condition, {"condition", NULL});
 
 /* True if the waiter could give up, since it had not been notified. */
@@ -365,62 +386,103 @@ UM_LINKONCE bool um_condition_give_up(struct umbra_condition *condition,
     bool listed;
 
     um_lock_take(&condition->list);
-    listed = waiter->waiter.listed && waiter->round == condition->round;
+    listed = um_plain_read(waiter->round) == um_plain_read(condition->round);
     if (listed)
         um_waiters_remove(&condition->waiters, &waiter->waiter);
     um_lock_release(&condition->list);
     return listed;
 }
 
-/* A waiter adds itself. A call that notifies all takes the whole list and begins a new round; from
- * then on only that call walks the list. Its waiters, however many, see that their round is over.
- * */
-UM_LINKONCE void um_condition_append(struct umbra_condition *condition,
+/* A waiter adds itself: true. False: others wait with another mutex. A call that notifies all takes
+ * the whole list and begins a new round; its waiters, however many, see that their round is over. */
+UM_LINKONCE bool um_condition_append(struct umbra_condition *condition,
                                      struct um_sync_waiter *waiter)
 {
+    struct um_sync_waiter *oldest;
+    bool same;
+
     um_lock_take(&condition->list);
-    waiter->round = condition->round;
-    um_waiters_add(&condition->waiters, &waiter->waiter);
+    um_plain_write(waiter->round, um_plain_read(condition->round));
+    oldest = (struct um_sync_waiter *)um_plain_read(condition->waiters.first);
+    same = !oldest || oldest->mutex == waiter->mutex;
+    if (same)
+        um_waiters_add(&condition->waiters, &waiter->waiter);
     um_lock_release(&condition->list);
+    return same;
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_condition_wait(struct umbra_condition *condition,
                                                  struct umbra_mutex *mutex, uint64_t deadline)
 {
     const void *at = __builtin_return_address(0); /* for reports */
-    struct um_sync_waiter waiter = {.waiter = {.bell = &waiter.given}, .given = UMBRA_EVENT_INIT};
+    uintptr_t self = um_sync_self();
+    struct um_sync_waiter waiter = {
+        .waiter = {.bell = &waiter.given, .strict = (self & UM_SELF_THREAD) == 0},
+        .mutex = mutex,
+        .fiber = um_core_self ? um_core_current(um_core_self) : NULL,
+        .given = UMBRA_EVENT_INIT};
     int error = um_may_wait(); /* after 0 the waits below without a deadline do not fail */
+    bool moved;
 
     if (error != 0)
         return error;
-    if (um_atomic_load(&mutex->owner, relaxed) != um_sync_self()) /* as in unlock */
+    if (um_atomic_load(&mutex->owner, relaxed) != self) /* as in unlock */
         return um_mutex_refusal(mutex);
-    um_condition_append(condition, &waiter);
+    if (!um_condition_append(condition, &waiter))
+        return um_why(-EINVAL, "other callers wait with another mutex");
     umbra_mutex_unlock(mutex);
     error = um_event_wait_on(&waiter.given, deadline, &um_kind_condition, condition, at);
     if (error != 0 && !um_condition_give_up(condition, &waiter)) {
-        um_event_wait_firm(&waiter.given, NULL, NULL, &um_kind_condition, condition, at);
+        um_event_wait_firm(&waiter.given, NULL, NULL, &um_kind_mutex, mutex, at);
         error = 0;
     }
-    if (!um_mutex_try(mutex))
-        um_mutex_wait_at(mutex, at);
+    moved = error == 0 && um_plain_read(waiter.round) != UM_NOTIFIED_ALONE;
+    if (moved && !um_plain_read(waiter.waiter.called))
+        um_mutex_own(mutex, self);
+    else if (!um_mutex_try(mutex))
+        um_mutex_wait_at(mutex, um_plain_read(waiter.waiter.called), at);
     return error;
+}
+
+/* Moves waiters, which were all of a condition's, to the list of their mutex. */
+UM_LINKONCE void um_condition_move(const struct um_waiters *moved)
+{
+    struct um_waiter *waiter = um_plain_read(moved->first);
+    struct umbra_mutex *mutex = ((struct um_sync_waiter *)waiter)->mutex;
+    struct um_sync_request request = {
+        .word = &mutex->word, .list = &mutex->waiters, .let_go = um_mutex_let_list_go};
+
+    for (; waiter; waiter = um_plain_read(waiter->next))
+        if (((struct um_sync_waiter *)waiter)->fiber)
+            um_fiber_waits_now(((struct um_sync_waiter *)waiter)->fiber, &um_kind_mutex, mutex);
+    um_sync_change(&request, um_core_self ? um_core_current(um_core_self) : NULL, moved);
 }
 
 UM_LINKONCE void umbra_condition_notify(struct umbra_condition *condition, bool all)
 {
+    struct um_waiters *list = &condition->waiters;
     struct um_waiters ended = {NULL, NULL, 0};
+    struct um_waiter *first;
+    bool moves;
 
     um_lock_take(&condition->list);
-    if (all) {
-        ended = condition->waiters;
-        condition->waiters = (struct um_waiters){NULL, NULL, 0};
-        condition->round++;
-    } else if (condition->waiters.first) {
-        um_waiters_take(&condition->waiters, &ended);
+    first = um_plain_read(list->first);
+    moves = all && first != um_plain_read(list->last);
+    if (moves) {
+        um_waiters_append(&ended, list);
+        um_plain_write(list->first, (struct um_waiter *)NULL);
+        um_plain_write(list->last, (struct um_waiter *)NULL);
+        um_plain_write(list->strict, 0);
+        um_plain_write(condition->round, um_plain_read(condition->round) + 1);
+    } else if (first) {
+        um_waiters_take(list, &ended);
+        um_plain_write(((struct um_sync_waiter *)first)->round, UM_NOTIFIED_ALONE);
     }
     um_lock_release(&condition->list);
-    um_waiters_signal(ended.first, false);
+    if (moves)
+        um_condition_move(&ended);
+    else
+        um_waiters_signal(first, false);
 }
 
 /* ---- counting semaphore ---- */

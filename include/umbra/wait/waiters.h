@@ -89,20 +89,30 @@ UM_INLINE bool um_waiters_try(um_atomic_u64 *word, uint64_t clear, uint64_t set)
     return false;
 }
 
-/* Adds a waiter at the end. For a call that has the list, as the next one. */
-UM_INLINE void um_waiters_add(struct um_waiters *list, struct um_waiter *waiter)
+/* Adds waiters, at least one, that were added to `more`, in their order. For a call that has the
+ * list, as the next ones. */
+UM_INLINE void um_waiters_append(struct um_waiters *list, const struct um_waiters *more)
 {
+    struct um_waiter *first = um_plain_read(more->first);
     struct um_waiter *last = um_plain_read(list->last);
 
-    um_plain_write(waiter->next, (struct um_waiter *)0);
-    um_plain_write(waiter->prev, last);
-    um_plain_write(waiter->listed, true);
+    um_plain_write(first->prev, last);
     if (last)
-        um_plain_write(last->next, waiter);
+        um_plain_write(last->next, first);
     else
-        um_plain_write(list->first, waiter);
-    um_plain_write(list->last, waiter);
-    um_plain_write(list->strict, um_plain_read(list->strict) + um_plain_read(waiter->strict));
+        um_plain_write(list->first, first);
+    um_plain_write(list->last, um_plain_read(more->last));
+    um_plain_write(list->strict, um_plain_read(list->strict) + um_plain_read(more->strict));
+}
+
+/* Adds a waiter at the end. */
+UM_INLINE void um_waiters_add(struct um_waiters *list, struct um_waiter *waiter)
+{
+    struct um_waiters one = {waiter, waiter, um_plain_read(waiter->strict)};
+
+    um_plain_write(waiter->next, (struct um_waiter *)0);
+    um_plain_write(waiter->listed, true);
+    um_waiters_append(list, &one);
 }
 
 UM_INLINE void um_waiters_remove(struct um_waiters *list, struct um_waiter *waiter)
