@@ -286,8 +286,10 @@ def mutex_holder(on):
 
 
 def lock_holders(on):
-    word = number(thing(on, "umbra_rwlock")["word"])  # UM_RWLOCK_WRITER, UM_RWLOCK_READER
-    return " held by a writer" if word & 4 else " held by readers: %d" % (word // 8)
+    word = number(thing(on, "umbra_rwlock")["word"])  # sync/rwlock.h
+    came = 0 if word & 2 else word >> 34
+    readers = (came - (word >> 3)) & ((1 << 30) - 1)
+    return " held by a writer" if word & 4 else " held by readers: %d" % readers
 
 
 KNOWN = {

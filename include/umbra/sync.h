@@ -13,7 +13,7 @@
  *     umbra_barrier_wait(&barrier, UMBRA_NEVER);         or until umbra_deadline(ns)
  *
  * Mutex, semaphore and read-write lock work alike (wait/waiters.h). A word says what the object
- * has to give, and whether callers wait. The fast path changes the word by one compare-and-swap and
+ * has to give, and whether callers wait. The fast path changes the word by one step and
  * touches nothing else. A caller that cannot have the resource now looks in place for a while: a
  * thread for the spin phase of its wait, a fiber for at most UMBRA_SPIN_NS, and only while its core
  * has nothing else to do. Then it is a waiter: it adds itself to the object's list, and waits for
@@ -189,8 +189,12 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
 
 /* ---- read-write lock ---- */
 
-/* Many readers or one writer. A caller that waits keeps new readers out; waiters have the lock in
- * their order, and readers between two writers together. */
+/*
+ * Many readers or one writer. A caller that waits keeps new readers out; waiters have the lock in
+ * their order, and readers between two writers together. So a writer's wait lasts at most the spin
+ * phase, in which readers may overtake it, then the reads that have begun, and for the waiters in
+ * front: a turn of each writer, and for readers between two writers the longest of their reads.
+ */
 struct umbra_rwlock {
     UM_ALIGNED(UM_ANY_MEMORY) um_atomic_u64 word; /* sync/rwlock.h */
     struct um_waiters waiters;
@@ -352,13 +356,13 @@ UM_INLINE void umbra_semaphore_post_async(struct umbra_semaphore *semaphore, uin
 
 UM_ALWAYS_INLINE void umbra_rwlock_read(struct umbra_rwlock *lock)
 {
-    if (!um_rwlock_take(&lock->word, false))
+    if (UM_UNLIKELY(!um_rwlock_come(&lock->word)))
         um_rwlock_wait(lock, false);
 }
 
 UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
 {
-    return um_rwlock_take(&lock->word, false) ? 0 : um_rwlock_wait_deadline(lock, false, deadline);
+    return um_rwlock_come(&lock->word) ? 0 : um_rwlock_wait_deadline(lock, false, deadline);
 }
 
 UM_ALWAYS_INLINE void umbra_rwlock_write(struct umbra_rwlock *lock)

@@ -26,6 +26,7 @@ template <class P> struct locked : waiting_object<P, typename P::umbra_mutex> {
             request[i].sync.word = &mutex->word;
             request[i].sync.list = &mutex->waiters;
             request[i].sync.prepare = P::um_mutex_prepare;
+            request[i].sync.try_list = P::um_waiters_try;
             request[i].sync.let_go = P::um_mutex_let_list_go;
             request[i].sync.firm = true;
             request[i].sync.deadline = UMBRA_NEVER;

@@ -12,15 +12,20 @@
 #include "waiting_object.hpp"
 
 /* Threads from 0: the last writer, then Writers, then Readers; the last Hasty of all may give up.
- * */
-template <class P, int Writers, int Readers, int Hasty>
+ * Many: so many readers have come before that their number is set back. */
+template <class P, int Writers, int Readers, int Hasty, bool Many = false>
 struct turns : waiting_object<P, typename P::umbra_rwlock> {
     static constexpr int threads = 1 + Writers + Readers;
     um_atomic_u32 came; /* others that hold the lock, or have held it */
 
     turns()
     {
+        uint64_t before = UM_RWLOCK_NUMBER / 2; /* with the first that comes, so many have come */
+
         um_atomic_store(&came, 0, relaxed);
+        if (Many)
+            um_atomic_store(&this->there->sync.word, before * (UM_RWLOCK_CAME + UM_RWLOCK_LEFT),
+                            relaxed);
     }
 
     /* False: it gave up. */
@@ -70,6 +75,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"both", make_world<turns<P, 1, 1, 0>>, 3, 0, false, 0, 50000},
         {"both, may give up", make_world<turns<P, 1, 1, 2>>, 3, 0, false, 0, 50000},
         {"a writer and two readers", make_world<turns<P, 1, 2, 0>>, 4, 0, false, 0, 50000},
+        {"two readers after many", make_world<turns<P, 0, 2, 0, true>>, 3, 0, false, 0, 50000},
+        {"both after many", make_world<turns<P, 1, 2, 1, true>>, 4, 0, false, 0, 50000},
         {"two and two, may give up", make_world<turns<P, 2, 2, 3>>, 5, 0, false, 0, 50000},
     };
 

@@ -688,8 +688,71 @@ static void *reads_and_writes(void *arg)
 Test(sync, a_rwlock_lets_readers_or_one_writer_in)
 {
     everywhere(reads_and_writes, NULL);
-    cr_assert_eq(atomic_load(&rwlock.word), 0);
+    cr_assert_eq(um_rwlock_next(rwlock.word, 0, um_rwlock_readers(rwlock.word)), 0, "it is free");
     cr_assert_eq(umbra_rwlock_unlock(&rwlock), -EPERM);
+    umbra_rwlock_read(&rwlock);
+    cr_assert_eq(umbra_rwlock_unlock(&rwlock), 0,
+                 "the unlock that was refused has changed nothing");
+    cr_assert_eq(umbra_rwlock_write_deadline(&rwlock, 0), 0);
+    cr_assert_eq(umbra_rwlock_unlock(&rwlock), 0);
+}
+
+/* What would take an hour of reads: the numbers are as after it. */
+Test(sync, a_rwlock_forgets_how_many_have_read)
+{
+    struct umbra_rwlock lock = {.word = (UM_RWLOCK_NUMBER / 2 + 1) * UM_RWLOCK_CAME +
+                                        (UM_RWLOCK_NUMBER / 2) * UM_RWLOCK_LEFT};
+
+    cr_assert_eq(um_rwlock_readers(lock.word), 1);
+    umbra_rwlock_read(&lock);
+    cr_assert_eq(lock.word, 2 * UM_RWLOCK_CAME, "two hold it, and no more have come");
+    cr_assert_eq(umbra_rwlock_write_deadline(&lock, 0), -ETIMEDOUT);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(umbra_rwlock_unlock(&lock), 0);
+    cr_assert_eq(umbra_rwlock_write_deadline(&lock, 0), 0);
+    cr_assert_eq(umbra_rwlock_unlock(&lock), 0);
+}
+
+static int reads_begun; /* on one core */
+static bool has_written;
+
+static void *reads_on_and_on(void *arg)
+{
+    while (!has_written) {
+        umbra_rwlock_read(&rwlock);
+        reads_begun++;
+        umbra_yield();
+        cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
+    }
+    return arg;
+}
+
+static void *writes_among_readers(void *arg)
+{
+    struct umbra_fiber fiber[3];
+    int before;
+
+    for (int i = 0; i < 3; i++)
+        umbra_spawn(reads_on_and_on, NULL, &fiber[i]);
+    while (reads_begun < 10)
+        umbra_yield();
+    for (int i = 0; i < 100; i++) {
+        before = reads_begun;
+        umbra_rwlock_write(&rwlock);
+        cr_expect_eq(reads_begun, before, "it was overtaken");
+        cr_expect_eq(umbra_rwlock_unlock(&rwlock), 0);
+        umbra_yield();
+        umbra_yield();
+    }
+    has_written = true;
+    for (int i = 0; i < 3; i++)
+        umbra_join(fiber[i], UMBRA_NEVER, NULL);
+    return arg;
+}
+
+Test(sync, readers_do_not_overtake_a_writer_that_queues)
+{
+    cr_assert_eq(run_cores(1, writes_among_readers, NULL), 0);
 }
 
 static void *writes_once(void *arg)

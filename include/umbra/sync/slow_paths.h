@@ -119,6 +119,7 @@ struct um_sync_request {
     struct um_waiters *list;
     bool (*look)(void *request);    /* true: the caller has it. Sets crowded */
     void (*prepare)(void *request); /* or NULL: called before the waiter joins the list */
+    bool (*try_list)(um_atomic_u64 *word, uint64_t clear, uint64_t set); /* um_waiters_try() */
     struct um_waiter *(*let_go)(um_atomic_u64 *word, struct um_waiters *list); /* of the list */
     uint64_t ends;              /* bits of the word that are cleared as the waiter joins */
     bool crowded;               /* the last look saw waiters that a look would overtake */
@@ -143,7 +144,8 @@ UM_LINKONCE bool um_sync_change(struct um_sync_request *request, const struct um
 
     if (!self)
         um_outside_call();
-    while (!um_waiters_try(request->word, joins ? request->ends : 0, joins ? UM_WAITERS_SOME : 0))
+    while (
+        !request->try_list(request->word, joins ? request->ends : 0, joins ? UM_WAITERS_SOME : 0))
         um_thread_look_again(looks++, UMBRA_NEVER);
     changes = joins != NULL || um_plain_read(waiter->listed);
     if (joins)
@@ -293,6 +295,7 @@ UM_LINKONCE int um_mutex_queue(struct umbra_mutex *mutex, uintptr_t self, bool c
                  .list = &mutex->waiters,
                  .look = um_mutex_spin,
                  .prepare = um_mutex_prepare,
+                 .try_list = um_waiters_try,
                  .let_go = um_mutex_let_list_go,
                  .firm = deadline == UMBRA_NEVER,
                  .deadline = um_deadline_cycles(deadline),
@@ -449,8 +452,10 @@ UM_LINKONCE void um_condition_move(const struct um_waiters *moved)
 {
     struct um_waiter *waiter = um_plain_read(moved->first);
     struct umbra_mutex *mutex = ((struct um_sync_waiter *)waiter)->mutex;
-    struct um_sync_request request = {
-        .word = &mutex->word, .list = &mutex->waiters, .let_go = um_mutex_let_list_go};
+    struct um_sync_request request = {.word = &mutex->word,
+                                      .list = &mutex->waiters,
+                                      .try_list = um_waiters_try,
+                                      .let_go = um_mutex_let_list_go};
 
     for (; waiter; waiter = um_plain_read(waiter->next))
         if (((struct um_sync_waiter *)waiter)->fiber)
@@ -522,6 +527,7 @@ UM_LINKONCE UM_NOINLINE int um_semaphore_wait(struct umbra_semaphore *semaphore,
                                       .word = &semaphore->word,
                                       .list = &semaphore->waiters,
                                       .look = um_semaphore_look,
+                                      .try_list = um_waiters_try,
                                       .let_go = um_semaphore_let_go,
                                       .deadline = um_deadline_cycles(deadline),
                                       .kind = &um_kind_semaphore,
@@ -539,7 +545,7 @@ UM_LINKONCE void um_rwlock_describe(struct um_text *text, const void *on)
 {
     const struct umbra_rwlock *lock = on;
     uint64_t word = um_atomic_load(&lock->word, relaxed);
-    uint64_t readers = word / UM_RWLOCK_READER;
+    uint64_t readers = um_rwlock_readers(word);
 
     if (word & UM_RWLOCK_WRITER) {
         um_text_add(text, " held by a writer,");
@@ -569,7 +575,8 @@ UM_LINKONCE bool um_rwlock_look(void *arg)
     return um_rwlock_take(&lock->word, um_plain_read(request->waiter.waiter.strict));
 }
 
-/* 0 or an error. at: for reports, where the lock was called. */
+/* 0 or an error. A reader has come, and did not find the lock open. at: for reports, where the lock
+ * was called. */
 UM_LINKONCE int um_rwlock_queue(struct umbra_rwlock *lock, bool writer, uint64_t deadline,
                                 const void *at)
 {
@@ -579,13 +586,17 @@ UM_LINKONCE int um_rwlock_queue(struct umbra_rwlock *lock, bool writer, uint64_t
         .word = &lock->word,
         .list = &lock->waiters,
         .look = um_rwlock_look,
+        .try_list = um_rwlock_try_list,
         .let_go = um_rwlock_let_go,
         .firm = deadline == UMBRA_NEVER,
         .deadline = um_deadline_cycles(deadline),
         .kind = writer ? &um_kind_write_lock : &um_kind_read_lock,
         .at = at};
-    int error = deadline == 0 ? -ETIMEDOUT : um_may_wait();
+    int error;
 
+    if (!writer && um_rwlock_let_in(&lock->word))
+        return 0;
+    error = deadline == 0 ? -ETIMEDOUT : um_may_wait();
     if (error == 0)
         error = um_sync_queue(&request);
     return error < 0 ? error : 0;
