@@ -2,11 +2,12 @@
 /*
  * Barriers of two threads, or two fibers, one on each of two processors. The limit is a barrier of one
  * line, a counter and the number of the barrier, at which both only spin. A sample is the time from one
- * barrier to the next.
+ * barrier to the next. And the rows of sync_locks.c.
  */
 #include "child.h"
 #include "harness.h"
 #include "sync_case.h"
+#include "sync_locks.h"
 #include "two_sides.h"
 
 #include <pthread.h>
@@ -175,12 +176,13 @@ static int declare(struct bench *bench)
     add(bench, pthread.name, &ops, &pthread, limit);
     add(bench, "openmp-gomp-barrier", &child_ops, &gomp, limit);
     add(bench, "openmp-llvm-barrier", &child_ops, &llvm, limit);
+    sync_locks_declare(bench);
     return 0;
 }
 
 static const struct bench_kernel kernel = {
     .name = "sync",
-    .about = "barriers of two, one on each of two processors",
+    .about = "barriers of two, a read-write lock, and many waiters, on two processors",
     .cpus = 2,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,
