@@ -19,7 +19,7 @@
 #define LEAST_NS 1000000
 #define MOST_NS 50000000
 #define WINDOW_NS 50000000
-#define LATE_US 100000 /* the longest that is told from longer ones */
+#define LATE_US 100000   /* the longest that is told from longer ones */
 #define CLOCKS_NS 100000 /* by which clocks may differ in a sleep */
 #define STACK_BYTES 16384
 
