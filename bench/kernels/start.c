@@ -9,6 +9,7 @@
  *   openmp-*   a parallel region, and a hard pause of the runtime
  *   tbb        parallel_for, and finalize
  */
+#define _GNU_SOURCE
 #include "child.h"
 #include "harness.h"
 

@@ -889,8 +889,8 @@ static void *waits_both_ways(void *unused)
 
     (void)unused;
     cr_expect_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    hasty = (struct receiving){ends[0], &byte[0], 1, UMBRA_NEVER, 0, 1, {NULL, 0}};
-    patient = (struct receiving){ends[0], &byte[1], 1, UMBRA_NEVER, 0, 1, {NULL, 0}};
+    hasty = (struct receiving){ends[0], &byte[0], 1, UMBRA_NEVER, 0, 1, {NULL, 0}, -1};
+    patient = (struct receiving){ends[0], &byte[1], 1, UMBRA_NEVER, 0, 1, {NULL, 0}, -1};
     spawn_receiving(&hasty);
     until_in_system_call(hasty.fiber);
     spawn_receiving(&patient);
