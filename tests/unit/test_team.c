@@ -253,14 +253,13 @@ Test(team, a_run_of_more_members_than_the_team_has_is_refused)
     cr_assert_eq(umbra_team_destroy(team), 0);
 }
 
-#define ASLEEP 2 /* as 1 in the word `parked`, but only the test writes it; relaxed: a mark */
+/* Another way to sleep in the word `parked`, at a bell that is none; relaxed: a mark of the test's. */
+#define ASLEEP (UM_OS_AT_BELL + 1000000)
 
-static void mark_sleeper(struct umbra_team *team, unsigned member)
+static void mark_sleepers(struct umbra_team *team, uint32_t from, uint32_t to)
 {
-    um_atomic_u32 *parked = &team->member[member].waiter.park.parked;
-
-    if (um_atomic_load(parked, relaxed) == 1)
-        um_atomic_store(parked, ASLEEP, relaxed);
+    for (unsigned i = 2; i < MOST; i++)
+        um_atomic_cas(&team->member[i].waiter.park.parked, &(uint32_t){from}, to, relaxed, relaxed);
 }
 
 /* True if so many runs of two leave the other members asleep, and their waiters as they were. */
@@ -268,12 +267,12 @@ static bool leave_the_others_alone(struct umbra_team *team, int runs, struct cou
 {
     bool alone = true;
 
-    for (unsigned i = 2; i < MOST; i++)
-        mark_sleeper(team, i);
+    mark_sleepers(team, UM_OS_AT_FUTEX, ASLEEP);
     while (runs-- > 0)
         run_some(team, 2, counts);
     for (unsigned i = 2; i < MOST; i++)
         alone = alone && um_atomic_load(&team->member[i].waiter.park.parked, relaxed) == ASLEEP;
+    mark_sleepers(team, ASLEEP, UM_OS_AT_FUTEX);
     return alone;
 }
 
