@@ -120,24 +120,34 @@ static void pool_free(struct um_omp_pool *pool)
     free(pool);
 }
 
+/* Which threads are bound. Where nothing is said of it, the threads of an outer region are bound if each
+ * can have a processor, and their caller is not: two unbound threads that wake each other are put on one
+ * processor by Linux, and stay there. */
+static enum umbra_team_bind binding(unsigned members, unsigned level)
+{
+    const struct um_omp_settings *set = &um_omp_settings;
+
+    if (level > 0) /* where the members of the outer region are */
+        return UMBRA_TEAM_BIND_NONE;
+    if (set->bind_levels > 0)
+        return set->bind[0] != 0 ? UMBRA_TEAM_BIND_ALL : UMBRA_TEAM_BIND_NONE;
+    return (int)members <= set->processors ? UMBRA_TEAM_BIND_MEMBERS : UMBRA_TEAM_BIND_NONE;
+}
+
 static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned level)
 {
     const struct um_omp_settings *set = &um_omp_settings;
-    bool bound = set->bind_levels > 0 &&
-                 set->bind[level < set->bind_levels ? level : set->bind_levels - 1] != 0;
     struct umbra_team_options options = {
         .members = members,
         .cpus = set->cpus[0] ? set->cpus : NULL,
         .siblings = set->siblings,
-        .bind = bound ? UMBRA_TEAM_BIND_ALL : UMBRA_TEAM_BIND_NONE,
+        .bind = binding(members, level),
         .parts_stay = true,
         .wait = {.mode = set->wait},
         .stack_bytes = set->stack_bytes,
     };
     struct umbra_wait_policy polls;
 
-    if (level > 0 && bound) /* where the members of the outer region are */
-        options.bind = UMBRA_TEAM_BIND_NONE;
     if (options.wait.mode == UMBRA_WAIT_SPIN && (level > 0 || (int)members > set->processors))
         options.wait.mode = UMBRA_WAIT_TWO_PHASE; /* other threads want the processors */
     if (umbra_team_create(&options, &pool->threads) != 0)

@@ -112,7 +112,8 @@ struct umbra_team;
 enum umbra_team_bind {
     UMBRA_TEAM_BIND_ALL,     /* those that the team starts, and its creator without any_thread */
     UMBRA_TEAM_BIND_MEMBERS, /* those that the team starts: for a library, as threads and processes
-                                that its callers start would inherit the binding */
+                                that its callers start would inherit the binding. A caller that is on
+                                a member's place is sent off it, now and then */
     UMBRA_TEAM_BIND_NONE
 };
 

@@ -39,13 +39,12 @@ struct um_loop_team {
     um_atomic_u32 holder;    /* 0, or how many forks led to the holder's process, and 1 */
     struct umbra_team *team; /* NULL: not made yet. This and what follows: the holder */
     um_atomic_u32 refused;   /* there is no team, and will be none; the holder writes */
-    uint64_t look_at;        /* a time stamp: when to look again where the caller runs */
     uint64_t alone_cycles;   /* that loops have taken before there was a team */
     struct um_history histories[UM_HISTORIES];
     um_atomic_u64 runs; /* loops that the team has run; the holder writes, any thread reads */
 };
 
-UM_SHARED(struct um_loop_team um_loop_team, {0, NULL, 0, 0, 0, {{0}}, 0});
+UM_SHARED(struct um_loop_team um_loop_team, {0, NULL, 0, 0, {{0}}, 0});
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -54,10 +53,6 @@ UM_SHARED(struct um_loop_team um_loop_team, {0, NULL, 0, 0, 0, {{0}}, 0});
 
 /* Time of what a member takes at once: twenty ways of the line that all members take from. */
 #define UM_LOOP_PART_NS 4000
-
-/* Between two looks where the caller runs. It is not bound, so it may be on a member's place: then
- * the system leaves them there, in turns, for tens of milliseconds. */
-#define UM_LOOP_LOOK_NS 500000
 
 #define UM_LOOP_PIECES 32 /* of a reduction, at most; each has a value */
 
@@ -146,18 +141,6 @@ UM_LINKONCE void um_loop_reduce(struct umbra_team *team, struct um_loop *loop, v
         loop->work->reduction->join(value, values[piece], loop->work->arg);
 }
 
-/* The caller leaves a member's place for its own. */
-UM_LINKONCE UM_COLD void um_loop_leave_place(const struct umbra_team *team)
-{
-    int cpu = um_topology_current_cpu(team->owned.topology);
-
-    for (unsigned member = 1; member < team->members; member++)
-        if (team->cpus[member] == cpu && cpu != team->cpus[0]) {
-            um_os_leave_for(team->cpus[0]);
-            return;
-        }
-}
-
 /* All members process the range. The holder. */
 UM_LINKONCE void um_loop_in_team(struct um_range *range)
 {
@@ -165,10 +148,6 @@ UM_LINKONCE void um_loop_in_team(struct um_range *range)
     struct um_loop loop = {
         .work = range->work, .begin = range->begin, .count = range->end - range->begin};
 
-    if (um_cycles() >= loops->look_at) {
-        um_loop_leave_place(loops->team);
-        loops->look_at = um_cycles() + um_ns_to_cycles(UM_LOOP_LOOK_NS);
-    }
     if (range->work->fn)
         umbra_team_run(loops->team, 0, um_loop_part, &loop);
     else

@@ -48,6 +48,7 @@ struct umbra_team {
     bool running;      /* a run is under way; owner only */
     bool any_thread;   /* this and the next: options, set once */
     bool parts_stay;
+    bool roams;            /* the caller is not bound, but members are; set once */
     unsigned last;         /* members of the last run; owner only */
     struct um_owned owned; /* its owner, and that thread's binding; shadow/owner.h */
 
@@ -272,6 +273,21 @@ UM_INLINE bool um_team_is_here(const struct umbra_team *team)
     return UM_LIKELY(um_atomic_load(&um_teams.forks, relaxed) == team->forks);
 }
 
+/* Runs between two looks whether a caller that is not bound is on a member's place. */
+#define UM_TEAM_ROAM_RUNS 32
+
+/* The caller leaves a member's place for its own: Linux would leave both there, in turns. */
+UM_LINKONCE UM_COLD void um_team_leave_place(const struct umbra_team *team)
+{
+    int cpu = um_topology_current_cpu(team->owned.topology);
+
+    for (unsigned member = 1; member < team->members; member++)
+        if (team->cpus[member] == cpu && cpu != team->cpus[0]) {
+            um_os_leave_for(team->cpus[0]);
+            return;
+        }
+}
+
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_team_fn *fn,
                                void *arg)
 {
@@ -304,6 +320,8 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_
     if (UM_UNLIKELY(ended < members))
         um_team_finish(team, members, run);
     team->running = false;
+    if (UM_UNLIKELY(team->roams) && run % (UM_TEAM_ROAM_RUNS * UM_TEAM_RUN) == UM_TEAM_RUN)
+        um_team_leave_place(team);
     if (UM_UNLIKELY(team->any_thread))
         um_owner_leave(&team->owned.owner);
     return 0;
@@ -788,6 +806,9 @@ UM_LINKONCE UM_COLD int um_team_settle(struct umbra_team *team,
         error = um_team_make_members(team, options->bind);
     if (!error)
         um_team_settle_polls(team);
+    team->roams = !error && umbra_topology_info(team->owned.topology)->binds &&
+                  (options->bind == UMBRA_TEAM_BIND_MEMBERS ||
+                   (options->bind == UMBRA_TEAM_BIND_ALL && team->any_thread));
     if (!error && options->bind == UMBRA_TEAM_BIND_ALL && !team->any_thread)
         error = um_topology_bind_own(team->owned.topology, team->cpus[0], NULL, &team->owned.saved);
     if (error)
