@@ -216,7 +216,7 @@ UM_ALWAYS_INLINE UM_CHECKED int umbra_rwlock_write_deadline(struct umbra_rwlock 
                                                             uint64_t deadline);
 
 /* Ends a read or a write; the lock does not check that it is the caller's. -EPERM: the lock is
- * free. */
+ * free, as long as no other call uses it meanwhile. */
 UM_INLINE int umbra_rwlock_unlock(struct umbra_rwlock *lock);
 
 /* ---- latch, barrier ---- */
@@ -362,6 +362,9 @@ UM_ALWAYS_INLINE void umbra_rwlock_read(struct umbra_rwlock *lock)
 
 UM_ALWAYS_INLINE int umbra_rwlock_read_deadline(struct umbra_rwlock *lock, uint64_t deadline)
 {
+    /* a try looks first: tries in vain cost the holder two changes of the word */
+    if (deadline == 0)
+        return um_rwlock_take(&lock->word, false) ? 0 : -ETIMEDOUT;
     return um_rwlock_come(&lock->word) ? 0 : um_rwlock_wait_deadline(lock, false, deadline);
 }
 

@@ -75,7 +75,8 @@
  *   - The call of a run is one line, read by its members; ends of parts are on lines of their own,
  *     in a run of two on the line of the call (team/protocol.h).
  *   - A run and a barrier allocate nothing (but the C library may, in a thread's first run of a team
- *     with any_thread), and make no system call unless a thread parks or has parked.
+ *     with any_thread), and make no system call unless a thread parks or has parked; both but for
+ *     a look, every 0.5 ms at most, whether a caller that is not bound is on a member's place.
  */
 #ifndef UMBRA_TEAM_H
 #define UMBRA_TEAM_H
@@ -113,7 +114,8 @@ enum umbra_team_bind {
     UMBRA_TEAM_BIND_ALL,     /* those that the team starts, and its creator without any_thread */
     UMBRA_TEAM_BIND_MEMBERS, /* those that the team starts: for a library, as threads and processes
                                 that its callers start would inherit the binding. A caller that is on
-                                a member's place is sent off it, now and then */
+                                a member's place is sent off it, now and then: a binding that another
+                                thread gives it just then is lost */
     UMBRA_TEAM_BIND_NONE
 };
 
@@ -141,7 +143,7 @@ struct umbra_team_options {
                              umbra_team_create returns: names, priorities, variables */
     umbra_team_hook *end;   /* likewise, after its last run, before umbra_team_destroy returns */
     umbra_team_idle *idle;  /* if not NULL, all threads of the team call it while they wait: for a
-                               run, at a barrier, for the end of a run; also before
+                               run, at a barrier, for the end of a run; members also before
                                umbra_team_create returns */
     uint64_t idle_ns;       /* how long a call of it takes, about; a wait is as old when it calls it
                                first. 0: UMBRA_SPIN_NS */

@@ -3,12 +3,14 @@
  * Fibers without a place (core/unplaced.h): in which order cores take them, and what happens to one
  * that no core has taken yet. A core is held by a fiber that does not give it up.
  */
+#define _GNU_SOURCE /* usleep */
 #include "fibers.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
 
@@ -156,6 +158,69 @@ Test(unplaced, the_oldest_does_not_wait_for_ever)
 {
     reset();
     cr_assert_eq(run_cores(1, begins_a_chain, NULL), 0);
+}
+
+/* ---- a fiber in the list of a core that is held ---- */
+
+/* The first fiber of the chain is in core 1's hands when that has begun it. */
+static void *begins_a_chain_on(void *core)
+{
+    struct umbra_spawn_options there = {.where = UMBRA_ON_CORE, .core = 1};
+    struct umbra_fiber oldest;
+    uint64_t end = umbra_now_ns() + 10 * SECOND;
+
+    links = -20 * LINKS_MOST;
+    cr_expect_eq(umbra_spawn_with(NULL, &there, spawns_its_successor, NULL, NULL), 0);
+    while (links == -20 * LINKS_MOST)
+        sched_yield();
+    cr_expect_eq(umbra_spawn_with(NULL, &anywhere, notes, NULL, &oldest), 0);
+    while (!begun && umbra_now_ns() < end) /* this core is held */
+        sched_yield();
+    cr_expect(begun, "no other core has taken it");
+    begun = 1; /* the chain ends */
+    cr_expect_eq(umbra_join(oldest, UMBRA_NEVER, NULL), 0);
+    return core;
+}
+
+Test(unplaced, one_in_a_held_cores_list_begins_on_a_core_that_has_its_own)
+{
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+
+    reset();
+    cr_assert_eq(umbra_run(&options, begins_a_chain_on, NULL), 0);
+}
+
+static void *holds_until_it_began(void *late)
+{
+    uint64_t end = umbra_now_ns() + SECOND;
+
+    while (!begun && umbra_now_ns() < end)
+        sched_yield();
+    *(int *)late += !begun;
+    return late;
+}
+
+/* The core that is called for the fiber has just been sent another, which does not give it up. */
+Test(unplaced, a_core_that_is_called_and_has_a_fiber_calls_another)
+{
+    struct umbra_spawn_options first = {.where = UMBRA_ON_CORE, .core = 0};
+    struct umbra_options options = {.cores = 2, .oversubscribe = true};
+    struct umbra_runtime *runtime;
+    struct umbra_fiber holder, unplaced;
+    int late = 0;
+
+    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
+    for (int i = 0; i < 40 && late == 0; i++) {
+        reset();
+        usleep(2000); /* both cores sleep */
+        cr_assert_eq(umbra_spawn_with(runtime, &first, holds_until_it_began, &late, &holder), 0);
+        cr_assert_eq(umbra_spawn_with(runtime, &anywhere, notes, NULL, &unplaced), 0);
+        cr_expect_eq(umbra_join(holder, UMBRA_NEVER, NULL), 0);
+        cr_expect_eq(umbra_join(unplaced, UMBRA_NEVER, NULL), 0);
+    }
+    cr_expect_eq(late, 0, "it waited for a core that had work, while another slept");
+    cr_expect_eq(umbra_runtime_wait(runtime), 0);
+    umbra_runtime_destroy(runtime);
 }
 
 static int turns;

@@ -342,10 +342,14 @@ UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
     struct um_fiber *fiber = NULL;
+    unsigned first = core->index;
 
     core->passed = 0;
+    if (++core->takes % UM_UNPLACED_TURN ==
+        0) /* another's list, each in turn: that core may be held */
+        first += core->takes / UM_UNPLACED_TURN;
     for (unsigned i = 0; i < runtime->cores && !fiber; i++)
-        fiber = um_unplaced_take(core, runtime->core[(core->index + i) % runtime->cores]);
+        fiber = um_unplaced_take(core, runtime->core[(first + i) % runtime->cores]);
     if (fiber)
         um_core_begin(core, fiber, UM_BEGIN_LAST);
     um_core_take_outside(core);

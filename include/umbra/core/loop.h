@@ -78,7 +78,8 @@ UM_INLINE bool um_core_look_around(struct umbra_core *core)
     const void *word = watched ? &watched->node.link : &core->inbox;
 
     return um_look_in_place(core, um_completions_polls(core, core->runtime->polls), word,
-                            core->look_cycles, deadline, um_core_seen, &tasking) ||
+                            core->timers.brief > 0 ? UMBRA_NEVER : core->look_cycles, deadline,
+                            um_core_seen, &tasking) ||
            um_cycles() >= deadline;
 }
 
@@ -141,7 +142,7 @@ UM_LINKONCE void um_core_doze(struct umbra_core *core)
         if (only_mail)
             um_quiet_enter(&runtime->activity);
     }
-    um_idle_clear(runtime->idle, core->index);
+    core->called = !um_idle_clear(runtime->idle, core->index);
 }
 
 UM_INLINE void um_core_set_state(struct umbra_core *core, enum umbra_core_state state)
@@ -162,11 +163,15 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
 }
 
 /* True if the next wait will probably end by a timer, and that is farther than what a wake-up costs:
- * half of the time for which a wait polls before it sleeps. Not while a brief sleep is under way. */
+ * half of the time for which a wait polls before it sleeps. Not while a brief sleep is under way, or the
+ * core is to stay awake. */
 UM_INLINE bool um_core_should_park(const struct umbra_core *core, uint64_t deadline)
 {
+    uint64_t now = um_cycles();
+
     return core->rung && core->timers.brief == 0 && deadline != UMBRA_NEVER &&
-           deadline > um_add_saturating(um_cycles(), core->runtime->policy.block_cycles / 2);
+           now - core->waiter.awake_since >= core->waiter.awake_cycles &&
+           deadline > um_add_saturating(now, core->runtime->policy.block_cycles / 2);
 }
 
 /* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
@@ -178,6 +183,7 @@ UM_LINKONCE void um_core_idle(struct umbra_core *core)
     bool busy;
 
     um_core_set_state(core, UMBRA_CORE_IDLE);
+    core->passed = 0; /* none is ready */
     if (UM_UNLIKELY(core->trace != NULL)) {
         before = umbra_waiter_stats(&core->waiter);
         um_trace_idle(core);
@@ -220,6 +226,9 @@ UM_LINKONCE void um_core_loop(struct umbra_core *core)
             um_core_attend(core);
             if (um_unplaced_due(core))
                 um_core_take_unplaced(core);
+            else if (core->called && !um_idle_none(&core->runtime->unplaced))
+                um_unplaced_call(core->runtime); /* this core has fibers of its own by now */
+            core->called = false;
         }
         if (core->yielding)
             um_ready_push(core, core->yielding);

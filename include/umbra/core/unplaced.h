@@ -8,8 +8,8 @@
  *   the core that has the list  takes the newest: a tree of fibers is gone through branch by branch,
  *                               so that few of them have begun and not ended
  *   another core                takes the oldest, of a tree the largest part that is left
- *   each UM_UNPLACED_TURN-th    time the core takes its oldest, too: none waits for ever while
- *                               newer ones come
+ *   each UM_UNPLACED_TURN-th    time the core takes its oldest, too, or looks at other cores' lists
+ *                               first: none waits for ever while newer ones come
  *
  * All of a list, and the home of a fiber in it, is under the list's lock. True of um_unplaced_some()
  * is only a hint. core/idle.h counts the lists that are not empty.

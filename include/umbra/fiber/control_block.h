@@ -126,17 +126,19 @@ struct umbra_core {
     um_atomic_u32 no_completions; /* always 0: `asks` of a core without a ring */
     unsigned pieces;              /* that its fibers have given and not joined */
     uint32_t passed;              /* turns of ready fibers since it took work without a place */
-    bool starved;                 /* there are tasks, but no memory for a fiber to run them */
-    bool rung;                    /* a timer ended its last wait: the next may be for one, too */
-    bool parks;                   /* it sleeps in the kernel at once: um_core_idle() */
-    uint32_t turns_between;       /* how many turns there may be: um_core_pace() */
-    uint64_t rang;                /* when the timers were looked at last, a time stamp */
-    struct um_fiber *woken;       /* was woken, and put before others: a hint where woken fibers
+    uint32_t takes;               /* how often it took some */
+    bool called;            /* it was idle, and called for such work, which it may not take yet */
+    bool starved;           /* there are tasks, but no memory for a fiber to run them */
+    bool rung;              /* a timer ended its last wait: the next may be for one, too */
+    bool parks;             /* it sleeps in the kernel at once: um_core_idle() */
+    uint32_t turns_between; /* how many turns there may be: um_core_pace() */
+    uint64_t rang;          /* when the timers were looked at last, a time stamp */
+    struct um_fiber *woken; /* was woken, and put before others: a hint where woken fibers
                                          end; it may have left the queue: um_woken_place() */
-    uint64_t woken_life;          /* its generation then */
-    um_atomic_u64 attended;       /* how often it has emptied its inbox; any thread reads */
-    uint64_t slice_end;           /* see UM_STATE_SLICE; a time stamp */
-    struct um_tasks tasks;        /* tasks forked here and not started */
+    uint64_t woken_life;    /* its generation then */
+    um_atomic_u64 attended; /* how often it has emptied its inbox; any thread reads */
+    uint64_t slice_end;     /* see UM_STATE_SLICE; a time stamp */
+    struct um_tasks tasks;  /* tasks forked here and not started */
 
     /* other cores write this line */
     UM_ALIGNED(UMBRA_CACHE_LINE)

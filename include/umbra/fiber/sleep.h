@@ -41,6 +41,17 @@ UM_LINKONCE enum um_give_up um_withdraw_claim(struct umbra_core *core, struct um
     return um_claim_give_up(self->claimed, self->ticket);
 }
 
+/* For a shorter wait a core stays awake: in the kernel it would take twice as long, since Linux ends
+ * those up to 50 us late. */
+#define UM_BRIEF_NS 50000
+
+UM_INLINE void um_fiber_set_timer(struct umbra_core *core, struct um_fiber *self, uint64_t deadline)
+{
+    self->timer.deadline = deadline;
+    self->timer.brief = deadline < um_cycles_after(UM_BRIEF_NS);
+    um_timers_add(&core->timers, &self->timer);
+}
+
 /*
  * The calling fiber, `self` on `core`, waits until the claim of `wait` is taken or dead, or the
  * deadline has passed. Returns 0: the claim was taken, and the waiter woken; -ETIMEDOUT,
@@ -56,9 +67,8 @@ UM_LINKONCE int um_claimed_wait_fiber(struct umbra_core *core, struct um_fiber *
     self->withdraw = um_withdraw_claim;
     self->claimed = claimed;
     self->ticket = claimed->ticket;
-    self->timer.deadline = deadline;
     if (deadline != UMBRA_NEVER)
-        um_timers_add(&core->timers, &self->timer);
+        um_fiber_set_timer(core, self, deadline);
     um_fiber_leave(core, self);
     error = um_fiber_woken(self);
     if (self->timer.number != 0)
@@ -92,10 +102,6 @@ UM_LINKONCE int um_claimed_wait_thread(struct um_wait *wait, uint64_t deadline)
 
 UM_SHARED(const struct um_kind um_kind_sleep, {"sleep", NULL});
 
-/* For a shorter sleep a core stays awake: in the kernel it would take twice as long, since Linux ends
- * those up to 50 us late. */
-#define UM_BRIEF_NS 50000
-
 /* Ends a sleep. The deadline goes, too: the next life of the fiber is not delayed. */
 UM_LINKONCE enum um_give_up um_withdraw_sleep(struct umbra_core *core, struct um_fiber *self)
 {
@@ -119,9 +125,7 @@ UM_LINKONCE int um_sleep_at(uint64_t deadline, const struct um_kind *kind, const
         return -ECANCELED;
     um_fiber_block(self, kind, on, at);
     self->withdraw = um_withdraw_sleep;
-    self->timer.deadline = deadline;
-    self->timer.brief = deadline < um_cycles_after(UM_BRIEF_NS);
-    um_timers_add(&core->timers, &self->timer);
+    um_fiber_set_timer(core, self, deadline);
     um_fiber_leave(core, self);
     return um_fiber_woken(self);
 }

@@ -72,6 +72,10 @@ struct umbra_team {
     struct umbra_team *next;                 /* this and the next: under um_teams.lock */
     unsigned sharers;                        /* teams that share a place with it, also it itself */
     uintptr_t creator;                       /* the thread that is its member 0; 0: any_thread */
+    uint64_t
+        roam_look_at; /* a time stamp: when to look where the caller runs; this and the next: owner */
+    unsigned roam_runs;                                      /* until the clock is read for that */
+    unsigned roam_moves;                                     /* looks in a row that have moved it */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* owner waits for ends of parts */
 };
 
@@ -254,7 +258,9 @@ UM_LINKONCE UM_COLD int um_team_refusal(const struct umbra_team *team)
 /* Of a team that any thread may run: true if the caller is its owner now. */
 UM_INLINE bool um_team_claim(struct umbra_team *team)
 {
-    if (!um_owner_claim(&team->owned.owner, um_arch_thread_id()))
+    /* a member has a function to call while it waits, which must not run the team */
+    if (um_team_self(team) != team->member ||
+        !um_owner_claim(&team->owned.owner, um_arch_thread_id()))
         return false;
     um_owners_watch(); /* without memory for that, a thread that ends inside a run is not noticed */
     return true;
@@ -273,19 +279,39 @@ UM_INLINE bool um_team_is_here(const struct umbra_team *team)
     return UM_LIKELY(um_atomic_load(&um_teams.forks, relaxed) == team->forks);
 }
 
-/* Runs between two looks whether a caller that is not bound is on a member's place. */
-#define UM_TEAM_ROAM_RUNS 32
+/* Between two looks whether a caller that is not bound is on a member's place: so many runs, so that
+ * several callers in turn are looked at, and so long, twice as long after each move in a row. */
+#define UM_TEAM_ROAM_RUNS 31
+#define UM_TEAM_ROAM_NS 500000
+#define UM_TEAM_ROAM_MOVES 8
+
+/* True if another member of the run sits where the caller runs. */
+UM_LINKONCE UM_COLD bool um_team_is_crossed(const struct umbra_team *team, unsigned members)
+{
+    int saved = errno, cpu = um_topology_current_cpu(team->owned.topology);
+    bool crossed = false;
+
+    errno = saved;
+    for (unsigned member = 1; member < members && cpu != team->cpus[0]; member++)
+        crossed = crossed || team->cpus[member] == cpu;
+    return crossed;
+}
 
 /* The caller leaves a member's place for its own: Linux would leave both there, in turns. */
-UM_LINKONCE UM_COLD void um_team_leave_place(const struct umbra_team *team)
+UM_LINKONCE UM_COLD void um_team_leave_place(struct umbra_team *team, unsigned members)
 {
-    int cpu = um_topology_current_cpu(team->owned.topology);
+    uint64_t now = um_cycles();
 
-    for (unsigned member = 1; member < team->members; member++)
-        if (team->cpus[member] == cpu && cpu != team->cpus[0]) {
-            um_os_leave_for(team->cpus[0]);
-            return;
-        }
+    team->roam_runs = UM_TEAM_ROAM_RUNS;
+    if (now < team->roam_look_at)
+        return;
+    if (!um_team_is_crossed(team, members)) {
+        team->roam_moves = 0;
+    } else {
+        um_os_leave_for(team->cpus[0]);
+        team->roam_moves += team->roam_moves < UM_TEAM_ROAM_MOVES;
+    }
+    team->roam_look_at = now + (um_ns_to_cycles(UM_TEAM_ROAM_NS) << team->roam_moves);
 }
 
 UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_team_fn *fn,
@@ -320,8 +346,8 @@ UM_LINKONCE int umbra_team_run(struct umbra_team *team, unsigned members, umbra_
     if (UM_UNLIKELY(ended < members))
         um_team_finish(team, members, run);
     team->running = false;
-    if (UM_UNLIKELY(team->roams) && run % (UM_TEAM_ROAM_RUNS * UM_TEAM_RUN) == UM_TEAM_RUN)
-        um_team_leave_place(team);
+    if (UM_UNLIKELY(team->roams) && team->roam_runs-- == 0)
+        um_team_leave_place(team, members);
     if (UM_UNLIKELY(team->any_thread))
         um_owner_leave(&team->owned.owner);
     return 0;
@@ -436,9 +462,11 @@ UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team,
 
     team->origin = um_origin_here();
     signals = um_os_mask_signals();
+    team->owner_policy.idle = NULL; /* not with signals blocked */
     team->started = 1;
     for (unsigned i = 1; i < team->members && !error; i++)
         error = um_team_start_one(team, &team->member[i], options->stack_bytes);
+    team->owner_policy.idle = team->policy.idle;
     um_os_unmask_signals(signals);
     if (error)
         um_team_end_threads(team);
@@ -666,8 +694,9 @@ UM_LINKONCE UM_COLD int um_team_make_policy(struct umbra_team *team,
 UM_LINKONCE bool um_team_idles(struct umbra_waiter *waiter, void *arg)
 {
     struct umbra_team *team = arg;
+    size_t at = (size_t)((uintptr_t)waiter - (uintptr_t)team->member) / sizeof(*team->member);
 
-    return team->idle(um_team_self(team)->number, waiter, team->hook_arg);
+    return team->idle(waiter == &team->waiter ? 0 : (unsigned)at, waiter, team->hook_arg);
 }
 
 /* Has a wait call the function once it has lasted as long as a call may take: so it lasts at most

@@ -283,7 +283,8 @@ UM_LINKONCE UM_NOINLINE bool um_wait_yields(const struct umbra_wait_policy *poli
         clock->now = um_arch_cycles();
         if (clock->now - before >= policy->yield_cycles) {
             /* not where the processor is no longer shared */
-            um_atomic_cas(policy->robbed, &robbed, clock->now, relaxed, relaxed);
+            if (robbed != UM_NOT_SHARED)
+                um_atomic_cas(policy->robbed, &robbed, clock->now, relaxed, relaxed);
             until = clock->now;
         }
     }
