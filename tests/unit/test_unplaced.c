@@ -132,7 +132,7 @@ Test(unplaced, those_from_outside_go_by_the_same_order)
 
 #define LINKS_MOST 5000
 
-static int links;
+static _Atomic int links;
 
 /* Spawns a fiber that does the same, until the oldest has run. */
 static void *spawns_its_successor(void *arg)
