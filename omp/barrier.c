@@ -17,6 +17,13 @@
  * task is left that could create one. A count of executed tasks that Q2 reads comes with what
  * those tasks created. The last member at Q1 reads the counts of all: each member's last task is
  * before its own last Q1. So that member ends the barrier, and none needs to look twice.
+ *
+ * `tasked` is the first barrier of the region at which tasks must end. A member that is still in
+ * the one before may read it, and does not wait for quiet there: no other member does.
+ *
+ * Such a member may also have taken a task of the next phase, from one that has left the barrier.
+ * Tasks that this one made are in its own deque, where others may wait for them, so it executes
+ * them before it leaves. They count for the next barrier, which it has not come to.
  */
 #include "library.h"
 
@@ -55,7 +62,7 @@ void um_omp_look_for_quiet(struct um_omp_member *self)
 void um_omp_barrier(struct um_omp_member *self)
 {
     struct um_omp_team *team = self->team;
-    uint64_t number = ++self->barriers;
+    uint64_t number = ++self->barriers, tasked;
     unsigned round = 0;
 
     for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
@@ -69,11 +76,17 @@ void um_omp_barrier(struct um_omp_member *self)
         um_omp_await(self, &come, UM_OMP_ANY);
         round++;
     }
-    /* relaxed: the member that set it has come */
-    if (team->members > 1 && um_atomic_load(&team->tasked, relaxed)) {
+    /* relaxed: a member that set it to this barrier, or to one before, has come; and a task that
+     * this member has taken came with it */
+    tasked = um_atomic_load(&team->tasked, relaxed);
+    if (team->members > 1 && tasked != 0) {
         struct um_omp_end quiet = {&team->quiet, 0, number, true};
+        struct um_omp_task *task;
 
-        um_omp_await(self, &quiet, UM_OMP_QUIET);
+        if (tasked <= number)
+            um_omp_await(self, &quiet, UM_OMP_QUIET);
+        while ((task = um_omp_next_task(self, UM_OMP_OWN)))
+            um_omp_task_take(self, task);
     }
 }
 

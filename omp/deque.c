@@ -4,8 +4,9 @@
  * by umbra/task/protocol.h. The members are its cores: `sleepers` of the team is its idle bits.
  *
  * The scheduling constraint: a member in a taskwait, a taskyield or at the end of a taskgroup has a
- * task that it will go on with, and so executes only tasks below that one; at a barrier any. What
- * stands above in its own deque was made by tasks below it.
+ * task that it will go on with, and so executes only tasks below that one; at a barrier any. Until
+ * that task ends the member executes only it and tasks below it. So the tasks in its deque that are
+ * below it are those made since it began: the newest ones.
  */
 #include "library.h"
 
@@ -24,41 +25,37 @@ void um_omp_answer(struct um_omp_member *self)
     for (unsigned i = 1; asleep > 0 && i < self->team->members; i++) {
         struct um_omp_member *other = &self->team->member[(self->number + i) % self->team->members];
 
-        if (um_atomic_load(&other->asleep, seq_cst)) { /* O3 */
+        if (um_atomic_load(&other->asleep, seq_cst) == 2) { /* O3 */
             um_omp_ring(other);
             asleep = 0;
         }
     }
 }
 
-/* True if the task is below the other one, which is being executed. */
-static bool descends(const struct um_omp_task *task, const struct um_omp_task *of)
+/* The newest of the tasks that the member shares, or NULL. Another may have it already; what the
+ * caller reads of it the maker of the task has written, which is the member. */
+static struct umbra_task *newest_shared(struct um_tasks *tasks)
 {
-    while (task->depth > of->depth)
-        task = task->parent;
-    return task == of;
+    uint64_t word = um_atomic_load(&tasks->word, relaxed); /* this thread wrote the slots */
+    uint32_t split = um_tasks_split_of(word);
+
+    if (um_tasks_tail_of(word) >= split)
+        return NULL;
+    return (struct umbra_task *)um_atomic_load(&tasks->slot[split - 1], relaxed);
 }
 
-/* The newest of the own tasks, if the member may execute it now. */
-static struct um_omp_task *own(struct um_omp_member *self, const struct um_omp_task *below)
+/* The newest of the own tasks; below: only if it is below the one that the member executes. */
+static struct um_omp_task *own(struct um_omp_member *self, bool below)
 {
     struct um_tasks *tasks = &self->tasks;
     struct umbra_task *link = tasks->newest;
 
-    if (!link && tasks->old_count > 0)
-        link = tasks->old.prev;
-    if (link && below && !descends((struct um_omp_task *)link, below))
+    if (!link)
+        link = tasks->old_count > 0 ? tasks->old.prev : newest_shared(tasks);
+    if (!link || (below && ((struct um_omp_task *)link)->order <= self->began))
         return NULL;
-    if (link) {
-        if (!um_tasks_pop(tasks, link))
-            um_tasks_unlink(tasks, link);
-        return (struct um_omp_task *)link;
-    }
-    link = um_tasks_steal(tasks); /* it shares all that it has */
-    if (link && below && !descends((struct um_omp_task *)link, below)) {
-        um_tasks_keep(tasks, link, &tasks->old);
-        return NULL;
-    }
+    if (!um_tasks_pop(tasks, link) && !um_tasks_take_back(tasks, link))
+        return NULL; /* it was the last one, and another member has it */
     return (struct um_omp_task *)link;
 }
 
@@ -95,6 +92,6 @@ struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_hel
 
     if (um_tasks_asked(&self->tasks) && um_tasks_some(&self->tasks))
         um_omp_answer(self);
-    task = own(self, help == UM_OMP_DESCEND ? self->task : NULL);
-    return task || help == UM_OMP_DESCEND ? task : steal(self);
+    task = own(self, help == UM_OMP_DESCEND);
+    return task || help < UM_OMP_ANY ? task : steal(self);
 }

@@ -79,7 +79,8 @@ struct um_omp_end {
 /* What a member executes while it waits. */
 enum um_omp_help {
     UM_OMP_IDLE,    /* nothing: no scheduling point */
-    UM_OMP_DESCEND, /* tasks below the one that it executes */
+    UM_OMP_DESCEND, /* own tasks below the one that it executes */
+    UM_OMP_OWN,     /* own tasks */
     UM_OMP_ANY,     /* any task of the team */
     UM_OMP_QUIET    /* the same, and then looks for quiet: barrier.c */
 };
@@ -125,7 +126,7 @@ UM_INLINE void um_omp_wake_all(struct um_omp_team *team)
 
 /* The task that the member is to execute next, or NULL. */
 UM_HIDE struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_help help);
-/* A hungry member has asked: shares tasks, and wakes one that sleeps. */
+/* A hungry member has asked: shares tasks, and wakes one that sleeps and would take them. */
 UM_HIDE void um_omp_answer(struct um_omp_member *self);
 
 UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)

@@ -26,7 +26,6 @@ static void member_init(struct um_omp_team *team, unsigned number)
     member->team = team;
     member->number = number;
     member->task = &member->implicit;
-    member->implicit.implicit = true;
     member->implicit.member = member;
     um_atomic_store(&member->implicit.count, UM_OMP_HOLD, relaxed); /* no other thread has it */
     um_waiter_init(&member->waiter, &policy);
@@ -66,8 +65,6 @@ static void team_free(struct um_omp_team *team)
             chunk = next;
         }
     }
-    for (unsigned i = 0; i < UM_OMP_SHARES; i++)
-        free(team->share[i].reduced);
     free(team->member);
     free((void *)team->flag);
     free(team);

@@ -75,10 +75,9 @@ void um_omp_reduce_share(struct um_omp_member *self, struct um_omp_share *share,
     struct um_omp_group *group = self->task->group;
 
     records_begin(data, first ? NULL : share->reductions, group->reductions, self->team->members);
-    if (first) {
+    if (first)
         share->reductions = data;
-        share->reduced = (void *)data[COPIES];
-    }
+    group->first = first;
     group->reductions = data;
 }
 
@@ -100,14 +99,19 @@ UM_OMP_ABI void GOMP_taskgroup_reduction_unregister(uintptr_t *data)
     um_omp_reduce_end(data);
 }
 
-/* The end of a work share with reductions, at which its members meet. */
+/* The end of a work share with reductions, at which its members meet. Tasks of all members use the
+ * copies up to there, and member 0 has combined them before it comes. */
 UM_OMP_ABI void GOMP_workshare_task_reduction_unregister(bool cancelled)
 {
     struct um_omp_member *self = um_omp_self();
+    uintptr_t *data = self->task->group->reductions;
+    bool first = self->task->group->first;
 
     um_omp_group_end(self);
     if (!cancelled)
         um_omp_barrier(self);
+    if (first)
+        um_omp_reduce_end(data);
 }
 
 /* The record that has a variable at `address`, or in a member's copies there; and where in a

@@ -65,14 +65,6 @@ void um_omp_share_leave(struct um_omp_member *self)
     um_omp_wake_all(self->team);
 }
 
-/* Frees the copies of the share's last instance with reductions, which all have combined. */
-static void share_clear(struct um_omp_share *share)
-{
-    free(share->reduced);
-    share->reduced = NULL;
-    share->reductions = NULL;
-}
-
 /* ---- loops ---- */
 
 static uint64_t iterations(const struct um_omp_loop *loop)
@@ -104,10 +96,14 @@ static void loop_set(struct um_omp_member *self, const struct um_omp_loop *loop)
     share->count = iterations(loop);
     share->start = loop->start;
     share->step = loop->step;
-    share->schedule = schedule;
-    if (schedule != UM_OMP_STATIC && (int64_t)chunk < 1)
+    if (schedule != UM_OMP_STATIC && (chunk == 0 || (!loop->wide && (int64_t)chunk < 0)))
         chunk = 1;
-    share->chunk = chunk < share->count ? chunk : share->count; /* `next` does not wrap around */
+    chunk = chunk < share->count ? chunk : share->count;
+    /* each member adds once more to `next` than it takes, and that must not wrap around */
+    if (schedule == UM_OMP_DYNAMIC && chunk > (UINT64_MAX - share->count) / self->team->members)
+        schedule = UM_OMP_STATIC;
+    share->schedule = schedule;
+    share->chunk = chunk;
     um_atomic_store(&share->next, 0, relaxed); /* this and the next: published by S3 */
     um_atomic_store(&share->ordered, 0, relaxed);
 }
@@ -130,10 +126,8 @@ void um_omp_loop_enter(struct um_omp_member *self, const struct um_omp_loop *loo
     if (loop->reductions)
         um_omp_group_begin(self);
     first = share_enter(self);
-    if (first) {
-        share_clear(self->share);
+    if (first)
         loop_set(self, loop);
-    }
     if (loop->reductions)
         um_omp_reduce_share(self, self->share, loop->reductions, first);
     if (first && loop->memory)
@@ -179,10 +173,12 @@ static bool next_static(struct um_omp_member *self, uint64_t *from, uint64_t *to
     uint64_t trip = self->trip++;
 
     if (self->chunk > 0) {
-        if (trip > (count / self->chunk) / members)
+        uint64_t at = trip * members + number;
+
+        if (at > (count - 1) / self->chunk) /* a chunk is at most count: that is not 0 */
             return false;
-        *from = (trip * members + number) * self->chunk;
-        *to = *from < count && count - *from > self->chunk ? *from + self->chunk : count;
+        *from = at * self->chunk;
+        *to = count - *from > self->chunk ? *from + self->chunk : count;
     } else {
         uint64_t each = count / members, more = count % members;
 
@@ -335,8 +331,6 @@ UM_OMP_ABI void GOMP_scope_start(uintptr_t *reductions)
         return;
     um_omp_group_begin(self);
     first = share_enter(self);
-    if (first)
-        share_clear(self->share);
     um_omp_reduce_share(self, self->share, reductions, first);
     if (first)
         share_ready(self);

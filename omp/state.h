@@ -90,17 +90,18 @@ struct um_omp_group {
     struct um_omp_group *outer; /* this and the rest: its member only, but tasks of it read them */
     struct um_omp_member *member; /* that waits for it */
     uintptr_t *reductions;        /* or NULL; reduction.c */
+    bool first; /* of a work share, and its member came first: it has made the copies */
 };
 
-/* A task, implicit or explicit. count has in its low half the children that have not ended, in its
- * high half what keeps the memory: the task until it has ended, and each child that has memory. */
+/* A task, implicit or explicit. count has in its low half the children that have not ended, and
+ * UM_OMP_HOLD until the task itself has; then its memory is free. */
 struct um_omp_task {
     struct umbra_task link; /* in a member's deque, or in a list of free tasks */
     um_atomic_u64 count;
     struct um_omp_task *parent; /* this and the next three: set by its maker, once */
     struct um_omp_member *home; /* the owner of its memory */
-    unsigned depth;             /* of an implicit task 0 */
-    bool final, implicit;
+    uint64_t order;             /* its maker's `created`, if it is deferred */
+    bool final;
     struct um_omp_group *group;   /* the innermost; the task itself */
     struct um_omp_member *member; /* that executes it; children that end wake it */
     void *far;                    /* arguments without room below */
@@ -123,7 +124,6 @@ struct um_omp_share {
     enum um_omp_schedule schedule;
     uintptr_t *reductions; /* of tasks, or NULL */
     void *memory;          /* the program's, or NULL */
-    void *reduced;         /* memory of reductions, until the share is set up again */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 next; /* dynamic, guided: the first iteration that is left */
     UM_ALIGNED(UMBRA_CACHE_LINE)
@@ -137,13 +137,14 @@ struct um_omp_member {
     /* its thread and those that wake it: wait.h */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter;
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u32 asleep; /* 1: sleeps or is about to */
+    um_atomic_u32 asleep; /* 1: sleeps or is about to; 2: and takes tasks of others */
     um_atomic_u64 bell;   /* what it sleeps on; goes up */
 
     /* its thread only */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_omp_team *team;
     unsigned number;
     struct um_omp_task *task;   /* that it executes */
+    uint64_t began;             /* `created` when that task began; of the implicit one 0 */
     uint64_t barriers;          /* that it has come to */
     uint64_t singles;           /* single constructs, likewise */
     uint64_t shares;            /* work shares, likewise: the next one's number */
@@ -184,7 +185,7 @@ struct um_omp_team {
     void *data;
     struct um_omp_icv icv;
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u32 tasked;   /* 1: this region has had deferred tasks; makers set it */
+    um_atomic_u64 tasked;   /* the first barrier at which tasks must end, or 0; makers set it */
     um_atomic_u32 sleepers; /* members that sleep, or are about to */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 quiet; /* the last barrier that is over, of those in regions with tasks */

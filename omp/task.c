@@ -3,9 +3,9 @@
  * Tasks: made, executed, waited for. A task with dependences is executed at once, in its place in
  * the program, so that all that it may depend on have ended.
  *
- * A task's count (state.h) has one owner a half. The task adds a child and its hold before another
- * thread can have the child. A thread that ends a task takes the child from the parent, and the
- * hold, too, if no task below is left that holds the ended one; else the last of those takes it.
+ * A task adds a child to its count (state.h) before another thread can have the child. A thread
+ * that ends a task takes it from the parent's count, and the hold from its own. So an ended task
+ * keeps its memory while it has children, and none longer: they read its member and its count.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,38 @@ bool um_omp_tasks_full(struct um_omp_member *self)
 
 /* ---- a task's life ---- */
 
-static void arguments_copy(struct um_omp_task *task, const struct um_omp_arguments *from)
+/* From now on the member executes the task. */
+static void task_enter(struct um_omp_member *self, struct um_omp_task *task)
+{
+    task->member = self;
+    self->task = task;
+    self->began = um_atomic_load(&self->created, relaxed); /* only this thread writes it */
+}
+
+static void children_await(struct um_omp_member *self)
+{
+    struct um_omp_end end = {&self->task->count, UM_OMP_CHILDREN, 0, false};
+
+    um_omp_await(self, &end, UM_OMP_DESCEND);
+}
+
+/* The program's copy constructors are executed in the new task. Tasks that they make end here: they
+ * read its member, and another one may soon execute it. */
+static void arguments_construct(struct um_omp_member *self, struct um_omp_task *task,
+                                const struct um_omp_arguments *from)
+{
+    struct um_omp_task *outer = self->task;
+    uint64_t began = self->began;
+
+    task_enter(self, task);
+    from->copy(task->link.arg, from->data);
+    children_await(self);
+    self->task = outer;
+    self->began = began;
+}
+
+static void arguments_copy(struct um_omp_member *self, struct um_omp_task *task,
+                           const struct um_omp_arguments *from)
 {
     size_t align = from->align > 1 ? (size_t)from->align : 1, bytes = (size_t)from->bytes;
     char *to = task->near;
@@ -89,7 +120,7 @@ static void arguments_copy(struct um_omp_task *task, const struct um_omp_argumen
     }
     task->link.arg = to;
     if (from->copy)
-        from->copy(to, from->data);
+        arguments_construct(self, task, from);
     else if (bytes > 0)
         memcpy(to, from->data, bytes);
 }
@@ -102,43 +133,35 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
     um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with the task */
     task->link.fn = fn;
     task->parent = parent;
-    task->depth = parent->depth + 1;
     task->final = final;
     task->group = parent->group;
     task->icv = parent->icv;
     /* relaxed, both: the thread that waits for them is this one */
-    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD | UM_OMP_HOLD, relaxed);
+    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD, relaxed);
     if (task->group)
         um_atomic_fetch_add(&task->group->count, 1, relaxed);
-    arguments_copy(task, from);
+    arguments_copy(self, task, from);
     return task;
 }
 
-/* A child of the task has ended, or its memory is free, or both. */
-static void parent_release(struct um_omp_member *self, struct um_omp_task *parent, uint64_t less)
+/* A child of the task has ended. */
+static void parent_release(struct um_omp_member *self, struct um_omp_task *parent)
 {
-    while (parent) {
-        struct um_omp_member *waits = parent->member; /* before: then its memory may be another's */
-        struct um_omp_task *above = parent->parent;
-        bool implicit = parent->implicit;
-        /* seq_cst: what the child did, pairs with um_omp_ended() in a taskwait; W1 of wait.c */
-        uint64_t before = um_atomic_fetch_add(&parent->count, -less, seq_cst);
+    struct um_omp_member *waits = parent->member; /* before: then its memory may be another's */
+    /* seq_cst: what the child did, pairs with um_omp_ended() in a taskwait; W1 of wait.c. And all
+     * that held the task have read it; pairs with itself, and with task_end() */
+    uint64_t before = um_atomic_fetch_add(&parent->count, -UM_OMP_CHILD, seq_cst);
 
-        if (less & UM_OMP_CHILD && (before & UM_OMP_CHILDREN) == 1 && before - less != 0)
-            um_omp_wake(waits);
-        if (before - less != 0 || implicit)
-            return;
+    if (before == UM_OMP_CHILD)
         memory_give(self, parent);
-        parent = above;
-        less = UM_OMP_HOLD;
-    }
+    else if (before == (UM_OMP_CHILD | UM_OMP_HOLD))
+        um_omp_wake(waits);
 }
 
 static void task_end(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *parent = task->parent;
     struct um_omp_group *group = task->group;
-    uint64_t less = UM_OMP_CHILD;
 
     if (group) {
         struct um_omp_member *waits = group->member;
@@ -148,23 +171,22 @@ static void task_end(struct um_omp_member *self, struct um_omp_task *task)
             um_omp_wake(waits);
     }
     free(task->far);
-    /* acquire, acq_rel: all that held the task have read it; pairs with parent_release() */
+    /* acquire, acq_rel: its children have read it; pairs with parent_release() */
     if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
-        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD) {
+        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD)
         memory_give(self, task);
-        less |= UM_OMP_HOLD;
-    }
-    parent_release(self, parent, less);
+    parent_release(self, parent);
 }
 
 void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *outer = self->task;
+    uint64_t began = self->began;
 
-    task->member = self;
-    self->task = task;
+    task_enter(self, task);
     task->link.fn(task->link.arg);
     self->task = outer;
+    self->began = began;
     task_end(self, task);
 }
 
@@ -180,11 +202,13 @@ void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_team *team = self->team;
 
-    /* relaxed, all: the first is looked at when this member has come to a barrier; the count comes
-     * with the task, to the thread that executes it, and only this thread writes it */
+    /* relaxed, all: the first is looked at when this member has come to the barrier, or with the
+     * task, and several makers that set it are before the same barrier; the count comes with the
+     * task, to the thread that executes it, and only this thread writes it */
     if (!um_atomic_load(&team->tasked, relaxed))
-        um_atomic_store(&team->tasked, 1, relaxed);
-    um_atomic_store(&self->created, um_atomic_load(&self->created, relaxed) + 1, relaxed);
+        um_atomic_store(&team->tasked, self->barriers + 1, relaxed);
+    task->order = um_atomic_load(&self->created, relaxed) + 1;
+    um_atomic_store(&self->created, task->order, relaxed);
     um_omp_push(self, task);
 }
 
@@ -214,10 +238,7 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
 
 UM_OMP_ABI void GOMP_taskwait(void)
 {
-    struct um_omp_member *self = um_omp_self();
-    struct um_omp_end end = {&self->task->count, UM_OMP_CHILDREN, 0, false};
-
-    um_omp_await(self, &end, UM_OMP_DESCEND);
+    children_await(um_omp_self());
 }
 
 /* Tasks with dependences have ended. */

@@ -6,12 +6,13 @@
  *
  *   member                                          thread that changes the word, or shares a task
  *   P1  b = bell                         acquire    W1  change the word                  seq_cst
- *   P2  asleep = 1                       seq_cst    W2  look at asleep                   seq_cst
+ *   P2  asleep = 1, or 2                 seq_cst    W2  look at asleep                   seq_cst
  *   P3  look at the word, and at tasks   seq_cst    W3  asleep: bell + 1, wake           seq_cst
  *   P4  sleep while the bell is b
  *
  * If P3 does not see W1, then P2 < P3 < W1 < W2 in the one order of these, so W2 sees P2, and W3
  * ends the sleep. If W3 comes before P1, for an earlier sleep, then P1 reads it, and P3 sees W1.
+ * 2: the member takes tasks of others. One that shares a task wakes only such a one.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -81,14 +82,14 @@ static struct um_omp_task *fall_asleep(struct um_omp_member *self, const struct 
     uint64_t bell = um_atomic_load(&self->bell, acquire); /* P1; pairs with W3 */
     struct um_omp_task *task = NULL;
 
-    um_atomic_fetch_add(&self->team->sleepers, 1, seq_cst); /* P2, of wakers of all */
-    um_atomic_store(&self->asleep, 1, seq_cst);             /* P2 */
+    um_atomic_fetch_add(&self->team->sleepers, 1, seq_cst);              /* P2, of wakers of all */
+    um_atomic_store(&self->asleep, help >= UM_OMP_ANY ? 2 : 1, seq_cst); /* P2 */
     if (!ended_for_sleep(end)) {
         task = help != UM_OMP_IDLE ? um_omp_next_task(self, help) : NULL;
         if (!task)
             um_wait_while_equal64(&self->waiter, &self->bell, bell, UINT64_MAX, UMBRA_NEVER);
     }
-    um_atomic_store(&self->asleep, 0, relaxed); /* a thread that still sees 1 rings in vain */
+    um_atomic_store(&self->asleep, 0, relaxed); /* one that still sees it rings in vain */
     um_atomic_fetch_add(&self->team->sleepers, (uint32_t)-1, relaxed); /* likewise */
     return task;
 }
