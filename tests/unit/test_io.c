@@ -1194,6 +1194,80 @@ IO_TEST(a_core_that_never_idles_takes_completions)
     cr_assert_eq(run_cores(1, busy_core, NULL), 0);
 }
 
+/* Two fibers on two cores that meet again and again, for a third one that must get its byte. */
+struct meeting {
+    void (*meet)(struct meeting *meeting, unsigned side);
+    struct umbra_event event[2];
+    struct umbra_barrier barrier;
+    bool over;
+};
+
+static void meet_by_events(struct meeting *meeting, unsigned side)
+{
+    if (side == 0)
+        umbra_event_signal(&meeting->event[0]);
+    umbra_event_wait(&meeting->event[1 - side], UMBRA_NEVER);
+    if (side == 1)
+        umbra_event_signal(&meeting->event[1]);
+}
+
+static void meet_at_barrier(struct meeting *meeting, unsigned side)
+{
+    (void)side;
+    umbra_barrier_wait(&meeting->barrier, UMBRA_NEVER);
+}
+
+static void *meets(void *arg)
+{
+    struct meeting *meeting = arg;
+    bool over = false;
+
+    while (!over) {
+        meeting->meet(meeting, 1);
+        over = meeting->over;
+        meeting->meet(meeting, 1);
+    }
+    return NULL;
+}
+
+static void *waits_in_place(void *arg)
+{
+    struct meeting *meeting = arg;
+    struct umbra_spawn_options there = on_core(1);
+    struct receiving receiving = {.at = (char[1]){0}, .bytes = 1, .deadline = UMBRA_NEVER};
+    uint64_t deadline = umbra_deadline(5 * SECOND);
+    struct umbra_fiber partner;
+    int pair[2];
+
+    um_core_self->in_place_cycles = um_ns_to_cycles(60 * SECOND); /* each wait ends in place */
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    cr_expect_eq(umbra_spawn_with(NULL, &there, meets, meeting, &partner), 0);
+    cr_expect_eq(write(pair[1], "x", 1), 1);
+    while (!meeting->over) {
+        meeting->over = receiving.error != 1 || umbra_now_ns() >= deadline;
+        meeting->meet(meeting, 0);
+        meeting->meet(meeting, 0);
+    }
+    cr_expect_eq(receiving.error, 0);
+    umbra_join(partner, UMBRA_NEVER, NULL);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    close_pair(pair);
+    return NULL;
+}
+
+IO_TEST(a_core_whose_waits_end_in_place_takes_completions)
+{
+    struct meeting by_events = {.meet = meet_by_events,
+                                .event = {UMBRA_EVENT_INIT, UMBRA_EVENT_INIT}};
+    struct meeting at_barrier = {.meet = meet_at_barrier, .barrier = UMBRA_BARRIER_INIT(2)};
+
+    cr_expect_eq(run_cores(2, waits_in_place, &by_events), 0);
+    cr_expect_eq(run_cores(2, waits_in_place, &at_barrier), 0);
+}
+
 /* A fiber at safe points alone; the other one must get its byte. */
 static void *polls_safely(void *arg)
 {

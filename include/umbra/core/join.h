@@ -322,7 +322,7 @@ UM_LINKONCE int um_join_own_running(struct um_join *join, uint64_t done)
     if (um_fiber_barred(join->self))
         return -ECANCELED;
     /* waits in place while the core has nothing else to do */
-    if (um_ready_empty(core) &&
+    if (um_core_may_look(core) &&
         um_look_in_place(core, core->runtime->polls, &fiber->node.done, core->in_place_cycles,
                          UMBRA_NEVER, um_join_seen, fiber))
         return -EAGAIN;

@@ -29,7 +29,8 @@ struct um_await {
     um_accept_fn *accept;
     void (*announce)(void *arg); /* or NULL: called once, in the waiter, before it queues */
     void *arg;                   /* of both */
-    const bool *crowded; /* or NULL: true if a look in place would overtake a waiter; accept sets */
+    const bool *crowded; /* or NULL: true if a look in place would overtake a waiter, which accept
+                            sets, or would be in vain */
     uint64_t deadline;
     bool firm;                  /* without a deadline: goes on though the fiber is canceled */
     const struct um_kind *kind; /* for reports: the kind of object, its address, the place of the
@@ -407,7 +408,7 @@ UM_INLINE bool um_await_may_look(void)
 {
     struct umbra_core *core = um_core_self;
 
-    return !core || !um_core_current(core) || um_ready_empty(core);
+    return !core || !um_core_current(core) || um_core_may_look(core);
 }
 
 /* Waits in place, if the caller may: 0, or -EAGAIN: the wait is not over, or an error of a thread's
@@ -418,7 +419,7 @@ UM_LINKONCE int um_await_in_place(const struct um_await *await)
     struct um_sleeper *sleeper;
     int error;
 
-    if (!um_await_may_look() || !um_await_first(await))
+    if (!um_await_first(await) || !um_await_may_look())
         return -EAGAIN;
     if (core && um_core_current(core))
         return um_await_look(await, core, core->runtime->polls, core->in_place_cycles) ? 0

@@ -5,8 +5,8 @@
  * which an epoll instance takes the place of if it breaks. Only the core's own thread calls this.
  *
  * A ring has a word that is not 0 when it has something for the core. A core looks at this word
- * between two fibers, as at its inbox, and while it polls idly; it costs one load as long as there
- * is nothing. UM_ASKS_AT_TIMES in the word: only a call of attend() says whether there is
+ * between two fibers, as at its inbox, before one looks in place, and while it polls idly; it costs
+ * one load as long as there is nothing. UM_ASKS_AT_TIMES in the word: only a call of attend() says whether there is
  * something, which sees to it itself that a busy core makes not too many. A core with a ring never
  * sleeps but in the ring's way, which a message to the core ends as well (io/protocol.h).
  */
@@ -63,6 +63,18 @@ UM_LINKONCE UM_COLD void um_completions_end(struct umbra_core *core)
             completions->end(completions);
         completions = broken;
     }
+}
+
+/* True if the running fiber may look in place at what it waits for: the core has no other to run,
+ * nor has the ring one. So what only a call can say is not left waiting while each wait ends in
+ * place. On an alternate signal stack the fiber may be in that call. */
+UM_INLINE bool um_core_may_look(struct umbra_core *core)
+{
+    /* relaxed: a hint, as in um_core_attend() */
+    if (um_ready_empty(core) && um_atomic_load(core->asks, relaxed) &&
+        um_fiber_on_stack(um_core_current(core)))
+        core->more->completions->attend(core->more->completions, false);
+    return um_ready_empty(core);
 }
 
 /* For a core with nothing to do: asks its ring. True if fibers are ready. */

@@ -60,10 +60,13 @@ struct um_io {
     struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
 };
 
-/* The fiber waits until its operation is done, or until the deadline. */
+/* The fiber waits until its operation is done, or until the deadline. Not in place: only its own
+ * core ends it. */
 UM_LINKONCE int um_io_await(struct um_io *io, uint64_t deadline)
 {
+    const bool in_vain = true;
     struct um_await await = {.event = &io->done.event,
+                             .crowded = &in_vain,
                              .deadline = deadline,
                              .kind = &um_kind_system[io->call],
                              .at = io->from};

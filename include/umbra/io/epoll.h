@@ -14,7 +14,7 @@
  * once only makes the fiber try again.
  *
  * An idle core looks into epoll instead of polling a word, and sleeps there (io/protocol.h). With
- * fibers ready it looks every UM_POLLER_LOOK_NS, when it switches fibers.
+ * fibers ready it looks every UM_POLLER_LOOK_NS, when it switches fibers, or one waits in place.
  *
  * Files go to the helpers of umbra/blocking.h, but for what um_io_cached() reads.
  */

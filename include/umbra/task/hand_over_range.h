@@ -96,7 +96,7 @@ UM_LINKONCE void um_piece_wait(const struct um_piece *piece, const void *on, con
         um_thread_sleep(UINT64_MAX); /* for ever */
     if (um_handover_ended(piece->handover, piece->number))
         return;
-    if (um_ready_empty(core) && um_piece_look(core, piece))
+    if (um_core_may_look(core) && um_piece_look(core, piece))
         return;
     self = um_core_current(core);
     self->node.kind = UM_NODE_WAKE;

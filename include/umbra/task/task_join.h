@@ -143,7 +143,7 @@ UM_LINKONCE void um_task_wait(struct umbra_core *core, struct umbra_task *task, 
         um_task_await_thread(task);
         return;
     }
-    if (um_ready_empty(core) && um_task_look(core, task))
+    if (um_core_may_look(core) && um_task_look(core, task))
         return;
     self->node.kind = UM_NODE_WAKE;
     self->node.flags = 0;
@@ -193,7 +193,7 @@ UM_LINKONCE int um_task_wait_deadline(struct umbra_core *core, struct umbra_task
         error = um_sleeper_get(&sleeper);
     else if (!um_fiber_on_stack(self))
         error = um_why_off_stack();
-    else if (um_ready_empty(core) && um_task_look(core, task))
+    else if (um_core_may_look(core) && um_task_look(core, task))
         return 0;
     else if (um_fiber_barred(self))
         error = -ECANCELED;
