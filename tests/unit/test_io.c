@@ -1634,32 +1634,75 @@ static void *waits_for_signal(void *event)
     return NULL;
 }
 
-IO_TEST(a_signal_in_a_child_writes_to_no_file)
-{
-    struct umbra_event event = UMBRA_EVENT_INIT;
-    struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
-    struct umbra_spawn_options spawn = {.where = UMBRA_ON_CORE};
-    struct receiving receiving = {.at = (char[1]){0}, .bytes = 1, .deadline = UMBRA_NEVER};
-    struct umbra_core_info info;
+/* A core that sleeps: one of its fibers waits for a byte, another for a signal. */
+struct sleeping {
+    struct umbra_event event;
+    struct receiving receiving;
     struct umbra_runtime *runtime;
     struct umbra_fiber waiting;
     int pair[2];
+    char byte;
+};
 
-    socket_pair(pair);
-    receiving.socket = pair[0];
-    cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
-    umbra_spawn_with(runtime, &spawn, receives, &receiving, &receiving.fiber);
-    umbra_spawn_with(runtime, &spawn, waits_for_signal, &event, &waiting);
-    while (umbra_fiber_info(waiting, NULL) != UMBRA_FIBER_BLOCKED ||
-           umbra_core_info(runtime, 0, &info) != 0 || info.state != UMBRA_CORE_IDLE)
+static void begin_sleeping(struct sleeping *sleeping)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
+    struct umbra_spawn_options spawn = {.where = UMBRA_ON_CORE};
+    struct receiving *receiving = &sleeping->receiving;
+    struct umbra_core_info info;
+
+    socket_pair(sleeping->pair);
+    sleeping->event = (struct umbra_event)UMBRA_EVENT_INIT;
+    *receiving = (struct receiving){
+        .socket = sleeping->pair[0], .at = &sleeping->byte, .bytes = 1, .deadline = UMBRA_NEVER};
+    cr_assert_eq(umbra_runtime_create(&options, &sleeping->runtime), 0);
+    umbra_spawn_with(sleeping->runtime, &spawn, receives, receiving, &receiving->fiber);
+    umbra_spawn_with(sleeping->runtime, &spawn, waits_for_signal, &sleeping->event,
+                     &sleeping->waiting);
+    while (umbra_fiber_info(sleeping->waiting, NULL) != UMBRA_FIBER_BLOCKED ||
+           umbra_core_info(sleeping->runtime, 0, &info) != 0 || info.state != UMBRA_CORE_IDLE)
         usleep(1000);
     usleep(20000); /* it sleeps, most likely */
-    cr_expect(signals_in_child(&event));
-    umbra_event_signal(&event);
-    cr_expect_eq(send_text(pair[1], "x"), 1);
-    cr_expect_eq(umbra_runtime_wait(runtime), 0);
-    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
-    umbra_join(waiting, UMBRA_NEVER, NULL);
-    umbra_runtime_destroy(runtime);
-    close_pair(pair);
+}
+
+/* The fiber that waits for a signal was signaled. */
+static void end_sleeping(struct sleeping *sleeping)
+{
+    cr_assert_eq(umbra_join(sleeping->waiting, umbra_deadline(20 * SECOND), NULL), 0);
+    cr_expect_eq(send_text(sleeping->pair[1], "x"), 1);
+    cr_expect_eq(umbra_runtime_wait(sleeping->runtime), 0);
+    umbra_join(sleeping->receiving.fiber, UMBRA_NEVER, NULL);
+    umbra_runtime_destroy(sleeping->runtime);
+    close_pair(sleeping->pair);
+}
+
+IO_TEST(a_signal_in_a_child_writes_to_no_file)
+{
+    struct sleeping sleeping;
+
+    begin_sleeping(&sleeping);
+    cr_expect(signals_in_child(&sleeping.event));
+    umbra_event_signal(&sleeping.event);
+    end_sleeping(&sleeping);
+}
+
+static void *signals_when_canceled(void *event)
+{
+    pthread_cancel(pthread_self());
+    umbra_event_signal(event);
+    pthread_testcancel();
+    return NULL;
+}
+
+IO_TEST(a_canceled_thread_still_wakes_a_core_that_sleeps)
+{
+    struct sleeping sleeping;
+    pthread_t thread;
+    void *result;
+
+    begin_sleeping(&sleeping);
+    cr_assert_eq(pthread_create(&thread, NULL, signals_when_canceled, &sleeping.event), 0);
+    pthread_join(thread, &result);
+    cr_expect_eq(result, PTHREAD_CANCELED);
+    end_sleeping(&sleeping);
 }

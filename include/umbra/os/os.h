@@ -182,18 +182,24 @@ UM_CHOICE(UM_CHOSEN_OS);
 UM_LINKONCE UM_COLD void um_os_rouse(um_atomic_u32 *word, uint32_t how);
 
 #ifdef UMBRA_IMPLEMENTATION
+#include <pthread.h>
 #include <unistd.h>
 
 UM_LINKONCE UM_COLD void um_os_rouse(um_atomic_u32 *word, uint32_t how)
 {
     const uint64_t one = 1;
     int saved = errno;
+    int cancels;
 
-    if (how == UM_OS_AT_FUTEX)
+    if (how == UM_OS_AT_FUTEX) {
         um_os_futex_wake(word);
-    else
+    } else {
+        /* write() would end a thread that is canceled, before the bell is written */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
         while (write((int)(how - UM_OS_AT_BELL), &one, sizeof(one)) < 0 && errno == EINTR)
             ; /* it cannot fail otherwise: a bell is never full */
+        pthread_setcancelstate(cancels, &cancels);
+    }
     errno = saved;
 }
 #endif /* UMBRA_IMPLEMENTATION */
