@@ -522,6 +522,31 @@ IO_TEST(a_receive_that_timed_out_takes_nothing)
     cr_assert_eq(run_cores(1, times_out, NULL), 0);
 }
 
+/* The core runs another fiber from before the byte comes until the deadline is over. */
+static void *looks_late(void *unused)
+{
+    struct receiving receiving = {.at = (char[1]){0}, .bytes = 1};
+    int pair[2];
+
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    receiving.deadline = umbra_deadline(50 * MS);
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    cr_expect_eq(write(pair[1], "x", 1), 1);
+    while (umbra_now_ns() < receiving.deadline + MS)
+        ;
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    cr_expect_eq(receiving.error, 0);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(what_came_before_the_deadline_is_taken_after_it)
+{
+    cr_assert_eq(run_cores(1, looks_late, NULL), 0);
+}
+
 static void *cancels(void *unused)
 {
     int pair[2];
@@ -1705,4 +1730,84 @@ IO_TEST(a_canceled_thread_still_wakes_a_core_that_sleeps)
     pthread_join(thread, &result);
     cr_expect_eq(result, PTHREAD_CANCELED);
     end_sleeping(&sleeping);
+}
+
+static int descriptors_named(const char *name)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        char path[32], text[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        count += readlink(path, text, sizeof(text) - 1) > 0 && strcmp(text, name) == 0;
+    }
+    return count;
+}
+
+/* Something that has been attached to a runtime, and counts its bells when it ends. */
+struct counts_bells {
+    struct um_attached attached;
+    int bells;
+};
+
+static void count_bells(struct um_attached *attached)
+{
+    ((struct counts_bells *)attached)->bells = descriptors_named("anon_inode:[eventfd]");
+}
+
+static void *attaches_and_waits(void *arg)
+{
+    struct counts_bells *counts = arg;
+    struct receiving receiving = {.bytes = 1, .deadline = umbra_deadline(MS)};
+    struct umbra_runtime *runtime = um_runtime_self();
+    char byte;
+    int pair[2];
+
+    counts->attached.end = count_bells;
+    pthread_mutex_lock(&runtime->lock);
+    um_runtime_attach(runtime, &counts->attached);
+    pthread_mutex_unlock(&runtime->lock);
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    receiving.at = &byte;
+    receives(&receiving);
+    cr_expect_eq(receiving.error, -ETIMEDOUT);
+    close_pair(pair);
+    return NULL;
+}
+
+/* Helpers of umbra/blocking.h may still write to a bell when they end. */
+Test(io_pool, a_bell_is_there_until_all_that_is_attached_has_ended)
+{
+    struct counts_bells counts = {.bells = -1};
+    int before = descriptors_named("anon_inode:[eventfd]");
+
+    choose_way("pool");
+    cr_assert_eq(run_cores(1, attaches_and_waits, &counts), 0);
+    cr_expect_eq(counts.bells, before + 1);
+    cr_expect_eq(descriptors_named("anon_inode:[eventfd]"), before);
+}
+
+static void *waits_without_input(void *pair)
+{
+    struct receiving receiving = {.socket = *(int *)pair, .at = (char[1]){0}, .bytes = 1};
+
+    receiving.deadline = umbra_deadline(MS);
+    close(0);
+    receives(&receiving);
+    cr_expect_eq(receiving.error, -ETIMEDOUT);
+    cr_expect_eq(fcntl(0, F_GETFD), -1);
+    return NULL;
+}
+
+/* Where standard input is closed, its number is left to the program. */
+Test(io_pool, no_bell_is_a_standard_stream)
+{
+    int pair[2];
+
+    choose_way("pool");
+    socket_pair(pair);
+    cr_assert_eq(run_cores(1, waits_without_input, pair), 0);
+    close_pair(pair);
 }

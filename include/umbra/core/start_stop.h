@@ -358,9 +358,21 @@ UM_LINKONCE UM_COLD int um_runtime_set_up(struct umbra_runtime *runtime,
     return 0;
 }
 
+/* attached: the first of a list. */
+UM_LINKONCE UM_COLD void um_attached_end(struct um_attached *attached)
+{
+    while (attached) {
+        struct um_attached *next = attached->next;
+
+        attached->end(attached);
+        attached = next;
+    }
+}
+
 UM_LINKONCE UM_COLD void um_runtime_free(struct umbra_runtime *runtime)
 {
     um_pool_destroy(runtime);
+    um_attached_end(runtime->ends_last);
     for (unsigned i = 0; i < runtime->cores && runtime->core[i]; i++) {
         pthread_mutex_destroy(&runtime->core[i]->more->depot.lock);
         um_trace_free(runtime->core[i]);
@@ -600,8 +612,6 @@ UM_LINKONCE int umbra_runtime_wait(struct umbra_runtime *runtime)
 
 UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
 {
-    struct um_attached *attached, *next;
-
     if (um_core_self)
         return um_why(-EPERM, "a fiber cannot destroy a runtime");
     if (!runtime)
@@ -611,10 +621,7 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     um_runtime_stop(runtime, runtime->cores);
     /* fibers may be in calls of what is attached; they stay as they are. relaxed: the cores, which
      * attach, have ended, and their threads were joined */
-    for (attached = um_atomic_load(&runtime->attached, relaxed); attached; attached = next) {
-        next = attached->next;
-        attached->end(attached);
-    }
+    um_attached_end(um_atomic_load(&runtime->attached, relaxed));
     /* ends the joins that threads, and fibers of other runtimes, have begun here, and waits until the
      * threads have left the list */
     for (unsigned i = 0; i < runtime->cores; i++)

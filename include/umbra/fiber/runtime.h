@@ -112,6 +112,7 @@ struct umbra_runtime {
     struct um_task_limits *old_limits; /* limits of tasks that there have been */
 
     um_atomic_ptr(struct um_attached) attached; /* under lock; read without */
+    struct um_attached *ends_last;              /* likewise, after the others; under lock */
 
     um_atomic_u32 stopping;     /* 1: a core ends as soon as it has nothing to do */
     um_atomic_u32 tasking;      /* 1: some core has shared tasks at some time */

@@ -351,16 +351,19 @@ UM_INLINE size_t um_io_most(size_t bytes)
 typedef int um_io_ready_fn(void *context, struct um_io *io);
 
 /* Waits and tries again while an operation must wait. result: that of the first attempt. Returns
- * that of the last, or the error of a wait. */
+ * that of the last, or the error of a wait: -ETIMEDOUT only if it must wait even then. */
 UM_LINKONCE int um_io_finish(struct um_io *io, int result, um_io_ready_fn *ready, void *context)
 {
     while (um_io_must_wait(io, result)) {
         int error = um_io_finds_full(io, result) ? um_io_pause(io) : ready(context, io);
 
-        if (error != 0)
+        if (error != 0 && error != -ETIMEDOUT)
             return error;
-        /* the report may be of an earlier socket of this number */
+        /* the report may be of an earlier socket of this number; and it may have come before the
+         * deadline, and the core not looked */
         result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
+        if (error != 0 && um_io_must_wait(io, result))
+            return error;
     }
     return result;
 }

@@ -44,7 +44,8 @@
 
 #ifdef UMBRA_IMPLEMENTATION
 
-#define UM_POLLER_BATCH 64 /* reports taken at once */
+#define UM_POLLER_BATCH 64            /* reports taken at once */
+#define UM_POLLER_DUPFD_CLOEXEC 1030L /* strict C11 hides it */
 
 /* Between two looks of a core that has fibers to run: a look costs a hundredth. */
 #define UM_POLLER_LOOK_NS 20000
@@ -208,12 +209,24 @@ UM_LINKONCE UM_COLD void um_poller_end(struct um_attached *attached)
     free(poller);
 }
 
+/* The descriptor, or another in its place if its number is a standard stream's. -1: failed. */
+UM_LINKONCE UM_COLD int um_poller_above(int fd)
+{
+    int low = fd;
+
+    if (fd >= 0 && fd <= 2) {
+        fd = (int)um_linux_syscall(SYS_fcntl, (long)low, UM_POLLER_DUPFD_CLOEXEC, 3L);
+        close(low); /* leaves errno, since it does not fail */
+    }
+    return fd;
+}
+
 UM_LINKONCE UM_COLD int um_poller_open(struct um_poller *poller)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET}; /* so it need not be read */
 
-    poller->epoll = epoll_create1(EPOLL_CLOEXEC);
-    poller->bell = poller->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    poller->epoll = um_poller_above(epoll_create1(EPOLL_CLOEXEC));
+    poller->bell = poller->epoll < 0 ? -1 : um_poller_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     event.data.fd = poller->bell;
     if (poller->bell < 0 || epoll_ctl(poller->epoll, EPOLL_CTL_ADD, poller->bell, &event) != 0)
         return -errno;
@@ -239,9 +252,10 @@ UM_LINKONCE UM_COLD int um_poller_make(struct umbra_core *core, struct um_poller
     poller->core = core;
     poller->completions =
         (struct um_completions){.attend = um_poller_attend, .sleep = um_poller_park};
-    poller->attached.end = um_poller_end; /* not before: other threads write to the bell */
+    poller->attached.end = um_poller_end; /* last: other threads write to the bell, also helpers */
     pthread_mutex_lock(&core->runtime->lock);
-    um_runtime_attach(core->runtime, &poller->attached);
+    poller->attached.next = core->runtime->ends_last;
+    core->runtime->ends_last = &poller->attached;
     pthread_mutex_unlock(&core->runtime->lock);
     um_completions_add(core, &poller->completions, &poller->asks);
     *result = poller;
