@@ -445,7 +445,7 @@ static void *counts_sleeps(void *sleeps)
     umbra_sleep_ns(10 * MS);
     waits_for = um_atomic_load(&fiber[0].block->waits_for, relaxed); /* both: on the same core */
     waits_on = um_atomic_load(&fiber[0].block->waits_on, relaxed);
-    in_time = umbra_now_ns() < deadline;
+    in_time = waits_for && umbra_now_ns() < deadline;
     if (in_time) {
         cr_expect_str_eq(waits_for->name, "event");
         cr_expect_eq(waits_on, &shared);

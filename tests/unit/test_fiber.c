@@ -100,7 +100,7 @@ static void *joins_for_another(void *arg)
 
 static void *sleeps_a_little(void *arg)
 {
-    umbra_sleep_ns(2 * MS);
+    umbra_sleep_ns(under_valgrind ? 200 * MS : 2 * MS);
     return arg;
 }
 
@@ -1012,6 +1012,8 @@ Test(fiber, address_space_is_used_to_its_limit_and_then_refused)
 #if defined(UM_CONTEXT_ASAN) || defined(UM_CONTEXT_TSAN)
     cr_skip_test("a sanitizer needs address space of its own");
 #endif
+    if (under_valgrind)
+        cr_skip_test("Valgrind ends the program where its malloc finds no memory");
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     limit_space(MORE_SPACE);
     cr_assert_eq(umbra_runtime_run(runtime, uses_up_the_address_space, &count), 0);

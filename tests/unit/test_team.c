@@ -1004,7 +1004,8 @@ static struct umbra_team *create_for_work(struct work *work, enum umbra_wait_mod
                                          .hook_arg = work};
 
     *work = (struct work){.team = NULL};
-    return work->team = create_with(options);
+    work->team = create_with(options);
+    return work->team;
 }
 
 static void until_seen(struct work *work, unsigned wait)
