@@ -62,7 +62,7 @@ struct household : world {
         team = new team_type;
         team->members = team->started = Members;
         um_atomic_store(&team->run, 0, relaxed);
-        team->running = team->any_thread = team->parts_stay = false;
+        team->running = team->any_thread = team->parts_stay = team->roams = false;
         um_atomic_store(&team->owned.owner, 1, relaxed); /* no thread's */
         team->flag_stride = 1;
         um_atomic_store(&team->call.word, P::um_team_word(0, Members, false), relaxed);

@@ -27,6 +27,8 @@ struct umbra_team {
     bool running;
     bool any_thread;
     bool parts_stay;
+    bool roams; /* never: where the caller runs is nothing to the others; like the next */
+    unsigned roam_runs;
     unsigned last;
     struct um_owned owned;
     unsigned members;
@@ -72,6 +74,10 @@ static void um_owners_watch()
 static int um_team_refusal(const struct umbra_team *)
 {
     return -EBUSY;
+}
+
+static void um_team_leave_place(struct umbra_team *, unsigned)
+{
 }
 
 static bool um_team_is_here(const struct umbra_team *)
