@@ -13,7 +13,6 @@
 #include "checker.hpp"
 
 #define UM_LOCK_LOOKS 0 /* they change nothing but the time */
-#define UM_UNPLACED_TURN 2
 #define um_arch_pause() ((void)0)
 
 #include "idle_variants.hpp"
@@ -38,6 +37,7 @@ template <class P> struct workshop : world, receiver {
     int fibers;
     bool together;
     int began;
+    int takes[CORES]; /* each second time a core takes its oldest */
 
     workshop(int cores_, int fibers_, bool together_)
     {
@@ -51,10 +51,10 @@ template <class P> struct workshop : world, receiver {
         for (int i = 0; i < CORES; i++) {
             um_atomic_store(&place[i].spawned.lock.word, 0, relaxed);
             um_atomic_store(&place[i].spawned.newest, 0, relaxed);
-            um_plain_write(place[i].spawned.taken, 0);
             um_plain_write(place[i].spawned.oldest, NULL);
             place[i].unplaced = &count;
             slab[i].owner = &place[i];
+            takes[i] = 0;
         }
         for (int i = 0; i < FIBERS; i++) {
             um_atomic_store(&fiber[i].node.home, 0, relaxed);
@@ -91,10 +91,11 @@ template <class P> struct workshop : world, receiver {
 
     bool take(int self)
     {
+        bool newest = ++takes[self] % 2 != 0;
         fiber_type *taken = NULL;
 
         for (int i = 0; i < cores && !taken; i++)
-            taken = P::um_unplaced_take(&place[self], &place[(self + i) % cores]);
+            taken = P::um_unplaced_take(&place[self], &place[(self + i) % cores], newest && i == 0);
         if (!taken)
             return false;
         RL_ASSERT(taken >= fiber && taken < fiber + fibers && !begun[taken - fiber]);

@@ -150,9 +150,10 @@ UM_INLINE void um_task_run(struct umbra_core *core, struct umbra_task *task)
 
 /* ---- work without a place: fibers, and tasks from outside (core/idle.h) ---- */
 
-/* Takes a fiber without a place out of the list of a core, perhaps another, for this one; or
- * NULL. */
-UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_core *core, struct umbra_core *from)
+/* Takes a fiber without a place out of the list of a core, perhaps another, for this one: the newest
+ * or the oldest; or NULL. */
+UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_core *core, struct umbra_core *from,
+                                              bool newest)
 {
     struct um_unplaced_link *link;
     struct um_fiber *fiber = NULL;
@@ -160,7 +161,7 @@ UM_LINKONCE struct um_fiber *um_unplaced_take(struct umbra_core *core, struct um
     if (!um_unplaced_some(&from->spawned))
         return NULL;
     um_lock_take(&from->spawned.lock);
-    link = um_unplaced_pop(&from->spawned, from == core, core->unplaced);
+    link = um_unplaced_pop(&from->spawned, newest, core->unplaced);
     if (link) {
         fiber = um_fiber_of_unplaced(link);
         /* relaxed: the node waits for nothing yet; under the lock, for um_cancel_unplaced() */
@@ -336,20 +337,23 @@ UM_LINKONCE void um_core_take_outside(struct umbra_core *core)
     um_work_start(core, fiber, (struct um_work){.task = task});
 }
 
+#define UM_UNPLACED_TURN 1024 /* see core/unplaced.h */
+
 /* Takes work without a place: one fiber and one task, so that neither waits for all of the other
  * kind. */
 UM_LINKONCE void um_core_take_unplaced(struct umbra_core *core)
 {
     struct umbra_runtime *runtime = core->runtime;
     struct um_fiber *fiber = NULL;
-    unsigned first = core->index;
+    bool turn = ++core->takes % UM_UNPLACED_TURN == 0;
+    unsigned first = core->index + (turn ? core->takes / UM_UNPLACED_TURN : 0);
 
     core->passed = 0;
-    if (++core->takes % UM_UNPLACED_TURN ==
-        0) /* another's list, each in turn: that core may be held */
-        first += core->takes / UM_UNPLACED_TURN;
-    for (unsigned i = 0; i < runtime->cores && !fiber; i++)
-        fiber = um_unplaced_take(core, runtime->core[(first + i) % runtime->cores]);
+    for (unsigned i = 0; i < runtime->cores && !fiber; i++) {
+        struct umbra_core *from = runtime->core[(first + i) % runtime->cores];
+
+        fiber = um_unplaced_take(core, from, from == core && !turn);
+    }
     if (fiber)
         um_core_begin(core, fiber, UM_BEGIN_LAST);
     um_core_take_outside(core);

@@ -167,10 +167,12 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
  * core is to stay awake. */
 UM_INLINE bool um_core_should_park(const struct umbra_core *core, uint64_t deadline)
 {
-    uint64_t now = um_cycles();
+    uint64_t now;
 
-    return core->rung && core->timers.brief == 0 && deadline != UMBRA_NEVER &&
-           now - core->waiter.awake_since >= core->waiter.awake_cycles &&
+    if (!core->rung || core->timers.brief > 0 || deadline == UMBRA_NEVER)
+        return false;
+    now = um_cycles();
+    return now - core->waiter.awake_since >= core->waiter.awake_cycles &&
            deadline > um_add_saturating(now, core->runtime->policy.block_cycles / 2);
 }
 

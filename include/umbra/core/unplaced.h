@@ -8,8 +8,9 @@
  *   the core that has the list  takes the newest: a tree of fibers is gone through branch by branch,
  *                               so that few of them have begun and not ended
  *   another core                takes the oldest, of a tree the largest part that is left
- *   each UM_UNPLACED_TURN-th    time the core takes its oldest, too, or looks at other cores' lists
- *                               first: none waits for ever while newer ones come
+ *
+ * Each UM_UNPLACED_TURN-th time a core begins with another list, each in turn, and takes the oldest of
+ * its own, too: none waits for ever while newer ones come.
  *
  * All of a list, and the home of a fiber in it, is under the list's lock. True of um_unplaced_some()
  * is only a hint. core/idle.h counts the lists that are not empty.
@@ -22,8 +23,6 @@
 #include <umbra/base/base.h>
 #include <umbra/core/idle.h>
 #include <umbra/wait/protocol.h>
-
-#define UM_UNPLACED_TURN 1024
 #endif
 
 #ifndef UMBRA_SHOW_WARNINGS
@@ -39,7 +38,6 @@ struct um_unplaced_link {
 /* All zero: empty. */
 struct um_unplaced {
     struct um_lock lock;
-    um_plain(uint32_t) taken;                   /* how many the core itself took */
     um_plain(struct um_unplaced_link *) oldest; /* valid if `newest` is not 0 */
     um_atomic_uptr newest;                      /* 0: empty; written under the lock, read without */
 };
@@ -70,8 +68,8 @@ UM_INLINE void um_unplaced_push(struct um_unplaced *list, struct um_unplaced_lin
     um_lock_release(&list->lock);
 }
 
-/* Takes one out; NULL: there is none. own: for the core that has the list. Under the lock. */
-UM_INLINE struct um_unplaced_link *um_unplaced_pop(struct um_unplaced *list, bool own,
+/* Takes out the newest or the oldest; NULL: there is none. Under the lock. */
+UM_INLINE struct um_unplaced_link *um_unplaced_pop(struct um_unplaced *list, bool newest,
                                                    um_atomic_u64 *count)
 {
     struct um_unplaced_link *link =
@@ -81,9 +79,7 @@ UM_INLINE struct um_unplaced_link *um_unplaced_pop(struct um_unplaced *list, boo
 
     if (!link)
         return NULL;
-    if (own)
-        um_plain_write(list->taken, um_plain_read(list->taken) + 1);
-    if (!own || um_plain_read(list->taken) % UM_UNPLACED_TURN == 0)
+    if (!newest)
         link = um_plain_read(list->oldest);
     newer = um_plain_read(link->newer);
     older = um_plain_read(link->older);

@@ -54,8 +54,11 @@ struct um_timers {
 UM_LINKONCE UM_COLD bool um_timers_grow(struct um_timers *timers)
 {
     uint32_t room = timers->room == 0 ? UM_TIMERS_FIRST : 2 * timers->room;
-    struct um_timer_place *heap = realloc(timers->heap, room * sizeof(*heap));
+    struct um_timer_place *heap;
 
+    if (room < timers->room) /* 32 bits are used up */
+        return false;
+    heap = realloc(timers->heap, room * sizeof(*heap));
     if (!heap)
         return false;
     timers->heap = heap;
