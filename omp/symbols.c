@@ -65,6 +65,11 @@ static void region_start(const struct um_omp_loop *loop)
         .start = (uint64_t)a, .end = (uint64_t)b, .step = (uint64_t)step, .up = step > 0,          \
         .schedule = (kind), .chunk = (uint64_t)(size)                                              \
     }
+#define SECTIONS                                                                                   \
+    {                                                                                              \
+        .start = 1, .end = (uint64_t)count + 1, .step = 1, .up = true, .schedule = UM_OMP_DYNAMIC, \
+        .chunk = 1                                                                                 \
+    }
 #define WIDE(kind, size)                                                                           \
     {                                                                                              \
         .start = a, .end = b, .step = step, .wide = true, .up = up, .schedule = (kind),            \
@@ -222,12 +227,7 @@ UM_OMP_ABI void GOMP_parallel_loop_runtime_start(um_omp_fn *fn, void *data, unsi
 UM_OMP_ABI void GOMP_parallel_sections(um_omp_fn *fn, void *data, unsigned threads, unsigned count,
                                        unsigned flags)
 {
-    struct um_omp_loop loop = {.start = 1,
-                               .end = (uint64_t)count + 1,
-                               .step = 1,
-                               .up = true,
-                               .schedule = UM_OMP_DYNAMIC,
-                               .chunk = 1};
+    struct um_omp_loop loop = SECTIONS;
 
     (void)flags;
     region(fn, data, threads, &loop);
@@ -236,12 +236,7 @@ UM_OMP_ABI void GOMP_parallel_sections(um_omp_fn *fn, void *data, unsigned threa
 UM_OMP_ABI void GOMP_parallel_sections_start(um_omp_fn *fn, void *data, unsigned threads,
                                              unsigned count)
 {
-    struct um_omp_loop loop = {.start = 1,
-                               .end = (uint64_t)count + 1,
-                               .step = 1,
-                               .up = true,
-                               .schedule = UM_OMP_DYNAMIC,
-                               .chunk = 1};
+    struct um_omp_loop loop = SECTIONS;
 
     (void)fn;
     (void)data;
