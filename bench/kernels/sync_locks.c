@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * A read-write lock, of whose turns one in a hundred writes, and a condition of which a hundred
- * waiters are notified together. Each processor has so many threads or fibers. The limit of the lock
- * is two steps, fetch_add, on one line; that of the condition is pthread's.
+ * A read-write lock, which is taken for writing once in a hundred times, and a condition, of which
+ * a hundred waiters are notified together. Each processor has so many threads or fibers. The limit of
+ * the lock is two steps, fetch_add, on one line; that of the condition is pthread's.
  */
 #include "sync_locks.h"
 #include "two_sides.h"
