@@ -49,14 +49,9 @@ static int run_helpers(unsigned cores, unsigned helpers, umbra_fiber_fn *fn, voi
     return umbra_run(&options, fn, arg);
 }
 
-static struct um_blocking_pool *pool_of(struct umbra_runtime *runtime)
-{
-    return (struct um_blocking_pool *)um_runtime_attached(runtime, um_blocking_end);
-}
-
 static unsigned helpers_of(struct umbra_runtime *runtime)
 {
-    struct um_blocking_pool *pool = pool_of(runtime);
+    struct um_blocking_pool *pool = um_blocking_pool_of(runtime);
     unsigned threads;
 
     if (!pool)
@@ -321,7 +316,7 @@ Test(blocking, a_canceled_fiber_begins_no_call)
 /* Yields until a helper is idle. */
 static void await_idle_helper(void)
 {
-    struct um_blocking_pool *pool = pool_of(umbra_runtime_self());
+    struct um_blocking_pool *pool = um_blocking_pool_of(umbra_runtime_self());
     bool idle = false;
 
     while (!idle) {

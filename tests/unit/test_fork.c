@@ -141,6 +141,7 @@ Test(fork, handlers_that_are_registered_twice_do_no_harm)
 {
     struct umbra_options options = {.cores = 1};
     struct umbra_runtime *runtime;
+    struct umbra_team *team;
     struct umbra_shadow shadow;
 
 #ifdef UMBRA_UNDER_TSAN
@@ -152,6 +153,8 @@ Test(fork, handlers_that_are_registered_twice_do_no_harm)
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     if (shadow_create(&shadow, NULL) == 0) /* not where there is one processor */
         shadow_destroy(&shadow);
+    cr_assert_eq(umbra_team_create(NULL, &team), 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
     cr_assert_eq(status_of_child(forks_and_sleeps, NULL), 0);
     cr_assert(sleeps(NULL));
     cr_assert_eq(umbra_runtime_run(runtime, nothing, NULL), 0);

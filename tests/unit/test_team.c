@@ -911,14 +911,16 @@ static bool yields_at_the_end(struct umbra_team *team, int runs)
     return own_yields != before;
 }
 
-Test(team, yields_while_another_team_shares_a_place)
+static void yield_while_another_team_shares_a_place(struct umbra_team_options options)
 {
     struct umbra_topology *topology = describe("core:4 pu:1");
-    struct umbra_team_options options = {.cpus = "0,1",
-                                         .parts_stay = true,
-                                         .wait.block_cycles = um_ns_to_cycles(10000000),
-                                         .topology = topology};
-    struct umbra_team *team = create_with(options), *others[2];
+    struct umbra_team *team, *others[2];
+
+    options.topology = topology;
+    options.cpus = "0,1";
+    options.parts_stay = true;
+    options.wait.block_cycles = um_ns_to_cycles(10000000);
+    team = create_with(options);
 
     cr_expect_not(yields_at_the_end(team, 3));
     options.cpus = "2,3";
@@ -933,6 +935,21 @@ Test(team, yields_while_another_team_shares_a_place)
     umbra_team_destroy(others[0]);
     umbra_team_destroy(team);
     umbra_topology_destroy(topology);
+}
+
+static bool find_no_work(unsigned member, struct umbra_waiter *waiter, void *arg)
+{
+    (void)member, (void)waiter, (void)arg;
+    return false;
+}
+
+Test(team, yields_while_another_team_shares_a_place)
+{
+    static const struct umbra_team_options options[] = {
+        {.members = 0}, {.wait.spin_cycles = 1000}, {.idle = find_no_work, .idle_ns = 1000}};
+
+    for (unsigned i = 0; i < 3; i++)
+        yield_while_another_team_shares_a_place(options[i]);
 }
 
 /* A thread with a team of its own, beside another. */

@@ -72,7 +72,12 @@ struct um_blocking_pool {
     um_atomic_u32 added; /* changes with each call; helpers sleep on it */
 };
 
-UM_LINKONCE UM_COLD void um_blocking_end(struct um_attached *attached);
+/* The pool of a runtime's helpers, or NULL. Any thread. */
+UM_INLINE struct um_blocking_pool *um_blocking_pool_of(struct umbra_runtime *runtime)
+{
+    /* acquire: the pool's fields; pairs with the release in um_blocking_make() */
+    return (struct um_blocking_pool *)um_atomic_load(&runtime->helpers, acquire);
+}
 
 #ifdef UMBRA_IMPLEMENTATION
 
@@ -252,14 +257,15 @@ UM_LINKONCE UM_COLD struct um_blocking_pool *um_blocking_make(struct umbra_runti
     struct um_blocking_pool *pool;
 
     pthread_mutex_lock(&runtime->lock);
-    pool = (struct um_blocking_pool *)um_runtime_attached(runtime, um_blocking_end);
+    pool = um_blocking_pool_of(runtime);
     if (!pool && (pool = aligned_alloc(UMBRA_CACHE_LINE, sizeof(*pool))) != NULL) {
         memset(pool, 0, sizeof(*pool));
         pool->attached.end = um_blocking_end;
         pool->runtime = runtime;
         pool->most = runtime->blocking_threads ? runtime->blocking_threads : UMBRA_BLOCKING_THREADS;
         pthread_mutex_init(&pool->lock, NULL);
-        um_runtime_attach(runtime, &pool->attached);
+        /* release: pairs with um_blocking_pool_of() */
+        um_atomic_store(&runtime->helpers, &pool->attached, release);
     }
     pthread_mutex_unlock(&runtime->lock);
     return pool;
@@ -334,7 +340,7 @@ UM_LINKONCE int um_blocking_run(void (*fn)(void *arg), void *arg, uint64_t deadl
         return um_why_off_stack();
     if (um_fiber_barred(self))
         return -ECANCELED;
-    pool = (struct um_blocking_pool *)um_runtime_attached(runtime, um_blocking_end);
+    pool = um_blocking_pool_of(runtime);
     if (!pool && !(pool = um_blocking_make(runtime)))
         return um_why_none(-ENOMEM);
     um_runtime_enter(runtime);

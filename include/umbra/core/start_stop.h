@@ -619,9 +619,9 @@ UM_LINKONCE int umbra_runtime_destroy(struct umbra_runtime *runtime)
     if (runtime->inherited)
         return um_why(-EPERM, "the runtime belongs to a process that this one was forked from");
     um_runtime_stop(runtime, runtime->cores);
-    /* fibers may be in calls of what is attached; they stay as they are. relaxed: the cores, which
-     * attach, have ended, and their threads were joined */
-    um_attached_end(um_atomic_load(&runtime->attached, relaxed));
+    /* fibers may be in calls that helpers execute; they stay as they are. relaxed: the cores, which
+     * make the pool, have ended, and their threads were joined */
+    um_attached_end(um_atomic_load(&runtime->helpers, relaxed));
     /* ends the joins that threads, and fibers of other runtimes, have begun here, and waits until the
      * threads have left the list */
     for (unsigned i = 0; i < runtime->cores; i++)

@@ -82,8 +82,7 @@ struct um_core_more {
 
 /* What a header above the core adds to a runtime, and what ends with the runtime. */
 struct um_attached {
-    /* Frees it, when the cores have ended and their fibers are still there; may block. It also names
-       the kind: um_runtime_attached() is for what a runtime has one of. */
+    /* Frees it, when the cores have ended and their fibers are still there; may block. */
     void (*end)(struct um_attached *attached);
     struct um_attached *next; /* fixed when it is attached */
 };
@@ -111,8 +110,8 @@ struct umbra_runtime {
     struct um_join_thread *joins;      /* threads that join fibers of the runtime */
     struct um_task_limits *old_limits; /* limits of tasks that there have been */
 
-    um_atomic_ptr(struct um_attached) attached; /* under lock; read without */
-    struct um_attached *ends_last;              /* likewise, after the others; under lock */
+    um_atomic_ptr(struct um_attached) helpers; /* blocking/helpers.h; under lock; read without */
+    struct um_attached *ends_last;             /* a list of others; under lock */
 
     um_atomic_u32 stopping;     /* 1: a core ends as soon as it has nothing to do */
     um_atomic_u32 tasking;      /* 1: some core has shared tasks at some time */
@@ -222,26 +221,6 @@ UM_INLINE void um_core_post(struct umbra_core *core, struct um_node *node)
 {
     if (um_inbox_push(&core->inbox, node))
         umbra_wake(&core->waiter);
-}
-
-/* What is attached to the runtime and has this function to end it, or NULL. Any thread. */
-UM_INLINE struct um_attached *um_runtime_attached(struct umbra_runtime *runtime,
-                                                  void (*end)(struct um_attached *attached))
-{
-    /* acquire: pairs with um_runtime_attach(); what was attached before does not change */
-    struct um_attached *attached = um_atomic_load(&runtime->attached, acquire);
-
-    while (attached && attached->end != end)
-        attached = attached->next;
-    return attached;
-}
-
-/* Attaches; the caller has the runtime's lock, and has found none of this kind under it. */
-UM_INLINE void um_runtime_attach(struct umbra_runtime *runtime, struct um_attached *attached)
-{
-    attached->next = um_atomic_load(&runtime->attached, relaxed); /* under the lock */
-    /* release: what the caller has written there; pairs with um_runtime_attached() */
-    um_atomic_store(&runtime->attached, attached, release);
 }
 
 #ifdef UMBRA_IMPLEMENTATION
