@@ -70,6 +70,19 @@ static void team_free(struct um_omp_team *team)
     free(team);
 }
 
+/* A team for regions that `self` begins. */
+static struct um_omp_team *team_make_inner(const struct um_omp_member *self, unsigned members)
+{
+    struct um_omp_team *team = team_make(members);
+
+    team->outer = self->team;
+    team->outer_number = self->number;
+    team->level = self->team->level + 1;
+    team->active = self->team->active + (members > 1);
+    team->busy = self->team->busy;
+    return team;
+}
+
 struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned members)
 {
     struct um_omp_pool *pool = self->pool;
@@ -80,8 +93,10 @@ struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned member
     for (at = &pool->teams; *at && (*at)->members != members;)
         at = &(*at)->next;
     team = *at;
+    if (UM_LIKELY(team && team == pool->teams)) /* its members have this line: it is not written */
+        return team;
     if (!team)
-        team = team_make(members);
+        team = team_make_inner(self, members);
     else
         *at = team->next;
     team->next = pool->teams;

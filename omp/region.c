@@ -41,14 +41,8 @@ unsigned um_omp_region_size(const struct um_omp_member *self, unsigned asked)
 
 void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team)
 {
-    const struct um_omp_team *outer = self->team;
     const struct um_omp_settings *set = &um_omp_settings;
 
-    team->outer = self->team;
-    team->outer_number = self->number;
-    team->level = outer->level + 1;
-    team->active = outer->active + (team->members > 1);
-    team->busy = outer->busy;
     team->icv = self->task->icv;
     if (UM_UNLIKELY(set->thread_levels > 1) && team->level < set->thread_levels)
         team->icv.threads = set->threads[team->level];

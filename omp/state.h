@@ -168,11 +168,11 @@ struct um_omp_member {
 };
 
 struct um_omp_team {
+    /* set once, all read; but for `next`, and those of the teams construct */
     unsigned members;
     unsigned level, active;    /* regions around it and itself, of them with several members */
-    struct um_omp_team *outer; /* this and the next: the member that began the region */
+    struct um_omp_team *outer; /* this and the next: the member that begins its regions */
     unsigned outer_number;
-    bool used;    /* a region of it is under way */
     bool crowded; /* more members than processors */
     struct um_omp_member *member;
     um_atomic_u64 *flag;      /* of barriers: barrier.c */

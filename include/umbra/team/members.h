@@ -51,6 +51,10 @@ struct umbra_team {
     bool roams;            /* the caller is not bound, but members are; set once */
     unsigned last;         /* members of the last run; owner only */
     struct um_owned owned; /* its owner, and that thread's binding; shadow/owner.h */
+    uint64_t roam_look_at; /* a time stamp: when to look where the caller runs; this and the next
+                              two: owner only */
+    unsigned roam_runs;    /* until the clock is read for that */
+    unsigned roam_moves;   /* looks in a row that have moved it */
 
     /* set once; all read */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_member *member;
@@ -72,10 +76,6 @@ struct umbra_team {
     struct umbra_team *next;                 /* this and the next: under um_teams.lock */
     unsigned sharers;                        /* teams that share a place with it, also it itself */
     uintptr_t creator;                       /* the thread that is its member 0; 0: any_thread */
-    uint64_t
-        roam_look_at; /* a time stamp: when to look where the caller runs; this and the next: owner */
-    unsigned roam_runs;                                      /* until the clock is read for that */
-    unsigned roam_moves;                                     /* looks in a row that have moved it */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter; /* owner waits for ends of parts */
 };
 
