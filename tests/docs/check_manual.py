@@ -16,7 +16,8 @@ NO_EXAMPLE = {"UMBRA_ASSERT", "umbra_poll_place"}
 
 def pages_of(root, folder):
     """The pages of section 3 by name, and what is wrong."""
-    wrong = subprocess.run([root / "tools/manual", folder], stdout=subprocess.PIPE, text=True,
+    more = [root / path for path in ("tools/umbra-omp", "docs/openmp.md", "docs/mpi.md")]
+    wrong = subprocess.run([root / "tools/manual", folder, *more], stdout=subprocess.PIPE, text=True,
                            check=False).stdout.splitlines()
     lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *sorted(folder.glob("man?/*"))],
                           stdout=subprocess.PIPE, text=True, check=False)
