@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
-# use_umbra.sh WAY SOURCE_DIR
+# use_umbra.sh WAY SOURCE_DIR BUILD_DIR
 # Builds consumer.c and consumer.cpp against the library as a user would who got it by WAY, and runs
 # them:
 #   file        include/ copied into the user's tree, the implementation in a file of the user's
@@ -10,9 +10,11 @@
 #   pkg-config-shared, cmake-shared  the same with libumbra.so
 #   cmake-fetch  the sources as a part of the user's CMake project
 #   wrap        a subproject that Meson unpacks, also for a static library of the user's
+#   dist        the tarball of meson dist: it has all files of the commit, and is a subproject; nothing is built
+#   conan       Conan's recipe and its own consumer, no server (9 s)
 #   forgotten   no implementation: what each linker says
 set -eu
-way=$1 source=$2
+way=$1 source=$2 build=$3
 here=$source/tests/packaging
 strict='-std=c11 -Wall -Wextra -Wpedantic -Werror'
 strict_cxx='-std=c++17 -Wall -Wextra -Wpedantic -Werror'
@@ -31,7 +33,7 @@ cd "$work"
 install_library()
 {
     meson setup library "$source" --prefix "$work/prefix" -Dtests=disabled -Dbench=disabled \
-        -Dexamples=disabled -Dmpi=disabled >log || { cat log; exit 1; }
+        -Dexamples=disabled -Dmpi=disabled -Domp=disabled >log || { cat log; exit 1; }
     meson install -C library >log || { cat log; exit 1; }
 }
 
@@ -176,6 +178,31 @@ case $way in
         [ "$(built/shared)" = 42 ]
         [ "$(built/user)" = 42 ]
         mv built/consumer built/consumer++ .
+        ;;
+    dist)
+        [ -e "$source/.git" ] || exit 77
+        meson dist -C "$build" --no-tests --allow-dirty --formats gztar >log 2>&1 || { cat log; exit 1; }
+        mkdir -p user/subprojects
+        tar -xf "$build"/meson-dist/umbra-*.tar.gz -C user/subprojects
+        mv user/subprojects/umbra-* user/subprojects/umbra
+        git -C "$source" ls-tree -r --name-only HEAD | sort >committed
+        (cd user/subprojects/umbra && find . -type f -o -type l) | sed 's,^\./,,' | sort | diff committed -
+        cp "$here/user.meson.build" user/meson.build
+        sed '/^source_/d' "$here/umbra.wrap" >user/subprojects/umbra.wrap
+        cp consumer.c consumer.cpp main.c user
+        meson setup built user --wrap-mode=forcefallback
+        exit 0
+        ;;
+    conan)
+        conan=$source/build/conan/bin/conan CONAN_HOME=$work/conan
+        export CONAN_HOME
+        [ -x "$conan" ] || { echo "skipped: no Conan in build/conan"; exit 77; }
+        mkdir -p tree/examples
+        cp -r "$source/include" "$source/packaging" "$source/tools" "$source"/meson* "$source/LICENSE" tree
+        cp -r "$source/examples/first" tree/examples
+        "$conan" profile detect
+        "$conan" create tree/packaging/conan --no-remote -s build_type=Debug
+        exit 0
         ;;
     forgotten)
         for linker in $(linkers); do
