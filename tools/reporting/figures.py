@@ -48,10 +48,13 @@ def machine_table(picked):
 def ranking(kernel, leave_out=(), takes=lambda row: True):
     """The limits first, then from fast to slow."""
 
-    def make(picked):
-        rows = picked.rows(
+    def chosen(picked):
+        return picked.rows(
             kernel, lambda row: not row.name.startswith(tuple(leave_out) or ("\0",)) and takes(row)
         )
+
+    def make(picked):
+        rows = chosen(picked)
         limits = {row.limit for row in rows}
         rows.sort(key=lambda row: (row.name not in limits, row.median))
         with_ratio = any(row.ratio is not None for row in rows)
@@ -63,6 +66,7 @@ def ranking(kernel, leave_out=(), takes=lambda row: True):
 
         return or_nothing(rows, lambda rows: table(head, map(line, rows)))
 
+    make.rows = chosen  # for a picture of them (tools/site)
     return make
 
 
