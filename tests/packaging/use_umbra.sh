@@ -11,6 +11,7 @@
 #   cmake-fetch  the sources as a part of the user's CMake project
 #   wrap        a subproject that Meson unpacks, also for a static library of the user's
 #   dist        the tarball of meson dist: it has all files of the commit, and is a subproject; nothing is built
+#   debian      the packages of the commit, unpacked; lintian; their own tests are packaging/debian/tests (90 s of a processor)
 #   conan       Conan's recipe and its own consumer, no server (9 s)
 #   forgotten   no implementation: what each linker says
 set -eu
@@ -193,6 +194,25 @@ case $way in
         cp consumer.c consumer.cpp main.c user
         meson setup built user --wrap-mode=forcefallback
         exit 0
+        ;;
+    debian)
+        if ! command -v lintian dh >/dev/null || [ ! -e "$source/.git" ]; then
+            echo "skipped: no lintian or dh (tools/setup package), or no clone"
+            exit 77
+        fi
+        export DEB_BUILD_OPTIONS="noopt noautodbgsym" UMBRA_SKIP_SETUP=1
+        "$source/tools/package" debian "$work/made" >log 2>&1 || { tail -50 log; exit 1; }
+        for package in made/*.deb; do
+            dpkg-deb -x "$package" root
+        done
+        library=$(dirname "$work"/root/usr/lib/*/pkgconfig)
+        sed -i "s,^prefix=.*,prefix=$work/root/usr," "$library"/pkgconfig/*.pc
+        export PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library"
+        $cc $strict consumer.c $(pkg-config --cflags --libs umbra) -o consumer
+        $cxx $strict_cxx consumer.cpp $(pkg-config --cflags --libs umbra-shared) -o consumer++
+        on_shared consumer++
+        man -l root/usr/share/man/man3/umbra_event_wait.3.gz | grep -q 'ETIMEDOUT'
+        root/usr/bin/umbra-omp --help
         ;;
     conan)
         conan=$source/build/conan/bin/conan CONAN_HOME=$work/conan
