@@ -4,7 +4,6 @@
 #include "child.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -24,7 +23,7 @@ struct child_process {
     pid_t pid;                                        /* 0: has ended */
     uint32_t turn;                                    /* last one given */
     struct child_channel *channel;                    /* shared with the child */
-    char path[PATH_MAX];                              /* of its executable */
+    char path[BENCH_PATH_BYTES];                      /* of its executable */
     char settings[CHILD_MAX_SETTINGS][SETTING_BYTES]; /* its environment, processors filled in */
     unsigned n_settings;
 };
@@ -36,21 +35,13 @@ struct child {
     uint64_t elsewhere; /* how many of these another thread ran */
 };
 
-/* The executable beside our own. */
 static int find_program(const struct bench_row *row, struct child_process *process)
 {
     const struct child_program *program = row->arg;
-    ssize_t length = readlink("/proc/self/exe", process->path, sizeof process->path - 1);
-    char *slash;
-    size_t room;
+    int error = bench_beside(program->file, process->path);
 
-    if (length < 0)
-        return -errno;
-    process->path[length] = '\0';
-    slash = strrchr(process->path, '/');
-    room = sizeof process->path - (size_t)(slash + 1 - process->path);
-    if (snprintf(slash + 1, room, "%s", program->file) >= (int)room)
-        return -ENAMETOOLONG;
+    if (error != 0)
+        return error;
     return access(process->path, X_OK) == 0 ? 0 : -errno;
 }
 

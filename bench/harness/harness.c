@@ -52,6 +52,20 @@ int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg)
     return -error;
 }
 
+int bench_beside(const char *file, char path[BENCH_PATH_BYTES])
+{
+    ssize_t length = readlink("/proc/self/exe", path, BENCH_PATH_BYTES - 1);
+    char *slash;
+    size_t room;
+
+    if (length < 0)
+        return -errno;
+    path[length] = '\0';
+    slash = strrchr(path, '/');
+    room = BENCH_PATH_BYTES - (size_t)(slash + 1 - path);
+    return snprintf(slash + 1, room, "%s", file) < (int)room ? 0 : -ENAMETOOLONG;
+}
+
 int bench_refuse(struct bench_row *row, int error, const char *format, ...)
 {
     va_list arguments;

@@ -36,6 +36,7 @@
 #define BENCH_COUNTS 10       /* powers of two up to that, and one more */
 #define BENCH_LINES_ALIGN 128 /* two lines: some processors fetch them in pairs */
 #define BENCH_LINES_BYTES 4096
+#define BENCH_PATH_BYTES 4096
 
 #ifdef __cplusplus
 extern "C" {
@@ -198,6 +199,10 @@ uint64_t bench_now_ns(void);
 
 /* Start a thread bound to cpu by its attributes. 0 or a negative errno. */
 int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg);
+
+/* The path of a file, given as seen from the folder of the kernel's executable: what is built beside it
+ * is found wherever both have been copied to. 0 or a negative errno. */
+int bench_beside(const char *file, char path[BENCH_PATH_BYTES]);
 
 /* For open: writes row->reason and returns error. */
 int bench_refuse(struct bench_row *row, int error, const char *format, ...)

@@ -84,10 +84,13 @@ static int end_program(pid_t pid)
 static int start(struct bench_row *row)
 {
     struct load *load = row->state;
-    char *words[] = {HTTP_SERVER, "--way", (char *)load->way, "--cores", "1", NULL};
+    char path[BENCH_PATH_BYTES];
+    char *words[] = {path, "--way", (char *)load->way, "--cores", "1", NULL};
     FILE *from = NULL;
-    int found;
+    int found, error = bench_beside(HTTP_SERVER, path);
 
+    if (error != 0)
+        return error;
     load->server = start_program(words, bench_cpu(row->bench, 0), &from);
     if (load->server < 0)
         return (int)load->server;

@@ -37,12 +37,17 @@ struct said {
 static FILE *start_program(const struct bench_row *row)
 {
     const struct run *run = row->state;
-    char command[512];
+    char path[BENCH_PATH_BYTES], command[BENCH_PATH_BYTES + 128];
     cpu_set_t own, both;
     FILE *from;
+    int error = bench_beside(KV_PROGRAM, path);
 
+    if (error != 0) {
+        errno = -error;
+        return NULL;
+    }
     snprintf(command, sizeof command, "'%s' --only %s --load %u --cores 2 --requests %u --seed %u",
-             KV_PROGRAM, run->way, run->load, run->requests,
+             path, run->way, run->load, run->requests,
              run->samples + 1); /* all rows of a round the same */
     CPU_ZERO(&both);
     for (unsigned i = 0; i < 2; i++)

@@ -39,7 +39,7 @@ static const struct way {
     {"openmp-rows", eliminate_openmp, false, 0},
     {"openmp-blocked", eliminate_openmp_blocked, false, 0},
 #endif
-#ifdef GAUSS_DGESV
+#if defined(GAUSS_DGESV) && defined(GAUSS_CHILD_DGESV)
     {"dgesv", eliminate_dgesv, true, 0},
 #endif
 };

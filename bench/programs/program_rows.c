@@ -3,6 +3,7 @@
 #include "program_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "apsp_case.h"
 #include "child.h"
@@ -39,6 +40,8 @@ struct bench_row *gauss_row(struct bench *bench, const char *name, const struct 
     struct child_program *program = new_program(&child);
     struct bench_row *row = bench_add(bench, name, &child_ops, program);
 
+    if (strcmp(gauss->way, "dgesv") == 0)
+        program->file = "gauss-child-dgesv"; /* which alone needs a library for linear algebra */
     snprintf((char *)program->argument, ARGUMENT_BYTES, "%s:%zu:%zu:%zu", gauss->way, gauss->n,
              gauss->sides, gauss->group);
     state(row, "n", gauss->n);
