@@ -120,7 +120,7 @@ static int run(struct bench_row *row, struct bench_batch *batch)
     struct turn *turn = row->state;
     int error;
 
-    sync_begin(&turn->barriers);
+    sync_begin(&turn->barriers, SYNC_SIDES);
     turn->iterations = batch->iterations;
     error = two_sides_run(&turn->sides, meet, turn);
     batch->ns = turn->ns;
@@ -146,9 +146,11 @@ static const struct bench_ops ops = {.start = start, .run = run, .stop = stop};
         "OMP_WAIT_POLICY=active"
 
 static const struct child_program gomp = {.file = "sync-child-gomp",
-                                          .settings = {OMP_SETTINGS, "GOMP_SPINCOUNT=infinite"}};
+                                          .settings = {OMP_SETTINGS, "GOMP_SPINCOUNT=infinite"},
+                                          .problem = SYNC_SIDES};
 static const struct child_program llvm = {.file = "sync-child-llvm",
-                                          .settings = {OMP_SETTINGS, "KMP_BLOCKTIME=infinite"}};
+                                          .settings = {OMP_SETTINGS, "KMP_BLOCKTIME=infinite"},
+                                          .problem = SYNC_SIDES};
 
 static const struct contender spin = {"spin-barrier", meet_spinning, false};
 static const struct contender team = {"umbra-team-barrier", meet_in_team, false};

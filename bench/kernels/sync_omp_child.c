@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The OpenMP side of sync, in a process of its own: the barrier of a region of two threads. Compiled
- * once by gcc (libgomp) and once by clang (libomp). Told what to do by child_channel.h; the kernel
- * sets the environment that binds the threads and makes them wait actively.
+ * The OpenMP side of sync and team, in a process of its own: the barrier of a region, or regions that
+ * do nothing, of as many threads as the problem says. Compiled once by gcc (libgomp) and once by clang
+ * (libomp). Told what to do by child_channel.h; the kernel sets the environment that binds the threads
+ * and makes them wait actively.
  */
 #define _GNU_SOURCE
 #include "child_channel.h"
@@ -19,12 +20,11 @@ static void barrier(struct sync_case *of, unsigned side)
 #pragma omp barrier
 }
 
-static void batch(struct child_channel *channel)
+static void meet(struct child_channel *channel, unsigned sides)
 {
     uint64_t n = channel->iterations;
 
-    sync_begin(&barriers);
-#pragma omp parallel num_threads(SYNC_SIDES)
+#pragma omp parallel num_threads(sides)
     {
         uint64_t begin;
 
@@ -34,7 +34,26 @@ static void batch(struct child_channel *channel)
 #pragma omp master
         channel->own_ns = child_channel_now_ns() - begin;
     }
-    channel->verified = sync_verified(&barriers, n);
+}
+
+static void fork_null(const struct child_channel *channel, unsigned sides)
+{
+    for (uint64_t i = 0; i < channel->iterations; i++) {
+#pragma omp parallel num_threads(sides)
+        barriers.side[omp_get_thread_num()].barriers++;
+    }
+}
+
+static void batch(struct child_channel *channel)
+{
+    unsigned sides = (unsigned)channel->problem % SYNC_NULL;
+
+    sync_begin(&barriers, sides);
+    if (channel->problem < SYNC_NULL)
+        meet(channel, sides);
+    else
+        fork_null(channel, sides);
+    channel->verified = sync_verified(&barriers, channel->iterations);
 }
 
 int main(int argc, char **argv)

@@ -64,6 +64,13 @@ sync = simple(
     leave_out=("fetch-adds", "pthread-rwlock", "umbra-rwlock", "pthread-broadcast", "umbra-broadcast"),
 )
 
+team = simple(
+    "Teams of so many",
+    "On so many processors a barrier of all, and a run of a function that only counts on all; time from one "
+    "barrier to the next, or of a run. The limit is a barrier of one line on which all only spin.",
+    "team",
+)
+
 crowd = simple(
     "More threads than processors",
     "Graphs of 250 short nodes with a barrier after each, on two processors: beside a busy loop, with more "

@@ -33,6 +33,7 @@ SECTIONS = (
     fine.fine_grained,
     loop.loop,
     loop.sync,
+    loop.team,
     loop.crowd,
     loop.lock,
     loop.openmp,
