@@ -72,5 +72,8 @@ bundle --nothing /out >"$work/said" 2>&1 || status=$?
 [ "$status" = 2 ] && grep -qF -- "--nothing" "$work/said" || { cat "$work/said"; exit 1; }
 
 cat "$work"/out/*.json >"$work/umbra.json"
-"$source/tools/report" "$work/umbra.json" --out "$work/page.html"
-grep -qF "<h2>From one fiber to the next</h2>" "$work/page.html"
+cat "$work"/out/curves/*.json >"$work/curves.json"
+"$source/tools/report" "$work/umbra.json" --curves "$work/curves.json" --out "$work/page.html"
+for title in "From one fiber to the next" "Against the number of processors"; do
+    grep -qF "<h2>$title</h2>" "$work/page.html" || { echo "no section '$title'"; exit 1; }
+done

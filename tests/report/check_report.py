@@ -214,6 +214,28 @@ class Page(unittest.TestCase):
         self.assertIn("Power, W", page)
         self.assertIn("Temperature while all processors wait: not available here", page)
 
+    def test_curves_against_the_number_of_processors_are_drawn(self):
+        machine, rows = self.lines_of("team")
+        if not rows:
+            self.skipTest("one processor")
+        cpus = [{"cpu": cpu, "core": cpu, "siblings": []} for cpu in range(4)]
+        lines = [{**machine, "cpus": cpus}, *rows]
+        lines += [{**row, "params": {"cores": 4}, "median": 2 * row["median"]} for row in rows]
+        fork = {**rows[0], "bench": "null-fork", "contender": "shadow-spin", "params": {}}
+        for other in cpus[1:]:
+            lines += [{**machine, "cpus": [cpus[0], other]}, fork]
+        call = {**rows[0], "bench": "fib", "contender": "umbra-task"}
+        for count in (2, 4):
+            lines += [{**machine, "cpus": cpus[:count]}, {**call, "params": {"cores": count}}]
+        curves, out = self.path / "curves.json", self.path / "curves.html"
+        curves.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        ran = report(self.json, "--curves", curves, "--out", out)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        page = out.read_text(encoding="utf-8")
+        self.check(page, len(self.kernels))
+        for said in ("4 processors", "from processor 0 to each other", "A barrier of so many", "a call of fib"):
+            self.assertIn(said, page)
+
     def test_documents_get_their_tables_from_a_measurement(self):
         root, source = self.path / "clone", pathlib.Path(REPORT).parent.parent
         shutil.copytree(source / "tools", root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
@@ -231,6 +253,9 @@ class Page(unittest.TestCase):
         self.assertLess(len(figures), len(self.json.read_text(encoding="utf-8")))
         self.assertEqual(run("--check").returncode, 0)
         self.assertEqual(run("--docs").stdout, "", "what is new stays as it is")
+        ran = run("--docs", "--curves", self.json)
+        self.assertEqual((ran.returncode, ran.stdout), (0, "New tables: docs/measurements.md\n"))
+        self.assertEqual(run("--check").returncode, 0)
         readme = root / "README.md"
         text = readme.read_text(encoding="utf-8")
         readme.write_text(text.replace("| what |", "| which |"), encoding="utf-8")
@@ -254,8 +279,9 @@ class Page(unittest.TestCase):
             ('{"bench":"switch","contender":"a"}\n', f"{bad}:1: 'unit' is missing"),
         ):
             bad.write_text(text, encoding="utf-8")
-            ran = report(bad, "--out", self.path / "none.html")
-            self.assertEqual((ran.returncode, ran.stderr), (2, f"tools/report: {said}\n"))
+            for arguments in ((bad,), (self.json, "--curves", bad)):
+                ran = report(*arguments, "--out", self.path / "none.html")
+                self.assertEqual((ran.returncode, ran.stderr), (2, f"tools/report: {said}\n"))
         ran = report(self.path / "missing.json")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("missing.json: No such file or directory", ran.stderr)

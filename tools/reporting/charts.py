@@ -183,8 +183,11 @@ def lines(
     return svg(figure, about)
 
 
-def panels(panels, about, x_label, y_label, level):
-    """Small charts side by side, x logarithmic: (title, series as for lines) each; a line at a level."""
+def panels(panels, about, x_label, y_label, level, x_ticks=None):
+    """Small charts side by side, x logarithmic: (title, series as for lines) each; a line at a level.
+
+    x_ticks: these numbers at the x axis; then y is logarithmic, too.
+    """
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure, all_axes = plt.subplots(
@@ -207,7 +210,15 @@ def panels(panels, about, x_label, y_label, level):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
+        if x_ticks:
+            axes.set_xticks(x_ticks)
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
         axes.set_title(title, fontsize=9)
+    for axes in all_axes.flat[max(0, len(panels) - columns) : len(panels)]:
+        axes.tick_params(labelbottom=True)  # where nothing is below, too
     for axes in all_axes[:, 0]:
         axes.set_ylabel(y_label)
     figure.supxlabel(x_label, fontsize=9)

@@ -25,6 +25,28 @@ TELLING = (
 )
 
 
+def rows_of(path):
+    """Each row of a file: the machine it was on, or None; its line; the row."""
+    machine = row = None
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                kernel = entry["bench"]
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(f"{path}:{number}: no line of a benchmark") from None
+            if kernel == "machine":
+                machine = entry
+                continue
+            try:
+                row = Row(entry)
+            except KeyError as error:
+                raise ValueError(f"{path}:{number}: {error} is missing") from None
+            yield machine, entry, row
+    if row is None:
+        raise ValueError(f"{path}: no line of a benchmark")
+
+
 class Measured:
     """One file: rows by kernel, and the machine that the first of them ran on."""
 
@@ -32,25 +54,9 @@ class Measured:
         self.path = path
         self.machines = {}  # by kernel
         self.rows = {}  # by kernel, in the kernel's order
-        machine = None
-        with open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    entry = json.loads(line)
-                    kernel = entry["bench"]
-                except (ValueError, KeyError, TypeError):
-                    raise ValueError(f"{path}:{number}: no line of a benchmark") from None
-                if kernel == "machine":
-                    machine = entry
-                    continue
-                try:
-                    row = Row(entry)
-                except KeyError as error:
-                    raise ValueError(f"{path}:{number}: {error} is missing") from None
-                self.machines.setdefault(kernel, machine)
-                self.rows.setdefault(kernel, []).append(row)
-        if not self.rows:
-            raise ValueError(f"{path}: no line of a benchmark")
+        for machine, entry, row in rows_of(path):
+            self.machines.setdefault(entry["bench"], machine)
+            self.rows.setdefault(entry["bench"], []).append(row)
         self.machine = next(iter(self.machines.values())) or {}
 
     def check_whole(self):

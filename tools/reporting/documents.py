@@ -2,12 +2,13 @@
 """The figures in README.md and docs/: one file of rows, and tables between marks, made from it.
 
 A table stands between <!-- figures: NAME --> and <!-- end -->. What is between them is made anew
-from docs/measurements.json, which holds the rows that the tables use and nothing else.
+from docs/measurements.json, which holds the rows that the tables use and nothing else; those against
+the number of processors from docs/processors.json (curves.py).
 """
 import json
 import re
 
-from . import figures
+from . import curves, figures
 from .data import Measured
 from .tables import Picked
 
@@ -57,10 +58,12 @@ def id_of(entry):
     return entry["bench"], entry["contender"], json.dumps(entry.get("params", {}), sort_keys=True)
 
 
-def filled(text, measured, name):
+def filled(text, measured, several, name):
     """A document with its tables made anew."""
 
     def table(match):
+        if match[2] in curves.TABLES:
+            return match[1] + curves.TABLES[match[2]](several) + match[3]
         if match[2] not in figures.TABLES:
             raise ValueError(f"{name}: no table is named '{match[2]}'")
         return match[1] + figures.TABLES[match[2]](Picked(measured)) + match[3]
@@ -70,11 +73,11 @@ def filled(text, measured, name):
 
 def changed(root):
     """The documents that differ from what the figures make of them: path and new text."""
-    measured = Measured(root / FIGURES)
+    measured, several = Measured(root / FIGURES), curves.Curves(root / curves.FIGURES)
     found = []
     for path in documents(root):
         text = path.read_text(encoding="utf-8")
-        new = filled(text, measured, path.relative_to(root))
+        new = filled(text, measured, several, path.relative_to(root))
         if new != text:
             found.append((path, new))
     return found

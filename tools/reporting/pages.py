@@ -4,7 +4,7 @@ import math
 import pathlib
 
 from . import channel, charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix
-from . import prefetch, programs, server, stream, tasks, threshold
+from . import prefetch, processors, programs, server, stream, tasks, threshold
 from .data import amount
 from .parts import escape, section, table
 
@@ -126,7 +126,7 @@ def page(title, lead, body):
     )
 
 
-def report(measured):
+def report(measured, several):
     lines, cannot = machine_lines(measured)
     lead = "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in lines) + "</dl>"
     lead += "<p class=key>" + "".join(
@@ -143,7 +143,7 @@ def report(measured):
     lead += "median over rounds.</p>"
     if cannot:
         lead += "<p>Not measured here: " + escape("; ".join(cannot)) + ".</p>"
-    return page(TITLE, lead, "".join(make(measured) for make in SECTIONS))
+    return page(TITLE, lead, "".join(make(measured) for make in SECTIONS) + processors.processors(several))
 
 
 def comparison(before, after):
