@@ -120,6 +120,92 @@ UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);
 
+/* ---- several operations at once ---- */
+
+/* What an operation does: as the call above of that name. */
+enum umbra_io_call {
+    UMBRA_IO_READ = UM_SYSTEM_READ,
+    UMBRA_IO_WRITE = UM_SYSTEM_WRITE,
+    UMBRA_IO_RECV = UM_SYSTEM_RECV,
+    UMBRA_IO_SEND = UM_SYSTEM_SEND,
+    UMBRA_IO_ACCEPT = UM_SYSTEM_ACCEPT
+};
+
+/* How an operation stands. */
+enum um_io_state {
+    UM_IO_OVER,  /* `result` is there, or it has not begun */
+    UM_IO_WAITS, /* in the ring, or in a list of the poller */
+    UM_IO_ENDED  /* the wait has ended; its owner looks what comes next */
+};
+
+/*
+ * An operation. The program sets the first members, all else being zero, and keeps it and its buffer
+ * until it is over; then it may be started again.
+ *
+ *     struct umbra_io_op op[2] = {
+ *         {.call = UMBRA_IO_RECV, .fd = client, .at = text, .bytes = sizeof(text)},
+ *         {.call = UMBRA_IO_RECV, .fd = server, .at = answer, .bytes = sizeof(answer)}};
+ *     struct umbra_io_op *both[2] = {&op[0], &op[1]};
+ *     unsigned which;
+ *
+ *     umbra_io_start(both[0]);
+ *     umbra_io_start(both[1]);
+ *     if (umbra_io_wait_any(both, 2, deadline, &which) == 0)
+ *         ... op[which].result ...
+ *     umbra_io_end(both[0]);
+ *     umbra_io_end(both[1]);
+ */
+struct umbra_io_op {
+    int call; /* one of enum umbra_io_call */
+    int fd;
+    void *at;        /* what is written or sent is only read */
+    size_t bytes;    /* at most so many */
+    uint64_t offset; /* of a read or write, or UMBRA_IO_HERE */
+    int result; /* over: how many bytes, the connection's descriptor, or a negative errno as above */
+
+    /* what follows is the library's */
+    enum um_io_state state;
+    short events;     /* what it waits for, of poll(2) */
+    bool polls;       /* its wait is for the descriptor to be ready */
+    bool connecting;  /* a connection attempt goes on */
+    socklen_t length; /* of the address */
+    const struct sockaddr *address;
+    uint64_t deadline;         /* cycles */
+    uint64_t pause_ns;         /* before it is tried again: um_io_pause() */
+    const void *from;          /* where the program has called, for reports */
+    struct umbra_event *bell;  /* signaled when its wait ends; NULL: none waits for that */
+    struct um_uring *ring;     /* that it waits in; NULL: in the poller */
+    struct umbra_io_op *next;  /* in the list of its descriptor (io/epoll.h) or ring */
+    struct umbra_io_op **link; /* what points to it there: io/uring.h */
+};
+
+/*
+ * Begins an operation; a fiber may have many under way. When it is over, perhaps at once, its result
+ * is in op->result. With the way "pool" a read or write of a file is over when the call returns. A
+ * fiber; may switch. Returns 0, or with nothing begun
+ *   -EPERM   the caller is no fiber, or on an alternate signal stack
+ *   -EINVAL  no such call; or UMBRA_IO, as above
+ *   -EBUSY   the operation is under way
+ *   -EMFILE, -ENFILE, -ENOMEM, -ENOSYS  as above, for the ring
+ */
+UM_LINKONCE int umbra_io_start(struct umbra_io_op *op);
+
+/*
+ * Waits until one of `count` operations is over, and gives its index; of several, the first of the
+ * array. NULL in the array is passed over: so a loop that sets what is over to NULL waits for all. A
+ * fiber of the core on which they were started; may switch. Returns 0, or with all operations going on
+ *   -ETIMEDOUT  the deadline passed first; 0: none is over by now
+ *   -ECANCELED  the calling fiber is canceled
+ *   -EPERM      the caller is no fiber, or on an alternate signal stack
+ *   -EINVAL     all are NULL
+ */
+UM_LINKONCE int umbra_io_wait_any(struct umbra_io_op *const *ops, unsigned count, uint64_t deadline,
+                                  unsigned *which);
+
+/* Ends an operation that is not over: its result is -ECANCELED then, and nothing was done, or what
+ * it did instead. A fiber of the core on which it was started; may switch, also if it is canceled. */
+UM_LINKONCE void umbra_io_end(struct umbra_io_op *op);
+
 #include <umbra/io/ways.h>
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -1082,6 +1083,279 @@ IO_TEST(each_message_comes_once_and_in_order)
     close_pair(pair);
 }
 
+/* ---- several operations of a fiber at once ---- */
+
+static struct umbra_io_op receiving_op(int socket, char *at, size_t bytes)
+{
+    return (struct umbra_io_op){.call = UMBRA_IO_RECV, .fd = socket, .at = at, .bytes = bytes};
+}
+
+static void start(struct umbra_io_op *op)
+{
+    cr_expect_eq(umbra_io_start(op), 0);
+}
+
+/* Ends an operation that waits in vain. */
+static void end_waiting(struct umbra_io_op *op)
+{
+    umbra_io_end(op);
+    cr_expect_eq(op->result, -ECANCELED);
+}
+
+/* The operation that is over next; one of them must be. */
+static unsigned next_of(struct umbra_io_op *const *ops, unsigned count)
+{
+    unsigned which = count;
+
+    cr_expect_eq(umbra_io_wait_any(ops, count, umbra_deadline(20 * SECOND), &which), 0);
+    return which;
+}
+
+/* An operation, the descriptors behind its own, and its result. */
+struct started {
+    struct umbra_io_op op;
+    int behind[2]; /* -1: none */
+    int result;    /* INT_MAX: a descriptor */
+};
+
+static struct started with_pair(int call, char *text, size_t bytes)
+{
+    struct started started = {.op = {.call = call, .at = text, .bytes = bytes}, .behind[1] = -1};
+    int pair[2];
+
+    socket_pair(pair);
+    started.op.fd = pair[0];
+    started.op.offset = UMBRA_IO_HERE;
+    started.behind[0] = pair[1];
+    started.result = (int)bytes;
+    return started;
+}
+
+static void *does_each(void *unused)
+{
+    static char text[5][4] = {"abcd", "efgh"};
+    struct sockaddr_in address;
+    FILE *file = tmpfile();
+    struct started each[] = {
+        with_pair(UMBRA_IO_WRITE, text[0], 4),
+        with_pair(UMBRA_IO_SEND, text[1], 4),
+        with_pair(UMBRA_IO_READ, text[2], 4),
+        with_pair(UMBRA_IO_RECV, text[3], 4),
+        {.op = {.call = UMBRA_IO_ACCEPT}, .result = INT_MAX},
+        {.op = {.call = UMBRA_IO_WRITE, .at = text[0], .bytes = 4}, {-1, -1}, 4},
+    };
+    enum { EACH = sizeof(each) / sizeof(each[0]) };
+    struct umbra_io_op *ops[EACH];
+
+    each[4].op.fd = listening(1, &address);
+    each[5].op.fd = fileno(file);
+    for (int i = 0; i < EACH; i++)
+        start(ops[i] = &each[i].op);
+    cr_expect_eq(write(each[2].behind[0], "ijkl", 4), 4);
+    cr_expect_eq(write(each[3].behind[0], "mnop", 4), 4);
+    each[4].behind[0] = connected(&address);
+    for (int i = 0; i < EACH; i++) {
+        unsigned which = next_of(ops, EACH);
+        struct started *over = &each[which];
+
+        ops[which] = NULL;
+        if (over->result == INT_MAX)
+            cr_expect((over->behind[1] = over->op.result) >= 0);
+        else
+            cr_expect_eq(over->op.result, over->result, "%u: %d", which, over->op.result);
+        umbra_io_end(&over->op); /* which changes nothing */
+    }
+    cr_expect_eq(memcmp(text[2], "ijkl", 4) | memcmp(text[3], "mnop", 4), 0);
+    for (int i = 0; i < EACH - 1; i++) {
+        close(each[i].op.fd);
+        close_pair(each[i].behind);
+    }
+    fclose(file);
+    return unused;
+}
+
+IO_TEST(operations_of_each_call_go_on_at_once)
+{
+    cr_assert_eq(run_cores(1, does_each, NULL), 0);
+}
+
+static void *waits_for_any(void *unused)
+{
+    char text[2][4];
+    int pair[2][2];
+    struct umbra_io_op op[2];
+    struct umbra_io_op *ops[2] = {&op[0], &op[1]};
+    unsigned which = 7;
+
+    for (int i = 0; i < 2; i++) {
+        socket_pair(pair[i]);
+        op[i] = receiving_op(pair[i][0], text[i], 4);
+        start(&op[i]);
+    }
+    cr_expect_eq(umbra_io_wait_any(ops, 2, umbra_deadline(MS), &which), -ETIMEDOUT);
+    cr_expect_eq(umbra_io_wait_any(ops, 2, 0, &which), -ETIMEDOUT);
+    cr_expect_eq(which, 7);
+    cr_expect_eq(write(pair[1][1], "xy", 2), 2);
+    cr_expect_eq(next_of(ops, 2), 1);
+    cr_expect_eq(op[1].result, 2);
+    cr_expect_eq(next_of(ops, 2), 1, "it still is over");
+    start(&op[1]);
+    cr_expect_eq(write(pair[0][1], "z", 1), 1);
+    cr_expect_eq(next_of(ops, 2), 0);
+    cr_expect_eq(op[0].result, 1);
+    cr_expect_eq(write(pair[1][1], "v", 1), 1);
+    while (umbra_io_wait_any(&ops[1], 1, 0, &which) == -ETIMEDOUT)
+        ; /* asks without giving up its core */
+    cr_expect(which == 0 && op[1].result == 1 && text[1][0] == 'v');
+    close_pair(pair[0]);
+    close_pair(pair[1]);
+    return unused;
+}
+
+IO_TEST(a_fiber_waits_for_any_of_its_operations)
+{
+    cr_assert_eq(run_cores(1, waits_for_any, NULL), 0);
+}
+
+/* One of two is over before the wait begins, or meanwhile; the other one is ended. */
+static void *waits_while_one_ends(void *unused)
+{
+    int pair[2][2];
+    char byte[2];
+    struct umbra_io_op op[2];
+    struct umbra_io_op *ops[2] = {&op[0], &op[1]};
+
+    for (int i = 0; i < 2; i++) {
+        socket_pair(pair[i]);
+        op[i] = receiving_op(pair[i][0], &byte[i], 1);
+    }
+    for (int i = 0; i < 1000; i++) {
+        start(&op[0]);
+        start(&op[1]);
+        cr_expect_eq(write(pair[i % 2][1], "x", 1), 1);
+        if (i % 3 == 0)
+            umbra_yield();
+        cr_expect_eq(next_of(ops, 2), (unsigned)i % 2);
+        end_waiting(&op[1 - i % 2]);
+    }
+    close_pair(pair[0]);
+    close_pair(pair[1]);
+    return unused;
+}
+
+IO_TEST(no_end_of_an_operation_is_missed)
+{
+    cr_assert_eq(run_cores(1, waits_while_one_ends, NULL), 0);
+}
+
+static void *ends_operations(void *unused)
+{
+    int pair[2];
+    char *at = page(), byte;
+    struct umbra_io_op op;
+    struct umbra_io_op *one = &op;
+    unsigned which;
+
+    socket_pair(pair);
+    op = receiving_op(pair[0], at, 4096);
+    start(&op);
+    umbra_sleep_ns(MS);
+    end_waiting(&op);
+    umbra_io_end(&op);
+    start(&op);
+    umbra_cancel(umbra_self());
+    cr_expect_eq(umbra_io_wait_any(&one, 1, UMBRA_NEVER, &which), -ECANCELED);
+    end_waiting(&op);
+    check_untouched(pair, at);
+    op = receiving_op(pair[0], &byte, 1);
+    start(&op);
+    cr_expect_eq(send_text(pair[1], "x"), 1);
+    umbra_io_end(&op);
+    cr_expect(op.result == 1 || (op.result == -ECANCELED && receive(pair[0], &byte, 1) == 1),
+              "a byte is lost");
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(an_operation_that_was_ended_takes_nothing)
+{
+    cr_assert_eq(run_cores(1, ends_operations, NULL), 0);
+}
+
+static void *starts_many(void *unused)
+{
+    static struct umbra_io_op op[MANY];
+    static struct umbra_io_op *ops[MANY];
+    static char text[MANY];
+    static int pair[MANY][2];
+
+    for (int i = 0; i < MANY; i++) {
+        socket_pair(pair[i]);
+        op[i] = receiving_op(pair[i][0], &text[i], 1);
+        start(ops[i] = &op[i]);
+    }
+    for (int i = 0; i < MANY; i++)
+        cr_expect_eq(write(pair[i][1], i % 2 ? "b" : "a", 1), 1);
+    for (int i = 0; i < MANY; i++) {
+        unsigned which = next_of(ops, MANY);
+
+        ops[which] = NULL;
+        cr_expect(op[which].result == 1 && text[which] == (which % 2 ? 'b' : 'a'));
+        close_pair(pair[which]);
+    }
+    return unused;
+}
+
+IO_TEST(a_fiber_has_more_operations_than_the_ring_has_places)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < 2 * MANY + 50)
+        cr_skip_test("the limit of descriptors is %llu", (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    cr_assert_eq(run_cores(1, starts_many, NULL), 0);
+}
+
+static void *starts_wrongly(void *unused)
+{
+    struct umbra_io_op op = {.call = 0, .fd = -1};
+    struct umbra_io_op *one = &op, *none = NULL;
+    unsigned which = 7;
+    int pair[2];
+    char byte;
+
+    cr_expect_eq(umbra_io_start(&op), -EINVAL);
+    op.call = UMBRA_IO_ACCEPT + 1;
+    cr_expect_eq(umbra_io_start(&op), -EINVAL);
+    cr_expect_eq(umbra_io_wait_any(&none, 1, UMBRA_NEVER, &which), -EINVAL);
+    cr_expect_eq(umbra_io_wait_any(&one, 0, UMBRA_NEVER, &which), -EINVAL);
+    op.call = UMBRA_IO_RECV;
+    op.bytes = 1;
+    start(&op);
+    cr_expect_eq(next_of(&one, 1), 0);
+    cr_expect_eq(op.result, -EBADF);
+    socket_pair(pair);
+    op = receiving_op(pair[0], &byte, 1);
+    start(&op);
+    cr_expect_eq(umbra_io_start(&op), -EBUSY);
+    end_waiting(&op);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(operations_that_cannot_begin_are_refused)
+{
+    struct umbra_io_op op = receiving_op(0, NULL, 1);
+    struct umbra_io_op *one = &op;
+
+    cr_assert_eq(run_cores(1, starts_wrongly, NULL), 0);
+    cr_expect_eq(umbra_io_start(&op), -EPERM);
+    cr_expect_eq(umbra_io_wait_any(&one, 1, 0, &(unsigned){0}), -EPERM);
+    umbra_io_end(&op);
+}
+
 /* ---- sleeping ---- */
 
 /* A core waits for a byte and for a signal; a thread brings one of them, at odd moments. */
@@ -1492,6 +1766,7 @@ struct breaking {
     unsigned error; /* the filter's */
     int waits;      /* what a receive that waits meanwhile then returns */
     int later;      /* what a later call returns */
+    int flags;      /* of its socket */
 };
 
 static void *signals_later(void *event)
@@ -1520,7 +1795,13 @@ static void check_later(int pair[2], const struct breaking *breaking)
     FILE *file = tmpfile();
     char byte = 'x';
     size_t count = 0;
+    struct umbra_io_op op = receiving_op(pair[0], &byte, 1);
+    struct umbra_io_op *one = &op;
 
+    start(&op);
+    cr_expect_eq(umbra_io_wait_any(&one, 1, 0, &(unsigned){0}), breaking->later ? 0 : -ETIMEDOUT);
+    umbra_io_end(&op);
+    cr_expect_eq(op.result, breaking->later ? breaking->later : -ECANCELED);
     cr_expect_eq(umbra_io_send(pair[1], &byte, 1, UMBRA_NEVER, &count), breaking->later);
     cr_expect_eq(umbra_io_recv(pair[0], &byte, 1, UMBRA_NEVER, &count), breaking->later);
     cr_expect_eq(umbra_io_recv(pair[0], &byte, 1, umbra_deadline(MS), &count),
@@ -1539,7 +1820,7 @@ static void *breaks(void *arg)
     char text[4];
     int pair[2], other[2];
 
-    socket_pair(pair);
+    cr_expect_eq(socketpair(AF_UNIX, SOCK_STREAM | breaking->flags, 0, pair), 0);
     socket_pair(other);
     receiving = (struct receiving){
         .socket = pair[0], .at = text, .bytes = sizeof(text), .deadline = UMBRA_NEVER};
@@ -1573,22 +1854,27 @@ static void breaks_with(struct breaking breaking, const char *way)
 
 Test(io_uring, where_a_ring_stops_to_serve_the_pool_goes_on)
 {
-    breaks_with((struct breaking){EPERM, 0, 0}, "");
+    breaks_with((struct breaking){EPERM, 0, 0, 0}, "");
+}
+
+Test(io_uring, where_a_ring_stops_to_wait_for_a_descriptor_the_pool_goes_on)
+{
+    breaks_with((struct breaking){EPERM, 0, 0, SOCK_NONBLOCK}, "");
 }
 
 Test(io_uring, where_rings_have_gone_the_pool_goes_on)
 {
-    breaks_with((struct breaking){ENOSYS, 0, 0}, "");
+    breaks_with((struct breaking){ENOSYS, 0, 0, 0}, "");
 }
 
 Test(io_uring, what_the_kernel_has_lost_is_an_error)
 {
-    breaks_with((struct breaking){EBADR, -EIO, 0}, "");
+    breaks_with((struct breaking){EBADR, -EIO, 0, 0}, "");
 }
 
 Test(io_uring, where_a_forced_ring_stops_to_serve_calls_fail)
 {
-    breaks_with((struct breaking){EPERM, -ENOSYS, -ENOSYS}, "uring");
+    breaks_with((struct breaking){EPERM, -ENOSYS, -ENOSYS, 0}, "uring");
 }
 
 /* ---- the end ---- */

@@ -40,44 +40,39 @@ extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __
 extern ssize_t um_linux_pwrite(int fd, const void *at, size_t bytes,
                                int64_t offset) __asm__("pwrite64");
 
-/* An operation, in the frame of its caller. */
-struct um_io {
-    enum um_system_call call;
-    int fd;
-    void *at;
-    size_t bytes;
-    uint64_t offset; /* read and write */
-    const struct sockaddr *address;
-    socklen_t length;
-    uint64_t deadline;
-    const void *from; /* where the program has called, for reports */
-
-    short events;            /* what it waits for, of poll(2) */
-    int result;              /* written before `done` is signaled */
-    uint64_t pause_ns;       /* before it is tried again: um_io_pause() */
-    struct um_io *next;      /* in the list of its descriptor (io/epoll.h) or ring */
-    struct um_io **link;     /* what points to it there: io/uring.h */
-    struct umbra_event done; /* signaled by the side that ends the operation, and uses it no more */
-};
-
-/* The fiber waits until its operation is done, or until the deadline. Not in place: only its own
- * core ends it. */
-UM_LINKONCE int um_io_await(struct um_io *io, uint64_t deadline)
+/* The wait of an operation has ended. result: of the ring; 0: its descriptor may be ready. Its core. */
+UM_LINKONCE void um_io_ended(struct umbra_io_op *io, int result)
 {
-    const bool in_vain = true;
-    struct um_await await = {.event = &io->done.event,
-                             .crowded = &in_vain,
-                             .deadline = deadline,
-                             .kind = &um_kind_system[io->call],
-                             .at = io->from};
-
-    return um_await_run(&await);
+    io->result = result;
+    io->state = UM_IO_ENDED;
+    if (io->bell)
+        umbra_event_signal(io->bell);
 }
 
-/* The same, in spite of a cancellation. */
-UM_LINKONCE void um_io_await_firm(struct um_io *io)
+/* The fiber waits for one of these operations, or until the deadline; firm: in spite of a
+ * cancellation. 0 or an error. Not in place: only its own core ends it. */
+UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint64_t deadline,
+                            bool firm, const void *from)
 {
-    um_event_wait_firm(&io->done, NULL, NULL, &um_kind_system[io->call], NULL, io->from);
+    const bool in_vain = true;
+    struct umbra_event bell = UMBRA_EVENT_INIT;
+    struct um_await await = {
+        .event = &bell.event, .crowded = &in_vain, .deadline = deadline, .firm = firm, .at = from};
+    bool waits = true;
+    int error = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        if (ops[i]) {
+            ops[i]->bell = &bell;
+            waits = waits && ops[i]->state == UM_IO_WAITS;
+            await.kind = &um_kind_system[ops[i]->call];
+        }
+    if (waits)
+        error = um_await_run(&await);
+    for (unsigned i = 0; i < count; i++)
+        if (ops[i])
+            ops[i]->bell = NULL;
+    return error;
 }
 
 /* ---- an operation that does not wait ---- */
@@ -90,7 +85,7 @@ UM_INLINE short um_io_events(enum um_system_call call)
 }
 
 /* True if the descriptor is of a file, for which poll(2) never waits. */
-UM_LINKONCE bool um_io_on_file(const struct um_io *io)
+UM_LINKONCE bool um_io_on_file(const struct umbra_io_op *io)
 {
     struct stat status;
 
@@ -112,7 +107,7 @@ UM_LINKONCE int um_io_connected(int fd)
 }
 
 /* The system's call as it is: it waits, unless the descriptor has O_NONBLOCK. */
-UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
+UM_LINKONCE ssize_t um_io_plain(const struct umbra_io_op *io)
 {
     switch (io->call) {
     case UM_SYSTEM_READ:
@@ -139,7 +134,7 @@ UM_LINKONCE ssize_t um_io_plain(const struct um_io *io)
 
 /* After a read of nothing by RWF_NOWAIT: true if that is the end. Linux 5.9 and 5.10 say 0 also where
  * the page cache has nothing (readv(2), bugs). */
-UM_LINKONCE bool um_io_at_end(const struct um_io *io)
+UM_LINKONCE bool um_io_at_end(const struct umbra_io_op *io)
 {
     struct stat status;
     uint64_t at = io->offset;
@@ -153,7 +148,7 @@ UM_LINKONCE bool um_io_at_end(const struct um_io *io)
 
 /* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
  * nothing was done. */
-UM_LINKONCE ssize_t um_io_now(const struct um_io *io)
+UM_LINKONCE ssize_t um_io_now(const struct umbra_io_op *io)
 {
     const struct iovec part = {io->at, io->bytes};
     bool reads = io->call == UM_SYSTEM_READ;
@@ -182,7 +177,7 @@ UM_LINKONCE ssize_t um_io_now(const struct um_io *io)
 }
 
 /* As um_io_now(), for sockets before Linux 6.5: EOPNOTSUPP for all else. */
-UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
+UM_LINKONCE ssize_t um_io_on_socket(const struct umbra_io_op *io)
 {
     bool reads = io->call == UM_SYSTEM_READ;
     ssize_t result = -1;
@@ -204,9 +199,9 @@ UM_LINKONCE ssize_t um_io_on_socket(const struct um_io *io)
  *   - O_DIRECT, with which this form waits for the disk
  *   - writes: few file systems have this form
  */
-UM_LINKONCE bool um_io_cached(const struct um_io *io, int *result)
+UM_LINKONCE bool um_io_cached(const struct umbra_io_op *io, int *result)
 {
-    struct um_io rest = *io;
+    struct umbra_io_op rest = *io;
     ssize_t some;
     int flags;
 
@@ -253,7 +248,7 @@ UM_LINKONCE void um_io_flag_give(void)
 }
 
 /* The plain call, with O_NONBLOCK meanwhile. */
-UM_LINKONCE ssize_t um_io_with_flag(const struct um_io *io)
+UM_LINKONCE ssize_t um_io_with_flag(const struct umbra_io_op *io)
 {
     ssize_t result = -1;
     int cancels, flags, saved;
@@ -279,7 +274,7 @@ UM_INLINE bool um_io_no_form(ssize_t result)
 }
 
 /* Carries out the operation unless it must wait. Returns its result, or a negative errno. */
-UM_LINKONCE int um_io_try(const struct um_io *io)
+UM_LINKONCE int um_io_try(const struct umbra_io_op *io)
 {
     bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND;
     ssize_t result;
@@ -295,7 +290,7 @@ UM_LINKONCE int um_io_try(const struct um_io *io)
 }
 
 /* Carries out a read or write of a file, for as long as it takes. */
-UM_LINKONCE int um_io_block(const struct um_io *io)
+UM_LINKONCE int um_io_block(const struct umbra_io_op *io)
 {
     ssize_t result;
 
@@ -307,13 +302,13 @@ UM_LINKONCE int um_io_block(const struct um_io *io)
 
 /* True if a result says that the connection of a local socket has found the other side's queue
  * full. Nothing reports that there is room again: poll(2) says that the socket can be written. */
-UM_INLINE bool um_io_finds_full(const struct um_io *io, int result)
+UM_INLINE bool um_io_finds_full(const struct umbra_io_op *io, int result)
 {
     return result == -EAGAIN && io->call == UM_SYSTEM_CONNECT && io->address->sa_family == AF_UNIX;
 }
 
 /* True if a result says that the operation has to wait. */
-UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
+UM_INLINE bool um_io_must_wait(const struct umbra_io_op *io, int result)
 {
     if (io->call == UM_SYSTEM_CONNECT)
         return result == -EINPROGRESS || um_io_finds_full(io, result);
@@ -327,7 +322,7 @@ UM_INLINE bool um_io_must_wait(const struct um_io *io, int result)
 
 /* Sleeps before an operation that nothing reports is tried again, each time twice as long. 0,
  * -ETIMEDOUT, -ECANCELED or another error of a sleep. */
-UM_LINKONCE int um_io_pause(struct um_io *io)
+UM_LINKONCE int um_io_pause(struct umbra_io_op *io)
 {
     uint64_t until;
 
@@ -347,31 +342,41 @@ UM_INLINE size_t um_io_most(size_t bytes)
     return bytes < UM_IO_MOST_BYTES ? bytes : UM_IO_MOST_BYTES;
 }
 
-/* Waits until the descriptor is ready for the operation. 0 or a negative errno. */
-typedef int um_io_ready_fn(void *context, struct um_io *io);
+/* Begins a wait until the descriptor is ready for the operation, or waits: 0 or a negative errno. */
+typedef int um_io_ready_fn(void *context, struct umbra_io_op *io);
 
-/* Waits and tries again while an operation must wait. result: that of the first attempt. Returns
- * that of the last, or the error of a wait: -ETIMEDOUT only if it must wait even then. */
-UM_LINKONCE int um_io_finish(struct um_io *io, int result, um_io_ready_fn *ready, void *context)
+/* One attempt more, after a wait with this error, or 0. */
+UM_LINKONCE int um_io_again(const struct umbra_io_op *io, int error)
+{
+    /* the report may be of an earlier socket of this number; and it may have come before the
+     * deadline, and the core not looked */
+    int result = io->connecting ? um_io_connected(io->fd) : um_io_try(io);
+
+    return error != 0 && um_io_must_wait(io, result) ? error : result;
+}
+
+/* After an attempt with this result: the operation waits for its descriptor, or is over. */
+UM_LINKONCE void um_io_go_on(struct umbra_io_op *io, int result, um_io_ready_fn *ready,
+                             void *context)
 {
     while (um_io_must_wait(io, result)) {
-        int error = um_io_finds_full(io, result) ? um_io_pause(io) : ready(context, io);
+        bool full = um_io_finds_full(io, result);
+        int error;
 
-        if (error != 0 && error != -ETIMEDOUT)
-            return error;
-        /* the report may be of an earlier socket of this number; and it may have come before the
-         * deadline, and the core not looked */
-        result = result == -EINPROGRESS ? um_io_connected(io->fd) : um_io_try(io);
-        if (error != 0 && um_io_must_wait(io, result))
-            return error;
+        io->connecting = result == -EINPROGRESS;
+        error = full ? um_io_pause(io) : ready(context, io);
+        if (error == 0 && io->state != UM_IO_OVER)
+            return;
+        result = um_io_again(io, error);
     }
-    return result;
+    io->state = UM_IO_OVER;
+    io->result = result;
 }
 
 /* ---- threads that are no core ---- */
 
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
-UM_LINKONCE int um_io_poll(void *nothing, struct um_io *io)
+UM_LINKONCE int um_io_poll(void *nothing, struct umbra_io_op *io)
 {
     struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
     int count;
@@ -389,9 +394,12 @@ UM_LINKONCE int um_io_poll(void *nothing, struct um_io *io)
     return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
 }
 
-UM_LINKONCE int um_io_of_thread(struct um_io *io)
+UM_LINKONCE int um_io_of_thread(struct umbra_io_op *io)
 {
-    return um_io_on_file(io) ? um_io_block(io) : um_io_finish(io, um_io_try(io), um_io_poll, NULL);
+    if (um_io_on_file(io))
+        return um_io_block(io);
+    um_io_go_on(io, um_io_try(io), um_io_poll, NULL);
+    return io->result;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -59,8 +59,8 @@ struct um_poller {
     um_atomic_u32 asks; /* UM_ASKS_AT_TIMES, while operations wait */
     uint64_t looked;    /* when, a time stamp */
     int epoll;
-    int bell;               /* an eventfd, written by a thread that wakes the core */
-    struct um_io **waiting; /* by descriptor: operations that wait */
+    int bell;                     /* an eventfd, written by a thread that wakes the core */
+    struct umbra_io_op **waiting; /* by descriptor: operations that wait */
     size_t descriptors;
 };
 
@@ -70,17 +70,17 @@ struct um_poller {
 UM_LINKONCE int um_poller_reserve(struct um_poller *poller, int fd)
 {
     size_t wanted = poller->descriptors ? poller->descriptors : 64;
-    struct um_io **waiting;
+    struct umbra_io_op **waiting;
 
     if ((size_t)fd < poller->descriptors)
         return 0;
     while (wanted <= (size_t)fd)
         wanted *= 2;
-    waiting = realloc(poller->waiting, wanted * sizeof(struct um_io *));
+    waiting = realloc(poller->waiting, wanted * sizeof(struct umbra_io_op *));
     if (!waiting)
         return -ENOMEM;
     memset(waiting + poller->descriptors, 0,
-           (wanted - poller->descriptors) * sizeof(struct um_io *));
+           (wanted - poller->descriptors) * sizeof(struct umbra_io_op *));
     poller->waiting = waiting;
     poller->descriptors = wanted;
     return 0;
@@ -91,7 +91,7 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data = {.fd = fd}};
 
-    for (const struct um_io *io = poller->waiting[fd]; io; io = io->next)
+    for (const struct umbra_io_op *io = poller->waiting[fd]; io; io = io->next)
         event.events |= (uint32_t)io->events; /* EPOLLIN and EPOLLOUT are POLLIN and POLLOUT */
     if (epoll_ctl(poller->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
         (errno == ENOENT && epoll_ctl(poller->epoll, EPOLL_CTL_ADD, fd, &event) == 0))
@@ -99,7 +99,7 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
     return -errno;
 }
 
-UM_LINKONCE void um_poller_enter(struct um_poller *poller, struct um_io *io)
+UM_LINKONCE void um_poller_enter(struct um_poller *poller, struct umbra_io_op *io)
 {
     io->next = poller->waiting[io->fd];
     poller->waiting[io->fd] = io;
@@ -108,9 +108,9 @@ UM_LINKONCE void um_poller_enter(struct um_poller *poller, struct um_io *io)
 }
 
 /* Takes the operation that *link leads to out of its list. */
-UM_LINKONCE struct um_io *um_poller_leave(struct um_poller *poller, struct um_io **link)
+UM_LINKONCE struct umbra_io_op *um_poller_leave(struct um_poller *poller, struct umbra_io_op **link)
 {
-    struct um_io *io = *link;
+    struct umbra_io_op *io = *link;
 
     *link = io->next;
     if (--poller->completions.under_way == 0)
@@ -119,9 +119,9 @@ UM_LINKONCE struct um_io *um_poller_leave(struct um_poller *poller, struct um_io
 }
 
 /* Takes an operation out of its list, if it is there. */
-UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct um_io *io)
+UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct umbra_io_op *io)
 {
-    struct um_io **link = &poller->waiting[io->fd];
+    struct umbra_io_op **link = &poller->waiting[io->fd];
 
     while (*link && *link != io)
         link = &(*link)->next;
@@ -134,13 +134,13 @@ UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct um_io *io)
 /* Ends the waits of a descriptor that a report is for. */
 UM_LINKONCE void um_poller_report(struct um_poller *poller, int fd, uint32_t events)
 {
-    struct um_io **link = &poller->waiting[fd];
+    struct umbra_io_op **link = &poller->waiting[fd];
 
     if (events & (EPOLLERR | EPOLLHUP))
         events |= EPOLLIN | EPOLLOUT;
     while (*link) {
         if ((uint32_t)(*link)->events & events)
-            umbra_event_signal(&um_poller_leave(poller, link)->done);
+            um_io_ended(um_poller_leave(poller, link), 0);
         else
             link = &(*link)->next;
     }
@@ -264,34 +264,32 @@ UM_LINKONCE UM_COLD int um_poller_make(struct umbra_core *core, struct um_poller
 
 /* ---- an operation ---- */
 
-/* Waits until the descriptor is ready. 0, -ETIMEDOUT, -ECANCELED or another negative errno. */
-UM_LINKONCE int um_poller_wait(void *context, struct um_io *io)
+/* The operation waits until its descriptor is ready. 0 or a negative errno. */
+UM_LINKONCE int um_poller_await(void *context, struct umbra_io_op *io)
 {
     struct um_poller *poller = context;
     int error = um_poller_reserve(poller, io->fd);
 
     if (error != 0)
         return error;
-    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
     io->events = um_io_events(io->call);
     um_poller_enter(poller, io);
     error = um_poller_register(poller, io->fd);
-    if (error == 0)
-        error = um_io_await(io, io->deadline);
     if (error != 0)
         um_poller_remove(poller, io);
+    io->state = error == 0 ? UM_IO_WAITS : UM_IO_OVER;
     return error;
 }
 
 UM_LINKONCE void um_io_block_on_helper(void *arg)
 {
-    struct um_io *io = arg;
+    struct umbra_io_op *io = arg;
 
     io->result = um_io_block(io);
 }
 
 /* A read or write of a file, by a helper; or at once, if the fiber must not wait for one. */
-UM_LINKONCE int um_pool_file(struct um_io *io)
+UM_LINKONCE int um_pool_file(struct umbra_io_op *io)
 {
     int error = um_blocking_run(um_io_block_on_helper, io, io->deadline, io->from);
     ssize_t result;
@@ -304,18 +302,34 @@ UM_LINKONCE int um_pool_file(struct um_io *io)
     return um_io_no_form(result) || errno == EAGAIN || errno == EINTR ? error : -errno;
 }
 
-UM_LINKONCE int um_pool_run(struct umbra_core *core, struct um_io *io)
+/* Begins the operation: it waits, or is over. */
+UM_LINKONCE void um_pool_start(struct umbra_core *core, struct umbra_io_op *io)
 {
     struct um_poller *poller = (struct um_poller *)core->more->completions;
-    int error = 0, result;
 
-    if (um_io_cached(io, &result))
-        return result;
-    if (um_io_on_file(io))
-        return um_pool_file(io);
+    io->ring = NULL;
+    if (um_io_cached(io, &io->result))
+        return;
+    io->result = 0;
+    if (um_io_on_file(io)) {
+        io->result = um_pool_file(io);
+        return;
+    }
     if (!poller || poller->completions.attend != um_poller_attend)
-        error = um_poller_make(core, &poller);
-    return error != 0 ? error : um_io_finish(io, um_io_try(io), um_poller_wait, poller);
+        io->result = um_poller_make(core, &poller);
+    if (io->result == 0)
+        um_io_go_on(io, um_io_try(io), um_poller_await, poller);
+}
+
+/* The operation's wait has ended, or shall end with this error. */
+UM_LINKONCE void um_pool_step(struct umbra_core *core, struct umbra_io_op *io, int error)
+{
+    struct um_poller *poller = (struct um_poller *)core->more->completions;
+
+    if (io->state == UM_IO_WAITS)
+        um_poller_remove(poller, io);
+    io->state = UM_IO_OVER;
+    um_io_go_on(io, um_io_again(io, error), um_poller_await, poller);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -65,9 +65,14 @@ UM_LINKONCE UM_COLD int um_uring_make(struct umbra_core *core, bool forced)
     return -ENOSYS;
 }
 
-UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
+UM_LINKONCE void um_uring_start(struct umbra_core *core, struct umbra_io_op *io)
 {
-    return um_pool_run(core, io);
+    um_pool_start(core, io);
+}
+
+UM_LINKONCE void um_uring_step(struct umbra_core *core, struct umbra_io_op *io, int error)
+{
+    um_pool_step(core, io, error);
 }
 
 #else
@@ -85,12 +90,12 @@ struct um_uring {
     struct um_completions completions;
     struct um_io_bed bed;
     struct umbra_core *core;
-    struct io_uring ring; /* unless it has broken */
-    struct um_io *first;  /* operations that are queued or under way */
-    int freed;            /* a pipe, which ends when the kernel has freed the ring */
-    bool flushes;         /* a fiber has been spawned that will submit */
-    bool broken;          /* the kernel does not serve it any more */
-    bool forced;          /* by UMBRA_IO: the pool does not take its place */
+    struct io_uring ring;      /* unless it has broken */
+    struct umbra_io_op *first; /* operations that are queued or under way */
+    int freed;                 /* a pipe, which ends when the kernel has freed the ring */
+    bool flushes;              /* a fiber has been spawned that will submit */
+    bool broken;               /* the kernel does not serve it any more */
+    bool forced;               /* by UMBRA_IO: the pool does not take its place */
 };
 
 UM_INLINE struct um_uring *um_uring_of_bed(struct um_io_bed *bed)
@@ -101,14 +106,13 @@ UM_INLINE struct um_uring *um_uring_of_bed(struct um_io_bed *bed)
 /* ---- completions ---- */
 
 /* The operation is over. */
-UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct um_io *io, int result)
+UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct umbra_io_op *io, int result)
 {
     *io->link = io->next;
     if (io->next)
         io->next->link = io->link;
-    io->result = result;
     uring->completions.under_way--;
-    umbra_event_signal(&io->done);
+    um_io_ended(io, result);
 }
 
 /* data: the operation, the bed (its watch), or NULL (a cancellation). */
@@ -160,7 +164,7 @@ UM_LINKONCE UM_COLD void um_uring_drop_queue(struct um_uring *uring)
 UM_LINKONCE UM_COLD void um_uring_break(struct um_uring *uring, int error)
 {
     struct pollfd freed = {.fd = uring->freed, .events = POLLIN};
-    struct um_io *io;
+    struct umbra_io_op *io;
 
     uring->broken = true;
     uring->core->asks = &uring->core->no_completions;
@@ -251,7 +255,7 @@ UM_LINKONCE void um_uring_flush_soon(struct um_uring *uring)
         um_uring_submit(uring);
 }
 
-UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct um_io *io)
+UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_io_op *io)
 {
     switch (io->call) {
     case UM_SYSTEM_READ:
@@ -274,7 +278,7 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct um_io *
     }
 }
 
-UM_LINKONCE void um_uring_cancel(struct um_uring *uring, struct um_io *io)
+UM_LINKONCE void um_uring_cancel(struct um_uring *uring, struct umbra_io_op *io)
 {
     struct io_uring_sqe *sqe = um_uring_place(uring);
 
@@ -287,13 +291,15 @@ UM_LINKONCE void um_uring_cancel(struct um_uring *uring, struct um_io *io)
 
 /* Queues the operation or, if `poll`, a wait until its descriptor is ready. False: the ring has
  * broken. */
-UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool poll)
+UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct umbra_io_op *io, bool poll)
 {
     struct io_uring_sqe *sqe = um_uring_place(uring);
 
     if (!sqe)
         return false;
-    io->done = (struct umbra_event)UMBRA_EVENT_INIT;
+    io->state = UM_IO_WAITS;
+    io->polls = poll;
+    io->ring = uring;
     if (poll)
         io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
     else
@@ -309,32 +315,10 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct um_io *io, bool p
     return true;
 }
 
-/* Carries out the operation or, if `poll`, waits until its descriptor is ready. Returns the result,
- * or a negative errno; -ENOSYS if the ring has broken. */
-UM_LINKONCE int um_uring_once(struct um_uring *uring, struct um_io *io, bool poll)
+/* The operation waits until its descriptor is ready. 0, or -ENOSYS: the ring has broken. */
+UM_LINKONCE int um_uring_await(void *context, struct umbra_io_op *io)
 {
-    int error;
-
-    if (!um_uring_queue(uring, io, poll))
-        return -ENOSYS;
-    error = um_io_await(io, io->deadline);
-    if (error == 0)
-        return io->result;
-    um_uring_cancel(uring, io);
-    um_io_await_firm(io);
-    /* else it was done: a poll, which has done nothing, may be so again and again, as with POLLERR
-     * of an error queue */
-    return poll || io->result == -ECANCELED || io->result == -EINTR || io->result == -EAGAIN ||
-                   io->result == -ENOSYS
-               ? error
-               : io->result;
-}
-
-UM_LINKONCE int um_uring_ready(void *context, struct um_io *io)
-{
-    int result = um_uring_once(context, io, true);
-
-    return result < 0 && result != -EINTR ? result : 0;
+    return um_uring_queue(context, io, true) ? 0 : -ENOSYS;
 }
 
 /*
@@ -343,9 +327,9 @@ UM_LINKONCE int um_uring_ready(void *context, struct um_io *io)
  * for what has no read, such as an epoll instance. The trial ends before it does anything, with
  * EFAULT if all but the memory is right.
  */
-UM_LINKONCE bool um_uring_suits(const struct um_io *io)
+UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
 {
-    struct um_io trial = {.call = io->call, .fd = io->fd, .bytes = 1, .offset = io->offset};
+    struct umbra_io_op trial = {.call = io->call, .fd = io->fd, .bytes = 1, .offset = io->offset};
 
     if (io->call == UM_SYSTEM_CONNECT)
         return io->length <= sizeof(struct sockaddr_storage);
@@ -355,34 +339,92 @@ UM_LINKONCE bool um_uring_suits(const struct um_io *io)
     return io->bytes > 0 && um_io_plain(&trial) < 0 && errno == EFAULT;
 }
 
-/* The operation, by a ring that serves. A descriptor with O_NONBLOCK gets EAGAIN from the ring,
- * too. A connection that finds a local socket's queue full waits in the kernel otherwise, on a
- * thread of the ring. */
-UM_LINKONCE int um_uring_serve(struct um_uring *uring, struct um_io *io)
+/* Has the ring carry out the operation. */
+UM_LINKONCE void um_uring_order(struct um_uring *uring, struct umbra_io_op *io)
 {
-    bool suits;
-    int result;
-
-    if (um_io_cached(io, &result))
-        return result;
-    suits = um_uring_suits(io);
-    do
-        result = suits ? um_uring_once(uring, io, false) : -EAGAIN;
-    while (result == -EINTR);
-    if (result == -EAGAIN && um_io_on_file(io)) /* poll(2) is of no use */
-        return um_pool_file(io);
-    return um_io_finish(io, suits ? result : um_io_try(io), um_uring_ready, uring);
+    if (!um_uring_queue(uring, io, false))
+        io->result = -ENOSYS;
 }
 
-UM_LINKONCE int um_uring_run(struct umbra_core *core, struct um_io *io)
+/* Begins the operation, by a ring that serves. A descriptor with O_NONBLOCK gets EAGAIN from the
+ * ring, too. A connection that finds a local socket's queue full waits in the kernel otherwise, on a
+ * thread of the ring. */
+UM_LINKONCE void um_uring_begin(struct um_uring *uring, struct umbra_io_op *io)
+{
+    bool suits;
+
+    if (um_io_cached(io, &io->result))
+        return;
+    suits = um_uring_suits(io);
+    if (!suits && um_io_on_file(io))
+        io->result = um_pool_file(io);
+    else if (!suits)
+        um_io_go_on(io, um_io_try(io), um_uring_await, uring);
+    else
+        um_uring_order(uring, io);
+}
+
+/* What a ring that has broken has not done goes by the pool. */
+UM_LINKONCE void um_uring_or_pool(struct umbra_core *core, struct um_uring *uring,
+                                  struct umbra_io_op *io)
+{
+    if (io->state == UM_IO_OVER && io->result == -ENOSYS && uring->broken && !uring->forced)
+        um_pool_start(core, io);
+}
+
+UM_LINKONCE void um_uring_start(struct umbra_core *core, struct umbra_io_op *io)
 {
     struct um_uring *uring = (struct um_uring *)core->more->completions;
-    int result;
 
-    if (!uring || uring->completions.attend != um_uring_attend)
-        return um_pool_run(core, io);
-    result = uring->broken ? -ENOSYS : um_uring_serve(uring, io);
-    return result == -ENOSYS && uring->broken && !uring->forced ? um_pool_run(core, io) : result;
+    if (!uring || uring->completions.attend != um_uring_attend) {
+        um_pool_start(core, io);
+        return;
+    }
+    io->result = -ENOSYS;
+    if (!uring->broken)
+        um_uring_begin(uring, io);
+    um_uring_or_pool(core, uring, io);
+}
+
+/* The ring has ended the operation with this result; error: the wait for that has ended before. */
+UM_LINKONCE void um_uring_done(struct um_uring *uring, struct umbra_io_op *io, int error)
+{
+    int result = io->result;
+    bool undone = result == -EINTR || result == -EAGAIN || result == -ENOSYS;
+
+    io->state = UM_IO_OVER;
+    if (error != 0)
+        io->result = undone || result == -ECANCELED ? error : result;
+    else if (result == -EINTR)
+        um_uring_order(uring, io);
+    else if (result == -EAGAIN && um_io_on_file(io)) /* poll(2) is of no use */
+        io->result = um_pool_file(io);
+    else
+        um_io_go_on(io, result, um_uring_await, uring);
+}
+
+/* The operation's wait has ended, or shall end with this error. */
+UM_LINKONCE void um_uring_step(struct umbra_core *core, struct umbra_io_op *io, int error)
+{
+    struct um_uring *uring = io->ring;
+
+    if (!uring) {
+        um_pool_step(core, io, error);
+        return;
+    }
+    if (io->state == UM_IO_WAITS) {
+        um_uring_cancel(uring, io);
+        um_io_await(&io, 1, UMBRA_NEVER, true, io->from);
+    }
+    if (io->polls) {
+        io->state = UM_IO_OVER;
+        if (error == 0 && io->result < 0 && io->result != -EINTR)
+            error = io->result;
+        um_io_go_on(io, um_io_again(io, error), um_uring_await, uring);
+    } else {
+        um_uring_done(uring, io, error);
+    }
+    um_uring_or_pool(core, uring, io);
 }
 
 /* ---- sleeping: io/protocol.h ---- */

@@ -58,24 +58,65 @@ UM_LINKONCE UM_COLD int um_io_begin(struct umbra_core *core)
     return um_why_none(error);
 }
 
-/* The result of an operation, or a negative errno. */
-UM_LINKONCE int um_io_run(struct um_io *io)
+/* The core of the calling fiber, with its way made; else NULL with *error. */
+UM_LINKONCE struct umbra_core *um_io_core(int *error)
 {
     struct umbra_core *core = um_core_self;
     struct um_fiber *self = core ? um_core_current(core) : NULL;
+
+    if (!self)
+        *error = um_why(-EPERM, "the caller is no fiber");
+    else if (!um_fiber_on_stack(self))
+        *error = um_why_off_stack();
+    else
+        *error = core->more->io_begun ? 0 : um_io_begin(core);
+    return *error == 0 ? core : NULL;
+}
+
+/* Waits for the first of some operations: its index, or a negative errno. deadline: cycles. */
+UM_LINKONCE int um_io_first(struct umbra_core *core, struct umbra_io_op *const *ops, unsigned count,
+                            uint64_t deadline, const void *from)
+{
+    bool some = false;
     int error = 0;
 
-    if (!self) {
+    for (;;) {
+        for (unsigned i = 0; i < count; i++) {
+            if (!ops[i])
+                continue;
+            while (ops[i]->state == UM_IO_ENDED)
+                um_uring_step(core, ops[i], 0);
+            if (ops[i]->state == UM_IO_OVER)
+                return (int)i;
+            some = true;
+        }
+        if (!some)
+            return um_why(-EINVAL, "there is no operation to wait for");
+        if (error != 0)
+            return error;
+        error = um_io_await(ops, count, deadline, false, from);
+    }
+}
+
+/* The result of an operation, or a negative errno. */
+UM_LINKONCE int um_io_run(struct umbra_io_op *io)
+{
+    struct umbra_core *core = um_core_self;
+    int error;
+
+    if (!core || !um_core_current(core)) {
         error = um_io_forced();
         return error < 0 ? error : um_why_none(um_io_of_thread(io));
     }
-    if (!um_fiber_on_stack(self))
-        return um_why_off_stack();
-    if (!core->more->io_begun)
-        error = um_io_begin(core);
-    if (error != 0)
+    if (!um_io_core(&error))
         return error;
-    return um_why_none(um_uring_run(core, io));
+    um_uring_start(core, io);
+    if (io->state != UM_IO_OVER) {
+        error = um_io_first(core, &io, 1, io->deadline, io->from);
+        if (error < 0)
+            um_uring_step(core, io, error);
+    }
+    return um_why_none(io->result);
 }
 
 /* ---- operations ---- */
@@ -92,13 +133,13 @@ UM_INLINE int um_io_count(int result, size_t *count)
 UM_LINKONCE UM_NOINLINE int umbra_io_read(int fd, void *at, size_t bytes, uint64_t offset,
                                           uint64_t deadline, size_t *got)
 {
-    struct um_io io = {.call = UM_SYSTEM_READ,
-                       .fd = fd,
-                       .at = at,
-                       .bytes = um_io_most(bytes),
-                       .offset = offset,
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_READ,
+                             .fd = fd,
+                             .at = at,
+                             .bytes = um_io_most(bytes),
+                             .offset = offset,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), got);
 }
@@ -106,13 +147,13 @@ UM_LINKONCE UM_NOINLINE int umbra_io_read(int fd, void *at, size_t bytes, uint64
 UM_LINKONCE UM_NOINLINE int umbra_io_write(int fd, const void *at, size_t bytes, uint64_t offset,
                                            uint64_t deadline, size_t *put)
 {
-    struct um_io io = {.call = UM_SYSTEM_WRITE,
-                       .fd = fd,
-                       .at = (void *)(uintptr_t)at,
-                       .bytes = um_io_most(bytes),
-                       .offset = offset,
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_WRITE,
+                             .fd = fd,
+                             .at = (void *)(uintptr_t)at,
+                             .bytes = um_io_most(bytes),
+                             .offset = offset,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), put);
 }
@@ -120,12 +161,12 @@ UM_LINKONCE UM_NOINLINE int umbra_io_write(int fd, const void *at, size_t bytes,
 UM_LINKONCE UM_NOINLINE int umbra_io_recv(int socket, void *at, size_t bytes, uint64_t deadline,
                                           size_t *got)
 {
-    struct um_io io = {.call = UM_SYSTEM_RECV,
-                       .fd = socket,
-                       .at = at,
-                       .bytes = um_io_most(bytes),
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_RECV,
+                             .fd = socket,
+                             .at = at,
+                             .bytes = um_io_most(bytes),
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), got);
 }
@@ -133,22 +174,22 @@ UM_LINKONCE UM_NOINLINE int umbra_io_recv(int socket, void *at, size_t bytes, ui
 UM_LINKONCE UM_NOINLINE int umbra_io_send(int socket, const void *at, size_t bytes,
                                           uint64_t deadline, size_t *sent)
 {
-    struct um_io io = {.call = UM_SYSTEM_SEND,
-                       .fd = socket,
-                       .at = (void *)(uintptr_t)at,
-                       .bytes = um_io_most(bytes),
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_SEND,
+                             .fd = socket,
+                             .at = (void *)(uintptr_t)at,
+                             .bytes = um_io_most(bytes),
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
 
     return um_io_count(um_io_run(&io), sent);
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *connection)
 {
-    struct um_io io = {.call = UM_SYSTEM_ACCEPT,
-                       .fd = socket,
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_ACCEPT,
+                             .fd = socket,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
     int result = um_io_run(&io);
 
     if (result < 0)
@@ -160,15 +201,64 @@ UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *
 UM_LINKONCE UM_NOINLINE int umbra_io_connect(int socket, const struct sockaddr *address,
                                              socklen_t length, uint64_t deadline)
 {
-    struct um_io io = {.call = UM_SYSTEM_CONNECT,
-                       .fd = socket,
-                       .address = address,
-                       .length = length,
-                       .deadline = um_deadline_cycles(deadline),
-                       .from = __builtin_return_address(0)};
+    struct umbra_io_op io = {.call = UM_SYSTEM_CONNECT,
+                             .fd = socket,
+                             .address = address,
+                             .length = length,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
     int result = um_io_run(&io);
 
     return result < 0 ? result : 0;
+}
+
+/* ---- several operations at once ---- */
+
+UM_LINKONCE UM_NOINLINE int umbra_io_start(struct umbra_io_op *op)
+{
+    int error;
+    struct umbra_core *core = um_io_core(&error);
+
+    if (!core)
+        return error;
+    if (op->call < UMBRA_IO_READ || op->call > UMBRA_IO_ACCEPT)
+        return um_why(-EINVAL, "call = %d: not one of enum umbra_io_call", op->call);
+    if (op->state != UM_IO_OVER)
+        return um_why(-EBUSY, "the operation is under way");
+    *op = (struct umbra_io_op){.call = op->call,
+                               .fd = op->fd,
+                               .at = op->at,
+                               .bytes = um_io_most(op->bytes),
+                               .offset = op->offset,
+                               .deadline = UMBRA_NEVER,
+                               .from = __builtin_return_address(0)};
+    um_uring_start(core, op);
+    return 0;
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_wait_any(struct umbra_io_op *const *ops, unsigned count,
+                                              uint64_t deadline, unsigned *which)
+{
+    int first;
+    struct umbra_core *core = um_io_core(&first);
+
+    if (!core)
+        return first;
+    /* a fiber that only asks would keep them out */
+    if (deadline == 0 && core->asks != &core->no_completions)
+        core->more->completions->attend(core->more->completions, true);
+    first =
+        um_io_first(core, ops, count, um_deadline_cycles(deadline), __builtin_return_address(0));
+    if (first < 0)
+        return first;
+    *which = (unsigned)first;
+    return 0;
+}
+
+UM_LINKONCE void umbra_io_end(struct umbra_io_op *op)
+{
+    if (op->state != UM_IO_OVER)
+        um_uring_step(um_core_self, op, -ECANCELED);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
