@@ -173,7 +173,7 @@ struct umbra_io_op {
     uint64_t deadline;         /* cycles */
     uint64_t pause_ns;         /* before it is tried again: um_io_pause() */
     const void *from;          /* where the program has called, for reports */
-    struct umbra_event *bell;  /* signaled when its wait ends; NULL: none waits for that */
+    struct um_io_bell *bell;   /* signaled when its wait ends; NULL: none waits for that */
     struct um_uring *ring;     /* that it waits in; NULL: in the poller */
     struct umbra_io_op *next;  /* in the list of its descriptor (io/epoll.h) or ring */
     struct umbra_io_op **link; /* what points to it there: io/uring.h */

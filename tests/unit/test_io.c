@@ -980,6 +980,39 @@ IO_TEST(a_canceled_fiber_still_does_what_need_not_wait)
     close_pair(pair);
 }
 
+/* After many waits, whatever comes first. */
+static void *receives_after_waits(void *unused)
+{
+    struct receiving call = {.at = (char[1]){0}, .bytes = 1};
+    int pair[2];
+
+    socket_pair(pair);
+    call.socket = pair[0];
+    for (int i = 0; i < 300; i++) {
+        bool canceled = i % 4 == 3;
+        size_t got = 0;
+
+        call.deadline = i % 4 == 0 ? 0 : i % 4 == 1 ? umbra_deadline(20 * SECOND) : UMBRA_NEVER;
+        if (i % 4 > 0) {
+            cr_expect_eq(umbra_io_recv(pair[0], call.at, 1, umbra_deadline(1000), &got),
+                         -ETIMEDOUT);
+            cr_expect_eq(send_text(pair[1], "x"), 1);
+        }
+        spawn_receiving(&call);
+        if (canceled)
+            umbra_cancel(call.fiber);
+        umbra_join(call.fiber, UMBRA_NEVER, NULL);
+        cr_expect_eq(call.error, i % 4 == 0 ? -ETIMEDOUT : 0, "%d: %d", i, call.error);
+    }
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(what_is_there_is_received_whatever_came_before)
+{
+    cr_assert_eq(run_cores(1, receives_after_waits, NULL), 0);
+}
+
 /* ---- many ---- */
 
 enum { MANY = 2000 };
@@ -1303,6 +1336,7 @@ static void *starts_many(void *unused)
         cr_expect(op[which].result == 1 && text[which] == (which % 2 ? 'b' : 'a'));
         close_pair(pair[which]);
     }
+    cr_expect_eq(um_core_self->more->io_woken, 0);
     return unused;
 }
 

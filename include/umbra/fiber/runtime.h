@@ -74,6 +74,7 @@ struct um_core_more {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_shadow shadow;
     struct um_completions *completions; /* fiber/completions.h; NULL: none; the core */
     bool io_begun;                      /* its way is chosen (umbra/io.h); the core */
+    uint32_t io_woken; /* fibers woken by umbra/io.h that have not run since; the core */
     bool has_shadow;
     int sibling;            /* the hardware thread kept for its shadow, -1: none; set once */
     int start_error;        /* its thread writes before it is counted as started */

@@ -40,13 +40,22 @@ extern ssize_t um_linux_pread(int fd, void *at, size_t bytes, int64_t offset) __
 extern ssize_t um_linux_pwrite(int fd, const void *at, size_t bytes,
                                int64_t offset) __asm__("pwrite64");
 
+/* What a fiber waits for that has operations under way. */
+struct um_io_bell {
+    struct umbra_event event;
+    bool rung; /* counted in io_woken of the core, until the fiber runs */
+};
+
 /* The wait of an operation has ended. result: of the ring; 0: its descriptor may be ready. Its core. */
-UM_LINKONCE void um_io_ended(struct umbra_io_op *io, int result)
+UM_LINKONCE void um_io_ended(struct umbra_core *core, struct umbra_io_op *io, int result)
 {
     io->result = result;
     io->state = UM_IO_ENDED;
-    if (io->bell)
-        umbra_event_signal(io->bell);
+    if (io->bell && !io->bell->rung) {
+        io->bell->rung = true;
+        core->more->io_woken++;
+        umbra_event_signal(&io->bell->event);
+    }
 }
 
 /* The fiber waits for one of these operations, or until the deadline; firm: in spite of a
@@ -55,9 +64,12 @@ UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint
                             bool firm, const void *from)
 {
     const bool in_vain = true;
-    struct umbra_event bell = UMBRA_EVENT_INIT;
-    struct um_await await = {
-        .event = &bell.event, .crowded = &in_vain, .deadline = deadline, .firm = firm, .at = from};
+    struct um_io_bell bell = {.event = UMBRA_EVENT_INIT};
+    struct um_await await = {.event = &bell.event.event,
+                             .crowded = &in_vain,
+                             .deadline = deadline,
+                             .firm = firm,
+                             .at = from};
     bool waits = true;
     int error = 0;
 
@@ -72,6 +84,8 @@ UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint
     for (unsigned i = 0; i < count; i++)
         if (ops[i])
             ops[i]->bell = NULL;
+    if (bell.rung)
+        um_core_self->more->io_woken--;
     return error;
 }
 
@@ -349,7 +363,7 @@ typedef int um_io_ready_fn(void *context, struct umbra_io_op *io);
 UM_LINKONCE int um_io_again(const struct umbra_io_op *io, int error)
 {
     /* the report may be of an earlier socket of this number; and it may have come before the
-     * deadline, and the core not looked */
+     * deadline, and the core not looked; or there was no attempt yet */
     int result = io->connecting ? um_io_connected(io->fd) : um_io_try(io);
 
     return error != 0 && um_io_must_wait(io, result) ? error : result;

@@ -3,7 +3,8 @@
  * The way "pool" of umbra/io.h: an epoll instance for each core that waits for descriptors.
  * Private; included by io/ways.h.
  *
- * An operation is tried first; if it would have to wait, it goes into the list of its descriptor,
+ * An operation is tried first, unless a read has found nothing there again and again
+ * (um_poller_try()); if it would have to wait, it goes into the list of its descriptor,
  * which is told to epoll for one report (EPOLLONESHOT) of all that the operations of the list wait
  * for. The core takes out those that a report names, and signals them; then their fibers try again.
  * Only the core's own thread touches its lists and registrations.
@@ -14,7 +15,9 @@
  * once only makes the fiber try again.
  *
  * An idle core looks into epoll instead of polling a word, and sleeps there (io/protocol.h). With
- * fibers ready it looks every UM_POLLER_LOOK_NS, when it switches fibers, or one waits in place.
+ * fibers ready it looks every UM_POLLER_LOOK_NS, when it switches fibers, or one waits in place; but
+ * first all those run that the last look has woken. So with many connections a fiber runs while what
+ * its wake-up touched is in the cache, and one call brings many reports.
  *
  * Files go to the helpers of umbra/blocking.h, but for what um_io_cached() reads.
  */
@@ -50,6 +53,12 @@
 /* Between two looks of a core that has fibers to run: a look costs a hundredth. */
 #define UM_POLLER_LOOK_NS 20000
 
+/* A descriptor, as its core has seen it; the number may be another's by now. */
+struct um_polled {
+    struct umbra_io_op *first; /* operations that wait */
+    uint8_t vain; /* attempts to read in a row that had to wait, or would have: a guess */
+};
+
 /* A core's epoll instance; all of it is the core's own, but that other threads write to `bell`. */
 struct um_poller {
     struct um_completions completions;
@@ -59,29 +68,28 @@ struct um_poller {
     um_atomic_u32 asks; /* UM_ASKS_AT_TIMES, while operations wait */
     uint64_t looked;    /* when, a time stamp */
     int epoll;
-    int bell;                     /* an eventfd, written by a thread that wakes the core */
-    struct umbra_io_op **waiting; /* by descriptor: operations that wait */
+    int bell;                 /* an eventfd, written by a thread that wakes the core */
+    struct um_polled *polled; /* by descriptor */
     size_t descriptors;
 };
 
 /* ---- lists ---- */
 
-/* Makes room for the list of a descriptor. 0 or -ENOMEM. */
+/* Makes room for a descriptor. 0 or -ENOMEM. */
 UM_LINKONCE int um_poller_reserve(struct um_poller *poller, int fd)
 {
     size_t wanted = poller->descriptors ? poller->descriptors : 64;
-    struct umbra_io_op **waiting;
+    struct um_polled *polled;
 
     if ((size_t)fd < poller->descriptors)
         return 0;
     while (wanted <= (size_t)fd)
         wanted *= 2;
-    waiting = realloc(poller->waiting, wanted * sizeof(struct umbra_io_op *));
-    if (!waiting)
+    polled = realloc(poller->polled, wanted * sizeof(*polled));
+    if (!polled)
         return -ENOMEM;
-    memset(waiting + poller->descriptors, 0,
-           (wanted - poller->descriptors) * sizeof(struct umbra_io_op *));
-    poller->waiting = waiting;
+    memset(polled + poller->descriptors, 0, (wanted - poller->descriptors) * sizeof(*polled));
+    poller->polled = polled;
     poller->descriptors = wanted;
     return 0;
 }
@@ -91,7 +99,7 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data = {.fd = fd}};
 
-    for (const struct umbra_io_op *io = poller->waiting[fd]; io; io = io->next)
+    for (const struct umbra_io_op *io = poller->polled[fd].first; io; io = io->next)
         event.events |= (uint32_t)io->events; /* EPOLLIN and EPOLLOUT are POLLIN and POLLOUT */
     if (epoll_ctl(poller->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
         (errno == ENOENT && epoll_ctl(poller->epoll, EPOLL_CTL_ADD, fd, &event) == 0))
@@ -101,8 +109,8 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
 
 UM_LINKONCE void um_poller_enter(struct um_poller *poller, struct umbra_io_op *io)
 {
-    io->next = poller->waiting[io->fd];
-    poller->waiting[io->fd] = io;
+    io->next = poller->polled[io->fd].first;
+    poller->polled[io->fd].first = io;
     poller->completions.under_way++;
     um_atomic_store(&poller->asks, UM_ASKS_AT_TIMES, relaxed); /* the core's own, as below */
 }
@@ -121,7 +129,7 @@ UM_LINKONCE struct umbra_io_op *um_poller_leave(struct um_poller *poller, struct
 /* Takes an operation out of its list, if it is there. */
 UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct umbra_io_op *io)
 {
-    struct umbra_io_op **link = &poller->waiting[io->fd];
+    struct umbra_io_op **link = &poller->polled[io->fd].first;
 
     while (*link && *link != io)
         link = &(*link)->next;
@@ -134,17 +142,17 @@ UM_LINKONCE void um_poller_remove(struct um_poller *poller, struct umbra_io_op *
 /* Ends the waits of a descriptor that a report is for. */
 UM_LINKONCE void um_poller_report(struct um_poller *poller, int fd, uint32_t events)
 {
-    struct umbra_io_op **link = &poller->waiting[fd];
+    struct umbra_io_op **link = &poller->polled[fd].first;
 
     if (events & (EPOLLERR | EPOLLHUP))
         events |= EPOLLIN | EPOLLOUT;
     while (*link) {
         if ((uint32_t)(*link)->events & events)
-            um_io_ended(um_poller_leave(poller, link), 0);
+            um_io_ended(poller->core, um_poller_leave(poller, link), 0);
         else
             link = &(*link)->next;
     }
-    if (poller->waiting[fd])
+    if (poller->polled[fd].first)
         um_poller_register(poller, fd); /* it was registered: this cannot fail */
 }
 
@@ -163,7 +171,8 @@ UM_LINKONCE void um_poller_attend(struct um_completions *completions, bool idle)
     struct um_poller *poller = (struct um_poller *)completions;
     uint64_t now = um_cycles();
 
-    if (!idle && now - poller->looked < um_ns_to_cycles(UM_POLLER_LOOK_NS))
+    if (!idle && (poller->core->more->io_woken > 0 ||
+                  now - poller->looked < um_ns_to_cycles(UM_POLLER_LOOK_NS)))
         return;
     poller->looked = now;
     um_poller_look(poller);
@@ -205,7 +214,7 @@ UM_LINKONCE UM_COLD void um_poller_end(struct um_attached *attached)
         close(poller->epoll);
     if (poller->bell >= 0)
         close(poller->bell);
-    free(poller->waiting);
+    free(poller->polled);
     free(poller);
 }
 
@@ -281,6 +290,26 @@ UM_LINKONCE int um_poller_await(void *context, struct umbra_io_op *io)
     return error;
 }
 
+#define UM_POLLER_VAIN 4 /* attempts in a row that are in vain; then waits come first, */
+#define UM_POLLER_ANEW 8 /* but one of so many */
+
+/* The first attempt; or -EAGAIN without one, if the last attempts to read from the descriptor were in
+ * vain: a fiber that answers each message asks in vain before each. A wrong guess costs a look into
+ * epoll, which reports at once what is there. */
+UM_LINKONCE int um_poller_try(struct um_poller *poller, const struct umbra_io_op *io)
+{
+    bool reads = um_io_events(io->call) == POLLIN && (size_t)io->fd < poller->descriptors;
+    uint8_t *vain = reads ? &poller->polled[io->fd].vain : NULL;
+    int result;
+
+    if (vain && io->deadline != 0 && *vain >= UM_POLLER_VAIN && ++*vain % UM_POLLER_ANEW != 0)
+        return -EAGAIN;
+    result = um_io_try(io);
+    if (vain)
+        *vain = result == -EAGAIN ? (uint8_t)(*vain + 1) : 0;
+    return result;
+}
+
 UM_LINKONCE void um_io_block_on_helper(void *arg)
 {
     struct umbra_io_op *io = arg;
@@ -318,7 +347,7 @@ UM_LINKONCE void um_pool_start(struct umbra_core *core, struct umbra_io_op *io)
     if (!poller || poller->completions.attend != um_poller_attend)
         io->result = um_poller_make(core, &poller);
     if (io->result == 0)
-        um_io_go_on(io, um_io_try(io), um_poller_await, poller);
+        um_io_go_on(io, um_poller_try(poller, io), um_poller_await, poller);
 }
 
 /* The operation's wait has ended, or shall end with this error. */

@@ -112,7 +112,7 @@ UM_LINKONCE void um_uring_finish(struct um_uring *uring, struct umbra_io_op *io,
     if (io->next)
         io->next->link = io->link;
     uring->completions.under_way--;
-    um_io_ended(io, result);
+    um_io_ended(uring->core, io, result);
 }
 
 /* data: the operation, the bed (its watch), or NULL (a cancellation). */
@@ -209,7 +209,8 @@ UM_LINKONCE void um_uring_attend(struct um_completions *completions, bool idle)
 {
     struct um_uring *uring = (struct um_uring *)completions;
 
-    (void)idle;
+    if (!idle && uring->core->more->io_woken > 0) /* those first: see io/epoll.h */
+        return;
     /* seq_cst: before the kernel looks for work */
     um_atomic_fetch_and((um_atomic_u32 *)uring->ring.sq.kflags, ~IORING_SQ_TASKRUN, seq_cst);
     um_uring_submit(uring);
