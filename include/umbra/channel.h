@@ -40,8 +40,8 @@
  *     init, fini  none                              not found
  *     push        pop, close; UMBRA_CHANNEL_MANY:   an item lost or twice
  *                 also push
- *     pop         push, close; UMBRA_CHANNEL_MANY:  likewise
- *                 also pop
+ *     pop, peek   push, close; UMBRA_CHANNEL_MANY:  likewise
+ *                 also pop, peek
  *     close       push, pop, close                  the second: -EALREADY
  *
  * Callers: a fiber, or any other thread, but no signal handler. A thread that is no core and pushes
@@ -118,6 +118,14 @@ UM_LINKONCE int umbra_channel_push(struct umbra_channel *channel, const void *it
  * *item untouched: -EPIPE: closed and empty; else as a push, with "empty" for "full". */
 UM_LINKONCE int umbra_channel_pop(struct umbra_channel *channel, void *item, uint64_t deadline);
 
+/*
+ * Copies the oldest item to *item, and leaves it in the channel; NULL: only looks whether there is
+ * one. Counts as a pop for what may run at once: with one popper the next pop gets that item, with
+ * several another one may have been faster. Never waits, but for another caller's turn. Returns 0,
+ * or with *item untouched: -EAGAIN: empty by now; -EPIPE: closed and empty.
+ */
+UM_LINKONCE int umbra_channel_peek(struct umbra_channel *channel, void *item);
+
 /* Closes the channel. Returns 0; -EALREADY: it is closed. Never switches or blocks. */
 UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
 
@@ -138,12 +146,14 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
 #define UMBRA_CHANNEL_CLOSE(c) umbra_channel_close(&(c)->channel)
 #define UMBRA_CHANNEL_PUSH(c, item, deadline) UM_CHANNEL_PUSH(c, item, deadline)
 #define UMBRA_CHANNEL_POP(c, item, deadline) UM_CHANNEL_POP(c, item, deadline)
+#define UMBRA_CHANNEL_PEEK(c, item) UM_CHANNEL_PEEK(c, item)
 
 #ifdef __cplusplus
 #define UM_CHANNEL_PUSH(c, item, deadline)                                                         \
     um_channel_push_as(&(c)->channel, (c)->type, (item), (deadline))
 #define UM_CHANNEL_POP(c, item, deadline)                                                          \
     um_channel_pop_as(&(c)->channel, (c)->type, (item), (deadline))
+#define UM_CHANNEL_PEEK(c, item) um_channel_peek_as(&(c)->channel, (c)->type, (item))
 #else
 #define UM_CHANNEL_PUSH(c, item, deadline)                                                         \
     (UM_CHANNEL_SAME_TYPE(c, *(item)),                                                             \
@@ -151,6 +161,8 @@ UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel);
 #define UM_CHANNEL_POP(c, item, deadline)                                                          \
     (UM_CHANNEL_SAME_TYPE(c, *(item)),                                                             \
      um_channel_pop_of(&(c)->channel, (item), sizeof(*(c)->type), (deadline)))
+#define UM_CHANNEL_PEEK(c, item)                                                                   \
+    (UM_CHANNEL_SAME_TYPE(c, *(item)), umbra_channel_peek(&(c)->channel, (item)))
 #endif
 
 #define UM_CHANNEL_SAME_TYPE(c, item)                                                              \
@@ -189,7 +201,7 @@ UM_ALWAYS_INLINE int um_channel_push_of(struct umbra_channel *channel, const voi
 UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item, size_t bytes,
                                        uint64_t deadline)
 {
-    return UM_LIKELY(um_channel_take(channel, item, bytes))
+    return UM_LIKELY(um_channel_take(channel, item, bytes, false))
                ? 0
                : um_channel_pop_wait(channel, item, deadline);
 }
@@ -211,6 +223,13 @@ UM_ALWAYS_INLINE int um_channel_pop_as(struct umbra_channel *channel, T *const &
 {
     (void)type;
     return um_channel_pop_of(channel, item, sizeof(T), deadline);
+}
+
+template <class T>
+UM_ALWAYS_INLINE int um_channel_peek_as(struct umbra_channel *channel, T *const &type, T *item)
+{
+    (void)type;
+    return umbra_channel_peek(channel, item);
 }
 }
 #endif

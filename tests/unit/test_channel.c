@@ -3,6 +3,7 @@
 #include "fibers.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,40 @@ Test(channel, is_first_in_first_out_up_to_its_capacity)
                 cr_expect_eq(next(&numbers, 0), (int64_t)(3 * i + j));
             cr_expect_eq(next(&numbers, 0), -ETIMEDOUT);
         }
+        UMBRA_CHANNEL_FINI(&numbers);
+    }
+}
+
+/* What a peek says: the number, or the error. */
+static int64_t peek(number_channel *channel)
+{
+    uint64_t number = 77;
+    int error = UMBRA_CHANNEL_PEEK(channel, &number);
+
+    cr_expect_eq(umbra_channel_peek(&channel->channel, NULL), error);
+    cr_expect(error == 0 || number == 77, "the item is untouched");
+    return error == 0 ? (int64_t)number : error;
+}
+
+Test(channel, a_peek_leaves_the_oldest_item)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        cr_assert_eq(UMBRA_CHANNEL_OPEN(&numbers, 3, kinds[kind]), 0);
+        cr_expect_eq(peek(&numbers), -EAGAIN);
+        for (uint64_t i = 0; i < 20; i++) {
+            cr_expect_eq(push(&numbers, i, 0), 0);
+            cr_expect_eq(push(&numbers, 99, 0), 0);
+            cr_expect_eq(peek(&numbers), (int64_t)i);
+            cr_expect_eq(peek(&numbers), (int64_t)i);
+            cr_expect_eq(next(&numbers, 0), (int64_t)i);
+            cr_expect_eq(next(&numbers, 0), 99);
+            cr_expect_eq(peek(&numbers), -EAGAIN);
+        }
+        cr_expect_eq(push(&numbers, 5, 0), 0);
+        cr_expect_eq(UMBRA_CHANNEL_CLOSE(&numbers), 0);
+        cr_expect_eq(peek(&numbers), 5);
+        cr_expect_eq(next(&numbers, 0), 5);
+        cr_expect_eq(peek(&numbers), -EPIPE);
         UMBRA_CHANNEL_FINI(&numbers);
     }
 }
@@ -545,6 +580,31 @@ Test(channel, from_a_thread_to_a_thread)
         cr_assert_eq(UMBRA_CHANNEL_OPEN(&numbers, 16, kinds[kind]), 0);
         pthread_create(&thread, NULL, streams, NULL);
         drain();
+        pthread_join(thread, NULL);
+        UMBRA_CHANNEL_FINI(&numbers);
+    }
+}
+
+/* A popper that looks before it takes, as the thread of a server does. */
+Test(channel, a_peek_sees_what_the_next_pop_gets)
+{
+    pthread_t thread;
+    uint64_t seen = 0, count = 0;
+    int error;
+
+    for (int kind = 0; kind < 2; kind++, count = 0) {
+        cr_assert_eq(UMBRA_CHANNEL_OPEN(&numbers, 16, kinds[kind]), 0);
+        pthread_create(&thread, NULL, streams, NULL);
+        while ((error = UMBRA_CHANNEL_PEEK(&numbers, &seen)) != -EPIPE) {
+            if (error == 0) {
+                cr_expect_eq(seen, count++);
+                cr_expect_eq(next(&numbers, 0), (int64_t)seen);
+            } else {
+                cr_expect_eq(error, -EAGAIN);
+                sched_yield();
+            }
+        }
+        cr_expect_eq(count, STREAM);
         pthread_join(thread, NULL);
         UMBRA_CHANNEL_FINI(&numbers);
     }

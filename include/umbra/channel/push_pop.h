@@ -71,8 +71,9 @@ UM_ALWAYS_INLINE int um_channel_put(struct umbra_channel *channel, const void *i
     return result;
 }
 
-/* False: empty. */
-UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item, size_t bytes)
+/* False: empty. stays: the item, which is only looked at, or not even that if `item` is NULL. */
+UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item, size_t bytes,
+                                      bool stays)
 {
     struct um_channel_side *mine = &channel->half[UM_CHANNEL_POP].side;
     bool taken = false;
@@ -83,8 +84,10 @@ UM_ALWAYS_INLINE bool um_channel_take(struct umbra_channel *channel, void *item,
         /* but not a line that the other side may be writing to */
         if (um_channel_left(mine, at) > (UM_CHANNEL_LINES_POP + 1) * UMBRA_CACHE_LINE / bytes)
             um_arch_prefetch_read(um_channel_next_lines(channel, at, bytes, UM_CHANNEL_LINES_POP));
-        memcpy(item, um_channel_place(channel, at, bytes), bytes);
-        due = um_channel_done(&channel->both, UM_CHANNEL_POP, mine, at);
+        if (!stays || item)
+            memcpy(item, um_channel_place(channel, at, bytes), bytes);
+        if (!stays)
+            due = um_channel_done(&channel->both, UM_CHANNEL_POP, mine, at);
         taken = true;
     }
     um_channel_leave(&channel->both, mine);
@@ -182,7 +185,7 @@ UM_LINKONCE int um_channel_pop_at(struct umbra_channel *channel, void *item, uin
         bool closed = um_channel_closed(&channel->both); /* before the last look */
         int error;
 
-        if (um_channel_take(channel, item, channel->item_bytes))
+        if (um_channel_take(channel, item, channel->item_bytes, false))
             return 0;
         if (closed)
             return -EPIPE;
@@ -248,6 +251,15 @@ UM_LINKONCE UM_NOINLINE int umbra_channel_pop(struct umbra_channel *channel, voi
                                               uint64_t deadline)
 {
     return um_channel_pop_at(channel, item, deadline, __builtin_return_address(0));
+}
+
+UM_LINKONCE int umbra_channel_peek(struct umbra_channel *channel, void *item)
+{
+    bool closed = um_channel_closed(&channel->both); /* before the look */
+
+    if (um_channel_take(channel, item, channel->item_bytes, true))
+        return 0;
+    return closed ? -EPIPE : -EAGAIN;
 }
 
 UM_LINKONCE int umbra_channel_close(struct umbra_channel *channel)
