@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 
 #define SOON (5 * MS)
 
@@ -188,6 +189,106 @@ static void *is_detached_elsewhere(void *arg)
 Test(join, is_for_no_fiber_that_another_core_has_detached)
 {
     cr_assert_eq(run_cores(2, is_detached_elsewhere, NULL), 0);
+}
+
+/* ---- two callers that ask the owner at once ---- */
+
+static void *thread_joins(void *arg)
+{
+    int error = umbra_join(shared, umbra_deadline(10 * SECOND), arg);
+
+    asking++;
+    return (void *)(intptr_t)error;
+}
+
+static void *thread_detaches(void *arg)
+{
+    int error = umbra_detach(shared);
+
+    (void)arg;
+    asking++;
+    return (void *)(intptr_t)error;
+}
+
+static const struct two_callers {
+    void *(*call[2])(void *result);
+    bool ended; /* the fiber, before they ask */
+    int second; /* what the second gets; the first gets 0 */
+} two_callers[] = {
+    {{thread_joins, thread_joins}, false, -EINVAL},
+    {{thread_joins, thread_detaches}, false, -EINVAL},
+    {{thread_detaches, thread_joins}, false, -EINVAL},
+    {{thread_detaches, thread_detaches}, false, -EINVAL},
+    {{thread_joins, thread_joins}, true, -ESRCH},
+    {{thread_joins, thread_detaches}, true, -ESRCH},
+    {{thread_detaches, thread_joins}, true, -ESRCH},
+    {{thread_detaches, thread_detaches}, true, -ESRCH},
+};
+
+/* Until so many threads have asked. The owner, which looks at no request meanwhile. */
+static void until_asked(struct umbra_runtime *runtime, unsigned wanted)
+{
+    unsigned listed = 0;
+
+    while (listed < wanted) {
+        sched_yield();
+        pthread_mutex_lock(&runtime->lock);
+        listed = 0;
+        for (struct um_join_thread *thread = runtime->joins; thread; thread = thread->next)
+            listed++;
+        pthread_mutex_unlock(&runtime->lock);
+    }
+}
+
+/* The second request comes when the first has been answered, and the fiber's memory lives again. */
+static void asks_twice(const struct two_callers *row)
+{
+    void *error[2], *result[2] = {NULL, NULL};
+    pthread_t thread[2];
+
+    umbra_event_reset(&go);
+    asking = 0;
+    cr_expect_eq(umbra_spawn(waits_for_go, &shared, &shared), 0);
+    while (umbra_fiber_info(shared, NULL) != UMBRA_FIBER_BLOCKED)
+        umbra_yield();
+    if (row->ended)
+        umbra_event_signal(&go);
+    while (row->ended && umbra_fiber_info(shared, NULL) != UMBRA_FIBER_TERMINATED)
+        umbra_yield();
+    for (unsigned i = 0; i < 2; i++) {
+        cr_expect_eq(pthread_create(&thread[i], NULL, row->call[i], &result[i]), 0);
+        until_asked(umbra_runtime_self(), i + 1);
+    }
+    for (int i = 0; i < 10; i++) {
+        struct umbra_fiber next;
+
+        umbra_yield();
+        cr_expect_eq(umbra_spawn(ends_at_once, NULL, &next), 0);
+        cr_expect_eq(umbra_join(next, UMBRA_NEVER, NULL), 0);
+    }
+    umbra_event_signal(&go);
+    while (asking < 2)
+        umbra_yield();
+    for (int i = 0; i < 2; i++) {
+        int wanted = i == 0 ? 0 : row->second;
+
+        pthread_join(thread[i], &error[i]);
+        cr_expect_eq((intptr_t)error[i], wanted, "row %d, caller %d: %d", (int)(row - two_callers),
+                     i, (int)(intptr_t)error[i]);
+        cr_expect_eq(result[i], i == 0 && row->call[i] == thread_joins ? &shared : NULL);
+    }
+}
+
+static void *is_asked_twice(void *arg)
+{
+    for (size_t i = 0; i < sizeof(two_callers) / sizeof(*two_callers); i++)
+        asks_twice(&two_callers[i]);
+    return arg;
+}
+
+Test(join, of_two_callers_is_the_first_ones)
+{
+    cr_assert_eq(run_cores(1, is_asked_twice, NULL), 0);
 }
 
 /* ---- deadlines that pass just when the fiber ends ---- */
