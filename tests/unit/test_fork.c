@@ -426,6 +426,69 @@ Test(fork, child_of_a_fiber_goes_on_as_a_plain_thread)
     cr_assert_eq(status_in_fiber(options, is_a_plain_thread, NULL), 0);
 }
 
+/* ---- tasks of a child: its thread is no core any more, and none of the core's tasks are its own */
+
+enum { TASKS = 3 };
+
+static void increments(void *count)
+{
+    um_atomic_fetch_add((um_atomic_u32 *)count, 1, relaxed);
+}
+
+/* In each order of joins. */
+static bool runs_tasks(void *arg)
+{
+    static const unsigned orders[][TASKS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                             {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    bool right = true;
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        struct umbra_task task[TASKS];
+        um_atomic_u32 count = 0;
+
+        for (unsigned k = 0; k < TASKS; k++)
+            umbra_task_fork(&task[k], increments, &count);
+        for (unsigned k = 0; k < TASKS; k++)
+            right = umbra_task_join(&task[orders[i][k]], umbra_deadline(SECOND)) == 0 && right;
+        right = right && um_atomic_load(&count, relaxed) == TASKS;
+    }
+    return right;
+}
+
+struct forks_among_tasks {
+    unsigned cores;
+    unsigned forked; /* tasks that the parent's fiber has forked and not joined */
+    int status;
+};
+
+static void *forks_among_tasks(void *arg)
+{
+    struct forks_among_tasks *in = arg;
+    struct umbra_task task[TASKS];
+    um_atomic_u32 count = 0;
+
+    for (unsigned i = 0; i < in->forked; i++)
+        umbra_task_fork(&task[i], increments, &count);
+    in->status = status_of_child(runs_tasks, NULL);
+    for (unsigned i = in->forked; i-- > 0;)
+        cr_expect_eq(umbra_task_join(&task[i], UMBRA_NEVER), 0);
+    cr_expect_eq(um_atomic_load(&count, relaxed), in->forked);
+    return NULL;
+}
+
+Test(fork, child_of_a_fiber_runs_tasks_whatever_its_core_had)
+{
+    struct forks_among_tasks in = {.cores = 0};
+
+    for (in.cores = 1; in.cores <= 2; in.cores++)
+        for (in.forked = 0; in.forked <= TASKS; in.forked += TASKS) {
+            in.status = -1;
+            cr_expect_eq(run_cores(in.cores, forks_among_tasks, &in), 0);
+            cr_expect_eq(in.status, 0, "%u cores, %u tasks", in.cores, in.forked);
+        }
+}
+
 static void *counts(void *arg)
 {
     struct umbra_fiber fiber;
