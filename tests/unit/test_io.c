@@ -1487,6 +1487,91 @@ IO_TEST(a_core_that_sleeps_is_woken_by_messages_and_by_completions)
     close_pair(pair);
 }
 
+/* A wait beside an operation under way ends less than a millisecond after its deadline: of several
+ * the one that ends soonest, since the others lose their processors. */
+#define SHORT_WAITS 200
+#define LATE_NS (MS * 7 / 10) /* in milliseconds the shortest wait would end later */
+
+static int sleep_until(int socket, uint64_t deadline)
+{
+    uint64_t now = umbra_now_ns();
+    int error = umbra_sleep_ns(now < deadline ? deadline - now : 0);
+
+    (void)socket;
+    return error == 0 ? -ETIMEDOUT : error;
+}
+
+static int wait_until(int socket, uint64_t deadline)
+{
+    struct umbra_event event = UMBRA_EVENT_INIT;
+
+    (void)socket;
+    return umbra_event_wait(&event, deadline);
+}
+
+static int receive_until(int socket, uint64_t deadline)
+{
+    size_t got;
+
+    return umbra_io_recv(socket, (char[1]){0}, 1, deadline, &got);
+}
+
+static void *waits_briefly(void *socket)
+{
+    static int (*const waits[])(int socket, uint64_t deadline) = {sleep_until, wait_until,
+                                                                  receive_until};
+
+    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+        uint64_t least = UMBRA_NEVER;
+
+        for (int k = 0; k < SHORT_WAITS && least >= LATE_NS; k++) {
+            uint64_t deadline = umbra_deadline(MS / 10), late;
+
+            cr_expect_eq(waits[i](*(int *)socket, deadline), -ETIMEDOUT);
+            late = umbra_now_ns() - deadline;
+            least = late < least ? late : least;
+        }
+        cr_expect_lt(least, LATE_NS, "wait %d: late by %llu ns", (int)i, (unsigned long long)least);
+    }
+    return NULL;
+}
+
+static void *waits_beside_operation(void *unused)
+{
+    struct receiving receiving = {.at = (char[1]){0}, .bytes = 1, .deadline = UMBRA_NEVER};
+    int pair[2];
+
+    socket_pair(pair);
+    receiving.socket = pair[0];
+    spawn_receiving(&receiving);
+    until_in_system_call(receiving.fiber);
+    waits_briefly(&pair[1]);
+    cr_expect_eq(send_text(pair[1], "x"), 1);
+    umbra_join(receiving.fiber, UMBRA_NEVER, NULL);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(a_deadline_is_kept_to_less_than_a_millisecond)
+{
+    struct umbra_options options = {.cores = 1, .quiet = true, .wait = {.mode = UMBRA_WAIT_PARK}};
+
+    if (under_valgrind)
+        cr_skip_test("Valgrind executes one thread at a time");
+    cr_assert_eq(umbra_run(&options, waits_beside_operation, NULL), 0);
+}
+
+Test(io, a_threads_deadline_is_kept_to_less_than_a_millisecond)
+{
+    int pair[2];
+
+    if (under_valgrind)
+        cr_skip_test("Valgrind executes one thread at a time");
+    socket_pair(pair);
+    waits_briefly(&pair[0]);
+    close_pair(pair);
+}
+
 static void *yields_until(void *flag)
 {
     until(flag);

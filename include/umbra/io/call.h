@@ -389,6 +389,15 @@ UM_LINKONCE void um_io_go_on(struct umbra_io_op *io, int result, um_io_ready_fn 
 
 /* ---- threads that are no core ---- */
 
+/* As poll(2) of one descriptor, which rounds to milliseconds, for so many ns, or UMBRA_NEVER. */
+UM_LINKONCE int um_io_poll_for(struct pollfd *ready, uint64_t ns)
+{
+    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
+                            .tv_nsec = (long)(ns % 1000000000)};
+
+    return um_linux_ppoll(ready, 1, ns == UMBRA_NEVER ? NULL : &time, NULL);
+}
+
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
 UM_LINKONCE int um_io_poll(void *nothing, struct umbra_io_op *io)
 {
@@ -401,9 +410,9 @@ UM_LINKONCE int um_io_poll(void *nothing, struct umbra_io_op *io)
         return -ETIMEDOUT;
     do {
         uint64_t now = um_cycles();
-        uint64_t ms = now < io->deadline ? um_cycles_to_ns(io->deadline - now) / 1000000 + 1 : 0;
+        uint64_t left = now < io->deadline ? um_cycles_to_ns(io->deadline - now) : 0;
 
-        count = poll(&ready, 1, io->deadline == UMBRA_NEVER ? -1 : (int)um_min_u64(ms, INT32_MAX));
+        count = um_io_poll_for(&ready, io->deadline == UMBRA_NEVER ? UMBRA_NEVER : left);
     } while ((count < 0 && errno == EINTR) || (count == 0 && um_cycles() < io->deadline));
     return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
 }

@@ -186,11 +186,9 @@ UM_LINKONCE void um_poller_sleep(struct um_io_bed *bed, uint64_t deadline_ns)
     struct pollfd ready = {.fd = poller->epoll, .events = POLLIN};
     uint64_t now = deadline_ns == UMBRA_NEVER ? 0 : um_os_now_ns();
     uint64_t left = now < deadline_ns ? deadline_ns - now : 0;
-    struct timespec time = {.tv_sec = (time_t)(left / 1000000000),
-                            .tv_nsec = (long)(left % 1000000000)};
 
     /* epoll_wait() would round to milliseconds */
-    um_linux_ppoll(&ready, 1, deadline_ns == UMBRA_NEVER ? NULL : &time, NULL);
+    um_io_poll_for(&ready, deadline_ns == UMBRA_NEVER ? UMBRA_NEVER : left);
     um_poller_look(poller);
 }
 
