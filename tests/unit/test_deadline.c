@@ -440,6 +440,61 @@ Test(deadline, of_a_thread_is_waited_for_unless_something_comes_before)
     cr_assert_eq(run_cores(2, in_threads, NULL), 0);
 }
 
+/* ---- soon after it ---- */
+
+#define WAITS 200             /* at most, until one ends in time */
+#define LATE_NS (MS * 7 / 10) /* in milliseconds the shortest wait would end later */
+
+/* Of several short waits the one that ends soonest after its deadline: the others lose their
+ * processors. */
+static void *waits_briefly(void *arg)
+{
+    struct waiter *waiter = arg;
+    uint64_t least = UMBRA_NEVER;
+
+    for (int i = 0; i < WAITS && least >= LATE_NS; i++) {
+        uint64_t deadline = umbra_deadline(MS / 10), late;
+
+        cr_expect_eq(waiter->call->wait(deadline), -ETIMEDOUT, "%s", waiter->call->name);
+        late = umbra_now_ns() - deadline;
+        least = late < least ? late : least;
+    }
+    cr_expect_lt(least, LATE_NS, "%s: late by %llu ns", waiter->call->name,
+                 (unsigned long long)least);
+    waiter->done = 1;
+    return NULL;
+}
+
+static void *each_briefly(void *arg)
+{
+    for (size_t i = 0; i < 2 * CALLS; i++) {
+        struct waiter waiter = {.call = &calls[i / 2]};
+        struct umbra_fiber fiber;
+        pthread_t thread;
+
+        prepare(waiter.call);
+        if (i % 2 == 0) {
+            cr_expect_eq(umbra_spawn(waits_briefly, &waiter, &fiber), 0);
+            cr_expect_eq(umbra_join(fiber, UMBRA_NEVER, NULL), 0);
+        } else {
+            cr_expect_eq(pthread_create(&thread, NULL, waits_briefly, &waiter), 0);
+            until(&waiter.done);
+            pthread_join(thread, NULL);
+        }
+        waiter.call->end();
+        cr_expect_eq(waiter.call->wait(UMBRA_NEVER), 0, "%s", waiter.call->name);
+        clear(waiter.call);
+    }
+    return arg;
+}
+
+Test(deadline, is_kept_to_less_than_a_millisecond)
+{
+    if (under_valgrind)
+        cr_skip_test("Valgrind executes one thread at a time");
+    cr_assert_eq(run_cores(2, each_briefly, NULL), 0);
+}
+
 /* ---- after an error ---- */
 
 /* With its own control words where there are any; else those that it sets are the core's. */
