@@ -2,13 +2,15 @@
 /*
  * umbra/blocking.h: blocking functions on helper threads, while the core executes other fibers.
  *
- * Linked with --wrap for pthread_create and the allocator, so that each can be made to fail.
+ * Linked with --wrap for pthread_create and the allocator, so that each can be made to fail, and for
+ * pthread_mutex_unlock, so that a call can come just then.
  */
 #define _GNU_SOURCE
 #include "fibers.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +40,26 @@ void *__real_aligned_alloc(size_t, size_t);
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return fails(&fail_memory) ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+static struct um_blocking_pool *_Atomic watched; /* its helper stops once where it falls asleep */
+static _Atomic int falls_asleep;
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    struct um_blocking_pool *pool = watched;
+    bool sleeps = pool && mutex == &pool->lock && !um_core_self && pool->idle > 0;
+    uint32_t added = sleeps ? um_atomic_load(&pool->added, relaxed) : 0;
+    int error = __real_pthread_mutex_unlock(mutex);
+
+    if (sleeps) {
+        watched = NULL;
+        falls_asleep = 1;
+        while (um_atomic_load(&pool->added, relaxed) == added)
+            sched_yield();
+    }
+    return error;
 }
 
 /* Runs fn in a fiber of a runtime with so many cores and at most so many helpers. */
@@ -259,6 +281,36 @@ static void *grows_and_shrinks(void *unused)
 Test(blocking, the_pool_grows_with_the_calls_and_shrinks_without)
 {
     cr_assert_eq(run_helpers(1, 0, grows_and_shrinks, NULL), 0);
+}
+
+/* A call comes when the helper has seen that there is none, and does not sleep yet. Of several calls
+ * the one that ends soonest: the others lose their processors. A helper that missed them would take
+ * each after UM_HELPER_IDLE_NS. */
+static void *calls_one_that_falls_asleep(void *unused)
+{
+    uint64_t least = UMBRA_NEVER;
+
+    (void)unused;
+    cr_expect_eq(umbra_blocking(nothing, NULL), 0);
+    for (int i = 0; i < 5 && least >= SECOND / 2; i++) {
+        uint64_t start, took;
+
+        falls_asleep = 0;
+        watched = um_blocking_pool_of(umbra_runtime_self());
+        cr_expect_eq(umbra_blocking(nothing, NULL), 0);
+        until(&falls_asleep);
+        start = umbra_now_ns();
+        cr_expect_eq(umbra_blocking(nothing, NULL), 0);
+        took = umbra_now_ns() - start;
+        least = took < least ? took : least;
+    }
+    cr_expect_lt(least, SECOND / 2);
+    return NULL;
+}
+
+Test(blocking, a_helper_that_falls_asleep_misses_no_call)
+{
+    cr_assert_eq(run_helpers(1, 1, calls_one_that_falls_asleep, NULL), 0);
 }
 
 /* ---- cancellation ---- */
