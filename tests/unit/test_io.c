@@ -843,6 +843,29 @@ IO_TEST(a_connection_waits_for_a_place_in_a_local_queue)
     cr_assert_eq(run_cores(1, waits_for_place, (void *)(intptr_t)SOCK_NONBLOCK), 0);
 }
 
+/* The kernel may miss the first cancellation of what one of its threads is about to begin. */
+static void *gives_up_places(void *unused)
+{
+    struct full full;
+    struct local_connect call = {.full = &full};
+
+    fill(&full, 0);
+    for (uint64_t i = 0; i < 500; i++) {
+        call.deadline = umbra_deadline(i % 100 * 2000);
+        connects_locally(&call);
+        cr_expect_eq(call.error, -ETIMEDOUT);
+        close(call.fd);
+    }
+    empty(&full);
+    return unused;
+}
+
+IO_TEST(a_connection_gives_up_whenever_its_deadline_passes)
+{
+    alarm(60);
+    cr_assert_eq(run_cores(1, gives_up_places, NULL), 0);
+}
+
 Test(io, a_thread_waits_for_a_place_in_a_local_queue)
 {
     struct full full;

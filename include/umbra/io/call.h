@@ -58,18 +58,15 @@ UM_LINKONCE void um_io_ended(struct umbra_core *core, struct umbra_io_op *io, in
     }
 }
 
-/* The fiber waits for one of these operations, or until the deadline; firm: in spite of a
- * cancellation. 0 or an error. Not in place: only its own core ends it. */
+/* The fiber waits for one of these operations, or until the deadline. 0 or an error. Not in place:
+ * only its own core ends it. */
 UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint64_t deadline,
-                            bool firm, const void *from)
+                            const void *from)
 {
     const bool in_vain = true;
     struct um_io_bell bell = {.event = UMBRA_EVENT_INIT};
-    struct um_await await = {.event = &bell.event.event,
-                             .crowded = &in_vain,
-                             .deadline = deadline,
-                             .firm = firm,
-                             .at = from};
+    struct um_await await = {
+        .event = &bell.event.event, .crowded = &in_vain, .deadline = deadline, .at = from};
     bool waits = true;
     int error = 0;
 

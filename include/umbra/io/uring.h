@@ -10,9 +10,8 @@
  * Operations are queued in the ring, and go to the kernel together. The first that is queued spawns
  * a fiber that submits: it runs after all fibers that are ready by then, which may queue theirs.
  *
- * An operation lives in its caller's frame. A caller whose wait ends early queues a cancellation,
- * and waits on, whatever comes, for the operation's own completion: only after that has the kernel
- * done with the buffer, and the frame.
+ * An operation lives in its caller's frame. If the caller's wait ends early, the caller cancels the
+ * operation until it completes: only then has the kernel done with the buffer, and the frame.
  *
  * A ring may stop to serve, for good: a filter (seccomp(2)) that was set since forbids to enter it,
  * say. Then it ends, and with it all of its operations: um_uring_break(). The core's operations go
@@ -316,6 +315,22 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct umbra_io_op *io, 
     return true;
 }
 
+#define UM_URING_CANCEL_NS 1000000 /* between two cancellations */
+
+/* Waits for the end of an operation that is canceled, in spite of a cancellation of the fiber. The
+ * kernel misses what a thread of its own is just about to begin, as a connection that waits for a
+ * place in a local socket's queue: so it is asked again. */
+UM_LINKONCE void um_uring_end_once(struct um_uring *uring, struct umbra_io_op *io)
+{
+    umbra_shield(true);
+    do {
+        um_uring_cancel(uring, io);
+        if (um_io_await(&io, 1, um_cycles_after(UM_URING_CANCEL_NS), io->from) == -ENOMEM)
+            umbra_yield(); /* none for a wait with a deadline */
+    } while (io->state == UM_IO_WAITS);
+    umbra_shield(false);
+}
+
 /* The operation waits until its descriptor is ready. 0, or -ENOSYS: the ring has broken. */
 UM_LINKONCE int um_uring_await(void *context, struct umbra_io_op *io)
 {
@@ -413,10 +428,8 @@ UM_LINKONCE void um_uring_step(struct umbra_core *core, struct umbra_io_op *io, 
         um_pool_step(core, io, error);
         return;
     }
-    if (io->state == UM_IO_WAITS) {
-        um_uring_cancel(uring, io);
-        um_io_await(&io, 1, UMBRA_NEVER, true, io->from);
-    }
+    if (io->state == UM_IO_WAITS)
+        um_uring_end_once(uring, io);
     if (io->polls) {
         io->state = UM_IO_OVER;
         if (error == 0 && io->result < 0 && io->result != -EINTR)

@@ -94,7 +94,7 @@ UM_LINKONCE int um_io_first(struct umbra_core *core, struct umbra_io_op *const *
             return um_why(-EINVAL, "there is no operation to wait for");
         if (error != 0)
             return error;
-        error = um_io_await(ops, count, deadline, false, from);
+        error = um_io_await(ops, count, deadline, from);
     }
 }
 
