@@ -24,6 +24,8 @@
  * Such a member may also have taken a task of the next phase, from one that has left the barrier.
  * Tasks that this one made are in its own deque, where others may wait for them, so it executes
  * them before it leaves. They count for the next barrier, which it has not come to.
+ *
+ * Checked by tests/model/omp_quiet.
  */
 #include "library.h"
 

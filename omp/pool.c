@@ -7,7 +7,7 @@
 
 #include <umbra/os/run_once.h>
 
-#include "library.h"
+#include "count.h"
 
 UM_OMP_THREAD struct um_omp_member *um_omp_here;
 

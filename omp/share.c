@@ -15,7 +15,7 @@
  *                 S6  the last one: state = 3 (i + n)            seq_cst
  *
  * Iterations are numbered from 0. Each member copies what it needs of the share into its own lines:
- * then only `next` is written, by all that take iterations.
+ * then only `next` is written, by all that take iterations. Checked by tests/model/omp_share.
  */
 #include <stdlib.h>
 

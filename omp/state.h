@@ -93,11 +93,10 @@ struct um_omp_group {
     bool first; /* of a work share, and its member came first: it has made the copies */
 };
 
-/* A task, implicit or explicit. count has in its low half the children that have not ended, and
- * UM_OMP_HOLD until the task itself has; then its memory is free. */
+/* A task, implicit or explicit. */
 struct um_omp_task {
     struct umbra_task link; /* in a member's deque, or in a list of free tasks */
-    um_atomic_u64 count;
+    um_atomic_u64 count;        /* children that have not ended, and a hold: count.h */
     struct um_omp_task *parent; /* this and the next three: set by its maker, once */
     struct um_omp_member *home; /* the owner of its memory */
     uint64_t order;             /* its maker's `created`, if it is deferred */
@@ -108,10 +107,6 @@ struct um_omp_task {
     struct um_omp_icv icv;        /* the task itself; children copy it */
     UM_ALIGNED(UM_ANY_MEMORY) char near[UM_OMP_NEAR];
 };
-
-#define UM_OMP_CHILD UINT64_C(1)
-#define UM_OMP_CHILDREN UINT64_C(0xffffffff)
-#define UM_OMP_HOLD (UINT64_C(1) << 32)
 
 /* A work share: a loop, sections or a scope. Instance i of a team is in share i % UM_OMP_SHARES;
  * the member that comes first sets it up. */

@@ -2,15 +2,11 @@
 /*
  * Tasks: made, executed, waited for. A task with dependences is executed at once, in its place in
  * the program, so that all that it may depend on have ended.
- *
- * A task adds a child to its count (state.h) before another thread can have the child. A thread
- * that ends a task takes it from the parent's count, and the hold from its own. So an ended task
- * keeps its memory while it has children, and none longer: they read its member and its count.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "library.h"
+#include "count.h"
 
 #define CHUNK 31 /* tasks that memory is made for at once */
 
@@ -41,29 +37,12 @@ static struct um_omp_task *memory_take(struct um_omp_member *self)
     struct umbra_task *link = self->free;
 
     if (UM_UNLIKELY(!link)) {
-        /* acquire: the links; pairs with memory_give() */
-        link = (struct umbra_task *)um_atomic_exchange(&self->returned, 0, acquire);
+        link = um_omp_memory_returned(self);
         if (!link)
             link = chunk_make(self);
     }
     self->free = link->prev;
     return (struct um_omp_task *)link;
-}
-
-static void memory_give(struct um_omp_member *self, struct um_omp_task *task)
-{
-    struct um_omp_member *home = task->home;
-    uintptr_t first;
-
-    if (home == self) {
-        task->link.prev = self->free;
-        self->free = &task->link;
-        return;
-    }
-    first = um_atomic_load(&home->returned, relaxed); /* only its address is kept */
-    do
-        task->link.prev = (struct umbra_task *)first;
-    while (!um_atomic_cas(&home->returned, &first, (uintptr_t)task, release, relaxed));
 }
 
 bool um_omp_tasks_full(struct um_omp_member *self)
@@ -130,52 +109,22 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
 {
     struct um_omp_task *task = memory_take(self), *parent = self->task;
 
-    um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with the task */
     task->link.fn = fn;
     task->parent = parent;
     task->final = final;
     task->group = parent->group;
     task->icv = parent->icv;
-    /* relaxed, both: the thread that waits for them is this one */
-    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD, relaxed);
-    if (task->group)
-        um_atomic_fetch_add(&task->group->count, 1, relaxed);
+    um_omp_count_begin(task, parent);
     arguments_copy(self, task, from);
     return task;
 }
 
-/* A child of the task has ended. */
-static void parent_release(struct um_omp_member *self, struct um_omp_task *parent)
-{
-    struct um_omp_member *waits = parent->member; /* before: then its memory may be another's */
-    /* seq_cst: what the child did, pairs with um_omp_ended() in a taskwait; W1 of wait.c. And all
-     * that held the task have read it; pairs with itself, and with task_end() */
-    uint64_t before = um_atomic_fetch_add(&parent->count, -UM_OMP_CHILD, seq_cst);
-
-    if (before == UM_OMP_CHILD)
-        memory_give(self, parent);
-    else if (before == (UM_OMP_CHILD | UM_OMP_HOLD))
-        um_omp_wake(waits);
-}
-
 static void task_end(struct um_omp_member *self, struct um_omp_task *task)
 {
-    struct um_omp_task *parent = task->parent;
-    struct um_omp_group *group = task->group;
-
-    if (group) {
-        struct um_omp_member *waits = group->member;
-
-        /* seq_cst: as in parent_release() */
-        if (um_atomic_fetch_add(&group->count, (uint64_t)-1, seq_cst) == 1)
-            um_omp_wake(waits);
-    }
+    if (task->group)
+        um_omp_group_release(task->group);
     free(task->far);
-    /* acquire, acq_rel: its children have read it; pairs with parent_release() */
-    if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
-        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD)
-        memory_give(self, task);
-    parent_release(self, parent);
+    um_omp_count_end(self, task);
 }
 
 void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
@@ -193,22 +142,12 @@ void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
 void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task)
 {
     um_omp_task_execute(self, task);
-    /* release: its work, its children's counts; pairs with Q2 of barrier.c. Only this thread
-     * writes */
-    um_atomic_store(&self->executed, um_atomic_load(&self->executed, relaxed) + 1, release);
+    um_omp_count_executed(self);
 }
 
 void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
 {
-    struct um_omp_team *team = self->team;
-
-    /* relaxed, all: the first is looked at when this member has come to the barrier, or with the
-     * task, and several makers that set it are before the same barrier; the count comes with the
-     * task, to the thread that executes it, and only this thread writes it */
-    if (!um_atomic_load(&team->tasked, relaxed))
-        um_atomic_store(&team->tasked, self->barriers + 1, relaxed);
-    task->order = um_atomic_load(&self->created, relaxed) + 1;
-    um_atomic_store(&self->created, task->order, relaxed);
+    um_omp_count_created(self, task);
     um_omp_push(self, task);
 }
 

@@ -13,6 +13,8 @@
  * If P3 does not see W1, then P2 < P3 < W1 < W2 in the one order of these, so W2 sees P2, and W3
  * ends the sleep. If W3 comes before P1, for an earlier sleep, then P1 reads it, and P3 sees W1.
  * 2: the member takes tasks of others. One that shares a task wakes only such a one.
+ *
+ * Checked by tests/model/omp_wait.
  */
 #include <sched.h>
 #include <stdarg.h>

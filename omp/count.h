@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Counts of tasks: when a task's children have ended, when its memory is free, when a taskgroup is
+ * over, and when all tasks of a team have ended (barrier.c). Private. Checked by
+ * tests/model/omp_count and omp_quiet.
+ *
+ * A task's count has in its low half the children that have not ended, and UM_OMP_HOLD until the
+ * task itself has. Its maker adds a child before another thread can have the child.
+ *
+ *   the thread that ends a task
+ *   N1  the taskgroup's count - 1          seq_cst   0: wakes the member that waits for it
+ *   N2  the task's count - UM_OMP_HOLD     acq_rel   0: its memory is free
+ *   N3  the parent's count - UM_OMP_CHILD  seq_cst   only the hold is left: wakes its member;
+ *                                                    0: its memory is free
+ *
+ * So an ended task keeps its memory while it has children, and none longer: they read its member
+ * and its count. What N1 and N3 wake they read before: the count may be the last thing that keeps
+ * the memory.
+ *
+ * Memory. A task's memory is its home's: the member that has made it. Others push it on a stack,
+ * `returned`, of which the home takes all at once.
+ */
+#ifndef UMBRA_OMP_COUNT_H
+#define UMBRA_OMP_COUNT_H
+
+#ifndef UM_MODEL_CHECK
+#include "library.h"
+#endif
+
+#define UM_OMP_CHILD UINT64_C(1)
+#define UM_OMP_CHILDREN UINT64_C(0xffffffff)
+#define UM_OMP_HOLD (UINT64_C(1) << 32)
+
+/* ---- memory ---- */
+
+/* What other threads have freed of the member's tasks: a list, or NULL. */
+UM_INLINE struct umbra_task *um_omp_memory_returned(struct um_omp_member *self)
+{
+    /* acquire: the links, and that others have read the tasks; pairs with um_omp_memory_give() */
+    return (struct umbra_task *)um_atomic_exchange(&self->returned, 0, acquire);
+}
+
+UM_INLINE void um_omp_memory_give(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_member *home = task->home;
+    uintptr_t first;
+
+    if (home == self) {
+        task->link.prev = self->free;
+        self->free = &task->link;
+        return;
+    }
+    first = um_atomic_load(&home->returned, relaxed); /* only its address is kept */
+    do
+        task->link.prev = (struct umbra_task *)first;
+    while (!um_atomic_cas(&home->returned, &first, (uintptr_t)task, release, relaxed));
+}
+
+/* ---- children and taskgroups ---- */
+
+/* A new task of the parent, and of its taskgroup, which is set. */
+UM_INLINE void um_omp_count_begin(struct um_omp_task *task, struct um_omp_task *parent)
+{
+    um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with the task */
+    /* relaxed, both: the thread that waits for them is this one */
+    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD, relaxed);
+    if (task->group)
+        um_atomic_fetch_add(&task->group->count, 1, relaxed);
+}
+
+/* N1. A task of the group has ended. */
+UM_INLINE void um_omp_group_release(struct um_omp_group *group)
+{
+    struct um_omp_member *waits = group->member; /* before: then the group may be gone */
+
+    /* seq_cst: what the task did, pairs with um_omp_ended(); W1 of wait.c */
+    if (um_atomic_fetch_add(&group->count, (uint64_t)-1, seq_cst) == 1)
+        um_omp_wake(waits);
+}
+
+/* N3. A child of the task has ended. */
+UM_INLINE void um_omp_parent_release(struct um_omp_member *self, struct um_omp_task *parent)
+{
+    struct um_omp_member *waits = parent->member; /* before: then its memory may be another's */
+    /* seq_cst: what the child did, pairs with um_omp_ended() in a taskwait; W1 of wait.c. And all
+     * that held the task have read it; pairs with itself, and with um_omp_count_end() */
+    uint64_t before = um_atomic_fetch_add(&parent->count, -UM_OMP_CHILD, seq_cst);
+
+    if (before == UM_OMP_CHILD)
+        um_omp_memory_give(self, parent);
+    else if (before == (UM_OMP_CHILD | UM_OMP_HOLD))
+        um_omp_wake(waits);
+}
+
+/* N2, N3. The task itself has ended. */
+UM_INLINE void um_omp_count_end(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_task *parent = task->parent;
+
+    /* acquire, acq_rel: its children have read it; pairs with um_omp_parent_release() */
+    if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
+        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD)
+        um_omp_memory_give(self, task);
+    um_omp_parent_release(self, parent);
+}
+
+/* ---- all tasks of a team: barrier.c ---- */
+
+/* The member makes the task a deferred one: it may be pushed now. */
+UM_INLINE void um_omp_count_created(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_team *team = self->team;
+
+    /* relaxed, all: the first is looked at when this member has come to the barrier, or with the
+     * task, and several makers that set it are before the same barrier; the count comes with the
+     * task, to the thread that executes it, and only this thread writes it */
+    if (!um_atomic_load(&team->tasked, relaxed))
+        um_atomic_store(&team->tasked, self->barriers + 1, relaxed);
+    task->order = um_atomic_load(&self->created, relaxed) + 1;
+    um_atomic_store(&self->created, task->order, relaxed);
+}
+
+/* The member has executed a deferred task. */
+UM_INLINE void um_omp_count_executed(struct um_omp_member *self)
+{
+    /* release: its work, its children's counts; pairs with Q2 of barrier.c. Only this thread
+     * writes */
+    um_atomic_store(&self->executed, um_atomic_load(&self->executed, relaxed) + 1, release);
+}
+
+#endif
