@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Stands in for the structs of omp/state.h, with the words that the protocols have, and for the
+ * waits of umbra/wait.h. Included inside the struct of each variant, after the texts, so it has no
+ * guard.
+ */
+#include "users.hpp"
+
+struct um_omp_group {
+    um_atomic_u64 count;
+    plain<struct um_omp_member *> member;
+};
+
+struct um_omp_task {
+    struct umbra_task link;
+    um_atomic_u64 count;
+    plain<struct um_omp_task *> parent;
+    struct um_omp_member *home;
+    uint64_t order;
+    plain<struct um_omp_group *> group;
+    plain<struct um_omp_member *> member;
+};
+
+struct um_omp_share {
+    um_atomic_u64 state;
+    plain<uint64_t> count;
+    plain<void *> memory;
+    um_atomic_u64 next;
+    um_atomic_u64 left;
+    um_atomic_u64 ordered;
+};
+
+struct um_omp_member {
+    struct umbra_waiter waiter;
+    um_atomic_u32 asleep;
+    um_atomic_u64 bell;
+    struct um_omp_team *team;
+    unsigned number;
+    struct um_omp_task *task;
+    uint64_t began, barriers, singles, shares;
+    struct um_omp_share *share;
+    uint64_t count, chunk, trip, from, to, start, step;
+    enum um_omp_schedule schedule;
+    struct umbra_task *free;
+    struct um_omp_task implicit;
+    um_atomic_u64 created, executed;
+    um_atomic_uptr returned;
+    struct um_tasks tasks;
+};
+
+struct um_omp_team {
+    unsigned members;
+    struct um_omp_member *member;
+    um_atomic_u64 *flag;
+    um_atomic_u64 tasked;
+    um_atomic_u32 sleepers;
+    um_atomic_u64 quiet, looks, single;
+    plain<int> copy;
+    struct um_omp_share share[UM_OMP_SHARES];
+};
+
+static inline struct um_omp_member *heres[UM_THREADS_MOST];
+
+static struct um_omp_member *um_omp_self()
+{
+    return heres[rl::thread_index()];
+}
+
+static int um_wait_while_equal64(struct umbra_waiter *waiter, const um_atomic_u64 *word,
+                                 uint64_t value, uint64_t mask, uint64_t deadline)
+{
+    struct um_wait_cond cond = {word, value, mask, true, false};
+
+    return um_wait_run(waiter, cond, deadline);
+}
+
+/* Of a loop. */
+static void free(void *memory)
+{
+    delete (loop_memory *)memory;
+}
+
+/* A poll is a look that happens early or late: none, then it sleeps. */
+static bool polls_on(const struct um_omp_member *, uint64_t *, unsigned *)
+{
+    return false;
+}
+
+/* As the real one, with task_enter() and task_end(). */
+static void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_task *outer = self->task;
+    uint64_t began = self->began;
+
+    task->member = self;
+    self->task = task;
+    self->began = um_atomic_load(&self->created, relaxed);
+    task->link.fn(task->link.arg);
+    self->task = outer;
+    self->began = began;
+    if (task->group)
+        um_omp_group_release(task->group);
+    um_omp_count_end(self, task);
+}
