@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
-# test_environment.sh LIBRARY PROGRAM: what is no value of a variable is told in one line that names
-# both, and the default counts, as in libgomp; what is one counts as there.
-library=$1 program=$2
+# test_environment.sh LIBRARY PLAIN PROGRAM: what is no value of a variable is told in one line that
+# names both, and the default counts, as in libgomp; what is one counts as there. PLAIN: test_omp.sh
+library=$1 plain=$2 program=$3
 failed=0
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
@@ -10,7 +10,7 @@ trap 'rm -f "$errors"' EXIT
 try() {
     lines=$1
     shift
-    expected=$(env "$@" "$program" 2>/dev/null)
+    expected=$(env "$@" "$plain" 2>/dev/null)
     output=$(env "$@" LD_PRELOAD="$library" "$program" 2>"$errors")
     said=$(grep -c "^umbra_omp: $1: " "$errors")
     if [ "$output" != "$expected" ] || [ "$said" -ne "$lines" ]; then

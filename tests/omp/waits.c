@@ -137,6 +137,7 @@ static void shares_children(void)
 /* A scope's copies are used by its tasks while many loops inside it begin and end. */
 static long scope_of_loops(void)
 {
+    static char *kept; /* a list, through the last bytes */
     long sum = 0;
 
 #pragma omp parallel num_threads(4)
@@ -157,7 +158,8 @@ static long scope_of_loops(void)
             char *memory = malloc(256); /* what has been freed is written; never freed itself */
 
             memset(memory, 1, 256);
-            __asm__ volatile("" ::"r"(memory) : "memory");
+            memcpy(memory + 256 - sizeof(kept), &kept, sizeof(kept));
+            kept = memory;
         }
 #pragma omp barrier
         for (int i = 0; i < 10; i++) {
