@@ -95,7 +95,7 @@ UM_INLINE void um_omp_parent_release(struct um_omp_member *self, struct um_omp_t
 /* N2, N3. The task itself has ended. */
 UM_INLINE void um_omp_count_end(struct um_omp_member *self, struct um_omp_task *task)
 {
-    struct um_omp_task *parent = task->parent;
+    struct um_omp_task *parent = um_atomic_load(&task->parent, relaxed); /* came with the task */
 
     /* acquire, acq_rel: its children have read it; pairs with um_omp_parent_release() */
     if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
@@ -110,14 +110,15 @@ UM_INLINE void um_omp_count_end(struct um_omp_member *self, struct um_omp_task *
 UM_INLINE void um_omp_count_created(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_team *team = self->team;
+    /* relaxed, all: only this thread writes it, and it comes with the task, to the thread that
+     * executes that. `tasked` is looked at when this member has come to the barrier, or with the
+     * task, and several makers that set it are before the same barrier */
+    uint64_t created = um_atomic_load(&self->created, relaxed) + 1;
 
-    /* relaxed, all: the first is looked at when this member has come to the barrier, or with the
-     * task, and several makers that set it are before the same barrier; the count comes with the
-     * task, to the thread that executes it, and only this thread writes it */
     if (!um_atomic_load(&team->tasked, relaxed))
         um_atomic_store(&team->tasked, self->barriers + 1, relaxed);
-    task->order = um_atomic_load(&self->created, relaxed) + 1;
-    um_atomic_store(&self->created, task->order, relaxed);
+    um_atomic_store(&task->order, created, relaxed);
+    um_atomic_store(&self->created, created, relaxed);
 }
 
 /* The member has executed a deferred task. */

@@ -6,7 +6,10 @@
  * The scheduling constraint: a member in a taskwait, a taskyield or at the end of a taskgroup has a
  * task that it will go on with, and so executes only tasks below that one; at a barrier any. Until
  * that task ends the member executes only it and tasks below it. So the tasks in its deque that are
- * below it are those made since it began: the newest ones.
+ * below it are those made since it began: the newest ones. A task that gets its turn (turn.h) goes
+ * to the member that has ended its last predecessor, which may be another than the one that waits
+ * for it. So a member whose task has children with dependences takes these children, and no others,
+ * from members that offer them.
  */
 #include "library.h"
 
@@ -32,8 +35,20 @@ void um_omp_answer(struct um_omp_member *self)
     }
 }
 
-/* The newest of the tasks that the member shares, or NULL. Another may have it already; what the
- * caller reads of it the maker of the task has written, which is the member. */
+void um_omp_offer(struct um_omp_member *self, struct um_omp_member *other)
+{
+    struct um_tasks *tasks = &self->tasks;
+
+    /* relaxed, both: a hint. This member executes itself what the other one does not take */
+    if (other == self || um_atomic_load(&other->hungry, relaxed) == 0)
+        return;
+    um_atomic_store(&other->hungry, 0, relaxed);
+    if (!um_tasks_shared(tasks) && tasks->newest && (tasks->newest->prev || tasks->old_count > 0))
+        um_tasks_publish(tasks); /* one of several */
+    um_omp_wake(other);
+}
+
+/* The newest of the tasks that the member shares, or NULL. Another may have it already. */
 static struct umbra_task *newest_shared(struct um_tasks *tasks)
 {
     uint64_t word = um_atomic_load(&tasks->word, relaxed); /* this thread wrote the slots */
@@ -49,14 +64,52 @@ static struct um_omp_task *own(struct um_omp_member *self, bool below)
 {
     struct um_tasks *tasks = &self->tasks;
     struct umbra_task *link = tasks->newest;
+    bool shared = false;
 
-    if (!link)
-        link = tasks->old_count > 0 ? tasks->old.prev : newest_shared(tasks);
-    if (!link || (below && ((struct um_omp_task *)link)->order <= self->began))
+    if (!link && tasks->old_count > 0) {
+        link = tasks->old.prev;
+    } else if (!link) {
+        link = newest_shared(tasks);
+        shared = true;
+    }
+    /* relaxed: this member wrote it; if another one has the task, and even its memory is another
+     * task's, then it is not taken below */
+    if (!link ||
+        (below && um_atomic_load(&((struct um_omp_task *)link)->order, relaxed) <= self->began))
         return NULL;
-    if (!um_tasks_pop(tasks, link) && !um_tasks_take_back(tasks, link))
+    if (!shared) {
+        if (!um_tasks_pop(tasks, link))
+            um_tasks_unlink(tasks, link);
+    } else if (um_tasks_retract(tasks, link, um_tasks_asked(tasks))) {
+        um_tasks_unlink(tasks, link);
+    } else {
         return NULL; /* it was the last one, and another member has it */
+    }
     return (struct um_omp_task *)link;
+}
+
+/* A task that another member shares, and a child of the one that the caller executes: of the oldest
+ * ones only. As um_tasks_steal(). */
+static struct um_omp_task *steal_child(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+
+    for (unsigned i = 1; i < team->members; i++) {
+        struct um_tasks *tasks = &team->member[(self->number + i) % team->members].tasks;
+        uint64_t word = um_atomic_load(&tasks->word, acquire); /* T1 */
+        uint32_t tail = um_tasks_tail_of(word);
+        struct um_omp_task *task;
+
+        if (tail >= um_tasks_split_of(word))
+            continue;
+        task = (struct um_omp_task *)um_atomic_load(&tasks->slot[tail], relaxed); /* T2 */
+        /* relaxed: if another member has the task meanwhile, and even its memory is another
+         * task's, then T3 fails */
+        if (um_atomic_load(&task->parent, relaxed) == self->task &&
+            um_atomic_cas(&tasks->word, &word, word + 1, acq_rel, relaxed)) /* T3 */
+            return task;
+    }
+    return NULL;
 }
 
 static struct um_omp_task *steal(struct um_omp_member *self)
@@ -93,5 +146,9 @@ struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_hel
     if (um_tasks_asked(&self->tasks) && um_tasks_some(&self->tasks))
         um_omp_answer(self);
     task = own(self, help == UM_OMP_DESCEND);
+    if (!task && help == UM_OMP_DESCEND && self->task->depends) {
+        task = steal_child(self);
+        um_atomic_store(&self->hungry, !task, relaxed); /* a hint, to um_omp_offer() */
+    }
     return task || help < UM_OMP_ANY ? task : steal(self);
 }

@@ -52,6 +52,13 @@ static void execute(um_omp_fn *fn, void *data)
     um_omp_root_free(initial);
 }
 
+/* Tasks that come first by a depend clause, if there is one. */
+static void await(void **depend)
+{
+    if (depend)
+        um_omp_depend_await(um_omp_self(), depend);
+}
+
 UM_OMP_ABI void GOMP_target_ext(int device, um_omp_fn *fn, size_t count, void **address,
                                 size_t *bytes, unsigned short *kinds, unsigned flags, void **depend,
                                 void **args)
@@ -62,7 +69,6 @@ UM_OMP_ABI void GOMP_target_ext(int device, um_omp_fn *fn, size_t count, void **
 
     (void)device;
     (void)flags;
-    (void)depend;
     (void)args;
     if (need > 0) {
         memory = malloc(need + align);
@@ -71,6 +77,7 @@ UM_OMP_ABI void GOMP_target_ext(int device, um_omp_fn *fn, size_t count, void **
         privates(count, address, bytes, kinds,
                  (char *)(((uintptr_t)memory + align - 1) / align * align), &align);
     }
+    await(depend);
     execute(fn, address);
     free(memory);
 }
@@ -122,7 +129,7 @@ UM_OMP_ABI void GOMP_target_update_ext(int device, size_t count, void **address,
                                        unsigned short *kinds, unsigned flags, void **depend)
 {
     (void)flags;
-    (void)depend;
+    await(depend);
     GOMP_target_data_ext(device, count, address, bytes, kinds);
 }
 
@@ -130,7 +137,7 @@ UM_OMP_ABI void GOMP_target_enter_exit_data(int device, size_t count, void **add
                                             unsigned short *kinds, unsigned flags, void **depend)
 {
     (void)flags;
-    (void)depend;
+    await(depend);
     GOMP_target_data_ext(device, count, address, bytes, kinds);
 }
 

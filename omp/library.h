@@ -15,6 +15,7 @@
  *   share.c        loops, sections, single, scope
  *   reduction.c    reductions of tasks
  *   task.c         tasks, taskwait, taskgroup
+ *   depend.c       dependences of tasks; turn.h says when a task has its turn
  *   barrier.c      barriers, in which members execute tasks
  *   deque.c        which task a member executes next
  *   pool.c         members, teams and pools: made and freed
@@ -129,6 +130,9 @@ UM_INLINE void um_omp_wake_all(struct um_omp_team *team)
 UM_HIDE struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_help help);
 /* A hungry member has asked: shares tasks, and wakes one that sleeps and would take them. */
 UM_HIDE void um_omp_answer(struct um_omp_member *self);
+/* The caller has ended a task of a parent that the other member executes: shares others if that one
+ * waits for such. */
+UM_HIDE void um_omp_offer(struct um_omp_member *self, struct um_omp_member *other);
 
 UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)
 {
@@ -165,6 +169,17 @@ UM_HIDE void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *ta
 UM_HIDE bool um_omp_tasks_full(struct um_omp_member *self);
 UM_HIDE void um_omp_group_begin(struct um_omp_member *self);
 UM_HIDE void um_omp_group_end(struct um_omp_member *self); /* waits for its tasks */
+
+/* ---- depend.c ---- */
+
+/* Waits for the calling task's children that come first, by a list of the ABI. */
+UM_HIDE void um_omp_depend_await(struct um_omp_member *self, void **depend);
+/* Executes a child of the calling task after those. */
+UM_HIDE void um_omp_depend_defer(struct um_omp_member *self, struct um_omp_task *task,
+                                 void **depend);
+/* It has ended. */
+UM_HIDE void um_omp_depend_end(struct um_omp_member *self, struct um_omp_task *task);
+UM_HIDE void um_omp_depends_free(struct um_omp_depends *depends);
 
 /* ---- reduction.c ---- */
 

@@ -58,6 +58,8 @@ static void team_free(struct um_omp_team *team)
         void *chunk = team->member[i].chunks;
 
         pool_free(team->member[i].pool);
+        if (team->member[i].implicit.depends)
+            um_omp_depends_free(team->member[i].implicit.depends);
         while (chunk) {
             void *next = *(void **)chunk;
 

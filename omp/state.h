@@ -82,6 +82,8 @@ extern UM_VISIBLE struct um_omp_settings um_omp_settings;
 
 struct um_omp_member;
 struct um_omp_team;
+struct um_omp_node;
+struct um_omp_depends;
 
 /* A taskgroup. The thread that began it frees it when its count is 0. */
 struct um_omp_group {
@@ -96,15 +98,17 @@ struct um_omp_group {
 /* A task, implicit or explicit. */
 struct um_omp_task {
     struct umbra_task link; /* in a member's deque, or in a list of free tasks */
-    um_atomic_u64 count;        /* children that have not ended, and a hold: count.h */
-    struct um_omp_task *parent; /* this and the next three: set by its maker, once */
-    struct um_omp_member *home; /* the owner of its memory */
-    uint64_t order;             /* its maker's `created`, if it is deferred */
+    um_atomic_u64 count;                      /* children that have not ended, and a hold: count.h */
+    um_atomic_ptr(struct um_omp_task) parent; /* this and the next: set by its maker, once */
+    struct um_omp_member *home;               /* the owner of its memory */
+    um_atomic_u64 order; /* `created` of the member that has deferred it, which writes it */
     bool final;
-    struct um_omp_group *group;   /* the innermost; the task itself */
-    struct um_omp_member *member; /* that executes it; children that end wake it */
-    void *far;                    /* arguments without room below */
-    struct um_omp_icv icv;        /* the task itself; children copy it */
+    struct um_omp_group *group;     /* the innermost; the task itself */
+    struct um_omp_node *node;       /* its dependences, or NULL: depend.c */
+    struct um_omp_depends *depends; /* its children's, or NULL; the task itself */
+    struct um_omp_member *member;   /* that executes it; children that end wake it */
+    void *far;                      /* arguments without room below */
+    struct um_omp_icv icv;          /* the task itself; children copy it */
     UM_ALIGNED(UM_ANY_MEMORY) char near[UM_OMP_NEAR];
 };
 
@@ -133,6 +137,7 @@ struct um_omp_member {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter;
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u32 asleep; /* 1: sleeps or is about to; 2: and takes tasks of others */
+    um_atomic_u32 hungry; /* 1: it waits, and would take children of its task: deque.c */
     um_atomic_u64 bell;   /* what it sleeps on; goes up */
 
     /* its thread only */

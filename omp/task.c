@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Tasks: made, executed, waited for. A task with dependences is executed at once, in its place in
- * the program, so that all that it may depend on have ended.
+ * Tasks: made, executed, waited for. Their counts: count.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +109,7 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
     struct um_omp_task *task = memory_take(self), *parent = self->task;
 
     task->link.fn = fn;
-    task->parent = parent;
+    um_atomic_store(&task->parent, parent, relaxed); /* published with the task */
     task->final = final;
     task->group = parent->group;
     task->icv = parent->icv;
@@ -121,6 +120,12 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
 
 static void task_end(struct um_omp_member *self, struct um_omp_task *task)
 {
+    if (UM_UNLIKELY(task->node))
+        um_omp_depend_end(self, task);
+    if (UM_UNLIKELY(task->depends)) {
+        um_omp_depends_free(task->depends);
+        task->depends = NULL;
+    }
     if (task->group)
         um_omp_group_release(task->group);
     free(task->far);
@@ -158,19 +163,32 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
     struct um_omp_member *self = um_omp_self();
     struct um_omp_arguments from = {data, copy, bytes, align};
     bool final = self->task->final || (flags & FLAG_FINAL);
+    bool at_once = !condition || final || self->team->members == 1 || um_omp_tasks_full(self);
     struct um_omp_task *task;
 
-    (void)depend;
     (void)priority; /* a hint */
     (void)detach;
     if (flags & FLAG_DETACH)
         um_omp_fatal("task detach is not supported");
+    if (at_once && (flags & FLAG_DEPEND))
+        um_omp_depend_await(self, depend);
     task = um_omp_task_make(self, fn, &from, final);
-    if (!condition || final || flags & FLAG_DEPEND || self->team->members == 1 ||
-        um_omp_tasks_full(self))
+    if (at_once)
         um_omp_task_execute(self, task);
+    else if (flags & FLAG_DEPEND)
+        um_omp_depend_defer(self, task, depend);
     else
         um_omp_task_defer(self, task);
+}
+
+static void nothing(void *data)
+{
+    (void)data;
+}
+
+UM_OMP_ABI void GOMP_taskwait_depend_nowait(void **depend)
+{
+    GOMP_task(nothing, NULL, NULL, 0, 1, true, FLAG_DEPEND, depend, 0, NULL);
 }
 
 /* ---- waits ---- */
@@ -178,12 +196,6 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
 UM_OMP_ABI void GOMP_taskwait(void)
 {
     children_await(um_omp_self());
-}
-
-/* Tasks with dependences have ended. */
-UM_OMP_ABI void GOMP_taskwait_depend(void **depend)
-{
-    (void)depend;
 }
 
 UM_OMP_ABI void GOMP_taskyield(void)

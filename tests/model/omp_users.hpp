@@ -14,9 +14,9 @@ struct um_omp_group {
 struct um_omp_task {
     struct umbra_task link;
     um_atomic_u64 count;
-    plain<struct um_omp_task *> parent;
+    um_atomic_ptr(struct um_omp_task) parent;
     struct um_omp_member *home;
-    uint64_t order;
+    um_atomic_u64 order;
     plain<struct um_omp_group *> group;
     plain<struct um_omp_member *> member;
 };
