@@ -145,6 +145,10 @@ struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_hel
 
     if (um_tasks_asked(&self->tasks) && um_tasks_some(&self->tasks))
         um_omp_answer(self);
+    /* seq_cst: P3 of wait.c; pairs with omp_fulfill_event() */
+    if (UM_UNLIKELY(um_atomic_load(&self->team->fulfilled, seq_cst) != 0) && help != UM_OMP_OWN &&
+        (task = um_omp_event_next(self, help)))
+        return task;
     task = own(self, help == UM_OMP_DESCEND);
     if (!task && help == UM_OMP_DESCEND && self->task->depends) {
         task = steal_child(self);

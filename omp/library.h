@@ -17,6 +17,7 @@
  *   task.c         tasks, taskwait, taskgroup
  *   depend.c       dependences of tasks; turn.h says when a task has its turn
  *   barrier.c      barriers, in which members execute tasks
+ *   detach.c       events of detached tasks
  *   deque.c        which task a member executes next
  *   pool.c         members, teams and pools: made and freed
  *   environment.c  settings
@@ -155,6 +156,7 @@ struct um_omp_arguments {
     void *data;
     void (*copy)(void *to, void *from); /* NULL: as bytes */
     long bytes, align;
+    void **event; /* a detached task: where its event's handle goes; NULL: another */
 };
 
 /* A task of the calling one; its arguments are copied. */
@@ -180,6 +182,19 @@ UM_HIDE void um_omp_depend_defer(struct um_omp_member *self, struct um_omp_task 
 /* It has ended. */
 UM_HIDE void um_omp_depend_end(struct um_omp_member *self, struct um_omp_task *task);
 UM_HIDE void um_omp_depends_free(struct um_omp_depends *depends);
+
+/* ---- detach.c ---- */
+
+/* The task is detached. */
+UM_HIDE void um_omp_event_make(struct um_omp_task *task, const struct um_omp_arguments *from);
+/* Its function has ended. True: it ends later; it may be another member's from now on. */
+UM_HIDE bool um_omp_event_leave(struct um_omp_task *task);
+/* The same; waits until the event is fulfilled. */
+UM_HIDE void um_omp_event_await(struct um_omp_member *self, struct um_omp_task *task);
+/* True if the function has ended, and the event is fulfilled: the caller ends the task. */
+UM_HIDE bool um_omp_event_over(const struct um_omp_task *task);
+/* Such a task, or NULL. */
+UM_HIDE struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_help help);
 
 /* ---- reduction.c ---- */
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api.h"
 #include "library.h"
 
 /* The functions' arguments are not read: the declarations are without them. */
@@ -31,13 +30,6 @@ REFUSE(GOMP_loop_ull_doacross_static_start, DOACROSS)
 REFUSE(GOMP_loop_ull_doacross_dynamic_start, DOACROSS)
 REFUSE(GOMP_loop_ull_doacross_guided_start, DOACROSS)
 REFUSE(GOMP_loop_ull_doacross_runtime_start, DOACROSS)
-
-/* A task with an event would have been refused. */
-void omp_fulfill_event(void *event)
-{
-    (void)event;
-    um_omp_fatal("task detach is not supported");
-}
 
 static void say(const char *directive, const char *text, size_t bytes)
 {

@@ -32,6 +32,7 @@
 #include <umbra/task/protocol.h>
 #include <umbra/team.h>
 #include <umbra/wait.h>
+#include <umbra/wait/lock.h>
 
 #define UM_OMP_ABI __attribute__((__visibility__("default"))) /* programs call it by this name */
 #define UM_OMP_THREAD __attribute__((__tls_model__("initial-exec"))) __thread
@@ -106,6 +107,7 @@ struct um_omp_task {
     struct um_omp_group *group;     /* the innermost; the task itself */
     struct um_omp_node *node;       /* its dependences, or NULL: depend.c */
     struct um_omp_depends *depends; /* its children's, or NULL; the task itself */
+    um_atomic_u64 event;            /* 0, or a detached task's: detach.c */
     struct um_omp_member *member;   /* that executes it; children that end wake it */
     void *far;                      /* arguments without room below */
     struct um_omp_icv icv;          /* the task itself; children copy it */
@@ -188,8 +190,10 @@ struct um_omp_team {
     um_atomic_u64 tasked;   /* the first barrier at which tasks must end, or 0; makers set it */
     um_atomic_u32 sleepers; /* members that sleep, or are about to */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 quiet; /* the last barrier that is over, of those in regions with tasks */
-    um_atomic_u64 looks; /* for quiet, a count: barrier.c */
+    um_atomic_u64 quiet;      /* the last barrier that is over, of those in regions with tasks */
+    um_atomic_u64 looks;      /* for quiet, a count: barrier.c */
+    struct um_lock lock;      /* of detached tasks; and of the next */
+    um_atomic_uptr fulfilled; /* tasks to be ended, a list */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 single; /* single constructs that have been given to a member */
     void *copy;           /* of copyprivate: that member writes, between two barriers all read */

@@ -113,6 +113,8 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
     task->final = final;
     task->group = parent->group;
     task->icv = parent->icv;
+    if (UM_UNLIKELY(from->event != NULL))
+        um_omp_event_make(task, from);
     um_omp_count_begin(task, parent);
     arguments_copy(self, task, from);
     return task;
@@ -128,11 +130,12 @@ static void task_end(struct um_omp_member *self, struct um_omp_task *task)
     }
     if (task->group)
         um_omp_group_release(task->group);
+    um_atomic_store(&task->event, 0, relaxed); /* this thread's, until the memory is another's */
     free(task->far);
     um_omp_count_end(self, task);
 }
 
-void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+static void execute(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *outer = self->task;
     uint64_t began = self->began;
@@ -141,12 +144,29 @@ void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
     task->link.fn(task->link.arg);
     self->task = outer;
     self->began = began;
+}
+
+static bool is_detached(const struct um_omp_task *task)
+{
+    return UM_UNLIKELY(um_atomic_load(&task->event, relaxed) != 0); /* its maker has set it */
+}
+
+void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+{
+    execute(self, task);
+    if (is_detached(task))
+        um_omp_event_await(self, task);
     task_end(self, task);
 }
 
 void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task)
 {
-    um_omp_task_execute(self, task);
+    if (!is_detached(task) || !um_omp_event_over(task)) {
+        execute(self, task);
+        if (is_detached(task) && um_omp_event_leave(task))
+            return; /* it counts when it has ended */
+    }
+    task_end(self, task);
     um_omp_count_executed(self);
 }
 
@@ -161,15 +181,12 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
                           void *detach)
 {
     struct um_omp_member *self = um_omp_self();
-    struct um_omp_arguments from = {data, copy, bytes, align};
+    struct um_omp_arguments from = {data, copy, bytes, align, flags & FLAG_DETACH ? detach : NULL};
     bool final = self->task->final || (flags & FLAG_FINAL);
     bool at_once = !condition || final || self->team->members == 1 || um_omp_tasks_full(self);
     struct um_omp_task *task;
 
     (void)priority; /* a hint */
-    (void)detach;
-    if (flags & FLAG_DETACH)
-        um_omp_fatal("task detach is not supported");
     if (at_once && (flags & FLAG_DEPEND))
         um_omp_depend_await(self, depend);
     task = um_omp_task_make(self, fn, &from, final);

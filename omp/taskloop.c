@@ -81,7 +81,7 @@ UM_OMP_ABI void GOMP_taskloop(um_omp_fn *fn, void *data, void (*copy)(void *, vo
                               long align, unsigned flags, unsigned long asked, int priority,
                               long start, long end, long step)
 {
-    struct um_omp_arguments from = {data, copy, bytes, align};
+    struct um_omp_arguments from = {data, copy, bytes, align, NULL};
     struct taskloop loop = {.start = (uint64_t)start, .step = (uint64_t)step};
 
     (void)priority;
@@ -97,7 +97,7 @@ UM_OMP_ABI void GOMP_taskloop_ull(um_omp_fn *fn, void *data, void (*copy)(void *
                                   int priority, unsigned long long start, unsigned long long end,
                                   unsigned long long step)
 {
-    struct um_omp_arguments from = {data, copy, bytes, align};
+    struct um_omp_arguments from = {data, copy, bytes, align, NULL};
     struct taskloop loop = {.start = start, .step = step};
 
     (void)priority;

@@ -14,7 +14,7 @@ struct um_omp_group {
 struct um_omp_task {
     struct umbra_task link;
     um_atomic_u64 count;
-    um_atomic_ptr(struct um_omp_task) parent;
+    rl::atomic<struct um_omp_task *> parent;
     struct um_omp_member *home;
     um_atomic_u64 order;
     plain<struct um_omp_group *> group;

@@ -13,11 +13,6 @@ int main(int argc, char **argv)
 #pragma omp ordered depend(sink : i - 1)
 #pragma omp ordered depend(source)
         }
-    } else if (!strcmp(what, "detach")) {
-        omp_event_handle_t event;
-
-#pragma omp task detach(event)
-        omp_fulfill_event(event);
     }
     return 0;
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/*
+ * Detached tasks: one has ended when its function has, and its event is fulfilled, which any thread
+ * of the process may do, at any time.
+ *
+ *   event      OPEN -> FULFILLED          the function ends the task
+ *              OPEN -> LEFT -> OVER       the function has ended first: then the task goes to the
+ *                                         team's list, from which a member that waits ends it
+ *
+ * So a member ends each task, with all that follows; and by the counts of barrier.c the task is one
+ * that has not been executed until then. All changes are under the team's lock. A member looks there
+ * once more before it ends a task, so the thread that fulfils an event touches no team that may be
+ * freed.
+ */
+#include "api.h"
+#include "library.h"
+
+enum { NONE, OPEN, LEFT, FULFILLED, OVER };
+
+void um_omp_event_make(struct um_omp_task *task, const struct um_omp_arguments *from)
+{
+    um_atomic_store(&task->event, OPEN, relaxed); /* published with the handle */
+    *from->event = task;
+    if (from->data)
+        *(void **)from->data = task; /* the ABI: the function's own copy of the handle */
+}
+
+void omp_fulfill_event(void *event)
+{
+    struct um_omp_task *task = event;
+    struct um_omp_team *team = task->home->team;
+
+    um_lock_take(&team->lock);
+    if (um_atomic_load(&task->event, relaxed) == LEFT) { /* relaxed, here and below: the lock */
+        um_atomic_store(&task->event, OVER, relaxed);
+        task->link.prev = (struct umbra_task *)um_atomic_load(&team->fulfilled, relaxed);
+        um_atomic_store(&team->fulfilled, (uintptr_t)task, seq_cst); /* W1 of wait.c */
+    } else {
+        um_atomic_store(&task->event, FULFILLED, seq_cst); /* likewise: um_omp_event_await() */
+    }
+    um_omp_wake_all(team);
+    um_lock_release(&team->lock);
+}
+
+bool um_omp_event_leave(struct um_omp_task *task)
+{
+    struct um_lock *lock = &task->home->team->lock;
+    bool open;
+
+    um_lock_take(lock);
+    open = um_atomic_load(&task->event, relaxed) == OPEN;
+    if (open)
+        um_atomic_store(&task->event, LEFT, relaxed);
+    um_lock_release(lock);
+    return open;
+}
+
+void um_omp_event_await(struct um_omp_member *self, struct um_omp_task *task)
+{
+    struct um_omp_end end = {&task->event, UINT64_MAX, FULFILLED, false};
+
+    um_omp_await(self, &end, UM_OMP_DESCEND);
+    um_lock_take(&self->team->lock); /* the thread that has fulfilled it is through */
+    um_lock_release(&self->team->lock);
+}
+
+bool um_omp_event_over(const struct um_omp_task *task)
+{
+    return um_atomic_load(&task->event, relaxed) == OVER; /* came with the task */
+}
+
+/* True if the task is below the one that the member executes. What is above a task has not ended. */
+static bool is_below(const struct um_omp_member *self, struct um_omp_task *task)
+{
+    do
+        task = um_atomic_load(&task->parent, relaxed); /* came with the task */
+    while (task && task != self->task);
+    return task != NULL;
+}
+
+struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_help help)
+{
+    struct um_omp_team *team = self->team;
+    struct umbra_task *link, *newer = NULL;
+
+    um_lock_take(&team->lock);
+    link = (struct umbra_task *)um_atomic_load(&team->fulfilled, relaxed);
+    while (link && help < UM_OMP_ANY && !is_below(self, (struct um_omp_task *)link)) {
+        newer = link;
+        link = link->prev;
+    }
+    if (link && newer)
+        newer->prev = link->prev;
+    else if (link)
+        um_atomic_store(&team->fulfilled, (uintptr_t)link->prev, relaxed);
+    um_lock_release(&team->lock);
+    return (struct um_omp_task *)link;
+}

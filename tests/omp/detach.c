@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSL-1.0 */
+/* Detached tasks (libgomp 12 hangs in some of this): their events are fulfilled before their end and after it, by tasks and by other
+ * threads, and what waits for the tasks waits for the events. */
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { ROUNDS = 100 };
+
+struct late {
+    omp_event_handle_t event;
+    int *value, delay;
+};
+
+static void *fulfil_late(void *arg)
+{
+    struct late *late = arg;
+
+    usleep((useconds_t)late->delay);
+#pragma omp atomic write
+    *late->value = 7;
+    omp_fulfill_event(late->event);
+    return NULL;
+}
+
+static void begin(pthread_t *thread, struct late *late, omp_event_handle_t event)
+{
+    late->event = event;
+    pthread_create(thread, NULL, fulfil_late, late);
+}
+
+/* In the task itself, and by a sibling. */
+static void by_tasks(void)
+{
+    int sum = 0, order = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel num_threads(3)
+#pragma omp single
+        {
+            omp_event_handle_t own, other;
+
+#pragma omp task detach(own) shared(sum)
+            {
+#pragma omp atomic
+                sum++;
+                omp_fulfill_event(own);
+            }
+#pragma omp task detach(other) depend(out : order) shared(sum)
+            {
+#pragma omp atomic
+                sum++;
+            }
+#pragma omp task shared(order) firstprivate(other)
+            {
+                if (round % 3 == 0)
+                    usleep(500);
+#pragma omp atomic write
+                order = round;
+                omp_fulfill_event(other);
+            }
+#pragma omp task depend(in : order) shared(order, sum)
+            {
+#pragma omp atomic
+                sum += order == round;
+            }
+#pragma omp taskwait
+        }
+    }
+    printf("detach: %d", sum);
+}
+
+/* By a thread that knows nothing of OpenMP. wait: 0: taskwait; 1: taskgroup; 2: the region's end; 3:
+ * taskwait depend; 4: none, as the task is undeferred. */
+static int by_thread(int wait, int delay)
+{
+    int value = 0, seen = 0;
+    pthread_t thread;
+    struct late late = {.value = &value, .delay = delay};
+    omp_event_handle_t event;
+
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    {
+        if (wait == 1) {
+#pragma omp taskgroup
+            {
+#pragma omp task detach(event) shared(late, thread)
+                begin(&thread, &late, event);
+            }
+        } else {
+#pragma omp task detach(event) shared(late, thread) depend(out : seen) if (wait != 4)
+            begin(&thread, &late, event);
+        }
+        if (wait == 0) {
+#pragma omp taskwait
+        } else if (wait == 3) {
+#pragma omp taskwait depend(in : seen)
+        }
+        if (wait != 2) {
+#pragma omp atomic read
+            seen = value;
+        }
+    }
+    pthread_join(thread, NULL);
+    return wait == 2 ? value : seen;
+}
+
+int main(void)
+{
+    by_tasks();
+    for (int wait = 0; wait < 5; wait++) {
+        int right = 0;
+
+        for (int round = 0; round < ROUNDS; round++)
+            right += by_thread(wait, round % 4 == 0 ? 2000 : 0) == 7;
+        printf(" %d", right);
+    }
+    printf("\n");
+    return 0;
+}
