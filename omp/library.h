@@ -4,7 +4,7 @@
  *
  *   symbols.c      the ABI's loop functions: one by kind and schedule
  *   fortran.c      Fortran's names of the API
- *   refuse.c       constructs that end the program
+ *   directive.c    error, warning
  *   device.c       target, teams and devices: all on the host
  *   query.c        omp_get_..., omp_set_...
  *   affinity.c     texts of omp_display_affinity
@@ -13,6 +13,7 @@
  *   taskloop.c     taskloop
  *   region.c       regions: their size, begin and end
  *   share.c        loops, sections, single, scope
+ *   doacross.c     loops whose iterations wait for each other
  *   reduction.c    reductions of tasks
  *   task.c         tasks, taskwait, taskgroup
  *   depend.c       dependences of tasks; turn.h says when a task has its turn
@@ -229,6 +230,8 @@ struct um_omp_loop {
     uint64_t chunk;
     uintptr_t *reductions;
     void **memory;
+    unsigned loops;         /* doacross: how many there are; the outermost one is divided */
+    const uint64_t *counts; /* their iterations; NULL: another loop */
 };
 
 /* The member comes to a loop. */
@@ -241,5 +244,11 @@ UM_HIDE void um_omp_loop_settle(struct um_omp_team *team);
 UM_HIDE bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE void um_omp_share_leave(struct um_omp_member *self);
+
+/* ---- doacross.c ---- */
+
+/* What iterations wait for; one piece of memory. The loop is set up in the share. */
+UM_HIDE struct um_omp_doacross *um_omp_doacross_make(struct um_omp_share *share, unsigned members,
+                                                     const struct um_omp_loop *loop);
 
 #endif

@@ -59,7 +59,9 @@ void um_omp_share_leave(struct um_omp_member *self)
     if (um_atomic_fetch_add(&share->left, 1, acq_rel) + 1 < self->team->members)
         return;
     free(share->memory);
+    free(share->doacross);
     share->memory = NULL;
+    share->doacross = NULL;
     /* S6. seq_cst: as above, pairs with S1; W1 of wait.c */
     um_atomic_store(&share->state, 3 * (self->shares - 1 + UM_OMP_SHARES), seq_cst);
     um_omp_wake_all(self->team);
@@ -132,6 +134,8 @@ void um_omp_loop_enter(struct um_omp_member *self, const struct um_omp_loop *loo
         um_omp_reduce_share(self, self->share, loop->reductions, first);
     if (first && loop->memory)
         self->share->memory = um_omp_memory((uintptr_t)*loop->memory + 1);
+    if (first && loop->counts)
+        self->share->doacross = um_omp_doacross_make(self->share, self->team->members, loop);
     if (first)
         share_ready(self);
     if (loop->memory)
@@ -284,8 +288,14 @@ UM_OMP_ABI void GOMP_ordered_end(void)
 
 static unsigned sections_enter(unsigned count, uintptr_t *reductions, void **memory)
 {
-    struct um_omp_loop loop = {1, (uint64_t)count + 1, 1,     true, true, UM_OMP_DYNAMIC,
-                               1, reductions,          memory};
+    struct um_omp_loop loop = {.start = 1,
+                               .end = (uint64_t)count + 1,
+                               .step = 1,
+                               .up = true,
+                               .schedule = UM_OMP_DYNAMIC,
+                               .chunk = 1,
+                               .reductions = reductions,
+                               .memory = memory};
     struct um_omp_member *self = um_omp_self();
     uint64_t from, to;
 

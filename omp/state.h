@@ -85,6 +85,7 @@ struct um_omp_member;
 struct um_omp_team;
 struct um_omp_node;
 struct um_omp_depends;
+struct um_omp_doacross;
 
 /* A taskgroup. The thread that began it frees it when its count is 0. */
 struct um_omp_group {
@@ -123,8 +124,9 @@ struct um_omp_share {
     uint64_t start, step; /* of the loop's variable; step may wrap around */
     uint64_t chunk;       /* static: 0: equal parts */
     enum um_omp_schedule schedule;
-    uintptr_t *reductions; /* of tasks, or NULL */
-    void *memory;          /* the program's, or NULL */
+    uintptr_t *reductions;            /* of tasks, or NULL */
+    void *memory;                     /* the program's, or NULL */
+    struct um_omp_doacross *doacross; /* or NULL */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 next; /* dynamic, guided: the first iteration that is left */
     UM_ALIGNED(UMBRA_CACHE_LINE)
