@@ -307,6 +307,7 @@ static struct um_omp_node *node_make(struct um_omp_task *task, size_t room)
         um_omp_fatal("out of memory");
     um_turn_init(&node->turn);
     node->task = task;
+    node->member = NULL;
     node->edges = 0;
     node->room = room;
     for (size_t i = 0; i < room; i++)

@@ -8,8 +8,8 @@
  * that task ends the member executes only it and tasks below it. So the tasks in its deque that are
  * below it are those made since it began: the newest ones. A task that gets its turn (turn.h) goes
  * to the member that has ended its last predecessor, which may be another than the one that waits
- * for it. So a member whose task has children with dependences takes these children, and no others,
- * from members that offer them.
+ * for it. So a member whose task has children with dependences takes those of them that other
+ * members offer.
  */
 #include "library.h"
 

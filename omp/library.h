@@ -13,7 +13,7 @@
  *   taskloop.c     taskloop
  *   region.c       regions: their size, begin and end
  *   share.c        loops, sections, single, scope
- *   doacross.c     loops whose iterations wait for each other
+ *   doacross.c     loops with iterations that wait for each other
  *   reduction.c    reductions of tasks
  *   task.c         tasks, taskwait, taskgroup
  *   depend.c       dependences of tasks; turn.h says when a task has its turn

@@ -83,7 +83,7 @@ template <class P, int Others, int Of2, int Of3> struct tasks : world {
         return P::um_turn_made(turn[i], edges);
     }
 
-    /* And then those whose turn comes with its end. */
+    /* And then each task that this gives its turn. */
     void execute(int i)
     {
         edge_type *at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
-/* Loops whose iterations wait for each other: ordered(n) with depend. libgomp takes minutes for it where
+/* Iterations that wait for each other: ordered(n) with depend. libgomp takes minutes for it where
  * processors are busy: the first time each loop has one thread, and its results are compared. */
 #include <omp.h>
 #include <stdio.h>
