@@ -14,11 +14,13 @@ enum openmp_problem {
     OPENMP_SINGLE,
     OPENMP_TASKS,
     OPENMP_PRODUCER,
+    OPENMP_CHOLESKY,
     OPENMP_PROBLEMS
 };
 
 static const char *const openmp_names[OPENMP_PROBLEMS] = {
-    "parallel", "reduction", "for-static", "for-dynamic", "barrier", "single", "fib", "producer",
+    "parallel", "reduction", "for-static", "for-dynamic", "barrier",
+    "single",   "fib",       "producer",   "cholesky",
 };
 
 #endif

@@ -112,8 +112,84 @@ static void producer(uint64_t n)
     did[0].count = did[1].count = did[0].count + did[1].count;
 }
 
+/* ---- tasks with dependences: a factorization by blocks ---- */
+
+enum { EDGE = 8, SIZE = 6 * EDGE };
+
+static double factor[SIZE][SIZE];
+
+/* What columns [from, to) leave of a cell. */
+static double rest(int i, int j, int from, int to)
+{
+    double sum = factor[i][j];
+
+    for (int m = from; m < to; m++)
+        sum -= factor[i][m] * factor[j][m];
+    return sum;
+}
+
+static void block_factor(int k)
+{
+    for (int j = k; j < k + EDGE; j++) {
+        double square = rest(j, j, k, j), root = square;
+
+        for (int step = 0; step < 10; step++)
+            root = (root + square / root) / 2;
+        factor[j][j] = root;
+        for (int i = j + 1; i < k + EDGE; i++)
+            factor[i][j] = rest(i, j, k, j) / root;
+    }
+}
+
+static void block_solve(int i0, int k)
+{
+    for (int i = i0; i < i0 + EDGE; i++)
+        for (int j = k; j < k + EDGE; j++)
+            factor[i][j] = rest(i, j, k, j) / factor[j][j];
+}
+
+static void block_update(int i0, int j0, int k)
+{
+    for (int i = i0; i < i0 + EDGE; i++)
+        for (int j = j0; j < j0 + EDGE; j++)
+            factor[i][j] = rest(i, j, k, k + EDGE);
+}
+
+/* Returns the last cell, which all others have a part in. */
+static double factorize(unsigned threads)
+{
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++)
+            factor[i][j] = i == j ? 2 * SIZE : (i + j) % 3;
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    for (int k = 0; k < SIZE; k += EDGE) {
+#pragma omp task depend(inout : factor[k][k])
+        block_factor(k);
+        for (int i = k + EDGE; i < SIZE; i += EDGE) {
+#pragma omp task depend(in : factor[k][k]) depend(inout : factor[i][k])
+            block_solve(i, k);
+        }
+        for (int i = k + EDGE; i < SIZE; i += EDGE)
+            for (int j = k + EDGE; j <= i; j += EDGE) {
+#pragma omp task depend(in : factor[i][k], factor[j][k]) depend(inout : factor[i][j])
+                block_update(i, j, k);
+            }
+    }
+    return factor[SIZE - 1][SIZE - 1];
+}
+
+static void cholesky(uint64_t n)
+{
+    double last = factorize(1);
+
+    for (uint64_t i = 0; i < n; i++)
+        did[0].count += factorize(OPENMP_THREADS) == last;
+    did[1].count = did[0].count;
+}
+
 static void (*const problems[OPENMP_PROBLEMS])(uint64_t n) = {
-    region, reduction, for_static, for_dynamic, barrier, single, tasks, producer,
+    region, reduction, for_static, for_dynamic, barrier, single, tasks, producer, cholesky,
 };
 
 static void batch(struct child_channel *channel)
