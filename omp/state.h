@@ -100,7 +100,7 @@ struct um_omp_group {
 /* A task, implicit or explicit. */
 struct um_omp_task {
     struct umbra_task link; /* in a member's deque, or in a list of free tasks */
-    um_atomic_u64 count;                      /* children that have not ended, and a hold: count.h */
+    um_atomic_u64 count;    /* children that have not ended, and a hold: count.h */
     um_atomic_ptr(struct um_omp_task) parent; /* this and the next: set by its maker, once */
     struct um_omp_member *home;               /* the owner of its memory */
     um_atomic_u64 order; /* `created` of the member that has deferred it, which writes it */
