@@ -78,6 +78,7 @@ template <class P, int Members> struct omp_team : world {
         um_atomic_store(&team.quiet, 0, relaxed);
         um_atomic_store(&team.looks, 0, relaxed);
         um_atomic_store(&team.single, 0, relaxed);
+        um_atomic_store(&team.fulfilled, 0, relaxed);
         team.copy = 0;
         for (auto &word : flag)
             um_atomic_store(&word, 0, relaxed);
@@ -85,6 +86,7 @@ template <class P, int Members> struct omp_team : world {
             um_atomic_store(&team.share[i].state, 3 * (uint64_t)i, relaxed);
             um_atomic_store(&team.share[i].left, 0, relaxed);
             team.share[i].memory = NULL;
+            team.share[i].doacross = NULL;
         }
         for (int i = 0; i < Members; i++)
             make_member(i);
@@ -102,6 +104,7 @@ template <class P, int Members> struct omp_team : world {
         P::um_waiter_init(&m->waiter, UM_MODEL_PARK);
         um_atomic_store(&m->asleep, 0, relaxed);
         um_atomic_store(&m->bell, 0, relaxed);
+        um_atomic_store(&m->hungry, 0, relaxed);
         m->team = &team;
         m->number = (unsigned)i;
         m->task = &m->implicit;
@@ -109,6 +112,7 @@ template <class P, int Members> struct omp_team : world {
         m->free = NULL;
         m->implicit.member = m;
         m->implicit.group = NULL;
+        m->implicit.depends = NULL;
         um_atomic_store(&m->implicit.count, UM_OMP_HOLD, relaxed);
         um_atomic_store(&m->created, 0, relaxed);
         um_atomic_store(&m->executed, 0, relaxed);
@@ -142,7 +146,7 @@ template <class P, int Members> struct omp_team : world {
     task_type *make(member_type *self, int number, task_type *memory)
     {
         memory->home = self;
-        memory->parent = self->task;
+        um_atomic_store(&memory->parent, self->task, relaxed);
         memory->group = self->task->group;
         memory->link.fn = run;
         memory->link.arg = &errands[number];

@@ -19,12 +19,14 @@ struct um_omp_task {
     um_atomic_u64 order;
     plain<struct um_omp_group *> group;
     plain<struct um_omp_member *> member;
+    struct um_omp_depends *depends; /* none here */
 };
 
 struct um_omp_share {
     um_atomic_u64 state;
     plain<uint64_t> count;
     plain<void *> memory;
+    void *doacross; /* none here */
     um_atomic_u64 next;
     um_atomic_u64 left;
     um_atomic_u64 ordered;
@@ -34,6 +36,7 @@ struct um_omp_member {
     struct umbra_waiter waiter;
     um_atomic_u32 asleep;
     um_atomic_u64 bell;
+    um_atomic_u32 hungry;
     struct um_omp_team *team;
     unsigned number;
     struct um_omp_task *task;
@@ -55,6 +58,7 @@ struct um_omp_team {
     um_atomic_u64 tasked;
     um_atomic_u32 sleepers;
     um_atomic_u64 quiet, looks, single;
+    um_atomic_uptr fulfilled; /* none here */
     plain<int> copy;
     struct um_omp_share share[UM_OMP_SHARES];
 };
@@ -86,8 +90,29 @@ static bool polls_on(const struct um_omp_member *, uint64_t *, unsigned *)
     return false;
 }
 
-/* As the real one, with task_enter() and task_end(). */
-static void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+/* No task is detached. */
+static bool is_detached(const struct um_omp_task *)
+{
+    return false;
+}
+
+static bool um_omp_event_over(const struct um_omp_task *)
+{
+    return false;
+}
+
+static bool um_omp_event_leave(struct um_omp_task *)
+{
+    return false;
+}
+
+static struct um_omp_task *um_omp_event_next(struct um_omp_member *, enum um_omp_help)
+{
+    return NULL;
+}
+
+/* As the real one, with task_enter(). */
+static void execute(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *outer = self->task;
     uint64_t began = self->began;
@@ -98,7 +123,17 @@ static void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *
     task->link.fn(task->link.arg);
     self->task = outer;
     self->began = began;
+}
+
+static void task_end(struct um_omp_member *self, struct um_omp_task *task)
+{
     if (task->group)
         um_omp_group_release(task->group);
     um_omp_count_end(self, task);
+}
+
+static void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+{
+    execute(self, task);
+    task_end(self, task);
 }
