@@ -95,7 +95,7 @@ UM_INLINE void um_omp_parent_release(struct um_omp_member *self, struct um_omp_t
 /* N2, N3. The task itself has ended. */
 UM_INLINE void um_omp_count_end(struct um_omp_member *self, struct um_omp_task *task)
 {
-    struct um_omp_task *parent = um_atomic_load(&task->parent, relaxed); /* came with the task */
+    struct um_omp_task *parent = um_atomic_load(&task->parent, relaxed); /* came with it */
 
     /* acquire, acq_rel: its children have read it; pairs with um_omp_parent_release() */
     if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||

@@ -65,11 +65,13 @@ struct clauses {
 
 static struct clauses clauses_of(void **depend)
 {
-    struct clauses plain = {(size_t)depend[0], (size_t)depend[1], (size_t)depend[0], depend + 2};
-    size_t outs = (size_t)depend[2] + (size_t)depend[3];
-    struct clauses with_objects = {(size_t)depend[1], outs, outs + (size_t)depend[4], depend + 5};
+    size_t outs;
 
-    return depend[0] ? plain : with_objects;
+    if (depend[0])
+        return (struct clauses){(size_t)depend[0], (size_t)depend[1], (size_t)depend[0],
+                                depend + 2};
+    outs = (size_t)depend[2] + (size_t)depend[3];
+    return (struct clauses){(size_t)depend[1], outs, outs + (size_t)depend[4], depend + 5};
 }
 
 static enum kind clause_of(const struct clauses *clauses, size_t i, void **address)

@@ -59,8 +59,8 @@ void um_omp_share_leave(struct um_omp_member *self)
     if (um_atomic_fetch_add(&share->left, 1, acq_rel) + 1 < self->team->members)
         return;
     free(share->memory);
-    share->memory = NULL;
     free(share->doacross);
+    share->memory = NULL;
     share->doacross = NULL;
     /* S6. seq_cst: as above, pairs with S1; W1 of wait.c */
     um_atomic_store(&share->state, 3 * (self->shares - 1 + UM_OMP_SHARES), seq_cst);

@@ -103,8 +103,8 @@ template <class P, int Members> struct omp_team : world {
 
         P::um_waiter_init(&m->waiter, UM_MODEL_PARK);
         um_atomic_store(&m->asleep, 0, relaxed);
-        um_atomic_store(&m->bell, 0, relaxed);
         um_atomic_store(&m->hungry, 0, relaxed);
+        um_atomic_store(&m->bell, 0, relaxed);
         m->team = &team;
         m->number = (unsigned)i;
         m->task = &m->implicit;
@@ -113,6 +113,7 @@ template <class P, int Members> struct omp_team : world {
         m->implicit.member = m;
         m->implicit.group = NULL;
         m->implicit.depends = NULL;
+        um_atomic_store(&m->implicit.parent, (task_type *)NULL, relaxed);
         um_atomic_store(&m->implicit.count, UM_OMP_HOLD, relaxed);
         um_atomic_store(&m->created, 0, relaxed);
         um_atomic_store(&m->executed, 0, relaxed);
@@ -147,6 +148,8 @@ template <class P, int Members> struct omp_team : world {
     {
         memory->home = self;
         um_atomic_store(&memory->parent, self->task, relaxed);
+        um_atomic_store(&memory->event, 0, relaxed);
+        memory->depends = NULL;
         memory->group = self->task->group;
         memory->link.fn = run;
         memory->link.arg = &errands[number];

@@ -48,7 +48,8 @@ template <class P, int Members> struct family : omp_team<P, Members> {
         while (!(task = (task_type *)um_atomic_load(mine, acquire)))
             rl::yield(1, $);
         um_atomic_store(mine, 0, release);
-        P::um_omp_task_execute(self, task);
+        P::execute(self, task);
+        P::task_end(self, task);
     }
 
     /* As memory_take(): a new one where none is free; of four that member 0 has, and two of 1. */

@@ -16,17 +16,16 @@ struct um_omp_task {
     um_atomic_u64 count;
     rl::atomic<struct um_omp_task *> parent;
     struct um_omp_member *home;
-    um_atomic_u64 order;
+    um_atomic_u64 order, event;
+    void *depends; /* none */
     plain<struct um_omp_group *> group;
     plain<struct um_omp_member *> member;
-    struct um_omp_depends *depends; /* none here */
 };
 
 struct um_omp_share {
     um_atomic_u64 state;
     plain<uint64_t> count;
-    plain<void *> memory;
-    void *doacross; /* none here */
+    plain<void *> memory, doacross;
     um_atomic_u64 next;
     um_atomic_u64 left;
     um_atomic_u64 ordered;
@@ -34,9 +33,8 @@ struct um_omp_share {
 
 struct um_omp_member {
     struct umbra_waiter waiter;
-    um_atomic_u32 asleep;
+    um_atomic_u32 asleep, hungry;
     um_atomic_u64 bell;
-    um_atomic_u32 hungry;
     struct um_omp_team *team;
     unsigned number;
     struct um_omp_task *task;
@@ -58,7 +56,7 @@ struct um_omp_team {
     um_atomic_u64 tasked;
     um_atomic_u32 sleepers;
     um_atomic_u64 quiet, looks, single;
-    um_atomic_uptr fulfilled; /* none here */
+    um_atomic_uptr fulfilled; /* none */
     plain<int> copy;
     struct um_omp_share share[UM_OMP_SHARES];
 };
@@ -91,11 +89,6 @@ static bool polls_on(const struct um_omp_member *, uint64_t *, unsigned *)
 }
 
 /* No task is detached. */
-static bool is_detached(const struct um_omp_task *)
-{
-    return false;
-}
-
 static bool um_omp_event_over(const struct um_omp_task *)
 {
     return false;
@@ -130,10 +123,4 @@ static void task_end(struct um_omp_member *self, struct um_omp_task *task)
     if (task->group)
         um_omp_group_release(task->group);
     um_omp_count_end(self, task);
-}
-
-static void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
-{
-    execute(self, task);
-    task_end(self, task);
 }

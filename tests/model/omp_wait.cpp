@@ -102,7 +102,8 @@ template <class P, int Members, int Wanted> struct sharing : omp_team<P, Members
     {
         for (int gone = 0; gone < Wanted;) {
             this->defer(self, gone);
-            rl::yield(1, $);
+            for (int i = 0; i < 6; i++) /* a chance for the other: else it may never be first */
+                rl::yield(1, $);
             if (typename P::um_omp_task *task = P::um_omp_next_task(self, P::UM_OMP_OWN))
                 P::um_omp_task_take(self, task);
             else
