@@ -38,7 +38,6 @@ ARGUMENTS = {
     "heat/heat": ["--nodes", "12", "--block", "4", "--steps", "4", "--rounds", "1", "--taken", "0",
                   "--only", "umbra-dispatch,umbra-dispatch-ahead,umbra-dispatch-pure"],
     "heat/heat-adaptive": ["--nodes", "16", "--block", "4", "--steps", "2", "--cpus", "1-7"],
-    "examples/device": ["2000"],
 }
 
 # Of these the library's own rows: the peers' threads poll, which emulation makes slow, and they are run
