@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The tables in README.md and docs/, each made from rows of one or more kernels."""
-from . import headlines, mpi, papers
+from . import device, headlines, mpi, papers
 from .data import amount, break_even, size
 from .tables import Picked, grid, interval, on_all_cores, or_nothing, stem, table, times
 
@@ -275,6 +275,7 @@ TABLES = {
     "paper-shadow": papers.shadow,
     "paper-cooperative": papers.cooperative,
     "paper-dispatch": papers.dispatch,
+    "paper-device": device.device,
 }
 
 
