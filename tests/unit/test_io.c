@@ -1338,6 +1338,67 @@ IO_TEST(an_operation_that_was_ended_takes_nothing)
     cr_assert_eq(run_cores(1, ends_operations, NULL), 0);
 }
 
+/* Calls that the system refuses at once, on the number of a socket where receives have waited in
+ * vain, and which another descriptor may have by now. */
+static const struct refused {
+    int call;
+    size_t bytes;
+    uint64_t offset;
+    enum { SAME, SAME_LISTENS, END_OF_PIPE } what;
+    int result;
+} refused[] = {
+    {UMBRA_IO_READ, 0, UMBRA_IO_HERE, SAME, 0},
+    {UMBRA_IO_READ, 1, 5, SAME, -ESPIPE},
+    {UMBRA_IO_ACCEPT, 0, 0, SAME, -EINVAL},
+    {UMBRA_IO_READ, 1, UMBRA_IO_HERE, SAME_LISTENS, -ENOTCONN},
+    {UMBRA_IO_RECV, 1, 0, SAME_LISTENS, -ENOTCONN},
+    {UMBRA_IO_READ, 1, UMBRA_IO_HERE, END_OF_PIPE, -EBADF},
+    {UMBRA_IO_RECV, 1, 0, END_OF_PIPE, -ENOTSOCK},
+};
+
+static void check_refused(const struct refused *what)
+{
+    struct sockaddr_in address;
+    struct umbra_io_op op = {.call = what->call, .bytes = what->bytes, .offset = what->offset};
+    struct umbra_io_op *one = &op;
+    int pair[2], ends[2], listens = listening(1, &address);
+    char byte;
+
+    socket_pair(pair);
+    cr_expect_eq(pipe(ends), 0);
+    op.fd = what->what == SAME_LISTENS ? listens : pair[0];
+    op.at = &byte;
+    for (int i = 0; i < 5; i++) {
+        struct umbra_io_op wait = receiving_op(op.fd, &byte, 1);
+
+        if (what->what == SAME_LISTENS)
+            wait.call = UMBRA_IO_ACCEPT;
+        start(&wait);
+        end_waiting(&wait);
+    }
+    if (what->what == END_OF_PIPE)
+        cr_expect_eq(dup2(ends[1], op.fd), op.fd);
+    start(&op);
+    cr_expect_eq(umbra_io_wait_any(&one, 1, umbra_deadline(2 * SECOND), &(unsigned){0}), 0);
+    umbra_io_end(&op);
+    cr_expect_eq(op.result, what->result, "row %d: %d", (int)(what - refused), op.result);
+    close_pair(pair);
+    close_pair(ends);
+    close(listens);
+}
+
+static void *is_refused(void *unused)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        check_refused(&refused[i]);
+    return unused;
+}
+
+IO_TEST(what_is_refused_is_refused_at_once_whatever_came_before)
+{
+    cr_assert_eq(run_cores(1, is_refused, NULL), 0);
+}
+
 static void *starts_many(void *unused)
 {
     static struct umbra_io_op op[MANY];

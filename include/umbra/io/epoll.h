@@ -3,7 +3,7 @@
  * The way "pool" of umbra/io.h: an epoll instance for each core that waits for descriptors.
  * Private; included by io/ways.h.
  *
- * An operation is tried first, unless a read has found nothing there again and again
+ * An operation is tried first, unless receives have found nothing there again and again
  * (um_poller_try()); if it would have to wait, it goes into the list of its descriptor,
  * which is told to epoll for one report (EPOLLONESHOT) of all that the operations of the list wait
  * for. The core takes out those that a report names, and signals them; then their fibers try again.
@@ -56,7 +56,7 @@
 /* A descriptor, as its core has seen it; the number may be another's by now. */
 struct um_polled {
     struct umbra_io_op *first; /* operations that wait */
-    uint8_t vain; /* attempts to read in a row that had to wait, or would have: a guess */
+    uint8_t vain;              /* receives in a row that had to wait, or would have: a guess */
 };
 
 /* A core's epoll instance; all of it is the core's own, but that other threads write to `bell`. */
@@ -101,8 +101,10 @@ UM_LINKONCE int um_poller_register(const struct um_poller *poller, int fd)
 
     for (const struct umbra_io_op *io = poller->polled[fd].first; io; io = io->next)
         event.events |= (uint32_t)io->events; /* EPOLLIN and EPOLLOUT are POLLIN and POLLOUT */
-    if (epoll_ctl(poller->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ||
-        (errno == ENOENT && epoll_ctl(poller->epoll, EPOLL_CTL_ADD, fd, &event) == 0))
+    if (epoll_ctl(poller->epoll, EPOLL_CTL_MOD, fd, &event) == 0)
+        return 0;
+    poller->polled[fd].vain = 0; /* it was another descriptor's */
+    if (errno == ENOENT && epoll_ctl(poller->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
         return 0;
     return -errno;
 }
@@ -271,33 +273,38 @@ UM_LINKONCE UM_COLD int um_poller_make(struct umbra_core *core, struct um_poller
 
 /* ---- an operation ---- */
 
-/* The operation waits until its descriptor is ready. 0 or a negative errno. */
+#define UM_POLLER_VAIN 4 /* receives in a row that are in vain; then waits come first, */
+#define UM_POLLER_ANEW 8 /* but one of so many */
+
+/* The operation waits until its descriptor is ready; or not, if the guess not to try it before was
+ * about another descriptor of the number. 0 or a negative errno. */
 UM_LINKONCE int um_poller_await(void *context, struct umbra_io_op *io)
 {
     struct um_poller *poller = context;
     int error = um_poller_reserve(poller, io->fd);
+    bool guess, waits;
 
     if (error != 0)
         return error;
     io->events = um_io_events(io->call);
     um_poller_enter(poller, io);
+    guess = poller->polled[io->fd].vain >= UM_POLLER_VAIN;
     error = um_poller_register(poller, io->fd);
-    if (error != 0)
+    waits = error == 0 && !(guess && poller->polled[io->fd].vain == 0);
+    if (!waits)
         um_poller_remove(poller, io);
-    io->state = error == 0 ? UM_IO_WAITS : UM_IO_OVER;
+    io->state = waits ? UM_IO_WAITS : UM_IO_OVER;
     return error;
 }
 
-#define UM_POLLER_VAIN 4 /* attempts in a row that are in vain; then waits come first, */
-#define UM_POLLER_ANEW 8 /* but one of so many */
-
-/* The first attempt; or -EAGAIN without one, if the last attempts to read from the descriptor were in
- * vain: a fiber that answers each message asks in vain before each. A wrong guess costs a look into
- * epoll, which reports at once what is there. */
+/* The first attempt; or -EAGAIN without one, if the last attempts to receive from the descriptor
+ * were in vain: a fiber that answers each message asks in vain before each. A wrong guess costs a
+ * look into epoll, which reports at once what is there. Receives only: where one had to wait, a
+ * later one is not refused without a report, but a read at an offset or an accept may be. */
 UM_LINKONCE int um_poller_try(struct um_poller *poller, const struct umbra_io_op *io)
 {
-    bool reads = um_io_events(io->call) == POLLIN && (size_t)io->fd < poller->descriptors;
-    uint8_t *vain = reads ? &poller->polled[io->fd].vain : NULL;
+    bool receives = io->call == UM_SYSTEM_RECV && (size_t)io->fd < poller->descriptors;
+    uint8_t *vain = receives ? &poller->polled[io->fd].vain : NULL;
     int result;
 
     if (vain && io->deadline != 0 && *vain >= UM_POLLER_VAIN && ++*vain % UM_POLLER_ANEW != 0)
