@@ -193,10 +193,12 @@ UM_LINKONCE int umbra_io_start(struct umbra_io_op *op);
 /*
  * Waits until one of `count` operations is over, and gives its index; of several, the first of the
  * array. NULL in the array is passed over: so a loop that sets what is over to NULL waits for all. A
- * fiber of the core on which they were started; may switch. Returns 0, or with all operations going on
+ * fiber of the core on which they were started; may switch. While it waits, no other fiber may wait
+ * for these operations, or end them: umbra_cancel() ends the wait. Returns 0, or with all going on
  *   -ETIMEDOUT  the deadline passed first; 0: none is over by now
  *   -ECANCELED  the calling fiber is canceled
  *   -EPERM      the caller is no fiber, or on an alternate signal stack
+ *   -ENOMEM     no memory to wait until a deadline
  *   -EINVAL     all are NULL
  */
 UM_LINKONCE int umbra_io_wait_any(struct umbra_io_op *const *ops, unsigned count, uint64_t deadline,
