@@ -205,7 +205,8 @@ UM_LINKONCE int umbra_io_wait_any(struct umbra_io_op *const *ops, unsigned count
                                   unsigned *which);
 
 /* Ends an operation that is not over: its result is -ECANCELED then, and nothing was done, or what
- * it did instead. A fiber of the core on which it was started; may switch, also if it is canceled. */
+ * it did instead. A fiber of the core on which it was started; may switch, also if it is canceled.
+ * In a child of fork(2) it does nothing: the operation is the parent's. */
 UM_LINKONCE void umbra_io_end(struct umbra_io_op *op);
 
 #include <umbra/io/ways.h>

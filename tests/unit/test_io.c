@@ -2123,6 +2123,38 @@ IO_TEST(a_child_of_a_fiber_has_operations_of_its_own)
     cr_assert_eq(run_cores(1, asks_in_child, NULL), 0);
 }
 
+static void *forks_meanwhile(void *unused)
+{
+    char byte;
+    int pair[2], status = 1;
+    struct umbra_io_op op;
+    struct umbra_io_op *one = &op;
+    pid_t child;
+
+    socket_pair(pair);
+    op = receiving_op(pair[0], &byte, 1);
+    start(&op);
+    umbra_sleep_ns(MS);
+    child = fork();
+    if (child == 0) {
+        umbra_io_end(&op);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    cr_expect_eq(status, 0);
+    cr_expect_eq(umbra_io_wait_any(&one, 1, umbra_deadline(MS), &(unsigned){0}), -ETIMEDOUT);
+    cr_expect_eq(write(pair[1], "x", 1), 1);
+    cr_expect_eq(next_of(&one, 1), 0);
+    cr_expect_eq(op.result, 1);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(a_child_ends_no_operation_of_its_parent)
+{
+    cr_assert_eq(run_cores(1, forks_meanwhile, NULL), 0);
+}
+
 /* In the child another file has each number that the parent's core sleeps by. True if it stays
  * empty when a signal meets that core's fiber. */
 static bool signals_in_child(struct umbra_event *event)

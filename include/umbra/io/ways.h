@@ -257,8 +257,10 @@ UM_LINKONCE UM_NOINLINE int umbra_io_wait_any(struct umbra_io_op *const *ops, un
 
 UM_LINKONCE void umbra_io_end(struct umbra_io_op *op)
 {
-    if (op->state != UM_IO_OVER)
-        um_uring_step(um_core_self, op, -ECANCELED);
+    struct umbra_core *core = um_core_self; /* NULL in a child of fork(2) */
+
+    if (core && op->state != UM_IO_OVER)
+        um_uring_step(core, op, -ECANCELED);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
