@@ -96,7 +96,7 @@ static void await(struct um_omp_member *self, uint64_t outer, uint64_t place)
         struct um_omp_member *self = um_omp_self();                                                \
         const struct um_omp_doacross *doacross = self->share->doacross;                            \
         uint64_t number = (uint64_t)first, place = number;                                         \
-        bool is = number < doacross->count[0];                                                     \
+        bool is = number < doacross->count[0] && self->team->members > 1;                          \
         va_list others;                                                                            \
                                                                                                    \
         va_start(others, first);                                                                   \

@@ -113,6 +113,20 @@ static long several(void)
     return sum;
 }
 
+/* A member that is alone waits for none: gcc 12 has a number of its own for what this loop waits for. */
+static int alone(void)
+{
+    int count = 0;
+
+#pragma omp parallel for ordered(1) num_threads(1)
+    for (unsigned long long i = 13; i > 5; i -= 3) {
+#pragma omp ordered depend(sink : i + 3)
+        count++;
+#pragma omp ordered depend(source)
+    }
+    return count;
+}
+
 int main(void)
 {
     for (int kind = omp_sched_static; kind <= omp_sched_auto; kind++)
@@ -120,6 +134,6 @@ int main(void)
             omp_set_schedule((omp_sched_t)kind, kind);
             schedules();
         }
-    printf("doacross: %d of %d wrong, %ld\n", wrong, checks, several());
+    printf("doacross: %d of %d wrong, %ld %d\n", wrong, checks, several(), alone());
     return 0;
 }
