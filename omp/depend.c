@@ -196,9 +196,9 @@ static void table_grow(struct um_omp_depends *table)
     for (size_t i = 0; i < old.entries; i++) {
         struct entry *entry = &old.entry[i];
 
-        list_sweep(&entry->before);
         entry->count = list_sweep(&entry->last);
-        live += entry->last != NULL; /* if not, none before is left */
+        list_sweep(&entry->before); /* later: if all of `last` had ended, it finds that these had */
+        live += entry->last != NULL;
     }
     while (entries < 4 * live)
         entries *= 2;
