@@ -69,13 +69,18 @@ bool um_omp_event_over(const struct um_omp_task *task)
     return um_atomic_load(&task->event, relaxed) == OVER; /* came with the task */
 }
 
-/* True if the task is below the one that the member executes. What is above a task has not ended. */
-static bool is_below(const struct um_omp_member *self, struct um_omp_task *task)
+/* True if the task that the member executes may wait for this one: as its child, or in a taskgroup.
+ * The tasks further above may have ended, and their memory may be that of others; but not the
+ * taskgroups. */
+static bool is_waited_for(const struct um_omp_member *self, const struct um_omp_task *task)
 {
-    do
-        task = um_atomic_load(&task->parent, relaxed); /* came with the task */
-    while (task && task != self->task);
-    return task != NULL;
+    const struct um_omp_group *group = task->group;
+
+    if (um_atomic_load(&task->parent, relaxed) == self->task) /* came with the task */
+        return true;
+    while (group && group->task != self->task)
+        group = group->outer;
+    return group != NULL;
 }
 
 struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_help help)
@@ -85,7 +90,7 @@ struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_he
 
     um_lock_take(&team->lock);
     link = (struct umbra_task *)um_atomic_load(&team->fulfilled, relaxed);
-    while (link && help < UM_OMP_ANY && !is_below(self, (struct um_omp_task *)link)) {
+    while (link && help < UM_OMP_ANY && !is_waited_for(self, (struct um_omp_task *)link)) {
         newer = link;
         link = link->prev;
     }

@@ -123,6 +123,7 @@ UM_OMP_ABI unsigned GOMP_parallel_reductions(um_omp_fn *fn, void *data, unsigned
     for (unsigned i = 0; i < members; i++) {
         groups[i].reductions = reductions;
         groups[i].member = &team->member[i];
+        groups[i].task = &team->member[i].implicit;
         team->member[i].implicit.group = &groups[i];
     }
     um_omp_region_run(self, team, fn, data);

@@ -93,6 +93,7 @@ struct um_omp_group {
         count; /* tasks that have not ended; their makers add, threads that end them take */
     struct um_omp_group *outer; /* this and the rest: its member only, but tasks of it read them */
     struct um_omp_member *member; /* that waits for it */
+    struct um_omp_task *task;     /* that it executes there */
     uintptr_t *reductions;        /* or NULL; reduction.c */
     bool first; /* of a work share, and its member came first: it has made the copies */
 };

@@ -232,6 +232,7 @@ void um_omp_group_begin(struct um_omp_member *self)
         um_omp_fatal("out of memory");
     group->outer = outer;
     group->member = self;
+    group->task = self->task;
     group->reductions = outer ? outer->reductions : NULL;
     self->task->group = group;
 }

@@ -107,9 +107,41 @@ static int by_thread(int wait, int delay)
     return wait == 2 ? value : seen;
 }
 
+/* The tasks around a detached one end before it, and it has the memory of the outermost. */
+static void parents_end(void)
+{
+    int over = 0, value = 0;
+    pthread_t thread;
+    struct late late = {.value = &value, .delay = 2000};
+    omp_event_handle_t event;
+
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 0) {
+#pragma omp taskgroup
+        {
+#pragma omp task shared(late, thread)
+#pragma omp task shared(late, thread)
+#pragma omp task shared(late, thread) private(event)
+#pragma omp task detach(event) shared(late, thread)
+            begin(&thread, &late, event);
+        }
+#pragma omp atomic write
+        over = value;
+    } else {
+        for (int is = 0; is == 0;) {
+            usleep(100);
+#pragma omp atomic read
+            is = over;
+        }
+    }
+    pthread_join(thread, NULL);
+    printf(" %d", over);
+}
+
 int main(void)
 {
     by_tasks();
+    parents_end();
     for (int wait = 0; wait < 5; wait++) {
         int right = 0;
 
