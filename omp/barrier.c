@@ -81,7 +81,7 @@ void um_omp_barrier(struct um_omp_member *self)
     /* relaxed: a member that set it to this barrier, or to one before, has come; and a task that
      * this member has taken came with it */
     tasked = um_atomic_load(&team->tasked, relaxed);
-    if (team->members > 1 && tasked != 0) {
+    if (tasked != 0) {
         struct um_omp_end quiet = {&team->quiet, 0, number, true};
         struct um_omp_task *task;
 

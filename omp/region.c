@@ -71,6 +71,7 @@ void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_
     if (team->members == 1) {
         um_omp_here = &team->member[0];
         fn(data);
+        um_omp_barrier(um_omp_here); /* for detached tasks */
     } else {
         team->fn = fn;
         team->data = data;

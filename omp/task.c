@@ -176,6 +176,18 @@ void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
     um_omp_push(self, task);
 }
 
+/* False: a task that might be deferred is executed at once, by a member that is alone or has many.
+ * Not a detached one, whose maker may be the one to fulfil its event; nor one that may wait for
+ * such a task. Outside regions there is no end at which it would be waited for: as libgomp. */
+static bool is_deferred(struct um_omp_member *self, unsigned flags)
+{
+    if (flags & FLAG_DETACH)
+        return self->team->level > 0;
+    if (self->team->members == 1 && !(flags & FLAG_DEPEND && self->task->depends))
+        return false;
+    return !um_omp_tasks_full(self);
+}
+
 UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *), long bytes,
                           long align, bool condition, unsigned flags, void **depend, int priority,
                           void *detach)
@@ -183,7 +195,7 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
     struct um_omp_member *self = um_omp_self();
     struct um_omp_arguments from = {data, copy, bytes, align, flags & FLAG_DETACH ? detach : NULL};
     bool final = self->task->final || (flags & FLAG_FINAL);
-    bool at_once = !condition || final || self->team->members == 1 || um_omp_tasks_full(self);
+    bool at_once = !condition || final || !is_deferred(self, flags);
     struct um_omp_task *task;
 
     (void)priority; /* a hint */

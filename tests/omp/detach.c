@@ -107,6 +107,32 @@ static int by_thread(int wait, int delay)
     return wait == 2 ? value : seen;
 }
 
+/* By the thread that has made them all, and one that waits for the last. */
+static void by_maker(int threads, int count)
+{
+    static omp_event_handle_t events[3000];
+    int sum = 0, first = 0;
+
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    {
+        for (int i = 0; i < count; i++) {
+            omp_event_handle_t event;
+
+#pragma omp task detach(event) depend(inout : sum) shared(sum)
+            sum++;
+            events[i] = event;
+            if (i == 0) {
+#pragma omp task depend(in : sum) shared(sum, first)
+                first = sum;
+            }
+        }
+        for (int i = 0; i < count; i++)
+            omp_fulfill_event(events[i]);
+    }
+    printf(" %d %d", first, sum);
+}
+
 /* The tasks around a detached one end before it, and it has the memory of the outermost. */
 static void parents_end(void)
 {
@@ -141,6 +167,8 @@ static void parents_end(void)
 int main(void)
 {
     by_tasks();
+    by_maker(1, 10);
+    by_maker(2, 3000);
     parents_end();
     for (int wait = 0; wait < 5; wait++) {
         int right = 0;
