@@ -67,7 +67,7 @@ static struct clauses clauses_of(void **depend)
 {
     size_t outs;
 
-    if (depend[0])
+    if (depend[0] || !depend[1]) /* none: of an iterator */
         return (struct clauses){(size_t)depend[0], (size_t)depend[1], (size_t)depend[0],
                                 depend + 2};
     outs = (size_t)depend[2] + (size_t)depend[3];

@@ -154,7 +154,7 @@ static void waits(void)
 
 static void kinds(void)
 {
-    int sum = 0, inside = 0, most = 0, cell[8] = {0}, wrong = 0;
+    int sum = 0, inside = 0, most = 0, cell[8] = {0}, wrong = 0, none = 0;
     omp_depend_t object;
 
 #pragma omp depobj(object) depend(inout : cell[3])
@@ -188,7 +188,10 @@ static void kinds(void)
         }
 #pragma omp task depend(iterator(i = 2 : 5), in : cell[i]) shared(cell, wrong)
         wrong += cell[3] != 30 || cell[4] != 4;
+#pragma omp task depend(iterator(i = 0 : none), in : cell[i]) shared(none)
+        none++;
 #pragma omp taskwait
+        wrong += none != 1;
     }
 #pragma omp depobj(object) destroy
     printf("kinds: %d wrong, %d at once, sum %d\n", wrong, most, sum);
