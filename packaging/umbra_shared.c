@@ -46,6 +46,7 @@ SIZE_OF(channel);
 SIZE_OF(port);
 SIZE_OF(message);
 SIZE_OF(source);
+SIZE_OF(io_op);
 SIZE_OF(branch);
 SIZE_OF(arbiter);
 SIZE_OF(arbiter_options);
