@@ -1449,8 +1449,7 @@ static void *starts_wrongly(void *unused)
     cr_expect_eq(umbra_io_start(&op), -EINVAL);
     cr_expect_eq(umbra_io_wait_any(&none, 1, UMBRA_NEVER, &which), -EINVAL);
     cr_expect_eq(umbra_io_wait_any(&one, 0, UMBRA_NEVER, &which), -EINVAL);
-    op.call = UMBRA_IO_RECV;
-    op.bytes = 1;
+    op = receiving_op(-1, &byte, 1);
     start(&op);
     cr_expect_eq(next_of(&one, 1), 0);
     cr_expect_eq(op.result, -EBADF);

@@ -644,12 +644,15 @@ static int transfer_to_unplaced(void)
 {
     struct umbra_spawn_options anywhere = {.where = UMBRA_ANYWHERE};
     struct umbra_fiber fiber;
-    int error = umbra_spawn_with(NULL, &anywhere, nothing, NULL, &fiber);
+    int error;
 
-    if (error != 0)
-        return error;
-    error = umbra_transfer(fiber);
-    umbra_detach(fiber);
+    do { /* another core may have taken it, and even ended it, before the transfer */
+        error = umbra_spawn_with(NULL, &anywhere, nothing, NULL, &fiber);
+        if (error != 0)
+            return error;
+        error = umbra_transfer(fiber);
+        umbra_detach(fiber);
+    } while (!strstr(umbra_last_error_text(), "no core yet"));
     return error;
 }
 
