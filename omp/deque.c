@@ -7,9 +7,9 @@
  * task that it will go on with, and so executes only tasks below that one; at a barrier any. Until
  * that task ends the member executes only it and tasks below it. So the tasks in its deque that are
  * below it are those made since it began: the newest ones. A task that gets its turn (turn.h) goes
- * to the member that has ended its last predecessor, which may be another than the one that waits
- * for it. So a member whose task has children with dependences takes those of them that other
- * members offer.
+ * to the member that has ended its last predecessor; another member may be the one that waits for
+ * it. So a member in a taskwait, whose task has children with dependences, takes such children also
+ * from the deques of other members, which offer them.
  */
 #include "library.h"
 

@@ -176,9 +176,10 @@ void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
     um_omp_push(self, task);
 }
 
-/* False: a task that might be deferred is executed at once, by a member that is alone or has many.
- * Not a detached one, whose maker may be the one to fulfil its event; nor one that may wait for
- * such a task. Outside regions there is no end at which it would be waited for: as libgomp. */
+/* True if a task that may be deferred is. A member that is alone, or has many, executes its tasks at
+ * once; but a detached task is deferred, since its maker may be the one to fulfil its event, and so is
+ * a task that may wait for a detached one. Outside of regions no barrier would wait for it: there a
+ * detached task, too, is executed at once, as under libgomp. */
 static bool is_deferred(struct um_omp_member *self, unsigned flags)
 {
     if (flags & FLAG_DETACH)

@@ -49,7 +49,7 @@ struct job {
     _Alignas(UMBRA_CACHE_LINE) atomic_uint_least64_t left;
 
     _Alignas(UMBRA_CACHE_LINE) size_t border; /* in layers, when the step began */
-    atomic_size_t driven;                     /* steps whose layers the device has begun */
+    atomic_size_t driven;                     /* steps: the device has begun their layers */
     uint64_t begun, device_end;               /* of the step; when the device had done all */
     double block_ns;                          /* of a block, by all processors together */
     double sweep_ns, bring_ns;                /* the device: to do a layer, and to bring it there */
@@ -445,8 +445,8 @@ static bool works(const struct job *job)
     return !*device_failed(job->device);
 }
 
-/* Each side alone for some steps, whose times say where the border is to be first, and what a divided step
- * is to be compared with. True if the device is worth a share. */
+/* Each side does some steps alone. Their times say where the border is to be first, and what a divided
+ * step is to be compared with. True if the device is worth a share. */
 static bool try_device(struct job *job)
 {
     double processors_ns = median(job->tried_ns, TRIED), part;

@@ -10,8 +10,8 @@
  *
  * A layer is some planes. What a device computes is slow to bring there and back, and a step needs it in
  * the next one, so a layer that the device has taken stays with it, and what travels in a step is one plane
- * each way, at the border. Blocks for several steps at once (of which as much as borders on others is
- * computed twice) would travel each time, and a device whose memory is faster than the bus would wait.
+ * each way, at the border. Blocks for several steps at once would travel each time (and what borders
+ * on other blocks be computed twice): a device with a memory faster than the bus would wait for them.
  *
  * First each side does some steps alone, and the border begins where their speeds say. In a step the
  * device's worker does its layers. Then it is hungry, as a worker of a processor is without a block, and

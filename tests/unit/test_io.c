@@ -1065,7 +1065,8 @@ static void *receives_many(void *unused)
     return NULL;
 }
 
-IO_TEST(more_operations_than_the_ring_has_places)
+/* fn needs MANY pairs of sockets. */
+static void run_with_descriptors(void *(*fn)(void *))
 {
     struct rlimit limit;
 
@@ -1074,7 +1075,12 @@ IO_TEST(more_operations_than_the_ring_has_places)
         cr_skip_test("the limit of descriptors is %llu", (unsigned long long)limit.rlim_max);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    cr_assert_eq(run_cores(1, receives_many, NULL), 0);
+    cr_assert_eq(run_cores(1, fn, NULL), 0);
+}
+
+IO_TEST(more_operations_than_the_ring_has_places)
+{
+    run_with_descriptors(receives_many);
 }
 
 /* Messages of 64 bytes, numbered, that a thread sends in pieces of odd lengths. */
@@ -1426,14 +1432,7 @@ static void *starts_many(void *unused)
 
 IO_TEST(a_fiber_has_more_operations_than_the_ring_has_places)
 {
-    struct rlimit limit;
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_max < 2 * MANY + 50)
-        cr_skip_test("the limit of descriptors is %llu", (unsigned long long)limit.rlim_max);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    cr_assert_eq(run_cores(1, starts_many, NULL), 0);
+    run_with_descriptors(starts_many);
 }
 
 static void *starts_wrongly(void *unused)
