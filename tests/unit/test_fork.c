@@ -107,6 +107,23 @@ Test(fork, what_runs_once_is_not_cut_off_by_a_cancellation)
     cr_expect_eq(um_atomic_load(&times, seq_cst), 1);
 }
 
+/* ---- handlers that are registered while another thread is in fork(2) ---- */
+
+/* Then fork(2) may call those after it alone, and the next one all. */
+Test(fork, handlers_after_it_alone_change_nothing)
+{
+    unsigned handlers = 0;
+
+    for (int i = 0; i < 2; i++)
+        cr_expect(!um_fork_ends(&handlers));
+    for (int i = 0; i < 2; i++) {
+        cr_expect(um_fork_begins(&handlers), "the first");
+        cr_expect(!um_fork_begins(&handlers));
+        cr_expect(!um_fork_ends(&handlers));
+        cr_expect(um_fork_ends(&handlers), "the last");
+    }
+}
+
 /* ---- handlers that a child registers again ---- */
 
 static unsigned registrations = 1; /* of each handler */
