@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Files, pipes and sockets for fibers: read, write, receive, send, accept, connect. The fiber waits
- * in state "system call" while its core executes others; any number of fibers may wait, and none of
- * them needs a thread. Optional: no other header includes this one. Linux only.
+ * Files, pipes and sockets for fibers: read, write, receive, send, accept, connect, and messages of
+ * several buffers with addresses. The fiber waits in state "system call" while its core executes
+ * others; any number of fibers may wait, and none of them needs a thread. Optional: no other header
+ * includes this one. Linux only.
  *
  *     while (umbra_io_recv(socket, text, sizeof(text), umbra_deadline(10000000000), &got) == 0 &&
  *            got > 0)
@@ -106,6 +107,20 @@ UM_LINKONCE int umbra_io_recv(int socket, void *at, size_t bytes, uint64_t deadl
 UM_LINKONCE int umbra_io_send(int socket, const void *at, size_t bytes, uint64_t deadline,
                               size_t *sent);
 
+/*
+ * As umbra_io_recv, into what the message names: several buffers, the sender's address, ancillary
+ * data. The kernel fills it in as recvmsg(2) does; descriptors among the data are closed by exec(2).
+ * *got: how many bytes; of a datagram that is longer than the buffers, MSG_TRUNC is in msg_flags.
+ * Callers and errors as above.
+ */
+UM_LINKONCE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t deadline,
+                                 size_t *got);
+
+/* As umbra_io_send, of what the message names, as sendmsg(2) does: several buffers, an address,
+ * ancillary data. *sent: how many bytes. Callers and errors as above. */
+UM_LINKONCE int umbra_io_sendmsg(int socket, const struct msghdr *message, uint64_t deadline,
+                                 size_t *sent);
+
 /* Accepts a connection of a listening socket. *connection: its descriptor, which the caller must
  * close, and which exec(2) closes. Callers and errors as above. */
 UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
@@ -128,7 +143,9 @@ enum umbra_io_call {
     UMBRA_IO_WRITE = UM_SYSTEM_WRITE,
     UMBRA_IO_RECV = UM_SYSTEM_RECV,
     UMBRA_IO_SEND = UM_SYSTEM_SEND,
-    UMBRA_IO_ACCEPT = UM_SYSTEM_ACCEPT
+    UMBRA_IO_ACCEPT = UM_SYSTEM_ACCEPT,
+    UMBRA_IO_RECVMSG = UM_SYSTEM_RECVMSG,
+    UMBRA_IO_SENDMSG = UM_SYSTEM_SENDMSG
 };
 
 /* How an operation stands. */
@@ -140,7 +157,7 @@ enum um_io_state {
 
 /*
  * An operation. The program sets the first members, all else being zero, and keeps it and its buffer
- * until it is over; then it may be started again.
+ * (the message with all that it names) until it is over; then it may be started again.
  *
  *     struct umbra_io_op op[2] = {
  *         {.call = UMBRA_IO_RECV, .fd = client, .at = text, .bytes = sizeof(text)},
@@ -158,7 +175,7 @@ enum um_io_state {
 struct umbra_io_op {
     int call; /* one of enum umbra_io_call */
     int fd;
-    void *at;        /* what is written or sent is only read */
+    void *at;        /* what is written or sent is only read; of a message: its struct msghdr */
     size_t bytes;    /* at most so many */
     uint64_t offset; /* of a read or write, or UMBRA_IO_HERE */
     int result; /* over: how many bytes, the connection's descriptor, or a negative errno as above */

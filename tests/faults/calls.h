@@ -43,6 +43,10 @@
          ENOMEM, EINTR)                                                                            \
     CALL(ssize_t, send, MINUS_ONE, NOTHING, (int a, const void *b, size_t c, int d), (a, b, c, d), \
          ENOBUFS, EINTR)                                                                           \
+    CALL(ssize_t, recvmsg, MINUS_ONE, NOTHING, (int a, struct msghdr *b, int c), (a, b, c),        \
+         ENOMEM, EINTR)                                                                            \
+    CALL(ssize_t, sendmsg, MINUS_ONE, NOTHING, (int a, const struct msghdr *b, int c), (a, b, c),  \
+         ENOBUFS, EINTR)                                                                           \
     CALL(ssize_t, read, MINUS_ONE, NOTHING, (int a, void *b, size_t c), (a, b, c), EIO, EINTR)     \
     CALL(ssize_t, pread64, MINUS_ONE, NOTHING, (int a, void *b, size_t c, int64_t d),              \
          (a, b, c, d), EIO, EINTR)                                                                 \

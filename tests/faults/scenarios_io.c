@@ -24,13 +24,32 @@ static void close_ends(void)
         __real_close(ends[i / 2][i % 2]);
 }
 
+/* The call for a byte to or from a socket: of one as a message, of the next without. */
+static int send_byte(int fd, unsigned char *what, uint64_t until, size_t *put)
+{
+    struct iovec buffer = {what, 1};
+    struct msghdr message = {.msg_iov = &buffer, .msg_iovlen = 1};
+
+    return *what % 2 ? umbra_io_sendmsg(fd, &message, until, put)
+                     : umbra_io_send(fd, what, 1, until, put);
+}
+
+static int recv_byte(int fd, bool as_message, unsigned char *heard, uint64_t until, size_t *got)
+{
+    struct iovec buffer = {heard, 1};
+    struct msghdr message = {.msg_iov = &buffer, .msg_iovlen = 1};
+
+    return as_message ? umbra_io_recvmsg(fd, &message, until, got)
+                      : umbra_io_recv(fd, heard, 1, until, got);
+}
+
 /* One way of a conversation by bytes: each answers the other's with the next. */
 static bool says(int fd, unsigned char what, bool on_socket)
 {
     size_t put = 0;
     uint64_t until = umbra_deadline(LONG);
 
-    return note(on_socket ? umbra_io_send(fd, &what, 1, until, &put)
+    return note(on_socket ? send_byte(fd, &what, until, &put)
                           : umbra_io_write(fd, &what, 1, UMBRA_IO_HERE, until, &put)) &&
            ALWAYS(put == 1);
 }
@@ -41,7 +60,7 @@ static bool hears(int fd, unsigned char what, bool on_socket)
     size_t got = 0;
     uint64_t until = umbra_deadline(LONG);
 
-    if (!note(on_socket ? umbra_io_recv(fd, &heard, 1, until, &got)
+    if (!note(on_socket ? recv_byte(fd, what % 2, &heard, until, &got)
                         : umbra_io_read(fd, &heard, 1, UMBRA_IO_HERE, until, &got)))
         return false;
     MUST(got == 1);

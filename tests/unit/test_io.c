@@ -1195,7 +1195,11 @@ static struct started with_pair(int call, char *text, size_t bytes)
 
 static void *does_each(void *unused)
 {
-    static char text[5][4] = {"abcd", "efgh"};
+    static char text[7][4] = {"abcd", "efgh"};
+    struct iovec in_two[2] = {{text[5], 1}, {text[5] + 1, 3}},
+                 out_two[2] = {{text[0], 2}, {text[0] + 2, 2}};
+    struct msghdr in = {.msg_iov = in_two, .msg_iovlen = 2},
+                  out = {.msg_iov = out_two, .msg_iovlen = 2};
     struct sockaddr_in address;
     FILE *file = tmpfile();
     struct started each[] = {
@@ -1203,19 +1207,22 @@ static void *does_each(void *unused)
         with_pair(UMBRA_IO_SEND, text[1], 4),
         with_pair(UMBRA_IO_READ, text[2], 4),
         with_pair(UMBRA_IO_RECV, text[3], 4),
+        with_pair(UMBRA_IO_RECVMSG, (char *)&in, 4),
+        with_pair(UMBRA_IO_SENDMSG, (char *)&out, 4),
         {.op = {.call = UMBRA_IO_ACCEPT}, .result = INT_MAX},
         {.op = {.call = UMBRA_IO_WRITE, .at = text[0], .bytes = 4}, {-1, -1}, 4},
     };
     enum { EACH = sizeof(each) / sizeof(each[0]) };
     struct umbra_io_op *ops[EACH];
 
-    each[4].op.fd = listening(1, &address);
-    each[5].op.fd = fileno(file);
+    each[6].op.fd = listening(1, &address);
+    each[7].op.fd = fileno(file);
     for (int i = 0; i < EACH; i++)
         start(ops[i] = &each[i].op);
     cr_expect_eq(write(each[2].behind[0], "ijkl", 4), 4);
     cr_expect_eq(write(each[3].behind[0], "mnop", 4), 4);
-    each[4].behind[0] = connected(&address);
+    cr_expect_eq(write(each[4].behind[0], "qrst", 4), 4);
+    each[6].behind[0] = connected(&address);
     for (int i = 0; i < EACH; i++) {
         unsigned which = next_of(ops, EACH);
         struct started *over = &each[which];
@@ -1227,7 +1234,9 @@ static void *does_each(void *unused)
             cr_expect_eq(over->op.result, over->result, "%u: %d", which, over->op.result);
         umbra_io_end(&over->op); /* which changes nothing */
     }
+    cr_expect_eq(read(each[5].behind[0], text[6], 4), 4);
     cr_expect_eq(memcmp(text[2], "ijkl", 4) | memcmp(text[3], "mnop", 4), 0);
+    cr_expect_eq(memcmp(text[5], "qrst", 4) | memcmp(text[6], "abcd", 4), 0);
     for (int i = 0; i < EACH - 1; i++) {
         close(each[i].op.fd);
         close_pair(each[i].behind);
@@ -1240,6 +1249,118 @@ IO_TEST(operations_of_each_call_go_on_at_once)
 {
     cr_assert_eq(run_cores(1, does_each, NULL), 0);
 }
+
+/* ---- messages ---- */
+
+/* Room for a message in two buffers, its address, and a descriptor. */
+struct letter {
+    char text[8];
+    struct iovec buffers[2];
+    struct sockaddr_in address;
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } more;
+    struct msghdr message;
+};
+
+static struct msghdr *letter_with(struct letter *letter, const char *text)
+{
+    memset(letter, 0, sizeof(*letter));
+    memcpy(letter->text, text, strlen(text));
+    letter->buffers[0] = (struct iovec){letter->text, 2};
+    letter->buffers[1] = (struct iovec){letter->text + 2, 2};
+    letter->message.msg_iov = letter->buffers;
+    letter->message.msg_iovlen = 2;
+    return &letter->message;
+}
+
+static int datagrams(struct sockaddr_in *address)
+{
+    socklen_t length = sizeof(*address);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    cr_expect_eq(bind(fd, (const struct sockaddr *)address, sizeof(*address)), 0);
+    cr_expect_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    return fd;
+}
+
+/* Answers one datagram, to where it came from. */
+static void *answers(void *socket)
+{
+    struct letter letter;
+    struct msghdr *message = letter_with(&letter, "");
+    size_t count = 0;
+
+    message->msg_name = &letter.address;
+    message->msg_namelen = sizeof(letter.address);
+    cr_expect_eq(umbra_io_recvmsg(*(int *)socket, message, umbra_deadline(20 * SECOND), &count), 0);
+    cr_expect(count == 4 && memcmp(letter.text, "more", 4) == 0);
+    cr_expect(message->msg_flags & MSG_TRUNC);
+    cr_expect_eq(message->msg_namelen, sizeof(letter.address));
+    cr_expect_eq(umbra_io_sendmsg(*(int *)socket, message, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(count, 4);
+    return NULL;
+}
+
+static void *asks_by_datagram(void *unused)
+{
+    struct sockaddr_in to, own;
+    int server = datagrams(&to), client = datagrams(&own);
+    struct umbra_fiber fiber;
+    char text[8];
+    size_t got = 0;
+
+    cr_assert_eq(umbra_spawn(answers, &server, &fiber), 0);
+    umbra_sleep_ns(MS); /* it waits */
+    cr_expect_eq(sendto(client, "more than four", 14, 0, (struct sockaddr *)&to, sizeof(to)), 14);
+    cr_expect_eq(umbra_io_recv(client, text, sizeof(text), umbra_deadline(20 * SECOND), &got), 0);
+    cr_expect(got == 4 && memcmp(text, "more", 4) == 0);
+    umbra_join(fiber, UMBRA_NEVER, NULL);
+    close(server);
+    close(client);
+    return unused;
+}
+
+IO_TEST(a_datagram_is_answered_to_where_it_came_from)
+{
+    cr_assert_eq(run_cores(1, asks_by_datagram, NULL), 0);
+}
+
+static void *passes_a_descriptor(void *unused)
+{
+    struct letter sent, got;
+    struct msghdr *out = letter_with(&sent, "fd"), *in = letter_with(&got, "");
+    struct cmsghdr *head = &sent.more.head;
+    int pair[2], passed = -1;
+    size_t count = 0;
+
+    socket_pair(pair);
+    out->msg_control = sent.more.room;
+    out->msg_controllen = in->msg_controllen = sizeof(sent.more.room);
+    in->msg_control = got.more.room;
+    *head = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(head), &pair[0], sizeof(int));
+    cr_expect_eq(umbra_io_sendmsg(pair[0], out, UMBRA_NEVER, &count), 0);
+    cr_expect_eq(umbra_io_recvmsg(pair[1], in, umbra_deadline(20 * SECOND), &count), 0);
+    cr_assert(CMSG_FIRSTHDR(in) != NULL);
+    memcpy(&passed, CMSG_DATA(CMSG_FIRSTHDR(in)), sizeof(int));
+    cr_expect(passed > 2 && passed != pair[0]);
+    cr_expect_eq(fcntl(passed, F_GETFD), FD_CLOEXEC);
+    close(passed);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(a_descriptor_that_is_received_is_closed_by_exec)
+{
+    cr_assert_eq(run_cores(1, passes_a_descriptor, NULL), 0);
+}
+
+/* ---- waits for any ---- */
 
 static void *waits_for_any(void *unused)
 {
@@ -1444,7 +1565,7 @@ static void *starts_wrongly(void *unused)
     char byte;
 
     cr_expect_eq(umbra_io_start(&op), -EINVAL);
-    op.call = UMBRA_IO_ACCEPT + 1;
+    op.call = UMBRA_IO_SENDMSG + 1;
     cr_expect_eq(umbra_io_start(&op), -EINVAL);
     cr_expect_eq(umbra_io_wait_any(&none, 1, UMBRA_NEVER, &which), -EINVAL);
     cr_expect_eq(umbra_io_wait_any(&one, 0, UMBRA_NEVER, &which), -EINVAL);

@@ -508,9 +508,9 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 /* What a call does: the same for the system and for umbra/io.h. */
 struct call {
     const char *name;
-    enum { READ, WRITE, RECV, SEND, ACCEPT, CONNECT } what;
+    enum { READ, WRITE, RECV, SEND, RECVMSG, SENDMSG, ACCEPT, CONNECT } what;
     size_t bytes;
-    uint64_t offset;
+    uint64_t offset; /* of a message: how many buffers */
     const void *address;
     socklen_t length;
 };
@@ -532,6 +532,14 @@ static const struct call calls[] = {
     {"recv of nothing", RECV, 0, 0, NULL, 0},
     {"send", SEND, 8, 0, NULL, 0},
     {"send of nothing", SEND, 0, 0, NULL, 0},
+    {"recvmsg", RECVMSG, 8, 2, NULL, 0},
+    {"recvmsg of nothing", RECVMSG, 0, 0, NULL, 0},
+    {"recvmsg into too many", RECVMSG, 8, 1025, NULL, 0},
+    {"sendmsg", SENDMSG, 8, 2, NULL, 0},
+    {"sendmsg of nothing", SENDMSG, 0, 0, NULL, 0},
+    {"sendmsg of too many", SENDMSG, 8, 1025, NULL, 0},
+    {"sendmsg to an address", SENDMSG, 8, 2, &inet_name, sizeof(inet_name)},
+    {"sendmsg to half an address", SENDMSG, 8, 2, &inet_name, 1},
     {"accept", ACCEPT, 0, 0, NULL, 0},
     {"connect", CONNECT, 0, 0, &inet_name, sizeof(inet_name)},
     {"connect locally", CONNECT, 0, 0, &local_name, sizeof(local_name)},
@@ -582,9 +590,26 @@ static long accepts(int fd)
     return 0;
 }
 
+/* In a buffer of three bytes and one of the rest; further ones would be the same memory. */
+static struct msghdr message_of(const struct call *call, char *text, struct iovec *buffers)
+{
+    struct msghdr message = {.msg_name = (void *)(uintptr_t)call->address,
+                             .msg_namelen = call->length,
+                             .msg_iov = buffers,
+                             .msg_iovlen = call->offset};
+
+    for (size_t i = 0; i < call->offset; i++)
+        buffers[i] = i == 0 ? (struct iovec){text, 3} : (struct iovec){text + 3, call->bytes - 3};
+    return message;
+}
+
+enum { MOST_BUFFERS = 1025 }; /* one more than the system takes */
+
 static long call_system(int fd, const struct call *call, char *text)
 {
     bool here = call->offset == UMBRA_IO_HERE;
+    struct iovec buffers[MOST_BUFFERS];
+    struct msghdr message;
 
     switch (call->what) {
     case READ:
@@ -597,6 +622,12 @@ static long call_system(int fd, const struct call *call, char *text)
         return recv(fd, text, call->bytes, 0);
     case SEND:
         return send(fd, text, call->bytes, MSG_NOSIGNAL);
+    case RECVMSG:
+        message = message_of(call, text, buffers);
+        return recvmsg(fd, &message, 0);
+    case SENDMSG:
+        message = message_of(call, text, buffers);
+        return sendmsg(fd, &message, MSG_NOSIGNAL);
     case ACCEPT:
         return accepts(fd);
     default:
@@ -606,6 +637,8 @@ static long call_system(int fd, const struct call *call, char *text)
 
 static long call_umbra(int fd, const struct call *call, char *text, uint64_t deadline)
 {
+    struct iovec buffers[MOST_BUFFERS];
+    struct msghdr message;
     size_t count = 0;
     int connection = -1;
     int error = 0;
@@ -622,6 +655,14 @@ static long call_umbra(int fd, const struct call *call, char *text, uint64_t dea
         break;
     case SEND:
         error = umbra_io_send(fd, text, call->bytes, deadline, &count);
+        break;
+    case RECVMSG:
+        message = message_of(call, text, buffers);
+        error = umbra_io_recvmsg(fd, &message, deadline, &count);
+        break;
+    case SENDMSG:
+        message = message_of(call, text, buffers);
+        error = umbra_io_sendmsg(fd, &message, deadline, &count);
         break;
     case ACCEPT:
         error = umbra_io_accept(fd, deadline, &connection);

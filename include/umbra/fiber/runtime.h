@@ -189,6 +189,8 @@ enum um_system_call {
     UM_SYSTEM_RECV,
     UM_SYSTEM_SEND,
     UM_SYSTEM_ACCEPT,
+    UM_SYSTEM_RECVMSG,
+    UM_SYSTEM_SENDMSG,
     UM_SYSTEM_CONNECT,
     UM_SYSTEM_CALLS
 };
@@ -199,6 +201,8 @@ UM_SHARED(const struct um_kind um_kind_system[UM_SYSTEM_CALLS], {{"blocking call
                                                                  {"recv", NULL},
                                                                  {"send", NULL},
                                                                  {"accept", NULL},
+                                                                 {"recvmsg", NULL},
+                                                                 {"sendmsg", NULL},
                                                                  {"connect", NULL}});
 
 /* True if a blocked fiber that waits for this is in a system call. kind: NULL is allowed. */

@@ -91,8 +91,10 @@ UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint
 /* What poll(2) waits for, for the operation. */
 UM_INLINE short um_io_events(enum um_system_call call)
 {
-    return call == UM_SYSTEM_READ || call == UM_SYSTEM_RECV || call == UM_SYSTEM_ACCEPT ? POLLIN
-                                                                                        : POLLOUT;
+    return call == UM_SYSTEM_READ || call == UM_SYSTEM_RECV || call == UM_SYSTEM_RECVMSG ||
+                   call == UM_SYSTEM_ACCEPT
+               ? POLLIN
+               : POLLOUT;
 }
 
 /* True if the descriptor is of a file, for which poll(2) never waits. */
@@ -180,6 +182,10 @@ UM_LINKONCE ssize_t um_io_now(const struct umbra_io_op *io)
         return recv(io->fd, io->at, io->bytes, MSG_DONTWAIT);
     case UM_SYSTEM_SEND:
         return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case UM_SYSTEM_RECVMSG:
+        return recvmsg(io->fd, io->at, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    case UM_SYSTEM_SENDMSG:
+        return sendmsg(io->fd, io->at, MSG_DONTWAIT | MSG_NOSIGNAL);
     default:
         break;
     }
@@ -287,7 +293,8 @@ UM_INLINE bool um_io_no_form(ssize_t result)
 /* Carries out the operation unless it must wait. Returns its result, or a negative errno. */
 UM_LINKONCE int um_io_try(const struct umbra_io_op *io)
 {
-    bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND;
+    bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND ||
+                     io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG;
     ssize_t result;
 
     do {

@@ -303,7 +303,8 @@ UM_LINKONCE int um_poller_await(void *context, struct umbra_io_op *io)
  * later one is not refused without a report, but a read at an offset or an accept may be. */
 UM_LINKONCE int um_poller_try(struct um_poller *poller, const struct umbra_io_op *io)
 {
-    bool receives = io->call == UM_SYSTEM_RECV && (size_t)io->fd < poller->descriptors;
+    bool receives = (io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_RECVMSG) &&
+                    (size_t)io->fd < poller->descriptors;
     uint8_t *vain = receives ? &poller->polled[io->fd].vain : NULL;
     int result;
 

@@ -270,6 +270,12 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_i
     case UM_SYSTEM_SEND:
         io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_NOSIGNAL);
         break;
+    case UM_SYSTEM_RECVMSG:
+        io_uring_prep_recvmsg(sqe, io->fd, io->at, MSG_CMSG_CLOEXEC);
+        break;
+    case UM_SYSTEM_SENDMSG:
+        io_uring_prep_sendmsg(sqe, io->fd, io->at, MSG_NOSIGNAL);
+        break;
     case UM_SYSTEM_ACCEPT:
         io_uring_prep_accept(sqe, io->fd, NULL, NULL, SOCK_CLOEXEC);
         break;
@@ -337,9 +343,11 @@ UM_LINKONCE int um_uring_await(void *context, struct umbra_io_op *io)
     return um_uring_queue(context, io, true) ? 0 : -ENOSYS;
 }
 
+#define UM_LINUX_UIO_MAXIOV 1024 /* buffers of a message; strict C11 hides it */
+
 /*
- * True if the ring answers as the system's call does. It takes an address before it looks at the
- * descriptor, ignores an offset where there are no positions, and waits for reads of nothing, and
+ * True if the ring answers as the system's call does. It takes an address, and a message's buffers,
+ * before it looks at the descriptor, ignores an offset where there are no positions, and waits for reads of nothing, and
  * for what has no read, such as an epoll instance. The trial ends before it does anything, with
  * EFAULT if all but the memory is right.
  */
@@ -349,6 +357,8 @@ UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
 
     if (io->call == UM_SYSTEM_CONNECT)
         return io->length <= sizeof(struct sockaddr_storage);
+    if (io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG)
+        return ((const struct msghdr *)io->at)->msg_iovlen <= UM_LINUX_UIO_MAXIOV;
     if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
         return true;
     trial.at = (void *)UINTPTR_MAX; /* no process has this */

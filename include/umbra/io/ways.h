@@ -184,6 +184,30 @@ UM_LINKONCE UM_NOINLINE int umbra_io_send(int socket, const void *at, size_t byt
     return um_io_count(um_io_run(&io), sent);
 }
 
+UM_LINKONCE UM_NOINLINE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t deadline,
+                                             size_t *got)
+{
+    struct umbra_io_op io = {.call = UM_SYSTEM_RECVMSG,
+                             .fd = socket,
+                             .at = message,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), got);
+}
+
+UM_LINKONCE UM_NOINLINE int umbra_io_sendmsg(int socket, const struct msghdr *message,
+                                             uint64_t deadline, size_t *sent)
+{
+    struct umbra_io_op io = {.call = UM_SYSTEM_SENDMSG,
+                             .fd = socket,
+                             .at = (void *)(uintptr_t)message,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
+
+    return um_io_count(um_io_run(&io), sent);
+}
+
 UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *connection)
 {
     struct umbra_io_op io = {.call = UM_SYSTEM_ACCEPT,
@@ -221,7 +245,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_start(struct umbra_io_op *op)
 
     if (!core)
         return error;
-    if (op->call < UMBRA_IO_READ || op->call > UMBRA_IO_ACCEPT)
+    if (op->call < UMBRA_IO_READ || op->call > UMBRA_IO_SENDMSG)
         return um_why(-EINVAL, "call = %d: not one of enum umbra_io_call", op->call);
     if (op->state != UM_IO_OVER)
         return um_why(-EBUSY, "the operation is under way");
