@@ -51,13 +51,13 @@ struct sleepers {
     struct side side[SIDES];
 };
 
-/* When the sleep ends that begins now. */
-static uint64_t next_due(struct side *side)
+/* How long the next sleep is. */
+static uint64_t next_length(struct side *side)
 {
     side->random ^= side->random << 13; /* xorshift64, Marsaglia 2003 */
     side->random ^= side->random >> 7;
     side->random ^= side->random << 17;
-    return bench_now_ns() + LEAST_NS + side->random % (MOST_NS - LEAST_NS);
+    return LEAST_NS + side->random % (MOST_NS - LEAST_NS);
 }
 
 /* The sleep has ended. The side's counters are read by the harness's thread, which needs no order. */
@@ -83,9 +83,9 @@ static void *sleeper(void *arg)
     struct side *side = arg;
 
     while (!stops(side)) {
-        uint64_t due = next_due(side);
+        uint64_t length = next_length(side), due = bench_now_ns() + length;
 
-        umbra_sleep_ns(due - bench_now_ns());
+        umbra_sleep_ns(length);
         note(side, due);
     }
     return NULL;
@@ -157,7 +157,7 @@ static void context_main(struct fcontext_transfer from)
     for (uint64_t due = 0;;) {
         if (due != 0)
             note(side, due);
-        due = stops(side) ? 0 : next_due(side);
+        due = stops(side) ? 0 : bench_now_ns() + next_length(side);
         if (due != 0)
             push(side, (struct entry){due, self});
         from = jump_fcontext(from.from, NULL);
