@@ -3,15 +3,17 @@
  * A short parallel loop: two parts, of none to some thousand multiplications each, one for each of
  * two processors. The limit is both parts one after the other on one processor: how short may a loop
  * be so that two processors are faster? The parts are the same object code for all (loop_case.c).
- * A sample is the time of one loop.
+ * A sample is the time of one loop. The limit of a team that any thread may run, and of one of which
+ * only two of eight members run, is the team of two that its creator runs. And a loop of many indices
+ * from main, whose limit is two threads that divide it by hand.
  */
 #include "child.h"
 #include "harness.h"
 #include "in_fiber.h"
 #include "loop_case.h"
 #include "shadow_fork.h"
-#include "two_sides.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <umbra/task.h>
@@ -23,7 +25,8 @@
 
 /* ---- how contenders execute one loop ---- */
 
-#define CONTENDERS 11
+#define CONTENDERS 14
+#define TEAM_MOST 8 /* members of a team that two run */
 
 struct contender;
 
@@ -40,8 +43,11 @@ struct contender {
     const char *name;
     void (*once)(struct loop_case *loop, void *state); /* NULL: in a child process */
     bool in_fiber;
+    bool any_thread;  /* of a team */
+    unsigned members; /* likewise, if more than run */
+    unsigned limit;   /* which contender is */
     struct child_program program;
-    struct child_process **process;
+    struct child_process **process; /* NULL: each row in a process of its own */
 };
 
 static void once_serial(struct loop_case *loop, void *state)
@@ -71,7 +77,7 @@ static void team_part(unsigned member, unsigned members, void *loop)
 
 static void once_team(struct loop_case *loop, void *team)
 {
-    umbra_team_run(team, 0, team_part, loop);
+    umbra_team_run(team, LOOP_PARTS, team_part, loop);
 }
 
 static void once_task(struct loop_case *loop, void *state)
@@ -153,9 +159,31 @@ static void stop_shadow(struct bench_row *row)
 static const struct bench_ops shadow_ops = {
     .start = start_shadow, .run = run_here, .stop = stop_shadow};
 
+/* The row's two processors, and for further members others, as far as there are any. */
+static void list_places(const struct bench_row *row, unsigned members, char *list, size_t bytes)
+{
+    const struct umbra_topology_info *info = umbra_topology_info(bench_topology(row->bench));
+    int length = snprintf(list, bytes, "%d,%d", row->cpus[0], row->cpus[1]);
+    unsigned places = 2;
+
+    for (unsigned i = 0; i < info->cpus && places < members; i++)
+        if (info->cpu[i].cpu != row->cpus[0] && info->cpu[i].cpu != row->cpus[1]) {
+            length += snprintf(list + length, bytes - (size_t)length, ",%d", info->cpu[i].cpu);
+            places++;
+        }
+}
+
 static int start_team(struct bench_row *row)
 {
-    return two_sides_team(row, (struct umbra_team **)&row->state);
+    const struct contender *contender = ((const struct entry *)row->arg)->contender;
+    char places[TEAM_MOST * 12];
+    struct umbra_team_options options = {.members = contender->members,
+                                         .cpus = places,
+                                         .any_thread = contender->any_thread,
+                                         .topology = bench_topology(row->bench)};
+
+    list_places(row, contender->members, places, sizeof places);
+    return umbra_team_create(&options, (struct umbra_team **)&row->state);
 }
 
 static void stop_team(struct bench_row *row)
@@ -216,9 +244,12 @@ static const struct contender contenders[CONTENDERS] = {
     {.name = "serial", .once = once_serial},
     {.name = "shadow", .once = once_shadow},
     {.name = "umbra-team", .once = once_team},
+    {.name = "umbra-team-any", .once = once_team, .any_thread = true, .limit = 2},
+    {.name = "umbra-team-part", .once = once_team, .members = TEAM_MOST, .limit = 2},
     {.name = "umbra-task", .once = once_task, .in_fiber = true},
     {.name = "umbra-parallel-for", .once = once_range, .in_fiber = true},
     {.name = "umbra-parallel-for-grain-0", .once = once_measured, .in_fiber = true},
+    {.name = "umbra-parallel-for-main", .program = {.file = "loop-child-main"}},
     {.name = "openmp-gomp",
      .program = {.file = "loop-child-gomp", .settings = {OMP_SETTINGS, "GOMP_SPINCOUNT=infinite"}},
      .process = &processes[0]},
@@ -254,6 +285,25 @@ static void add(struct bench *bench, struct entry *entry)
     entry->row = row;
 }
 
+/* A loop of many indices: the first is the limit. */
+static void add_indices(struct bench *bench)
+{
+    static const char *const names[] = {"pthread-halves", "serial", "umbra-parallel-for-main"};
+    static struct child_program programs[] = {
+        {.file = "loop-child-main", .argument = "pthreads", .problem = LOOP_SIZES},
+        {.file = "loop-child-main", .argument = "serial", .problem = LOOP_SIZES},
+        {.file = "loop-child-main", .problem = LOOP_SIZES}};
+    struct bench_row *limit = NULL;
+
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        struct bench_row *row = bench_add(bench, names[i], &child_ops, &programs[i]);
+
+        json_object_set_new(row->params, "indices", json_integer(LOOP_INDICES));
+        row->limit = limit;
+        limit = limit ? limit : row;
+    }
+}
+
 static int declare(struct bench *bench)
 {
     static struct loop_case loop;
@@ -265,8 +315,9 @@ static int declare(struct bench *bench)
         for (size_t c = 0; c < CONTENDERS; c++) {
             entry[c] = (struct entry){.contender = &contenders[c], .size = size, .loop = &loop};
             add(bench, &entry[c]);
-            entry[c].row->limit = c > 0 ? entry[0].row : NULL;
+            entry[c].row->limit = c > 0 ? entry[contenders[c].limit].row : NULL;
         }
+    add_indices(bench);
     return 0;
 }
 

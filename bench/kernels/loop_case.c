@@ -15,16 +15,20 @@ void loop_begin(struct loop_case *loop, unsigned size)
     }
 }
 
-void loop_part(struct loop_case *loop, size_t part)
+static inline uint64_t multiplied(uint64_t value, uint32_t steps)
 {
-    struct loop_side *side = &loop->side[part];
-    uint64_t value = side->value;
-
-    for (uint32_t i = loop->steps; i > 0; i--) {
+    for (uint32_t i = steps; i > 0; i--) {
         value *= FACTOR;
         __asm__ volatile("" : "+r"(value)); /* one by one */
     }
-    side->value = value;
+    return value;
+}
+
+void loop_part(struct loop_case *loop, size_t part)
+{
+    struct loop_side *side = &loop->side[part];
+
+    side->value = multiplied(side->value, loop->steps);
     side->runs++;
 }
 
@@ -47,4 +51,26 @@ uint64_t loop_verified(const struct loop_case *loop)
             loop->side[part].value != (part + 1) * power(runs * loop->steps))
             return 0;
     return runs;
+}
+
+void loop_indices_begin(uint64_t value[LOOP_INDICES])
+{
+    for (size_t i = 0; i < LOOP_INDICES; i++)
+        value[i] = i + 1;
+}
+
+void loop_indices(uint64_t value[LOOP_INDICES], size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++)
+        value[i] = multiplied(value[i], LOOP_INDEX_STEPS);
+}
+
+bool loop_indices_verified(const uint64_t value[LOOP_INDICES], uint64_t loops)
+{
+    uint64_t all = power(loops * LOOP_INDEX_STEPS);
+
+    for (size_t i = 0; i < LOOP_INDICES; i++)
+        if (value[i] != (i + 1) * all)
+            return false;
+    return true;
 }

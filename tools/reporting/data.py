@@ -22,6 +22,9 @@ TELLING = (
     "limit",
     "live",
     "others",
+    "multiplications",
+    "indices",
+    "crowd",
 )
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Sections about short parallel loops, barriers and locks."""
+import math
+
 from . import charts
 from .data import amount, break_even
 from .parts import numbers, section, simple
@@ -11,6 +13,7 @@ STYLES = {
     "umbra-task": ("umbra2", ":"),
     "umbra-parallel-for": ("umbra", ":"),
     "umbra-parallel-for-grain-0": ("umbra", "--"),
+    "umbra-parallel-for-main": ("umbra2", "-"),
     "openmp-gomp": ("openmp", "-"),
     "openmp-llvm": ("openmp2", "--"),
     "tbb": ("peer", "-"),
@@ -21,8 +24,10 @@ STYLES = {
 
 def loop(measured):
     series, faster = {}, {}
-    rows = [row for row in measured.of("loop") if row.params.get("work_ns") and row.name in STYLES]
-    for row in sorted(rows, key=lambda row: row.params["work_ns"]):
+    rows = sorted(measured.of("loop"), key=lambda row: row.params.get("work_ns", math.inf))
+    for row in rows:
+        if not row.params.get("work_ns") or row.name not in STYLES:
+            continue
         series.setdefault(row.name, []).append((row.params["work_ns"], row.median))
         if row.ratio:
             faster.setdefault(row.name, []).append((row.params["work_ns"], 1 / row.ratio))
@@ -37,7 +42,9 @@ def loop(measured):
         "A short parallel loop",
         "A loop of two parts, one for each of two processors: time of a loop against what it takes on one "
         "processor, and from which length on two are faster, interpolated. The parts are the same object "
-        "code for all.",
+        "code for all. The table also has a team that any thread may run, and two members of eight, beside "
+        "the team of two that its creator runs; and 10,000 indices from main, beside two threads that divide "
+        "them by hand.",
         charts.lines(
             [(name, series[name], *STYLES[name]) for name in STYLES if name in series],
             "Time of a short parallel loop",
@@ -75,7 +82,9 @@ crowd = simple(
     "More threads than processors",
     "Graphs of 250 short nodes with a barrier after each, on two processors: beside a busy loop, with more "
     "members than processors, and two teams at once; time of a graph, over batches with their worst. The "
-    "limit is libgomp with passive waiting.",
+    "limit is libgomp with passive waiting. And the time of a run of nothing: by two threads at once, each with "
+    "its team, by three threads that run one in turn, and in each part of a run; the limit is libgomp with its "
+    "default waiting.",
     "crowd",
 )
 
