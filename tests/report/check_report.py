@@ -256,11 +256,14 @@ class Page(unittest.TestCase):
         ran = run("--docs", "--curves", self.json)
         self.assertEqual((ran.returncode, ran.stdout), (0, "New tables: docs/measurements.md\n"))
         self.assertEqual(run("--check").returncode, 0)
+        ran = run("--docs", "--papers", self.json)
+        self.assertEqual((ran.returncode, ran.stdout), (0, "New tables: docs/papers.md\n"))
+        self.assertEqual(run("--check").returncode, 0)
         readme = root / "README.md"
         text = readme.read_text(encoding="utf-8")
         readme.write_text(text.replace("| what |", "| which |"), encoding="utf-8")
         ran = run("--check")
-        said = "README.md: its tables are not those of docs/measurements.json\n"
+        said = "README.md: its tables are not those of the figures in docs/\n"
         self.assertEqual((ran.returncode, ran.stdout), (1, said))
         readme.write_text(text.replace("figures: headlines", "figures: nothing"), encoding="utf-8")
         ran = run("--docs")

@@ -10,6 +10,8 @@ from .tables import Picked, grid, interval, on_all_cores, or_nothing, stem, tabl
 
 def command(machine):
     # The seconds are those that tools/run gives a kernel.
+    if not machine.get("quick") and machine.get("seconds"):
+        return "tools/run --papers"
     if not machine.get("quick"):
         return "tools/run --full"
     return "tools/run --quick" if machine.get("seconds") == 5 else "tools/run"
@@ -271,17 +273,24 @@ TABLES = {
     "heat-best": heat_best,
     "threshold": threshold,
     "small-tasks": small_tasks,
-    "papers": headlines.papers,
-    "paper-shadow": papers.shadow,
-    "paper-cooperative": papers.cooperative,
-    "paper-dispatch": papers.dispatch,
     "paper-device": device.device,
 }
 
+# Made of docs/papers.json.
+PAPERS = {
+    "paper-line": machine_line,
+    "papers": papers.headlines,
+    "paper-shadow": papers.shadow,
+    "paper-cooperative": papers.cooperative,
+    "paper-dispatch": papers.dispatch,
+    "paper-placement": papers.placement,
+    "paper-granularity": papers.granularity,
+}
 
-def used(measured):
+
+def used(measured, tables):
     """The rows that the tables take, as (kernel, contender, parameters)."""
     picked = Picked(measured)
-    for make in TABLES.values():
+    for make in tables.values():
         make(picked)
     return picked.ids

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 """docs/papers.md: what each figure and table of a paper says, and what was measured here."""
 from .data import amount
-from .headlines import efficiency, number, quotient, width
-from .tables import on_all_cores, stem, table, times
+from .mpi import called
+from .tables import number, on_all_cores, stem, table, times
 
 NOTHING = "not measured"
 
@@ -19,6 +19,85 @@ def shown(row, show):
 
 def lines(rows):
     return table(("in the paper", "what", "its figures", "here"), rows)
+
+
+# ---- all papers ----
+
+
+def quotient(picked, kernel, above, below, takes=lambda row: True, value=lambda row: row.median):
+    """Of two contenders' medians; None if one is missing."""
+    found = [picked.rows(kernel, lambda row, n=name: stem(row) == n and takes(row))
+             for name in (above, below)]
+    return value(found[0][0]) / value(found[1][0]) if all(found) else None
+
+
+def width(row):
+    return row.p95 - row.p5
+
+
+def efficiency(picked):
+    """Of the dispatcher with tasks of 2,197 nodes; per cent."""
+    rows = [row for row in on_all_cores(picked)
+            if row.name == "umbra-dispatch" and row.params["task_nodes"] == 2197]
+    return 100 / rows[0].ratio / rows[0].params["cores"] if rows else None
+
+
+def over_best_limit(picked):
+    """A sort without the library, over the best number of children in a process."""
+    rows = of_first_input(picked)
+    alone = [row for row in rows if row.name == "mpi-process"]
+    limited = [row for row in rows if row.params.get("limit", 0) > 1]
+    return alone[0].median / min(row.median for row in limited) if alone and limited else None
+
+
+def headlines(picked):
+    """What a paper is about in a line: an effect, and how large it is in the paper and here."""
+
+    def large(row):
+        return row.params.get("block") == 120
+
+    def of_scale(row):
+        return row.params.get("scale") == SCALE
+
+    found = (
+        ("shadow threads", "null fork: pthread_create over a shadow", "1,135", 1135,
+         quotient(picked, "null-fork", "pthread-create", "shadow-spin")),
+        ("shadow threads", "null fork: swapcontext over a shadow", "46", 46,
+         quotient(picked, "null-fork", "ucontext", "shadow-spin")),
+        ("cooperative scheduler", "Gaussian elimination: mu1 over mu1k", "1.11 to 1.26", 1.26,
+         quotient(picked, "spread", "pthread-mu1", "umbra-mu1k")),
+        ("cooperative scheduler", "Gaussian elimination: mu2 over mu2k", "2.9 to 3.4", 3.4,
+         quotient(picked, "spread", "pthread-mu2", "umbra-mu2k")),
+        ("cooperative scheduler", "spread of run times: mu1 over mu1k", "19", 19,
+         quotient(picked, "spread", "pthread-mu1", "umbra-mu1k", value=width)),
+        ("cooperative scheduler", "shortest paths, blocks of 120: OpenMP over CTBPA", "1.37", 1.37,
+         quotient(picked, "apsp", "openmp-gomp", "umbra-ctbpa", large)),
+        ("cooperative scheduler", "spread of run times: OpenMP over CTBPA", "3.4", 3.4,
+         quotient(picked, "spread", "openmp-gomp", "umbra-ctbpa", value=width)),
+        ("H-Dispatch", "efficiency at 2,197 nodes a task, per cent", "85 (24 cores)", 85,
+         efficiency(picked)),
+        ("placement", "search: first version over OpenMP's hybrid, edges a second", "2.2", 2.2,
+         quotient(picked, "bfs", "openmp-hybrid", "umbra-partitioned", of_scale)),
+        ("placement", "search: second version over the first, edges a second", "2.68", 2.68,
+         quotient(picked, "bfs", "umbra-partitioned", "umbra-bfs", of_scale)),
+        ("granularity", "Cilksort: processes over the best number of children in one", "6.7", 6.7,
+         over_best_limit(picked)),
+    )
+    return table(
+        ("paper", "what", "in the paper", "here", ""),
+        [(paper, what, said, NOTHING if here is None else number(here), reached(here, least, said))
+         for paper, what, said, least, here in found])
+
+
+def reached(here, most, said):
+    """How a figure stands to the paper's largest. What is more than 1 shows the effect."""
+    if here is None:
+        return ""
+    if here >= most:
+        return "beaten"
+    if "cores" in said:
+        return "not reached"
+    return "reproduced" if here > 1 else "not here"
 
 
 # ---- shadow threads ----
@@ -167,3 +246,60 @@ def null_task(picked):
     found = quotient(picked, "dispatch", "umbra-dispatch-pure", "umbra-dispatch",
                      lambda row: row.params["cores"] == most)
     return NOTHING if found is None else times(found)
+
+
+# ---- placement ----
+
+SCALE = 20  # of the graph that the headlines are of
+LARGE = 8 << 20  # bytes of arrays beyond all caches, at least
+SEARCHES = (
+    ("OpenMP's hybrid (Beamer)", "openmp-hybrid", "5.1"),
+    ("first version", "umbra-partitioned", "11.1"),
+    ("second version", "umbra-bfs", "29.0"),
+)
+
+
+def bandwidth(picked, name, takes):
+    """GB/s of the largest triad."""
+    rows = picked.rows("stream", lambda row: row.name == name and takes(row) and
+                       row.params.get("operation") == "triad" and row.params["bytes"] >= LARGE)
+    row = max(rows, key=lambda row: row.params["bytes"], default=None)
+    return shown(row, lambda row: f"{row.params['bytes'] / row.median:.1f}")
+
+
+def placement(picked):
+    def every(row):
+        return row.params["threads"] == max(
+            (row.params.get("threads", 0) for row in picked.measured.of("stream")), default=0)
+
+    rows = [(figure, f"triad on all processors, GB/s: {what}", said, bandwidth(picked, name, every))
+            for figure, what, name, said in (
+                ("Figure 5", "OpenMP", "openmp-triad", "98 (32 threads)"),
+                ("Figure 7", "local memory", "umbra-local", "24 (4 nodes)"),
+                ("Figure 7", "interleaved memory", "umbra-interleaved", "8 (4 nodes)"),
+                ("Figure 8", "arrays in parts", "umbra-partitioned", "96 (4 nodes)"))]
+    for scale in (SCALE, SCALE + 2):
+        for what, name, said in SEARCHES:
+            row = one(picked, "bfs", name, lambda row, scale=scale: row.params.get("scale") == scale)
+            rows.append(("Table 1", f"search of a graph of scale {scale}, GTEPS: {what}",
+                         said if scale == SCALE else "",
+                         shown(row, lambda row: f"{row.params['teps'] * 1e-9:.2f}")))
+    return lines(rows)
+
+
+# ---- granularity of MPI programs ----
+
+
+def of_first_input(picked):
+    rows = picked.rows("cilksort-limits")
+    return [row for row in rows if row.params["input"] == rows[0].params["input"]]
+
+
+def granularity(picked):
+    saved = {2: "37", 100: "85"}
+    rows = of_first_input(picked)
+    alone = next((row for row in rows if row.name == "mpi-process"), None)
+    found = [("Figure 2", f"Cilksort, children in a process: {called(row)}; time saved, per cent",
+              saved.get(row.params.get("limit"), ""), f"{100 - 100 * row.median / alone.median:.1f}")
+             for row in rows if alone and row is not alone]
+    return lines(found) if found else NOTHING + "\n"
