@@ -110,6 +110,8 @@ static void use(const struct scenario *scenario)
         topology = NULL;
     }
     run->process = getpid();
+    /* as where no constructor ran: else pthread_atfork() would never fail */
+    um_atomic_store(&um_forks.once.state, UM_RUN_NEVER, relaxed); /* the only thread */
     run->armed = true; /* also while the program ends: what it keeps is given back then */
     run->result = scenario->use();
     run->descriptors = count_descriptors() - before;

@@ -589,6 +589,122 @@ Test(children, begin_what_threads_of_the_parent_are_beginning)
     }
 }
 
+/* ---- the first call of a process, while another of its threads is in fork(2) ---- */
+
+static int begins_team_there(void)
+{
+    struct umbra_team_options options = {.topology = program_topology, .members = 1};
+    struct umbra_team *team;
+    int error = umbra_team_create(&options, &team);
+
+    return error == 0 ? umbra_team_destroy(team) : error;
+}
+
+static int begins_shadow_there(void)
+{
+    struct umbra_shadow_options options = {.topology = program_topology, .place_owner = true};
+    struct umbra_shadow shadow;
+    int error = shadow_create(&shadow, &options);
+
+    return error == 0 ? shadow_destroy(&shadow) : error;
+}
+
+static int begins_runtime_there(void)
+{
+    struct umbra_options options = {.topology = program_topology, .cores = 1};
+    struct umbra_runtime *runtime;
+    int error = umbra_runtime_create(&options, &runtime);
+
+    return error == 0 ? umbra_runtime_destroy(runtime) : error;
+}
+
+/* A row for each lock that fork(2) takes along; the owners' is in two. */
+static const struct {
+    const char *what;
+    int (*fn)(void);
+} first[] = {{"a topology", begins_topology},
+             {"a team", begins_team_there},
+             {"a shadow", begins_shadow_there},
+             {"a runtime", begins_runtime_there}};
+
+enum { PROCESSES_PER_ROW = 60, FORKS_PER_PROCESS = 3 };
+
+static um_atomic_u32 may_begin = 0, has_begun = 0;
+static unsigned turns; /* that the forking thread makes before it goes on */
+
+static void *begins_when_told(void *fn)
+{
+    while (um_atomic_load(&may_begin, relaxed) == 0) /* numbers, both */
+        sched_yield();
+    um_atomic_store(&has_begun, 1, relaxed);
+    for (;;)
+        (*(int (**)(void))fn)();
+    return NULL;
+}
+
+static void lets_it_begin(void)
+{
+    um_atomic_store(&may_begin, 1, relaxed); /* numbers, both */
+    while (um_atomic_load(&has_begun, relaxed) == 0)
+        sched_yield();
+    for (volatile unsigned i = 0; i < turns; i++) {
+    }
+}
+
+/* In a process of its own. True if no child hangs. The other thread begins before the first fork(2),
+ * or in it: in a handler that was registered before the library was called. */
+static bool forks_at_the_first_call(int (*fn)(void), unsigned number)
+{
+    struct umbra_topology_options pair = {.synthetic = "pu:2"};
+    bool in_handler = number % 2 != 0, right = true;
+    pid_t child[FORKS_PER_PROCESS];
+    pthread_t thread;
+
+    turns = number * 1000;
+    if (in_handler && pthread_atfork(lets_it_begin, NULL, NULL) != 0)
+        return false;
+    if (fn != begins_topology && umbra_topology_create(&pair, &program_topology) != 0)
+        return false;
+    if (pthread_create(&thread, NULL, begins_when_told, &fn) != 0)
+        return false;
+    if (!in_handler)
+        lets_it_begin();
+    for (int i = 0; i < FORKS_PER_PROCESS; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            alarm(20);
+            _exit(fn() != 0);
+        }
+    }
+    for (int i = 0; i < FORKS_PER_PROCESS; i++) {
+        int status = -1;
+
+        right = waitpid(child[i], &status, 0) == child[i] && status == 0 && right;
+    }
+    return right;
+}
+
+Test(children, begin_what_a_thread_of_the_parent_began_while_another_forked)
+{
+#if defined(UM_CONTEXT_ASAN) || defined(UM_CONTEXT_TSAN)
+    cr_skip_test("fork(2) does not take along the locks of a sanitizer's allocator");
+#endif
+    fflush(NULL);
+    for (size_t row = 0; row < sizeof(first) / sizeof(first[0]); row++) {
+        int status = 0;
+
+        for (unsigned number = 0; number < PROCESSES_PER_ROW && status == 0; number++) {
+            pid_t process = fork();
+
+            if (process == 0)
+                _exit(!forks_at_the_first_call(first[row].fn, number));
+            cr_assert_eq(waitpid(process, &status, 0), process);
+            cr_expect_eq(status, 0, "%s, process %u: ended with %x", first[row].what, number,
+                         (unsigned)status);
+        }
+    }
+}
+
 /* ---- helpers take the program's signals ---- */
 
 static um_atomic_u32 handled = 0;

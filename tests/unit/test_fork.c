@@ -2,7 +2,8 @@
 /*
  * fork(2) in a program that has runtimes: what the child may do, and what it is refused.
  */
-#define _GNU_SOURCE /* for sched_getaffinity() */
+#define UMBRA_IMPLEMENTATION /* shows um_forks */
+#define _GNU_SOURCE          /* for sched_getaffinity() */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -107,41 +108,64 @@ Test(fork, what_runs_once_is_not_cut_off_by_a_cancellation)
     cr_expect_eq(um_atomic_load(&times, seq_cst), 1);
 }
 
-/* ---- handlers that are registered while another thread is in fork(2) ---- */
+/* ---- handlers ---- */
 
-/* Then fork(2) may call those after it alone, and the next one all. */
+static bool takes_topology(void *arg)
+{
+    struct umbra_topology *topology;
+
+    (void)arg;
+    return umbra_topology_create(NULL, &topology) == 0 && (umbra_topology_destroy(topology), true);
+}
+
+/* If another thread registers them meanwhile, fork(2) of musl's calls those after it alone. */
 Test(fork, handlers_after_it_alone_change_nothing)
 {
-    unsigned handlers = 0;
-
-    for (int i = 0; i < 2; i++)
-        cr_expect(!um_fork_ends(&handlers));
     for (int i = 0; i < 2; i++) {
-        cr_expect(um_fork_begins(&handlers), "the first");
-        cr_expect(!um_fork_begins(&handlers));
-        cr_expect(!um_fork_ends(&handlers));
-        cr_expect(um_fork_ends(&handlers), "the last");
+        um_forks_in_parent();
+        um_forks_in_child();
     }
+    cr_expect(takes_topology(NULL));
+    cr_expect_eq(status_of_child(takes_topology, NULL), 0);
+    um_forks_before();
+    cr_expect_eq(pthread_mutex_trylock(&um_forks.lock), EBUSY, "the first");
+    um_forks_before();
+    um_forks_in_parent();
+    cr_expect_eq(pthread_mutex_trylock(&um_forks.lock), EBUSY);
+    um_forks_in_parent();
+    cr_assert_eq(pthread_mutex_trylock(&um_forks.lock), 0, "the last");
+    pthread_mutex_unlock(&um_forks.lock);
 }
 
-/* ---- handlers that a child registers again ---- */
-
-static unsigned registrations = 1; /* of each handler */
-
-#ifndef UMBRA_UNDER_TSAN /* which registers handlers of its own before it can count calls */
-int __real_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
-int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
-
-/* As in a child whose parent forked between the registration and the end of what runs once. */
-int __wrap_pthread_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+Test(fork, handlers_are_registered_before_the_program_begins)
 {
-    int error = 0;
-
-    for (unsigned i = 0; i < registrations && error == 0; i++)
-        error = __real_pthread_atfork(before, in_parent, in_child);
-    return error;
+    cr_expect_eq(um_atomic_load(&um_forks.once.state, relaxed), UM_RUN_DONE); /* one thread */
+    cr_expect_eq(um_forks.error, 0);
 }
-#endif
+
+/* Every module fails whose first call this is. */
+Test(fork, where_the_handlers_could_not_be_registered_no_module_begins)
+{
+    struct umbra_topology_options pair = {.synthetic = "pu:2"};
+    struct umbra_topology *topology, *other;
+    struct umbra_team_options team_options = {.members = 1};
+    struct umbra_shadow_options shadow_options = {.place_owner = true};
+    struct umbra_options options = {.cores = 1};
+    struct umbra_runtime *runtime;
+    struct umbra_memory memory;
+    struct umbra_shadow shadow;
+    struct umbra_team *team;
+
+    cr_assert_eq(umbra_topology_create(&pair, &topology), 0);
+    um_forks.error = -ENOMEM;
+    cr_expect_eq(umbra_topology_create(&pair, &other), -ENOMEM);
+    cr_expect_eq(umbra_memory_create(NULL, 4096, &memory), -ENOMEM, "it needs a topology");
+    options.topology = shadow_options.topology = team_options.topology = topology;
+    cr_expect_eq(umbra_runtime_create(&options, &runtime), -ENOMEM);
+    cr_expect_eq(umbra_team_create(&team_options, &team), -ENOMEM);
+    cr_expect_eq(shadow_create(&shadow, &shadow_options), -ENOMEM);
+    umbra_topology_destroy(topology);
+}
 
 static bool sleeps(void *arg)
 {
@@ -161,11 +185,9 @@ Test(fork, handlers_that_are_registered_twice_do_no_harm)
     struct umbra_team *team;
     struct umbra_shadow shadow;
 
-#ifdef UMBRA_UNDER_TSAN
-    cr_skip_test("ThreadSanitizer cannot be started with a pthread_atfork() of the test's");
-#endif
     alarm(20);
-    registrations = 2;
+    um_forks_init(); /* as in a child whose parent forked before what runs once had ended */
+    cr_assert_eq(um_forks.error, 0);
     cr_assert(sleeps(NULL));
     cr_assert_eq(umbra_runtime_create(&options, &runtime), 0);
     if (shadow_create(&shadow, NULL) == 0) /* not where there is one processor */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What fork(2) does to runtimes and sleepers: the locks that it takes along, and what a child keeps
- * of its parent's runtimes and cores. Private; included by core.h. Called by pthread_atfork's handlers
- * only.
+ * of its parent's runtimes and cores. Private; included by core.h.
  */
 #ifndef UMBRA_CORE_FORK_CHILD_H
 #define UMBRA_CORE_FORK_CHILD_H
@@ -13,7 +12,7 @@
 #include <umbra/base/base.h>
 #include <umbra/core/trace_run.h>
 #include <umbra/fiber.h>
-#include <umbra/os/run_once.h>
+#include <umbra/os/fork.h>
 #include <umbra/shadow.h>
 #include <umbra/stack.h>
 
@@ -22,29 +21,6 @@
 #endif
 
 #ifdef UMBRA_IMPLEMENTATION
-
-UM_SHARED(UM_THREAD_LOCAL unsigned um_runtimes_forks, 0); /* um_fork_begins() */
-
-/* Before fork(2). The child has none of the runtimes' threads, so the caller takes their locks. */
-UM_LINKONCE UM_COLD void um_runtimes_before_fork(void)
-{
-    if (!um_fork_begins(&um_runtimes_forks))
-        return;
-    pthread_mutex_lock(&um_runtimes.lock);
-    pthread_mutex_lock(&um_slabs.lock);
-    pthread_mutex_lock(&um_sleepers.lock);
-    pthread_mutex_lock(&um_sleepers.popping);
-}
-
-UM_LINKONCE UM_COLD void um_runtimes_in_parent(void)
-{
-    if (!um_fork_ends(&um_runtimes_forks))
-        return;
-    pthread_mutex_unlock(&um_sleepers.popping);
-    pthread_mutex_unlock(&um_sleepers.lock);
-    pthread_mutex_unlock(&um_slabs.lock);
-    pthread_mutex_unlock(&um_runtimes.lock);
-}
 
 /*
  * The child's only thread was a core. It goes on in the fiber that forked, but as a thread that is
@@ -66,8 +42,6 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
 {
     struct umbra_runtime *runtime = um_atomic_load(&um_runtimes.first, relaxed); /* see below */
 
-    if (!um_fork_ends(&um_runtimes_forks))
-        return;
     um_origin_in_child();
     if (um_core_self)
         um_core_in_child(um_core_self);
@@ -83,10 +57,16 @@ UM_LINKONCE UM_COLD void um_runtimes_in_child(void)
     um_atomic_store(&um_outside.judging, 0, relaxed);
     um_trace_in_child();
     um_slabs.runtimes = 0; /* the handler stays, until a runtime of the child's own ends */
-    pthread_mutex_unlock(&um_sleepers.popping);
-    pthread_mutex_unlock(&um_sleepers.lock);
-    pthread_mutex_unlock(&um_slabs.lock);
-    pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+/* Has fork(2) take the locks from now on. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_runtimes_watch_forks(void)
+{
+    static const struct um_fork_locks locks = {
+        {&um_runtimes.lock, &um_slabs.lock, &um_sleepers.lock, &um_sleepers.popping},
+        um_runtimes_in_child};
+
+    return um_forks_enter(UM_FORK_RUNTIMES, &locks);
 }
 
 #endif /* UMBRA_IMPLEMENTATION */

@@ -693,8 +693,7 @@ UM_LINKONCE int umbra_core_info(struct umbra_runtime *runtime, unsigned number,
 
 UM_LINKONCE UM_COLD void um_runtimes_init(void)
 {
-    um_runtimes.error =
-        -pthread_atfork(um_runtimes_before_fork, um_runtimes_in_parent, um_runtimes_in_child);
+    um_runtimes.error = um_runtimes_watch_forks();
     if (um_runtimes.error != 0)
         return;
     um_runtimes.error = -pthread_key_create(&um_runtimes.key, um_core_thread_exits);

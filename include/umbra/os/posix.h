@@ -84,6 +84,13 @@ UM_LINKONCE UM_COLD void um_posix_beds_init(void)
 {
     pthread_atfork(NULL, NULL, um_posix_beds_in_child);
 }
+
+/* fork(2) leaves out a handler that another thread registers meanwhile. See os/fork.h, whose
+ * handlers are registered later and so run later in the child, where they may wake threads. */
+UM_LINKONCE UM_COLD __attribute__((__constructor__(101))) void um_posix_beds_at_load(void)
+{
+    pthread_once(&um_posix_beds_once, um_posix_beds_init);
+}
 #endif /* UMBRA_IMPLEMENTATION */
 
 UM_INLINE struct um_posix_bed *um_posix_bed_of(const um_atomic_u32 *word)

@@ -66,21 +66,4 @@ UM_INLINE void um_once_in_process(struct um_run_once *once, void (*fn)(void))
         um_once_in_process_slow(once, fn);
 }
 
-/*
- * Around what handlers of pthread_atfork() do. A child process begins anew what registers them, and
- * so may have them twice; then fork(2) calls each twice in a row. handlers: how many of them before
- * fork(2), less those after it, the calling thread has executed. True in the first before, and in
- * the last after it. Another thread may register them while fork(2) is between the two: musl then
- * calls those after it alone, which are none.
- */
-UM_INLINE bool um_fork_begins(unsigned *handlers)
-{
-    return (*handlers)++ == 0;
-}
-
-UM_INLINE bool um_fork_ends(unsigned *handlers)
-{
-    return *handlers != 0 && --*handlers == 0;
-}
-
 #endif

@@ -13,8 +13,8 @@
 #include <umbra/base/trace_kinds.h>
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
+#include <umbra/os/fork.h>
 #include <umbra/os/os.h>
-#include <umbra/os/run_once.h>
 #include <umbra/shadow/origin.h>
 #include <umbra/shadow/protocol.h>
 #include <umbra/topology.h>
@@ -129,47 +129,19 @@ UM_LINKONCE UM_COLD void um_shadow_bind(void *arg)
 
 struct um_shadows {
     pthread_mutex_t lock;
-    struct umbra_shadow *first;   /* linked by umbra_shadow.next */
-    struct um_run_once fork_once; /* for fork_error */
-    int fork_error;               /* of pthread_atfork */
+    struct umbra_shadow *first; /* linked by umbra_shadow.next */
 };
 
-UM_SHARED(struct um_shadows um_shadows, {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0});
-
-UM_SHARED(UM_THREAD_LOCAL unsigned um_shadows_forks, 0); /* um_fork_begins() */
-
-UM_LINKONCE UM_COLD void um_shadows_before_fork(void)
-{
-    if (!um_fork_begins(&um_shadows_forks))
-        return;
-    pthread_mutex_lock(&um_shadows.lock);
-}
-
-UM_LINKONCE UM_COLD void um_shadows_in_parent(void)
-{
-    if (!um_fork_ends(&um_shadows_forks))
-        return;
-    pthread_mutex_unlock(&um_shadows.lock);
-}
+UM_SHARED(struct um_shadows um_shadows, {PTHREAD_MUTEX_INITIALIZER, NULL});
 
 /* The child has none of its parent's helper threads: their places are free, and the structs count
- * as destroyed. The bindings of owners are gone by then: the handler in shadow/owner.h runs
- * first. */
+ * as destroyed. The bindings of owners are gone by then: um_owners_in_child() has run. */
 UM_LINKONCE UM_COLD void um_shadows_in_child(void)
 {
-    if (!um_fork_ends(&um_shadows_forks))
-        return;
     um_origin_in_child(); /* of a helper */
     for (struct umbra_shadow *s = um_shadows.first; s; s = s->next)
         um_owned_end(&s->owned);
     um_shadows.first = NULL;
-    pthread_mutex_unlock(&um_shadows.lock);
-}
-
-UM_LINKONCE UM_COLD void um_shadows_watch_forks(void)
-{
-    um_shadows.fork_error =
-        -pthread_atfork(um_shadows_before_fork, um_shadows_in_parent, um_shadows_in_child);
 }
 
 /* Under um_shadows.lock. True if the caller owns another shadow and is bound elsewhere for it. */
@@ -249,11 +221,10 @@ UM_LINKONCE UM_COLD int um_shadow_check_place(const struct umbra_shadow *shadow,
 UM_LINKONCE UM_COLD int um_shadow_enter(struct umbra_shadow *shadow,
                                         const struct umbra_shadow_options *options)
 {
+    static const struct um_fork_locks locks = {{&um_shadows.lock}, um_shadows_in_child};
     int place;
 
-    um_once_in_process(&um_shadows.fork_once, um_shadows_watch_forks);
-    if (um_shadows.fork_error)
-        return um_shadows.fork_error;
+    um_forks_enter(UM_FORK_SHADOWS, &locks); /* cannot fail where the owners' has not */
     pthread_mutex_lock(&um_shadows.lock);
     if (um_shadow_owner_moved(shadow))
         place = um_why(-EBUSY, "owner_cpu = %d: the caller owns a shadow that is bound elsewhere",

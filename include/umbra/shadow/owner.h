@@ -14,6 +14,7 @@
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/cpu.h>
+#include <umbra/os/fork.h>
 #include <umbra/os/os.h>
 #include <umbra/os/run_once.h>
 #include <umbra/shadow/origin.h>
@@ -57,8 +58,6 @@ struct um_owners {
 UM_SHARED(struct um_owners um_owners,
           {.lock = PTHREAD_MUTEX_INITIALIZER, .init_once = {UM_RUN_NEVER}});
 
-UM_SHARED(UM_THREAD_LOCAL unsigned um_owners_forks, 0); /* um_fork_begins() */
-
 /* um_owners_thread_ends() will be called in this thread. */
 UM_SHARED(UM_THREAD_LOCAL bool um_owners_watch_it, false);
 
@@ -78,35 +77,21 @@ UM_LINKONCE UM_COLD void um_owners_thread_ends(void *arg)
     pthread_mutex_unlock(&um_owners.lock);
 }
 
-UM_LINKONCE UM_COLD void um_owners_before_fork(void)
-{
-    if (um_fork_begins(&um_owners_forks))
-        pthread_mutex_lock(&um_owners.lock);
-}
-
-UM_LINKONCE UM_COLD void um_owners_in_parent(void)
-{
-    if (um_fork_ends(&um_owners_forks))
-        pthread_mutex_unlock(&um_owners.lock);
-}
-
 UM_LINKONCE UM_COLD void um_owners_in_child(void)
 {
-    if (!um_fork_ends(&um_owners_forks))
-        return;
     um_origin_in_child(); /* frees the bindings of the caller */
     for (struct um_owned *owned = um_owners.first; owned; owned = owned->next) {
         if (!um_owned_by_caller(owned))
             um_owner_ends(&owned->owner);
         owned->saved = NULL; /* another owner may just have freed it, so it is not freed here */
     }
-    pthread_mutex_unlock(&um_owners.lock);
 }
 
 UM_LINKONCE UM_COLD void um_owners_init(void)
 {
-    um_owners.error =
-        -pthread_atfork(um_owners_before_fork, um_owners_in_parent, um_owners_in_child);
+    static const struct um_fork_locks locks = {{&um_owners.lock}, um_owners_in_child};
+
+    um_owners.error = um_forks_enter(UM_FORK_OWNERS, &locks);
     if (um_owners.error == 0)
         um_owners.error = -pthread_key_create(&um_owners.key, um_owners_thread_ends);
     um_os_keep_loaded();

@@ -205,7 +205,7 @@ UM_LINKONCE UM_COLD void um_loop_before_team(struct um_loop_team *loops, struct 
 /* How many forks led to this process, and 1. They count from here on: before there is a holder. */
 UM_INLINE uint32_t um_loop_process(void)
 {
-    um_once_in_process(&um_teams.fork_once, um_teams_watch_forks);
+    um_teams_watch_forks();
     return um_atomic_load(&um_teams.forks, relaxed) + 1; /* written before the child runs */
 }
 

@@ -13,8 +13,8 @@
 #include <umbra/base/base.h>
 #include <umbra/base/why.h>
 #include <umbra/cpu.h>
+#include <umbra/os/fork.h>
 #include <umbra/os/os.h>
-#include <umbra/os/run_once.h>
 #include <umbra/shadow.h>
 #include <umbra/team/protocol.h>
 #include <umbra/topology.h>
@@ -81,13 +81,11 @@ struct umbra_team {
 
 struct um_teams {
     pthread_mutex_t lock;
-    struct umbra_team *first;     /* linked by umbra_team.next; under the lock */
-    struct um_run_once fork_once; /* for fork_error */
-    int fork_error;               /* of pthread_atfork */
-    um_atomic_u32 forks;          /* that led to this process; only its first thread writes */
+    struct umbra_team *first; /* linked by umbra_team.next; under the lock */
+    um_atomic_u32 forks;      /* that led to this process; only its first thread writes */
 };
 
-UM_SHARED(struct um_teams um_teams, {PTHREAD_MUTEX_INITIALIZER, NULL, {UM_RUN_NEVER}, 0, 0});
+UM_SHARED(struct um_teams um_teams, {PTHREAD_MUTEX_INITIALIZER, NULL, 0});
 
 /* What the calling thread is, if a team has started it. */
 UM_SHARED(UM_THREAD_LOCAL struct um_member *um_team_here, NULL);
@@ -781,37 +779,21 @@ UM_LINKONCE UM_COLD int um_team_make_members(struct umbra_team *team, enum umbra
     return 0;
 }
 
-UM_SHARED(UM_THREAD_LOCAL unsigned um_teams_forking, 0); /* um_fork_begins() */
-
-UM_LINKONCE UM_COLD void um_teams_before_fork(void)
-{
-    if (um_fork_begins(&um_teams_forking))
-        pthread_mutex_lock(&um_teams.lock);
-}
-
-UM_LINKONCE UM_COLD void um_teams_in_parent(void)
-{
-    if (um_fork_ends(&um_teams_forking))
-        pthread_mutex_unlock(&um_teams.lock);
-}
-
 /* The places of its parent's teams are free. */
 UM_LINKONCE UM_COLD void um_teams_in_child(void)
 {
-    if (!um_fork_ends(&um_teams_forking))
-        return;
     um_origin_in_child();
     um_team_here = NULL;
     um_teams.first = NULL;
     /* relaxed: the child has one thread */
     um_atomic_store(&um_teams.forks, um_atomic_load(&um_teams.forks, relaxed) + 1, relaxed);
-    pthread_mutex_unlock(&um_teams.lock);
 }
 
-UM_LINKONCE UM_COLD void um_teams_watch_forks(void)
+UM_LINKONCE UM_COLD int um_teams_watch_forks(void)
 {
-    um_teams.fork_error =
-        -pthread_atfork(um_teams_before_fork, um_teams_in_parent, um_teams_in_child);
+    static const struct um_fork_locks locks = {{&um_teams.lock}, um_teams_in_child};
+
+    return um_forks_enter(UM_FORK_TEAMS, &locks);
 }
 
 /* The part of umbra_team_create that needs the topology. */
@@ -869,10 +851,10 @@ UM_LINKONCE int umbra_team_create(const struct umbra_team_options *options,
 
     um_why_begin();
     options = options ? options : &defaults;
-    um_once_in_process(&um_teams.fork_once, um_teams_watch_forks);
-    if (!made || um_teams.fork_error) {
+    error = um_teams_watch_forks();
+    if (!made || error) {
         free(made);
-        return um_why_returned(made ? um_teams.fork_error : -ENOMEM);
+        return um_why_returned(made ? error : -ENOMEM);
     }
     memset(made, 0, sizeof(*made));
     made->forks = um_atomic_load(&um_teams.forks, relaxed); /* as um_team_is_here() */

@@ -9,7 +9,7 @@
 #include <umbra/base/base.h>
 #include <umbra/base/environment.h>
 #include <umbra/base/why.h>
-#include <umbra/os/run_once.h>
+#include <umbra/os/fork.h>
 #include <umbra/topology/table.h>
 
 #ifdef UMBRA_IMPLEMENTATION
@@ -83,36 +83,12 @@ UM_LINKONCE UM_COLD int um_topology_usual(const struct umbra_topology *topology,
 /* ---- fork(2) ---- */
 
 /* hwloc begins and ends a topology under a lock of its own, which fork(2) does not take along: in a
- * child that was forked meanwhile it would stay locked. So such calls are under this lock, too. */
-struct um_hwloc {
-    pthread_mutex_t lock;
-    struct um_run_once fork_once; /* for fork_error */
-    int fork_error;               /* of pthread_atfork */
-    /* What um_topology_share() read last, or NULL. Under the lock; kept until the process ends. */
-    struct umbra_topology *shared;
-};
+ * child that was forked meanwhile it would stay locked. So such calls hold forks off; but what hwloc
+ * loads may fork. */
 
-UM_SHARED(struct um_hwloc um_hwloc, {PTHREAD_MUTEX_INITIALIZER, {UM_RUN_NEVER}, 0, NULL});
-
-/* um_fork_begins(), also for the calls: one may be in another, and what hwloc loads may fork. */
-UM_SHARED(UM_THREAD_LOCAL unsigned um_hwloc_depth, 0);
-
-UM_LINKONCE UM_COLD void um_hwloc_lock(void)
-{
-    if (um_fork_begins(&um_hwloc_depth))
-        pthread_mutex_lock(&um_hwloc.lock);
-}
-
-UM_LINKONCE UM_COLD void um_hwloc_unlock(void)
-{
-    if (um_fork_ends(&um_hwloc_depth))
-        pthread_mutex_unlock(&um_hwloc.lock);
-}
-
-UM_LINKONCE UM_COLD void um_hwloc_watch_forks(void)
-{
-    um_hwloc.fork_error = -pthread_atfork(um_hwloc_lock, um_hwloc_unlock, um_hwloc_unlock);
-}
+/* What um_topology_share() read last, or NULL. Only while forks are held off; kept until the process
+ * ends. */
+UM_SHARED(struct umbra_topology *um_topology_shared, NULL);
 
 /* ---- the machine ---- */
 
@@ -369,33 +345,32 @@ UM_LINKONCE UM_COLD int um_topology_find(const struct umbra_topology_options *no
 {
     bool described = um_topology_is_described();
 
-    if (described || um_hwloc.shared == NULL || !um_topology_holds(um_hwloc.shared)) {
+    if (described || um_topology_shared == NULL || !um_topology_holds(um_topology_shared)) {
         int result = um_topology_make(none, topology);
 
         if (result != 0 || described || !(*topology)->info.binds)
             return result;
-        umbra_topology_destroy(um_hwloc.shared);
-        um_hwloc.shared = *topology;
+        umbra_topology_destroy(um_topology_shared);
+        um_topology_shared = *topology;
     }
-    um_hwloc.shared->users++;
-    *topology = um_hwloc.shared;
+    um_topology_shared->users++;
+    *topology = um_topology_shared;
     return 0;
 }
 
-/* Calls fn under the lock, without cancellation points. */
+/* Calls fn while forks are held off, without cancellation points. */
 UM_LINKONCE UM_COLD int
 um_topology_get(int (*fn)(const struct umbra_topology_options *, struct umbra_topology **),
                 const struct umbra_topology_options *options, struct umbra_topology **topology)
 {
-    int cancels, result;
+    int cancels, result = um_forks_watch();
 
-    um_once_in_process(&um_hwloc.fork_once, um_hwloc_watch_forks);
-    if (um_hwloc.fork_error != 0)
-        return um_why_returned(um_hwloc.fork_error);
+    if (result != 0)
+        return um_why_returned(result);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
-    um_hwloc_lock();
+    um_forks_hold();
     result = fn(options, topology);
-    um_hwloc_unlock();
+    um_forks_release();
     pthread_setcancelstate(cancels, &cancels);
     return um_why_returned(result);
 }
@@ -419,7 +394,7 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
 {
     if (topology == NULL)
         return;
-    um_hwloc_lock();
+    um_forks_hold();
     if (--topology->users == 0) {
         free(topology->table.cpu);
         free(topology->table.core);
@@ -428,7 +403,7 @@ UM_LINKONCE UM_COLD void umbra_topology_destroy(struct umbra_topology *topology)
         hwloc_topology_destroy(topology->hw);
         free(topology);
     }
-    um_hwloc_unlock();
+    um_forks_release();
 }
 
 UM_LINKONCE UM_COLD int um_topology_usual(const struct umbra_topology *topology, unsigned places,
