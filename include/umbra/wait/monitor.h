@@ -237,11 +237,12 @@ UM_LINKONCE UM_COLD void um_backend_auto(void)
     static const enum umbra_wait_backend best_first[] = {
         UMBRA_BACKEND_WAITPKG, UMBRA_BACKEND_MONITORX,   UMBRA_BACKEND_WFET, UMBRA_BACKEND_WFE,
         UMBRA_BACKEND_ZAWRS,   UMBRA_BACKEND_POWER_WAIT, UMBRA_BACKEND_MWAIT};
+    const uint32_t announced = um_arch_backends(); /* virtual machines trap each CPUID: 10 us */
 
     for (size_t i = 0; i < sizeof(best_first) / sizeof(best_first[0]); i++) {
         struct umbra_backend_report report;
 
-        if (!(um_arch_backends() & 1u << best_first[i]))
+        if (!(announced & 1u << best_first[i]))
             continue;
         um_backend_probe(best_first[i], &report);
         if (report.verdict == UMBRA_BACKEND_USABLE) {
