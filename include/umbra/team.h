@@ -140,7 +140,7 @@ struct umbra_team_options {
     const struct umbra_wait_options *inside; /* of all at barriers and for the end of a run */
     size_t stack_bytes;     /* of the threads that the team starts; 0: the system's default */
     umbra_team_hook *begin; /* if not NULL, each of these threads calls it when it is bound, before
-                             umbra_team_create returns: names, priorities, variables */
+                             umbra_team_create returns, several at a time: names, priorities */
     umbra_team_hook *end;   /* likewise, after its last run, before umbra_team_destroy returns */
     umbra_team_idle *idle;  /* if not NULL, all threads of the team call it while they wait: for a
                                run, at a barrier, for the end of a run; members also before

@@ -435,7 +435,7 @@ UM_LINKONCE UM_COLD int um_member_create_thread(struct um_member *member, size_t
     return error;
 }
 
-/* Starts a member's thread, and waits until it is bound. */
+/* Starts a member's thread. */
 UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_member *member,
                                           size_t stack_bytes)
 {
@@ -445,6 +445,15 @@ UM_LINKONCE UM_COLD int um_team_start_one(struct umbra_team *team, struct um_mem
         return um_why(-error, "the thread of member %u cannot be started: %s", member->number,
                       strerror(error));
     team->started++;
+    return 0;
+}
+
+/* Waits until a member's thread has begun, unless that does nothing which can fail or which the caller
+ * could tell from a later beginning. */
+UM_LINKONCE UM_COLD int um_team_await_one(struct umbra_team *team, struct um_member *member)
+{
+    if (member->cpu == UMBRA_ANY_CPU && !team->origin.processors && !team->begin)
+        return 0;
     um_wait_until_equal32(&team->waiter, &member->started, 1, UINT32_MAX, UMBRA_NEVER);
     if (member->error)
         um_why(member->error, "binding member %u to processor %d: %s", member->number, member->cpu,
@@ -464,6 +473,8 @@ UM_LINKONCE UM_COLD int um_team_start(struct umbra_team *team,
     team->started = 1;
     for (unsigned i = 1; i < team->members && !error; i++)
         error = um_team_start_one(team, &team->member[i], options->stack_bytes);
+    for (unsigned i = 1; i < team->members && !error; i++)
+        error = um_team_await_one(team, &team->member[i]);
     team->owner_policy.idle = team->policy.idle;
     um_os_unmask_signals(signals);
     if (error)
