@@ -415,5 +415,6 @@ __attribute__((__constructor__)) static void load(int argc, char **argv, char **
     (void)argc;
     (void)argv;
     texts = environ ? environ : variables;
+    um_cycles_begin();
     um_omp_settings_read();
 }

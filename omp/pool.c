@@ -11,6 +11,8 @@
 
 UM_OMP_THREAD struct um_omp_member *um_omp_here;
 
+#define MEASURE_NS 100000000 /* the age at which a pool measures: some 50 times what that takes */
+
 static struct um_run_once once;
 static pthread_key_t root_key;          /* the root of a thread, freed when it ends */
 static struct umbra_wait_policy policy; /* of members that sleep */
@@ -148,6 +150,36 @@ static enum umbra_team_bind binding(unsigned members, unsigned level)
     return (int)members <= set->processors ? UMBRA_TEAM_BIND_MEMBERS : UMBRA_TEAM_BIND_NONE;
 }
 
+/* How the pool's threads wait. Where other threads want the processors, they do not spin for ever. */
+static struct umbra_wait_options waiting(unsigned members, unsigned level)
+{
+    const struct um_omp_settings *set = &um_omp_settings;
+    bool shared = level > 0 || (int)members > set->processors;
+
+    return (struct umbra_wait_options){
+        .mode = set->wait == UMBRA_WAIT_SPIN && shared ? UMBRA_WAIT_TWO_PHASE : set->wait};
+}
+
+/* Members that wait poll as long as the team's threads do. */
+static void poll_cycles_set(void)
+{
+    struct umbra_wait_policy polls;
+
+    if (umbra_wait_policy_init(&polls, NULL) != 0)
+        um_omp_fatal("%s", umbra_last_error_text());
+    /* relaxed: a number; one that is put off until it is measured, and then always the same */
+    um_atomic_store(&um_omp_poll_cycles, polls.block_cycles, relaxed);
+}
+
+/* Measuring takes 2 ms, for which a process that begins is not kept waiting. Threads that spin for
+ * ever would be in its way later. Inner regions take what there is: other members work meanwhile. */
+static bool measures_later(const struct umbra_wait_options *wait, unsigned level)
+{
+    if (level == 0 && wait->mode == UMBRA_WAIT_SPIN)
+        um_machine_put_off(false);
+    return level == 0 && um_machine_is_put_off();
+}
+
 static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned level)
 {
     const struct um_omp_settings *set = &um_omp_settings;
@@ -157,20 +189,31 @@ static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned l
         .siblings = set->siblings,
         .bind = binding(members, level),
         .parts_stay = true,
-        .wait = {.mode = set->wait},
+        .wait = waiting(members, level),
         .stack_bytes = set->stack_bytes,
     };
-    struct umbra_wait_policy polls;
+    bool later = measures_later(&options.wait, level);
 
-    if (options.wait.mode == UMBRA_WAIT_SPIN && (level > 0 || (int)members > set->processors))
-        options.wait.mode = UMBRA_WAIT_TWO_PHASE; /* other threads want the processors */
     if (umbra_team_create(&options, &pool->threads) != 0)
         um_omp_fatal("the threads of a region cannot be started: %s", umbra_last_error_text());
-    pool->most = members;
-    if (umbra_wait_policy_init(&polls, NULL) != 0)
-        um_omp_fatal("%s", umbra_last_error_text());
-    /* relaxed: each time the same number, which the team has measured */
-    um_atomic_store(&um_omp_poll_cycles, polls.block_cycles, relaxed);
+    poll_cycles_set();
+    pool->members = members;
+    pool->most = later ? 0 : members;
+    pool->measure_at = um_cycles() + um_ns_to_cycles(MEASURE_NS);
+}
+
+/* When the pool's threads have been there for long, measures what was put off. */
+static void measure(struct um_omp_pool *pool)
+{
+    struct umbra_wait_options wait = waiting(pool->members, 0);
+
+    if (um_cycles() < pool->measure_at)
+        return;
+    um_machine_put_off(false);
+    /* without threads, in a child of fork(2), it fails, as the next run does, which makes others */
+    if (um_team_measure(pool->threads, &wait) == 0)
+        poll_cycles_set();
+    pool->most = pool->members;
 }
 
 void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn *fn, void *arg)
@@ -178,8 +221,12 @@ void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn
     struct um_omp_pool *pool = self->pool;
     int error = -ESRCH;
 
-    if (UM_LIKELY(pool->threads && members <= pool->most))
+    if (UM_LIKELY(pool->threads && members <= pool->most)) {
         error = umbra_team_run(pool->threads, members, fn, arg);
+    } else if (pool->threads && members <= pool->members) {
+        measure(pool);
+        error = umbra_team_run(pool->threads, members, fn, arg);
+    }
     if (UM_LIKELY(error == 0))
         return;
     /* too few; or they are the parent process's; or this thread is ending, and owns them no more */
@@ -203,6 +250,8 @@ static void prepare(void)
     struct umbra_wait_options sleeps = {.mode = UMBRA_WAIT_PARK};
 
     um_omp_settings_read();
+    um_machine_put_off(true);
+    um_topology_no_quota = true;
     if (pthread_key_create(&root_key, root_end) != 0 ||
         umbra_wait_policy_init(&policy, &sleeps) != 0)
         um_omp_fatal("no key for what a thread has: %s", umbra_last_error_text());

@@ -206,7 +206,9 @@ struct um_omp_team {
 /* The threads of a member's regions, and its teams. */
 struct um_omp_pool {
     struct umbra_team *threads; /* NULL: none yet */
-    unsigned most;              /* members that it can have */
+    unsigned members;           /* of them; this and the next two: set with them */
+    unsigned most;              /* members of a run that needs no more; 0: until they measure */
+    uint64_t measure_at;        /* a time stamp */
     struct um_omp_team *teams;  /* a list; the last used is the first */
 };
 

@@ -68,12 +68,24 @@ UM_INLINE void umbra_prefetch_write(const void *p);
 #define UM_CALIBRATE_NS 200000 /* between the two readings: an error of 50 ns makes 0.03 % */
 #define UM_CALIBRATE_MOST_NS 1000000000u /* a longer one is dropped: its product may overflow */
 #define UM_CALIBRATE_READINGS 8
+#define UM_CALIBRATE_LEAST_NS 20000 /* after um_cycles_begin(): makes 0.25 % */
 
 /* Time stamp and clock, read at the same moment. */
 struct um_clock_pair {
     uint64_t cycles;
     uint64_t ns;
 };
+
+/* The first reading, if um_cycles_begin() has made it. Written before there is a second thread. */
+UM_SHARED(struct um_clock_pair um_clock_pair_first, {0, 0});
+
+/* Begins to measure the frequency, so that the first caller that asks for it spins for less than
+ * 20 us, and needs no CPUID, which virtual machines trap. For a library that is loaded with the
+ * program. */
+UM_LINKONCE UM_COLD void um_cycles_begin(void);
+
+/* The frequency since then, by a clock that is never set; 0: it has not begun. */
+UM_LINKONCE UM_COLD uint64_t um_cycles_since_begin(void);
 
 #ifdef UMBRA_IMPLEMENTATION
 /* Reads both several times; returns the reading that took the shortest: it was not interrupted. */
@@ -111,6 +123,28 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
     } while (ns > UM_CALIBRATE_MOST_NS || hz == 0);
     return hz;
 }
+
+UM_LINKONCE UM_COLD uint64_t um_cycles_since_begin(void)
+{
+    struct um_clock_pair start = um_clock_pair_first, end;
+    uint64_t ns, cycles;
+
+    if (start.ns == 0)
+        return 0;
+    while (um_os_now_ns() - start.ns < UM_CALIBRATE_LEAST_NS)
+        um_arch_pause();
+    end = um_clock_pair_read();
+    ns = end.ns - start.ns;
+    cycles = end.cycles - start.cycles;
+    for (; ns > UM_CALIBRATE_MOST_NS; ns /= 2) /* so that the product fits */
+        cycles /= 2;
+    return cycles * UINT64_C(1000000000) / ns;
+}
+
+UM_LINKONCE UM_COLD void um_cycles_begin(void)
+{
+    um_clock_pair_first = um_clock_pair_read();
+}
 #endif /* UMBRA_IMPLEMENTATION */
 
 /* The frequency, or 0: not asked for yet. Written once, by the first thread that asks. */
@@ -121,9 +155,11 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void);
 #ifdef UMBRA_IMPLEMENTATION
 UM_LINKONCE UM_COLD uint64_t um_cycles_hz_find(void)
 {
-    uint64_t hz = um_arch_cycles_hz();
+    uint64_t hz = um_cycles_since_begin();
     uint64_t known = 0;
 
+    if (hz == 0)
+        hz = um_arch_cycles_hz();
     if (hz == 0)
         hz = um_cycles_calibrate();
     /* relaxed: a number that guards nothing; threads that race agree on the first one's value */

@@ -82,6 +82,23 @@ Test(cpu, threads_that_ask_first_together_get_one_frequency)
     cr_assert_gt(um_cycles_hz(), 1000000u);
 }
 
+Test(cpu, a_frequency_whose_measure_began_before_is_about_the_same)
+{
+    uint64_t whole = um_cycles_hz(), since;
+
+    cr_expect_eq(um_cycles_since_begin(), 0, "it has not begun");
+    um_cycles_begin();
+    since = um_cycles_since_begin();
+    cr_expect_gt(since, whole - whole / 20);
+    cr_expect_lt(since, whole + whole / 20);
+    um_clock_pair_first.cycles -= 3 * whole;
+    um_clock_pair_first.ns -= 3 * SECOND_NS;
+    since = um_cycles_since_begin();
+    cr_expect_gt(since, whole - whole / 20);
+    cr_expect_lt(since, whole + whole / 20);
+    um_clock_pair_first = (struct um_clock_pair){0, 0};
+}
+
 Test(cpu, time_stamps_never_go_back)
 {
     uint64_t last = um_cycles();

@@ -395,6 +395,18 @@ Test(gap, nothing_is_probed_for_a_place_whose_gap_is_forced)
     unsetenv("UMBRA_WAIT");
 }
 
+Test(gap, nothing_is_measured_while_that_is_put_off)
+{
+    unsetenv("UMBRA_WAIT");
+    um_machine_put_off(true);
+    cr_expect_not(probed(UMBRA_PAIR_FARTHER, UMBRA_POLL_SLOT));
+    cr_expect_eq(um_wake_ns(), UM_BLOCK_UNMEASURED_NS);
+    cr_expect_eq(um_machine.wake_ns, 0);
+    um_machine_put_off(false);
+    cr_expect_eq(um_wake_ns(), um_machine.wake_ns);
+    cr_expect_neq(um_machine.wake_ns, 0);
+}
+
 #ifndef UMBRA_POSIX_ONLY
 Test(gap, a_processor_that_is_none_keeps_the_usual_gaps)
 {

@@ -1311,6 +1311,34 @@ Test(team, on_a_machine_with_too_many_processors_wants_to_know_how_many)
     umbra_topology_destroy(topology);
 }
 
+static void count_part(unsigned number, unsigned members, void *parts)
+{
+    (void)number;
+    (void)members;
+    atomic_fetch_add((atomic_uint *)parts, 1);
+}
+
+Test(team, measures_later_what_was_put_off)
+{
+    struct umbra_wait_options wait = {.mode = UMBRA_WAIT_TWO_PHASE};
+    struct umbra_team *team, *late;
+    atomic_uint parts = 0;
+
+    um_machine_put_off(true);
+    team = create(4, UMBRA_WAIT_TWO_PHASE);
+    cr_expect_eq(umbra_team_run(team, 0, count_part, &parts), 0);
+    um_machine_put_off(false);
+    cr_expect_eq(um_team_measure(team, &wait), 0);
+    cr_expect_neq(um_machine.wake_ns, 0);
+    late = create(4, UMBRA_WAIT_TWO_PHASE);
+    cr_expect_eq(team->policy.block_cycles, late->policy.block_cycles);
+    cr_expect_eq(team->owner_policy.block_cycles, late->owner_policy.block_cycles);
+    cr_expect_eq(umbra_team_run(team, 3, count_part, &parts), 0);
+    cr_expect_eq(parts, 7);
+    cr_assert_eq(umbra_team_destroy(late), 0);
+    cr_assert_eq(umbra_team_destroy(team), 0);
+}
+
 Test(team, keeps_nothing_when_a_thread_cannot_be_started_or_bound)
 {
     struct umbra_team_options options = {.members = 3, .wait.block_cycles = 1000};

@@ -144,6 +144,12 @@ struct um_team_stats {
 /* Copies the team's counters. Any thread; the numbers are of different moments during a run. */
 UM_LINKONCE void um_team_stats(const struct umbra_team *team, struct um_team_stats *stats);
 
+/* Measures what was put off when the team was made (wait/machine.h), and has its threads wait so.
+ * options: the team's `wait`; it has no `inside` and no `idle`. The owner, outside a run; blocks for
+ * some milliseconds. Returns 0 or an error, as umbra_wait_policy_init() and umbra_team_run(). */
+UM_LINKONCE UM_COLD int um_team_measure(struct umbra_team *team,
+                                        const struct umbra_wait_options *options);
+
 #ifdef UMBRA_IMPLEMENTATION
 
 /* ---- a run ---- */
@@ -754,6 +760,47 @@ UM_LINKONCE UM_COLD void um_team_settle_polls(struct umbra_team *team)
                              team->cpus[1]);
     um_wait_set_gap(&team->policy, gap);
     um_wait_set_gap(&team->owner_policy, gap);
+}
+
+/* What um_team_measure() has made. */
+struct um_team_measured {
+    struct umbra_team *team;
+    struct umbra_wait_policy policy;
+};
+
+/* A member's part of a run in which no member waits for runs: member 0 changes how they do. */
+UM_LINKONCE UM_COLD void um_team_take_policy(unsigned number, unsigned members, void *arg)
+{
+    struct um_team_measured *measured = arg;
+
+    (void)members;
+    umbra_team_barrier(measured->team, number);
+    if (number == 0)
+        measured->team->policy = measured->policy;
+    umbra_team_barrier(measured->team, number);
+}
+
+UM_LINKONCE UM_COLD int um_team_measure(struct umbra_team *team,
+                                        const struct umbra_wait_options *options)
+{
+    struct um_team_measured measured = {.team = team};
+    struct umbra_wait_policy owner_policy;
+    int error = um_team_make_policy(team, options, UMBRA_NEVER, &measured.policy);
+
+    if (!error)
+        error =
+            um_team_make_policy(team, options, um_ns_to_cycles(UM_TEAM_ROBBED_NS), &owner_policy);
+    if (error)
+        return error;
+    if (team->members > 1)
+        um_wait_set_gap(&measured.policy,
+                        um_gap_between(team->owned.topology, &measured.policy, UMBRA_POLL_SLOT,
+                                       team->cpus[0], team->cpus[1]));
+    um_wait_set_gap(&owner_policy, measured.policy.gap);
+    error = umbra_team_run(team, 0, um_team_take_policy, &measured);
+    if (!error)
+        team->owner_policy = owner_policy; /* which the owner alone reads */
+    return error;
 }
 
 /* Memory for members and flags; all that must be zero is. */

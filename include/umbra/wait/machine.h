@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * What this process knows of the machine it runs on, as far as waits depend on it. All of it is
- * measured at most once, by wait/monitor.h (the back end) and wait/probe.h (the rest). Private, but
- * tools and reports show it.
+ * measured at most once, by wait/monitor.h (the back end) and wait/probe.h (the rest). A library that
+ * must begin fast puts it off: until then waits are as where nothing can be measured. Private, but tools and reports show it.
  */
 #ifndef UMBRA_WAIT_MACHINE_H
 #define UMBRA_WAIT_MACHINE_H
@@ -40,12 +40,24 @@ struct um_pair {
 struct um_machine {
     struct um_run_once backend_once; /* for the next */
     enum umbra_wait_backend backend; /* chosen automatically */
+    um_atomic_u32 put_off;           /* 1: nothing is measured now */
     struct um_run_once wake_once;    /* for the next */
     uint64_t wake_ns;                /* what a wake-up through the kernel costs */
     struct um_pair pair[UMBRA_PAIRS][UMBRA_POLL_PLACES];
 };
 
 UM_SHARED(struct um_machine um_machine, {.backend = UMBRA_BACKEND_PAUSE});
+
+/* True while measurements are put off. relaxed: a thread that sees it late measures, or does not */
+UM_INLINE bool um_machine_is_put_off(void)
+{
+    return um_atomic_load(&um_machine.put_off, relaxed) != 0;
+}
+
+UM_INLINE void um_machine_put_off(bool put_off)
+{
+    um_atomic_store(&um_machine.put_off, put_off, relaxed); /* as the load */
+}
 
 /* What the two processors of a pair share. */
 UM_INLINE const char *um_pair_name(enum umbra_poll_pair pair)

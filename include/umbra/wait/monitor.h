@@ -300,6 +300,10 @@ UM_LINKONCE UM_COLD int um_backend_choose(const char *name, uint32_t *out)
     const char *from = um_backend_forced(forced) ? "UMBRA_WAIT=" : "wait.backend = ";
 
     name = *forced ? forced : name;
+    if ((!name || strcmp(name, "auto") == 0) && um_machine_is_put_off()) {
+        *out = UMBRA_BACKEND_PAUSE;
+        return 0;
+    }
     if (!name || strcmp(name, "auto") == 0) {
         um_once_in_process(&um_machine.backend_once, um_backend_auto);
         *out = um_machine.backend;

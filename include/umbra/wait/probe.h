@@ -60,12 +60,14 @@ UM_LINKONCE UM_COLD void um_wake_measure(void);
  * millisecond: it measures. */
 UM_INLINE uint64_t um_wake_ns(void)
 {
+    if (um_machine_is_put_off())
+        return UM_BLOCK_UNMEASURED_NS;
     um_once_in_process(&um_machine.wake_once, um_wake_measure);
     return um_machine.wake_ns;
 }
 
-/* Measures a place for a kind of pair on two processors of that kind, unless it is known, or
- * UMBRA_WAIT forces its gap. Any thread; blocks for at most 1 ms, interruptions apart. */
+/* Measures a place for a kind of pair on two processors of that kind, unless it is known or put off,
+ * or UMBRA_WAIT forces its gap. Any thread; blocks for at most 1 ms, interruptions apart. */
 UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, uint32_t place, int cpu,
                                        int other);
 
@@ -439,7 +441,7 @@ UM_LINKONCE UM_COLD void um_probe_pair(enum umbra_poll_pair pair, uint32_t place
     uint32_t unknown = UM_PAIR_UNKNOWN;
     struct um_gaps forced;
 
-    if (um_gaps_forced(&forced) != 0 || forced.of[place] < UM_GAPS)
+    if (um_machine_is_put_off() || um_gaps_forced(&forced) != 0 || forced.of[place] < UM_GAPS)
         return;
     /* acquire: pairs with the release below, of a thread that could not measure */
     if (!um_atomic_cas(&known->state, &unknown, UM_PAIR_PROBED, acquire, relaxed))
