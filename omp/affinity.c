@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -115,12 +116,11 @@ static const char *field_print(const char *at, FILE *to)
     return at;
 }
 
-/* Writes what the format says; returns how many bytes it is. */
-static size_t print(char *text, size_t bytes, const char *format)
+/* What the format says, or the usual one, in memory for free(). */
+static char *made(const char *format, size_t *length)
 {
-    char whole[4096];
-    FILE *to = fmemopen(whole, sizeof(whole), "w");
-    size_t length;
+    char *text;
+    FILE *to = open_memstream(&text, length);
 
     if (!to)
         um_omp_fatal("out of memory");
@@ -130,16 +130,21 @@ static size_t print(char *text, size_t bytes, const char *format)
             format = field_print(format + 1, to);
         else
             fputc(*format++, to);
-    fclose(to);
-    length = strnlen(whole, sizeof(whole));
-    if (bytes > 0)
-        snprintf(text, bytes, "%.*s", (int)length, whole);
-    return length;
+    if (fclose(to) != 0)
+        um_omp_fatal("out of memory");
+    return text;
 }
 
 void omp_set_affinity_format(const char *format)
 {
-    snprintf(um_omp_settings.format, sizeof(um_omp_settings.format), "%s", format);
+    static char *own;
+    char *copy = strdup(format);
+
+    if (!copy)
+        um_omp_fatal("out of memory");
+    um_omp_settings.format = copy;
+    free(own);
+    own = copy;
 }
 
 size_t omp_get_affinity_format(char *text, size_t bytes)
@@ -151,13 +156,20 @@ size_t omp_get_affinity_format(char *text, size_t bytes)
 
 void omp_display_affinity(const char *format)
 {
-    char text[4096];
+    size_t length;
+    char *text = made(format, &length);
 
-    print(text, sizeof(text), format);
     fprintf(stderr, "%s\n", text);
+    free(text);
 }
 
 size_t omp_capture_affinity(char *text, size_t bytes, const char *format)
 {
-    return print(text, bytes, format);
+    size_t length;
+    char *all = made(format, &length);
+
+    if (bytes > 0)
+        snprintf(text, bytes, "%s", all);
+    free(all);
+    return length;
 }

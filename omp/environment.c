@@ -18,6 +18,7 @@
 #include <umbra/base/environment.h>
 #include <umbra/os/run_once.h>
 
+#include "api.h"
 #include "library.h"
 
 #define STACK_LEAST 16384
@@ -26,6 +27,7 @@ struct um_omp_settings um_omp_settings;
 
 static char **texts;   /* the environment's, if the library's constructor came first */
 static cpu_set_t cpus; /* that the process might use when it began */
+static int displays;   /* OMP_DISPLAY_ENV; 2: verbose */
 
 /* ---- pieces of a value ---- */
 
@@ -242,7 +244,22 @@ static bool read_cancel(const char *text)
 
 static bool read_format(const char *text)
 {
-    snprintf(um_omp_settings.format, sizeof(um_omp_settings.format), "%s", text);
+    um_omp_settings.format = text;
+    return true;
+}
+
+static bool read_display_affinity(const char *text)
+{
+    return bool_read(text, &um_omp_settings.display_affinity);
+}
+
+static bool read_display(const char *text)
+{
+    bool verbose = word_read(&text, "verbose"), is = verbose;
+
+    if ((!verbose && !bool_read(text, &is)) || (verbose && *text))
+        return false;
+    displays = verbose ? 2 : is;
     return true;
 }
 
@@ -352,6 +369,8 @@ static const struct {
     {"OMP_AFFINITY_FORMAT", read_format},
     {"OMP_NESTED", read_nested},
     {"OMP_MAX_ACTIVE_LEVELS", read_levels},
+    {"OMP_DISPLAY_AFFINITY", read_display_affinity},
+    {"OMP_DISPLAY_ENV", read_display},
 };
 
 /* As getenv(). */
@@ -386,6 +405,7 @@ static void variables_read(void)
             fprintf(stderr, "umbra_omp: %s=%.100s: no value of it; the default counts\n",
                     variables[i].name, text);
     }
+    set->umbra_wait = text_of("UMBRA_WAIT");
     if (set->places > 0 && set->bind_levels == 0) { /* places without a binding mean true */
         set->bind_levels = 1;
         set->bind[0] = 1;
@@ -417,4 +437,6 @@ __attribute__((__constructor__)) static void load(int argc, char **argv, char **
     texts = environ ? environ : variables;
     um_cycles_begin();
     um_omp_settings_read();
+    if (displays)
+        omp_display_env(displays > 1);
 }

@@ -8,6 +8,7 @@
  *   device.c       target, teams and devices: all on the host
  *   query.c        omp_get_..., omp_set_...
  *   affinity.c     texts of omp_display_affinity
+ *   display.c      the settings, shown
  *   allocator.c    omp_alloc and allocators
  *   lock.c         locks, critical, atomic
  *   taskloop.c     taskloop

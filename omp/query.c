@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* What a program asks for, and sets: the calling task's variables, and where it is. */
-#include <stdio.h>
 #include <time.h>
 
 #include "api.h"
@@ -268,25 +267,6 @@ double omp_get_wtick(void)
 
     clock_getres(CLOCK_MONOTONIC, &tick);
     return (double)tick.tv_sec + (double)tick.tv_nsec / 1e9;
-}
-
-void omp_display_env(int verbose)
-{
-    static const char *const schedules[] = {"", "STATIC", "DYNAMIC", "GUIDED", "AUTO"};
-    const struct um_omp_icv *initial = &um_omp_settings.icv;
-
-    (void)verbose;
-    fprintf(stderr, "\nOPENMP DISPLAY ENVIRONMENT BEGIN\n  _OPENMP = '201511'\n");
-    fprintf(stderr, "  [host] OMP_DYNAMIC = '%s'\n", initial->dynamic ? "TRUE" : "FALSE");
-    fprintf(stderr, "  [host] OMP_NUM_THREADS = '%d'\n", initial->threads);
-    fprintf(stderr, "  [host] OMP_SCHEDULE = '%s,%d'\n",
-            schedules[initial->schedule & ~UM_OMP_MONOTONIC], initial->chunk);
-    fprintf(stderr, "  [host] OMP_PROC_BIND = '%s'\n",
-            um_omp_settings.bind_levels > 0 && um_omp_settings.bind[0] ? "TRUE" : "FALSE");
-    fprintf(stderr, "  [host] OMP_STACKSIZE = '%zu'\n", um_omp_settings.stack_bytes);
-    fprintf(stderr, "  [host] OMP_THREAD_LIMIT = '%d'\n", initial->limit);
-    fprintf(stderr, "  [host] OMP_MAX_ACTIVE_LEVELS = '%d'\n", initial->levels);
-    fprintf(stderr, "OPENMP DISPLAY ENVIRONMENT END\n");
 }
 
 /* Idle threads sleep: there is nothing to give back. */

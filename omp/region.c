@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "api.h"
 #include "library.h"
 
 static unsigned least(unsigned a, unsigned b)
@@ -65,6 +66,26 @@ static void part(unsigned number, unsigned members, void *arg)
     um_omp_barrier(member);
 }
 
+/* The same; first shows where the member is. */
+static void part_shown(unsigned number, unsigned members, void *arg)
+{
+    struct um_omp_team *team = arg;
+
+    um_omp_here = &team->member[number];
+    omp_display_affinity(NULL);
+    part(number, members, arg);
+}
+
+/* A member's part. With OMP_DISPLAY_AFFINITY the first region of a pool shows its members, and so
+ * does each that has another number of them than the last. */
+static umbra_team_fn *part_of(struct um_omp_pool *pool, unsigned members)
+{
+    if (UM_LIKELY(!um_omp_settings.display_affinity) || pool->shown == members)
+        return part;
+    pool->shown = members;
+    return part_shown;
+}
+
 void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_omp_fn *fn,
                        void *data)
 {
@@ -75,7 +96,7 @@ void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_
     } else {
         team->fn = fn;
         team->data = data;
-        um_omp_pool_run(self, team->members, part, team);
+        um_omp_pool_run(self, team->members, part_of(self->pool, team->members), team);
         if (UM_UNLIKELY(team->icv.limit != UM_OMP_NO_LIMIT))
             um_atomic_fetch_add(team->busy, 1 - team->members, relaxed); /* as in reserve() */
     }

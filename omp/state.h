@@ -76,7 +76,9 @@ struct um_omp_settings {
     bool siblings;   /* a place is a hardware thread */
     unsigned places; /* how many; this and the next: omp_get_place_...() */
     int place[UM_OMP_PLACES];
-    char format[256]; /* OMP_AFFINITY_FORMAT */
+    const char *format;     /* OMP_AFFINITY_FORMAT */
+    bool display_affinity;  /* OMP_DISPLAY_AFFINITY */
+    const char *umbra_wait; /* UMBRA_WAIT, or NULL; the environment's text */
 };
 
 extern UM_VISIBLE struct um_omp_settings um_omp_settings;
@@ -207,6 +209,7 @@ struct um_omp_team {
 struct um_omp_pool {
     struct umbra_team *threads; /* NULL: none yet */
     unsigned members;           /* of them; this and the next two: set with them */
+    unsigned shown;             /* members of the last region that OMP_DISPLAY_AFFINITY showed */
     unsigned most;              /* members of a run that needs no more; 0: until they measure */
     uint64_t measure_at;        /* a time stamp */
     struct um_omp_team *teams;  /* a list; the last used is the first */

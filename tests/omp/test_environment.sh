@@ -37,4 +37,52 @@ done
 try 0 'OMP_NUM_THREADS= 3 , 2'
 try 0 'OMP_SCHEDULE= Monotonic:Dynamic , 5 '
 try 0 OMP_NUM_THREADS=4,3 OMP_DYNAMIC=true OMP_SCHEDULE=guided,3
+
+# shows VARIABLE=VALUE ...: OMP_DISPLAY_ENV shows what libgomp shows of what both have, but for the offload
+# of targets. The library is the first to show it: libgomp, which is in the process, does so, too.
+block() { sed '/DISPLAY ENVIRONMENT END/q' "$errors" | sed -n "s/^  \(\[host\] \)*\(.*'\)$/\2/p"; }
+shows() {
+    env OMP_DISPLAY_ENV=verbose "$@" "$plain" >/dev/null 2>"$errors"
+    expected=$(block)
+    env OMP_DISPLAY_ENV=verbose "$@" LD_PRELOAD="$library" "$program" >/dev/null 2>"$errors"
+    output=$(block)
+    printf '%s\n' "$expected" | grep -v OMP_TARGET_OFFLOAD >"$errors"
+    wrong=$(printf '%s\n' "$output" | while IFS= read -r line; do
+        is=$(grep "^${line%% =*} =" "$errors")
+        [ -z "$is" ] || [ "$is" = "$line" ] || echo "$line: it is $is"
+    done)
+    if [ -n "$wrong" ] || [ "$(printf '%s\n' "$output" | wc -l)" -lt 20 ]; then
+        printf '%s\n' "$*: wrongly shown:" "$wrong" "$output"
+        failed=1
+    fi
+}
+shows OMP_STACKSIZE=1M
+shows OMP_NUM_THREADS=3,2 OMP_SCHEDULE=guided,4 OMP_DYNAMIC=true OMP_WAIT_POLICY=active
+shows OMP_PROC_BIND=close,spread OMP_PLACES='{0}' OMP_SCHEDULE=nonmonotonic:static,0 OMP_NUM_TEAMS=3
+shows OMP_SCHEDULE=monotonic:dynamic OMP_MAX_ACTIVE_LEVELS=7 OMP_THREAD_LIMIT=9 OMP_MAX_TASK_PRIORITY=5
+shows OMP_SCHEDULE=static,7 OMP_TEAMS_THREAD_LIMIT=4 OMP_DISPLAY_AFFINITY=true OMP_PROC_BIND=master
+shows OMP_SCHEDULE=auto OMP_AFFINITY_FORMAT='host %H'
+
+for value in OMP_DISPLAY_ENV=loudly OMP_DISPLAY_AFFINITY=2; do
+    try 1 $value
+done
+for value in OMP_DISPLAY_ENV=false OMP_DISPLAY_ENV=true OMP_DISPLAY_AFFINITY=true; do
+    try 0 $value
+done
+try 0 "OMP_AFFINITY_FORMAT=$(printf '%0300d' 0)"
+
+# OMP_DISPLAY_AFFINITY shows each member of the first regions. (The lines of libgomp's threads may run
+# into each other.)
+set -- OMP_DISPLAY_AFFINITY=true OMP_AFFINITY_FORMAT='%L %n %N %a %{team_num} %.3T %3L|'
+expected='1 0 2 0 0   1 1  |
+1 1 2 0 0   1 1  |
+2 0 2 0 0   1 2  |
+2 0 2 1 0   1 2  |
+2 1 2 0 0   1 2  |
+2 1 2 1 0   1 2  |'
+output=$(env "$@" LD_PRELOAD="$library" "$program" 2>&1 >/dev/null | LC_ALL=C sort)
+if [ "$output" != "$expected" ]; then
+    printf '%s\n' "$*: expected:" "$expected" "but:" "$output"
+    failed=1
+fi
 exit $failed
