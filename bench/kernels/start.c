@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
  * Starts: threads, one for each processor, begin, do nothing, and end: for the first time in a
- * process, and again.
+ * process, and again. And processes of OpenMP that begin and end without regions.
  *
  *   pthreads   pthread_create and pthread_join: the limit
  *   umbra-run  umbra_run of nothing
  *   umbra-team a team, with one run
  *   openmp-*   a parallel region, and a hard pause of the runtime
+ *   umbra-omp  the same program under libumbra_omp.so, which sleeps instead of that pause
  *   tbb        parallel_for, and finalize
  */
 #define _GNU_SOURCE
@@ -15,35 +16,48 @@
 
 #include "start_child.h"
 
+#include <stdbool.h>
+
 #define ROUNDS 101
 #define ROUNDS_QUICK 15
 
-static const struct child_program programs[] = {{.file = "start-child", .argument = "pthreads"},
-                                                {.file = "start-child", .argument = "run"},
-                                                {.file = "start-child", .argument = "team"},
-                                                {.file = "start-child-gomp"},
-                                                {.file = "start-child-llvm"},
-                                                {.file = "start-child-tbb"}};
+static const struct {
+    const char *name;
+    struct child_program program;
+    bool processes; /* also measured without regions */
+} contenders[] = {
+    {"pthreads", {.file = "start-child", .argument = "pthreads"}, false},
+    {"umbra-run", {.file = "start-child", .argument = "run"}, false},
+    {"umbra-team", {.file = "start-child", .argument = "team"}, false},
+    {"openmp-gomp", {.file = "start-child-gomp"}, true},
+#ifdef OPENMP_LIBRARY
+    {"umbra-omp", {.file = "start-child-gomp", .settings = {"LD_PRELOAD=" OPENMP_LIBRARY}}, true},
+#endif
+    {"openmp-llvm", {.file = "start-child-llvm"}, false},
+    {"tbb", {.file = "start-child-tbb"}, false},
+};
 
-#define PROGRAMS (sizeof programs / sizeof programs[0])
+#define CONTENDERS (sizeof contenders / sizeof contenders[0])
 
 static int declare(struct bench *bench)
 {
-    static const char *const names[PROGRAMS] = {"pthreads",    "umbra-run",   "umbra-team",
-                                                "openmp-gomp", "openmp-llvm", "tbb"};
-    static const char *const times[] = {"first", "again"};
-    static struct child_program cases[2][PROGRAMS];
+    static const char *const times[] = {"first", "again", "process"};
+    static struct child_program cases[3][CONTENDERS];
 
-    for (unsigned time = START_FIRST; time <= START_AGAIN; time++) {
+    for (unsigned time = START_FIRST; time <= START_PROCESS; time++) {
         struct bench_row *limit = NULL;
 
-        for (size_t i = 0; i < PROGRAMS; i++) {
-            struct bench_row *row = bench_add(bench, names[i], &child_ops, &cases[time][i]);
+        for (size_t i = 0; i < CONTENDERS; i++) {
+            struct child_program *program = &cases[time][i];
+            struct bench_row *row;
 
-            cases[time][i] = programs[i];
-            cases[time][i].problem = time;
+            if (time == START_PROCESS && !contenders[i].processes)
+                continue;
+            *program = contenders[i].program;
+            program->problem = time;
+            row = bench_add(bench, contenders[i].name, &child_ops, program);
             json_object_set_new(row->params, "start", json_string(times[time]));
-            row->batch = time == START_FIRST;
+            row->batch = time != START_AGAIN;
             row->limit = limit;
             limit = limit ? limit : row;
         }

@@ -70,7 +70,8 @@ def start(measured):
         "Starts",
         "Threads, one for each processor, begin, do nothing, and end: for the first time in a process, when "
         "the library also looks at the machine and measures, and again. The limit is pthread_create and "
-        "pthread_join.",
+        "pthread_join. umbra-omp is the program of openmp-gomp under libumbra_omp.so, whose threads sleep "
+        "where libgomp's end. process: the whole program without a region; the limit is libgomp's.",
         *charts_by(rows, "start", str, "start", reverse=True),
         numbers(rows),
     )
