@@ -20,7 +20,10 @@
 
 #include <umbra/base/environment.h>
 
+/* Linux's folder; tests have another. */
+#ifndef SYSTEM
 #define SYSTEM "/sys/devices/system/"
+#endif
 
 /* From the inside out: an object of a level is in one of the next. */
 enum level { LEVEL_PU, LEVEL_CORE, LEVEL_L3, LEVEL_NODE, LEVELS };
