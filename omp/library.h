@@ -23,7 +23,7 @@
  *   deque.c        which task a member executes next
  *   pool.c         members, teams and pools: made and freed
  *   environment.c  settings
- *   machine.c      processors, as Linux tells of them, in hwloc's place
+ *   hwloc.c        hwloc, loaded by the first region
  *   count.h        counts of tasks, and what their ends set free
  *   wait.c         a member waits, in phases
  *   state.h        what there is

@@ -2,7 +2,7 @@
 /*
  * The machine as this process may use it: cores, their SMT siblings, the caches and NUMA nodes that
  * they share; where to place work on it; binding of threads. Memory is placed by umbra/memory.h.
- * Only this header and topology/hwloc.h name hwloc (and omp/machine.c, which stands in for it).
+ * Only this header and topology/hwloc.h name hwloc.
  *
  * Words. A *cpu* is a hardware thread and is named by the operating system's index, as taskset and
  * /proc do. A *core* is a physical core; the cpus of one core are *siblings*. A core can have one
