@@ -108,12 +108,18 @@ static bool count(struct allocator *allocator, size_t bytes)
     return true;
 }
 
-static void count_back(uintptr_t handle, size_t bytes)
+/* The same without a limit. */
+static void count_more(uintptr_t handle, uint64_t bytes)
 {
     struct allocator *allocator = own_of(handle);
 
     if (allocator && allocator->most != UINTPTR_MAX)
-        um_atomic_fetch_add(&allocator->used, (uint64_t)0 - bytes, relaxed); /* a number */
+        um_atomic_fetch_add(&allocator->used, bytes, relaxed); /* a number */
+}
+
+static void count_back(uintptr_t handle, size_t bytes)
+{
+    count_more(handle, (uint64_t)0 - bytes);
 }
 
 static void *block_make(uintptr_t handle, size_t align, size_t bytes)
@@ -136,6 +142,11 @@ static void *block_make(uintptr_t handle, size_t align, size_t bytes)
     return header + 1;
 }
 
+static _Noreturn void out_of_memory(size_t bytes)
+{
+    um_omp_fatal("out of memory allocating %zu bytes", bytes);
+}
+
 UM_OMP_ABI void *omp_aligned_alloc(size_t align, size_t bytes, uintptr_t handle)
 {
     while (bytes > 0) {
@@ -148,10 +159,10 @@ UM_OMP_ABI void *omp_aligned_alloc(size_t align, size_t bytes, uintptr_t handle)
         if (allocator && allocator->align > least)
             least = allocator->align;
         block = block_make(handle, least, bytes);
-        if (block || (allocator && allocator->fallback == FALLBACK_NULL))
+        if (block || handle == USUAL || (allocator && allocator->fallback == FALLBACK_NULL))
             return block;
-        if (allocator ? allocator->fallback == FALLBACK_ABORT : handle == USUAL)
-            um_omp_fatal("out of memory allocating %zu bytes", bytes);
+        if (allocator && allocator->fallback == FALLBACK_ABORT)
+            out_of_memory(bytes);
         handle = allocator && allocator->fallback == FALLBACK_ALLOCATOR ? allocator->data : USUAL;
     }
     return NULL;
@@ -162,9 +173,14 @@ UM_OMP_ABI void *omp_alloc(size_t bytes, uintptr_t handle)
     return omp_aligned_alloc(1, bytes, handle);
 }
 
+/* The clause and the directive allocate: the program does not look. */
 UM_OMP_ABI void *GOMP_alloc(size_t align, size_t bytes, uintptr_t handle)
 {
-    return omp_aligned_alloc(align, bytes, handle);
+    void *block = omp_aligned_alloc(align, bytes, handle);
+
+    if (!block && bytes > 0)
+        out_of_memory(bytes);
+    return block;
 }
 
 UM_OMP_ABI void *omp_aligned_calloc(size_t align, size_t number, size_t bytes, uintptr_t handle)
@@ -173,7 +189,7 @@ UM_OMP_ABI void *omp_aligned_calloc(size_t align, size_t number, size_t bytes, u
     void *block;
 
     if (__builtin_mul_overflow(number, bytes, &whole))
-        um_omp_fatal("out of memory allocating %zu times %zu bytes", number, bytes);
+        whole = SIZE_MAX; /* there is not so much */
     block = omp_aligned_alloc(align, whole, handle);
     return block ? memset(block, 0, whole) : NULL;
 }
@@ -210,10 +226,13 @@ UM_OMP_ABI void *omp_realloc(void *block, size_t bytes, uintptr_t handle, uintpt
         omp_free(block, old);
         return NULL;
     }
+    count_back(header->handle, header->whole); /* the other block stands for it */
     more = omp_alloc(bytes, handle ? handle : header->handle);
-    if (!more)
+    if (!more) {
+        count_more(header->handle, header->whole);
         return NULL;
+    }
     memcpy(more, block, bytes < header->bytes ? bytes : header->bytes);
-    omp_free(block, old);
+    free(header->memory);
     return more;
 }

@@ -242,6 +242,24 @@ static bool read_cancel(const char *text)
     return bool_read(text, &cancel); /* there is none: omp_get_cancellation() */
 }
 
+static bool read_allocator(const char *text)
+{
+    static const char *const kinds[] = {"default", "large_cap", "const", "high_bw",
+                                        "low_lat", "cgroup",    "pteam", "thread"};
+
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        char word[32];
+
+        snprintf(word, sizeof(word), "omp_%s_mem_alloc", kinds[i]);
+        if (word_read(&text, word)) {
+            if (!*text)
+                um_omp_settings.icv.allocator = i + 1;
+            return !*text;
+        }
+    }
+    return false;
+}
+
 static bool read_format(const char *text)
 {
     um_omp_settings.format = text;
@@ -366,6 +384,7 @@ static const struct {
     {"OMP_MAX_TASK_PRIORITY", read_priority},
     {"OMP_DEFAULT_DEVICE", read_device},
     {"OMP_CANCELLATION", read_cancel},
+    {"OMP_ALLOCATOR", read_allocator},
     {"OMP_AFFINITY_FORMAT", read_format},
     {"OMP_NESTED", read_nested},
     {"OMP_MAX_ACTIVE_LEVELS", read_levels},
