@@ -12,7 +12,9 @@
 
 /* ---- target ---- */
 
-enum { KIND_FIRSTPRIVATE = 13, KIND_MASK = 0xff, KIND_ALIGN = 8 };
+enum { KIND_FIRSTPRIVATE = 12, KIND_MASK = 0xff, KIND_ALIGN = 8 };
+/* An argument: for which device, an identifier, and a value above or as the next one. */
+enum { ARG_DEVICE = 0x7f, ARG_NEXT = 0x80, ARG_ID = 0xff00, ARG_LIMIT = 0x200, ARG_VALUE = 16 };
 
 /* Copies what is firstprivate, one behind the other. to: NULL to count bytes. Returns how many. */
 static size_t privates(size_t count, void **address, const size_t *bytes,
@@ -23,7 +25,7 @@ static size_t privates(size_t count, void **address, const size_t *bytes,
     for (size_t i = 0; i < count; i++) {
         size_t own = (size_t)1 << (kinds[i] >> KIND_ALIGN);
 
-        if ((kinds[i] & KIND_MASK) != KIND_FIRSTPRIVATE)
+        if ((kinds[i] & KIND_MASK) != KIND_FIRSTPRIVATE || !address[i])
             continue;
         *align = own > *align ? own : *align;
         at = (at + own - 1) / own * own;
@@ -36,17 +38,50 @@ static size_t privates(size_t count, void **address, const size_t *bytes,
     return at;
 }
 
-/* Executes a target region as an initial task, as on a device. */
-static void execute(um_omp_fn *fn, void *data)
+/* The clause thread_limit, or 0. args: a list that ends with NULL, or NULL. */
+static intptr_t limit_of(void **args)
+{
+    while (args && *args) {
+        intptr_t id = (intptr_t)*args++;
+        intptr_t value = id & ARG_NEXT ? (intptr_t)*args++ : id >> ARG_VALUE;
+
+        if ((id & ARG_DEVICE) == 0 && (id & ARG_ID) == ARG_LIMIT) /* for all devices */
+            return value;
+    }
+    return 0;
+}
+
+static void limit_set(intptr_t limit)
+{
+    if (limit > 0)
+        um_omp_self()->task->icv.limit = (int)(limit < UM_OMP_NO_LIMIT ? limit : UM_OMP_NO_LIMIT);
+}
+
+/* A target region outside others: with the settings of an initial task, and one team. */
+static void execute_outside(struct um_omp_member *self, um_omp_fn *fn, void *data, intptr_t limit)
+{
+    struct um_omp_icv before = self->task->icv;
+
+    self->task->icv = um_omp_settings.icv;
+    limit_set(limit);
+    fn(data);
+    self->task->icv = before;
+    self->team->teams = 1;
+    self->team->team = 0;
+}
+
+/* Executes a target region as an initial task, as on a device. limit: of threads; 0: no other. */
+static void execute(um_omp_fn *fn, void *data, intptr_t limit)
 {
     struct um_omp_member *self = um_omp_self(), *initial;
 
     if (self->team->level == 0) {
-        fn(data);
+        execute_outside(self, fn, data, limit);
         return;
     }
     initial = um_omp_root_make();
     um_omp_here = initial;
+    limit_set(limit);
     fn(data);
     um_omp_here = self;
     um_omp_root_free(initial);
@@ -69,7 +104,6 @@ UM_OMP_ABI void GOMP_target_ext(int device, um_omp_fn *fn, size_t count, void **
 
     (void)device;
     (void)flags;
-    (void)args;
     if (need > 0) {
         memory = malloc(need + align);
         if (!memory)
@@ -78,7 +112,7 @@ UM_OMP_ABI void GOMP_target_ext(int device, um_omp_fn *fn, size_t count, void **
                  (char *)(((uintptr_t)memory + align - 1) / align * align), &align);
     }
     await(depend);
-    execute(fn, address);
+    execute(fn, address, limit_of(args));
     free(memory);
 }
 
@@ -90,7 +124,7 @@ UM_OMP_ABI void GOMP_target(int device, um_omp_fn *fn, const void *unused, size_
     (void)count;
     (void)bytes;
     (void)kinds;
-    execute(fn, address);
+    execute(fn, address, 0);
 }
 
 /* Data is where it is. */
@@ -189,12 +223,6 @@ static struct um_omp_team *league(void)
     return team;
 }
 
-static void limit_set(int limit)
-{
-    if (limit > 0)
-        um_omp_self()->task->icv.limit = limit;
-}
-
 /* The teams construct outside target: each team in turn; as many as libgomp has by default. */
 UM_OMP_ABI void GOMP_teams_reg(um_omp_fn *fn, void *data, unsigned teams, unsigned limit,
                                unsigned flags)
@@ -205,7 +233,7 @@ UM_OMP_ABI void GOMP_teams_reg(um_omp_fn *fn, void *data, unsigned teams, unsign
     (void)flags;
     if (teams == 0)
         teams = um_omp_settings.teams > 0 ? (unsigned)um_omp_settings.teams : 3;
-    limit_set(limit > 0 ? (int)limit : um_omp_settings.teams_limit);
+    limit_set(limit > 0 ? (intptr_t)limit : um_omp_settings.teams_limit);
     root->teams = (int)teams;
     for (root->team = 0; root->team < root->teams; root->team++)
         fn(data);
@@ -222,7 +250,7 @@ UM_OMP_ABI bool GOMP_teams4(unsigned least, unsigned most, unsigned limit, bool 
     (void)most;
     if (!first)
         return root->team + 1 < root->teams && ++root->team > 0;
-    limit_set((int)limit);
+    limit_set((intptr_t)limit);
     root->teams = least > 0 ? (int)least : 1;
     root->team = 0;
     return true;

@@ -65,6 +65,9 @@ UM_HIDE struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigne
 UM_HIDE void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn *fn,
                              void *arg);
 
+/* Ends the pool's threads, which the next region makes anew. */
+UM_HIDE void um_omp_pool_pause(struct um_omp_member *self);
+
 /* The calling thread's member. */
 UM_INLINE struct um_omp_member *um_omp_self(void)
 {

@@ -122,6 +122,12 @@ static void threads_end(struct um_omp_pool *pool)
         }
 }
 
+void um_omp_pool_pause(struct um_omp_member *self)
+{
+    if (self->pool)
+        threads_end(self->pool);
+}
+
 static void pool_free(struct um_omp_pool *pool)
 {
     if (!pool)

@@ -269,11 +269,15 @@ double omp_get_wtick(void)
     return (double)tick.tv_sec + (double)tick.tv_nsec / 1e9;
 }
 
-/* Idle threads sleep: there is nothing to give back. */
+/* Ends the threads of the calling one's regions. */
 int omp_pause_resource(int kind, int device)
 {
-    (void)device;
-    return kind == 1 || kind == 2 ? 0 : -1;
+    struct um_omp_member *self = um_omp_self();
+
+    if (self->team->level > 0 || device != omp_get_initial_device() || (kind != 1 && kind != 2))
+        return -1;
+    um_omp_pool_pause(self);
+    return 0;
 }
 
 int omp_pause_resource_all(int kind)

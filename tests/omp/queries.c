@@ -47,7 +47,9 @@ static void allocators(void)
     omp_alloctrait_t traits[] = {
         {omp_atk_alignment, 256}, {omp_atk_pool_size, 10000}, {omp_atk_fallback, omp_atv_null_fb}};
     omp_allocator_handle_t own = omp_init_allocator(omp_default_mem_space, 3, traits);
+    omp_allocator_handle_t limited = omp_init_allocator(omp_default_mem_space, 2, traits + 1);
     char *a = omp_alloc(1000, own), *b = omp_alloc(20000, own), *c;
+    volatile size_t much = SIZE_MAX;
 
     printf("allocators: %d %d %d", a != NULL, (int)((uintptr_t)a % 256), b == NULL);
     memset(a, 7, 1000);
@@ -57,6 +59,12 @@ static void allocators(void)
     a = omp_alloc(9000, own);
     printf(" %d", a != NULL);
     omp_free(a, omp_null_allocator);
+    a = omp_realloc(omp_alloc(9000, limited), 9500, limited, limited);
+    printf(" %d %d", a != NULL, omp_realloc(a, 20000, limited, limited) != NULL);
+    omp_free(a, limited);
+    omp_destroy_allocator(limited);
+    printf(" %d %d", omp_alloc(much, omp_default_mem_alloc) != NULL,
+           omp_calloc(2, much, omp_cgroup_mem_alloc) != NULL);
     omp_destroy_allocator(own);
     c = omp_calloc(10, 10, omp_default_mem_alloc);
     printf(" %d", c[0] + c[99]);
@@ -79,10 +87,32 @@ static void affinity(void)
     printf("short: %zu %s\n", bytes, text);
 }
 
+/* A target region has the settings of the environment, and leaves none of its own. */
+static void target(void)
+{
+    int threads = -1, team = -1, own[3] = {1, 2, 3}, *none = NULL;
+
+    omp_set_num_threads(7);
+#pragma omp target teams num_teams(3) thread_limit(2)
+#pragma omp parallel if (0)
+    omp_set_num_threads(5);
+#pragma omp target thread_limit(3) firstprivate(own, none) map(from : threads, team)
+    {
+        threads = omp_get_max_threads() + 100 * omp_get_thread_limit() + (none != NULL);
+        team = omp_get_team_num();
+        own[1] += 5;
+        omp_set_num_threads(5);
+    }
+    printf("target: threads %d, team %d, %d; then %d of %d, limit %d, team %d\n", threads, team,
+           own[1], omp_get_max_threads(), omp_get_num_teams(), omp_get_thread_limit(),
+           omp_get_team_num());
+}
+
 int main(void)
 {
     settings();
     levels();
+    target();
     allocators();
     affinity();
     return 0;

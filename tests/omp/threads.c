@@ -55,6 +55,14 @@ static int threads(void)
     return count;
 }
 
+/* The same when those that end have ended. */
+static int threads_left(void)
+{
+    for (int i = 0; i < 5000 && threads() > 1; i++)
+        usleep(1000);
+    return threads();
+}
+
 /* Threads that end after a region leave no threads behind. */
 static void ends(void)
 {
@@ -69,9 +77,20 @@ static void ends(void)
         pthread_join(thread, &result);
         sum += (long)result;
     }
-    for (int i = 0; i < 5000 && threads() > 1; i++)
-        usleep(1000);
-    printf("ends: %ld, %d threads\n", sum, threads());
+    printf("ends: %ld, %d threads\n", sum, threads_left());
+}
+
+/* So do regions before omp_pause_resource(). */
+static void pauses(void)
+{
+    int sum = region(4), paused[2], left;
+
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    paused[0] = omp_pause_resource_all(omp_pause_soft);
+    paused[1] = omp_pause_resource(omp_pause_hard, omp_get_initial_device());
+    left = threads_left();
+    printf("pauses: %d %d %d, %d thread, %d\n", sum, paused[0], paused[1], left, region(4));
 }
 
 static void two(void)
@@ -134,6 +153,8 @@ int main(int argc, char **argv)
 
     if (!strcmp(what, "ends"))
         ends();
+    else if (!strcmp(what, "pauses"))
+        pauses();
     else if (!strcmp(what, "two"))
         two();
     else if (!strcmp(what, "forks"))
