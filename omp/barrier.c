@@ -25,6 +25,19 @@
  * Tasks that this one made are in its own deque, where others may wait for them, so it executes
  * them before it leaves. They count for the next barrier, which it has not come to.
  *
+ * A cancelled region. `cancelled` is the number n of the next barrier of the member that cancels it:
+ *
+ *   C1  cancelled = n, wake all   seq_cst   before the member comes to n, at the region's end
+ *   C2  look at cancelled         acquire   in each round of a barrier that can be left
+ *   C3  barriers - 1, and leave
+ *
+ * All come to n after C1, or to the one before and leave that. So those that do not leave n at C2 have
+ * not ended it: the last to come is the one of C1. At the region's end a member goes through the
+ * barriers that it has left once more, from the first round: what it says there it has said before. But
+ * n may then end when another member, which has come to it and left, is not at the end yet. So all go
+ * through one more, n + 1, which each comes to at the end only. A plain barrier, which cannot be left,
+ * ends with others' n.
+ *
  * Checked by tests/model/omp_quiet.
  */
 #include "library.h"
@@ -61,14 +74,14 @@ void um_omp_look_for_quiet(struct um_omp_member *self)
     um_omp_wake_all(team);
 }
 
-void um_omp_barrier(struct um_omp_member *self)
+/* least: of the waits. False: the region is cancelled, and the member may leave. */
+UM_INLINE bool come(struct um_omp_member *self, struct um_omp_team *team, uint64_t number,
+                    unsigned least)
 {
-    struct um_omp_team *team = self->team;
-    uint64_t number = ++self->barriers, tasked;
     unsigned round = 0;
 
     for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
-        struct um_omp_end come = {flag_of(team, round, self->number), 0, number, true};
+        struct um_omp_end come = {flag_of(team, round, self->number), 0, number, least};
         unsigned to = self->number + ahead;
 
         to = to < team->members ? to : to - team->members;
@@ -76,11 +89,21 @@ void um_omp_barrier(struct um_omp_member *self)
         um_atomic_store(flag_of(team, round, to), number, seq_cst);
         um_omp_wake(&team->member[to]);
         um_omp_await(self, &come, UM_OMP_ANY);
+        /* C2. acquire: what was written before the cancel, and `tasked`; pairs with C1 */
+        if (least == UM_OMP_LEAVE && um_atomic_load(&team->cancelled, acquire) != 0)
+            return false;
         round++;
     }
+    return true;
+}
+
+/* All have come: now their tasks end. */
+UM_INLINE uint64_t tasks_end(struct um_omp_member *self, struct um_omp_team *team, uint64_t number)
+{
     /* relaxed: a member that set it to this barrier, or to one before, has come; and a task that
      * this member has taken came with it */
-    tasked = um_atomic_load(&team->tasked, relaxed);
+    uint64_t tasked = um_atomic_load(&team->tasked, relaxed);
+
     if (tasked != 0) {
         struct um_omp_end quiet = {&team->quiet, 0, number, true};
         struct um_omp_task *task;
@@ -90,6 +113,36 @@ void um_omp_barrier(struct um_omp_member *self)
         while ((task = um_omp_next_task(self, UM_OMP_OWN)))
             um_omp_task_take(self, task);
     }
+    return tasked;
+}
+
+uint64_t um_omp_barrier(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+    uint64_t number = ++self->barriers;
+
+    come(self, team, number, true);
+    return tasks_end(self, team, number);
+}
+
+bool um_omp_barrier_cancel(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+    uint64_t number = ++self->barriers;
+
+    if (!come(self, team, number, UM_OMP_LEAVE)) {
+        self->barriers--;
+        return true;
+    }
+    tasks_end(self, team, number);
+    return false;
+}
+
+void um_omp_barrier_settle(struct um_omp_member *self)
+{
+    /* relaxed: all have come */
+    while (um_atomic_load(&self->team->cancelled, relaxed) >= self->barriers)
+        um_omp_barrier(self);
 }
 
 UM_OMP_ABI void GOMP_barrier(void)

@@ -13,12 +13,18 @@
  * freed.
  */
 #include "api.h"
-#include "library.h"
+#include "count.h"
 
-enum { NONE, OPEN, LEFT, FULFILLED, OVER };
+enum { NONE, OPEN, LEFT, FULFILLED, OVER, ABSENT /* of a task that may be discarded */ };
 
 void um_omp_event_make(struct um_omp_task *task, const struct um_omp_arguments *from)
 {
+    if (!from->event) {
+        /* relaxed: published with the task. One whose arguments were constructed destroys them */
+        if (!from->copy)
+            um_atomic_store(&task->event, ABSENT, relaxed);
+        return;
+    }
     um_atomic_store(&task->event, OPEN, relaxed); /* published with the handle */
     *from->event = task;
     if (from->data)
@@ -47,6 +53,8 @@ bool um_omp_event_leave(struct um_omp_task *task)
     struct um_lock *lock = &task->home->team->lock;
     bool open;
 
+    if (um_atomic_load(&task->event, relaxed) == ABSENT) /* its maker has set it */
+        return false;
     um_lock_take(lock);
     open = um_atomic_load(&task->event, relaxed) == OPEN;
     if (open)
@@ -59,9 +67,20 @@ void um_omp_event_await(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_end end = {&task->event, UINT64_MAX, FULFILLED, false};
 
+    if (um_atomic_load(&task->event, relaxed) == ABSENT) /* as above */
+        return;
     um_omp_await(self, &end, UM_OMP_DESCEND);
     um_lock_take(&self->team->lock); /* the thread that has fulfilled it is through */
     um_lock_release(&self->team->lock);
+}
+
+/* The program may fulfil it later: the task keeps its memory as long as its home is there. */
+void um_omp_event_discard(struct um_omp_task *task)
+{
+    if (um_atomic_load(&task->event, relaxed) != OPEN) /* FULFILLED is for good */
+        return;
+    um_atomic_fetch_add(&task->count, UM_OMP_HOLD, relaxed); /* this thread takes its own hold */
+    omp_fulfill_event(task);
 }
 
 bool um_omp_event_over(const struct um_omp_task *task)

@@ -237,9 +237,7 @@ static bool read_device(const char *text)
 
 static bool read_cancel(const char *text)
 {
-    bool cancel;
-
-    return bool_read(text, &cancel); /* there is none: omp_get_cancellation() */
+    return bool_read(text, &um_omp_settings.cancel);
 }
 
 static bool read_allocator(const char *text)

@@ -7,6 +7,7 @@
  *   directive.c    error, warning
  *   device.c       target, teams and devices: all on the host
  *   query.c        omp_get_..., omp_set_...
+ *   cancel.c       cancel, cancellation points
  *   affinity.c     texts of omp_display_affinity
  *   display.c      the settings, shown
  *   allocator.c    omp_alloc and allocators
@@ -78,11 +79,16 @@ UM_INLINE struct um_omp_member *um_omp_self(void)
 
 /* ---- wait.c ---- */
 
-/* The end of a wait: *word & mask is value; or, least: *word is at least value. */
+enum um_omp_least {
+    UM_OMP_LEAVE = 2 /* beside false and true */
+};
+
+/* The end of a wait: *word & mask is value; or, least: *word is at least value; UM_OMP_LEAVE: that, or the
+ * region is cancelled. */
 struct um_omp_end {
     const um_atomic_u64 *word;
     uint64_t mask, value;
-    bool least;
+    unsigned least;
 };
 
 /* What a member executes while it waits. */
@@ -100,18 +106,22 @@ UM_HIDE void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_e
 UM_HIDE void um_omp_ring(struct um_omp_member *member);
 UM_HIDE void um_omp_ring_all(struct um_omp_team *team);
 
-UM_INLINE bool um_omp_ended(const struct um_omp_end *end)
+UM_INLINE bool um_omp_ended(const struct um_omp_member *self, const struct um_omp_end *end)
 {
     /* acquire: what the thread that changed the word wrote before; pairs with its release */
     uint64_t is = um_atomic_load(end->word, acquire);
 
-    return end->least ? is >= end->value : (is & end->mask) == end->value;
+    if (!end->least)
+        return (is & end->mask) == end->value;
+    /* acquire: as above */
+    return is >= end->value ||
+           (end->least == UM_OMP_LEAVE && um_atomic_load(&self->team->cancelled, acquire) != 0);
 }
 
 UM_INLINE void um_omp_await(struct um_omp_member *self, const struct um_omp_end *end,
                             enum um_omp_help help)
 {
-    if (!um_omp_ended(end))
+    if (!um_omp_ended(self, end))
         um_omp_await_slow(self, end, help);
 }
 
@@ -150,7 +160,12 @@ UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)
 
 /* ---- barrier.c ---- */
 
-UM_HIDE void um_omp_barrier(struct um_omp_member *self);
+/* Returns 0 if no task was made, and no region cancelled. */
+UM_HIDE uint64_t um_omp_barrier(struct um_omp_member *self);
+/* The same, but if the region is cancelled the member leaves at once: true. */
+UM_HIDE bool um_omp_barrier_cancel(struct um_omp_member *self);
+/* At the end of a region, after its barrier did not return 0: once more if it was cancelled. */
+UM_HIDE void um_omp_barrier_settle(struct um_omp_member *self);
 /* Ends the barrier if all deferred tasks of the team have ended. Once after the member's last
  * task. */
 UM_HIDE void um_omp_look_for_quiet(struct um_omp_member *self);
@@ -167,7 +182,7 @@ struct um_omp_arguments {
 
 /* A task of the calling one; its arguments are copied. */
 UM_HIDE struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
-                                             const struct um_omp_arguments *from, bool final);
+                                             const struct um_omp_arguments *from, unsigned kind);
 /* Executes it, now or later. */
 UM_HIDE void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task);
 UM_HIDE void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task);
@@ -189,14 +204,21 @@ UM_HIDE void um_omp_depend_defer(struct um_omp_member *self, struct um_omp_task 
 UM_HIDE void um_omp_depend_end(struct um_omp_member *self, struct um_omp_task *task);
 UM_HIDE void um_omp_depends_free(struct um_omp_depends *depends);
 
+/* ---- cancel.c ---- */
+
+/* True if the task is in a cancelled region of the member's team, or in a cancelled taskgroup. */
+UM_HIDE bool um_omp_is_cancelled(struct um_omp_member *self, const struct um_omp_task *task);
+
 /* ---- detach.c ---- */
 
-/* The task is detached. */
+/* The task is detached, or may be discarded. */
 UM_HIDE void um_omp_event_make(struct um_omp_task *task, const struct um_omp_arguments *from);
 /* Its function has ended. True: it ends later; it may be another member's from now on. */
 UM_HIDE bool um_omp_event_leave(struct um_omp_task *task);
 /* The same; waits until the event is fulfilled. */
 UM_HIDE void um_omp_event_await(struct um_omp_member *self, struct um_omp_task *task);
+/* Its function is not executed: it needs no event any more. */
+UM_HIDE void um_omp_event_discard(struct um_omp_task *task);
 /* True if the function has ended, and the event is fulfilled: the caller ends the task. */
 UM_HIDE bool um_omp_event_over(const struct um_omp_task *task);
 /* Such a task, or NULL. */
@@ -249,6 +271,11 @@ UM_HIDE void um_omp_loop_settle(struct um_omp_team *team);
 UM_HIDE bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE void um_omp_share_leave(struct um_omp_member *self);
+/* The member leaves a cancelled loop. If it is an ordered one, the turns of its chunks pass, and of those
+ * that no member has taken. */
+UM_HIDE void um_omp_loop_cut(struct um_omp_member *self);
+/* After a cancelled region: all members are before the first share, and the first single. */
+UM_HIDE void um_omp_shares_reset(struct um_omp_team *team);
 
 /* ---- doacross.c ---- */
 

@@ -29,6 +29,7 @@ static void member_init(struct um_omp_team *team, unsigned number)
     member->number = number;
     member->task = &member->implicit;
     member->implicit.member = member;
+    member->implicit.kind = um_omp_settings.cancel ? UM_OMP_CANCELLABLE : 0;
     um_atomic_store(&member->implicit.count, UM_OMP_HOLD, relaxed); /* no other thread has it */
     um_waiter_init(&member->waiter, &policy);
     um_tasks_init(&member->tasks, false);

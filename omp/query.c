@@ -153,52 +153,12 @@ void omp_set_schedule(unsigned kind, int chunk)
 
 int omp_in_final(void)
 {
-    return um_omp_self()->task->final;
+    return (um_omp_self()->task->kind & UM_OMP_FINAL) != 0;
 }
 
 int omp_get_max_task_priority(void)
 {
     return um_omp_settings.priority;
-}
-
-/* ---- cancel: the legal fallback ---- */
-
-int omp_get_cancellation(void)
-{
-    return 0;
-}
-
-UM_OMP_ABI bool GOMP_cancel(int which, bool condition)
-{
-    (void)which;
-    (void)condition;
-    return false;
-}
-
-UM_OMP_ABI bool GOMP_cancellation_point(int which)
-{
-    (void)which;
-    return false;
-}
-
-UM_OMP_ABI bool GOMP_barrier_cancel(void)
-{
-    um_omp_barrier(um_omp_self());
-    return false;
-}
-
-UM_OMP_ABI bool GOMP_loop_end_cancel(void)
-{
-    struct um_omp_member *self = um_omp_self();
-
-    um_omp_share_leave(self);
-    um_omp_barrier(self);
-    return false;
-}
-
-UM_OMP_ABI bool GOMP_sections_end_cancel(void)
-{
-    return GOMP_loop_end_cancel();
 }
 
 /* ---- places ---- */

@@ -77,6 +77,7 @@ void um_omp_reduce_share(struct um_omp_member *self, struct um_omp_share *share,
     records_begin(data, first ? NULL : share->reductions, group->reductions, self->team->members);
     if (first)
         share->reductions = data;
+    group->share = true;
     group->first = first;
     group->reductions = data;
 }
@@ -100,7 +101,8 @@ UM_OMP_ABI void GOMP_taskgroup_reduction_unregister(uintptr_t *data)
 }
 
 /* The end of a work share with reductions, at which its members meet. Tasks of all members use the
- * copies up to there, and member 0 has combined them before it comes. */
+ * copies up to there, and member 0 has combined them before it comes. If the region is cancelled they do
+ * not meet: then the copies stay. */
 UM_OMP_ABI void GOMP_workshare_task_reduction_unregister(bool cancelled)
 {
     struct um_omp_member *self = um_omp_self();
@@ -110,7 +112,7 @@ UM_OMP_ABI void GOMP_workshare_task_reduction_unregister(bool cancelled)
     um_omp_group_end(self);
     if (!cancelled)
         um_omp_barrier(self);
-    if (first)
+    if (first && !cancelled)
         um_omp_reduce_end(data);
 }
 

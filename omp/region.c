@@ -48,8 +48,13 @@ void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team)
     if (UM_UNLIKELY(set->thread_levels > 1) && team->level < set->thread_levels)
         team->icv.threads = set->threads[team->level];
     /* relaxed: published with the region */
-    if (um_atomic_load(&team->tasked, relaxed))
+    if (um_atomic_load(&team->tasked, relaxed)) {
         um_atomic_store(&team->tasked, 0, relaxed);
+        if (UM_UNLIKELY(um_atomic_load(&team->cancelled, relaxed) != 0)) {
+            um_atomic_store(&team->cancelled, 0, relaxed);
+            um_omp_shares_reset(team);
+        }
+    }
     team->member[0].implicit.icv = team->icv;
 }
 
@@ -63,7 +68,8 @@ static void part(unsigned number, unsigned members, void *arg)
     um_omp_here = member;
     member->implicit.icv = team->icv;
     team->fn(team->data);
-    um_omp_barrier(member);
+    if (um_omp_barrier(member) != 0)
+        um_omp_barrier_settle(member);
 }
 
 /* The same; first shows where the member is. */

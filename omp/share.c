@@ -67,6 +67,23 @@ void um_omp_share_leave(struct um_omp_member *self)
     um_omp_wake_all(self->team);
 }
 
+/* relaxed, all: no member is in a region of the team; published with the next one */
+void um_omp_shares_reset(struct um_omp_team *team)
+{
+    for (unsigned i = 0; i < UM_OMP_SHARES; i++) {
+        struct um_omp_share *share = &team->share[i];
+
+        free(share->memory);
+        free(share->doacross);
+        share->memory = NULL;
+        share->doacross = NULL;
+        um_atomic_store(&share->state, 3 * (uint64_t)i, relaxed);
+    }
+    for (unsigned i = 0; i < team->members; i++)
+        team->member[i].shares = team->member[i].singles = 0;
+    um_atomic_store(&team->single, 0, relaxed);
+}
+
 /* ---- loops ---- */
 
 static uint64_t iterations(const struct um_omp_loop *loop)
@@ -270,6 +287,15 @@ bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64
     *from = self->start + self->from * self->step;
     *to = self->start + self->to * self->step;
     return true;
+}
+
+void um_omp_loop_cut(struct um_omp_member *self)
+{
+    uint64_t from, to;
+
+    if (self->from < self->to)
+        while (um_omp_loop_next_ordered(self, &from, &to))
+            continue;
 }
 
 UM_OMP_ABI void GOMP_ordered_start(void)

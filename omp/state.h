@@ -70,6 +70,7 @@ struct um_omp_settings {
     int threads[UM_OMP_LIST], bind[UM_OMP_LIST]; /* by level; omp_proc_bind_t */
     unsigned thread_levels, bind_levels;         /* how many of them are set */
     int teams, teams_limit, priority;
+    bool cancel; /* OMP_CANCELLATION */
     size_t stack_bytes;
     enum umbra_wait_mode wait;
     char cpus[4096]; /* of OMP_PLACES, a list for umbra_team_options.cpus; empty: none */
@@ -97,8 +98,14 @@ struct um_omp_group {
     struct um_omp_member *member; /* that waits for it */
     struct um_omp_task *task;     /* that it executes there */
     uintptr_t *reductions;        /* or NULL; reduction.c */
-    bool first; /* of a work share, and its member came first: it has made the copies */
+    bool share;                   /* of a work share with reductions: no taskgroup of the program */
+    bool first;                   /* the same, and its member came first: it has made the copies */
+    um_atomic_u32 cancelled;      /* 1: cancel.c */
 };
+
+/* Of a task, and handed down to those that it makes. The first is the ABI's flag, too. */
+#define UM_OMP_FINAL 2u
+#define UM_OMP_CANCELLABLE 1u /* it may be discarded: cancel.c */
 
 /* A task, implicit or explicit. */
 struct um_omp_task {
@@ -106,12 +113,12 @@ struct um_omp_task {
     um_atomic_u64 count;    /* children that have not ended, and a hold: count.h */
     um_atomic_ptr(struct um_omp_task) parent; /* this and the next: set by its maker, once */
     struct um_omp_member *home;               /* the owner of its memory */
-    um_atomic_u64 order; /* `created` of the member that has deferred it, which writes it */
-    bool final;
-    struct um_omp_group *group;     /* the innermost; the task itself */
-    struct um_omp_node *node;       /* its dependences, or NULL: depend.c */
+    um_atomic_u64 order;        /* `created` of the member that has deferred it, which writes it */
+    uint8_t kind;               /* UM_OMP_FINAL, UM_OMP_CANCELLABLE */
+    struct um_omp_group *group; /* the innermost; the task itself */
+    struct um_omp_node *node;   /* its dependences, or NULL: depend.c */
     struct um_omp_depends *depends; /* its children's, or NULL; the task itself */
-    um_atomic_u64 event;            /* 0, or a detached task's: detach.c */
+    um_atomic_u64 event;            /* 0, or a detached or a cancellable task's: detach.c */
     struct um_omp_member *member;   /* that executes it; children that end wake it */
     void *far;                      /* arguments without room below */
     struct um_omp_icv icv;          /* the task itself; children copy it */
@@ -192,8 +199,11 @@ struct um_omp_team {
     void *data;
     struct um_omp_icv icv;
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 tasked;   /* the first barrier at which tasks must end, or 0; makers set it */
-    um_atomic_u32 sleepers; /* members that sleep, or are about to */
+    um_atomic_u64 tasked;    /* the first barrier at which tasks must end, or 0; makers set it */
+    um_atomic_u32 sleepers;  /* members that sleep, or are about to */
+    um_atomic_u64 cancelled; /* the barrier that the member comes to that has cancelled the region,
+                                or 0 */
+    um_atomic_u64 cut; /* the barrier behind the latest loop or sections that were cancelled */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 quiet;      /* the last barrier that is over, of those in regions with tasks */
     um_atomic_u64 looks;      /* for quiet, a count: barrier.c */

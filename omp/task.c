@@ -10,7 +10,6 @@
 #define CHUNK 31 /* tasks that memory is made for at once */
 
 /* Of GOMP_task(). */
-#define FLAG_FINAL (1u << 1)
 #define FLAG_DEPEND (1u << 3)
 #define FLAG_DETACH (1u << 13)
 
@@ -104,16 +103,16 @@ static void arguments_copy(struct um_omp_member *self, struct um_omp_task *task,
 }
 
 struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
-                                     const struct um_omp_arguments *from, bool final)
+                                     const struct um_omp_arguments *from, unsigned kind)
 {
     struct um_omp_task *task = memory_take(self), *parent = self->task;
 
     task->link.fn = fn;
     um_atomic_store(&task->parent, parent, relaxed); /* published with the task */
-    task->final = final;
+    task->kind = (uint8_t)kind;
     task->group = parent->group;
     task->icv = parent->icv;
-    if (UM_UNLIKELY(from->event != NULL))
+    if (UM_UNLIKELY(from->event || kind & UM_OMP_CANCELLABLE))
         um_omp_event_make(task, from);
     um_omp_count_begin(task, parent);
     arguments_copy(self, task, from);
@@ -146,24 +145,38 @@ static void execute(struct um_omp_member *self, struct um_omp_task *task)
     self->began = began;
 }
 
-static bool is_detached(const struct um_omp_task *task)
+/* Of a task that is detached, or may be discarded. */
+static void execute_unless_cancelled(struct um_omp_member *self, struct um_omp_task *task)
+{
+    if (task->kind & UM_OMP_CANCELLABLE && um_omp_is_cancelled(self, task))
+        um_omp_event_discard(task);
+    else
+        execute(self, task);
+}
+
+static bool has_event(const struct um_omp_task *task)
 {
     return UM_UNLIKELY(um_atomic_load(&task->event, relaxed) != 0); /* its maker has set it */
 }
 
 void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
 {
-    execute(self, task);
-    if (is_detached(task))
+    if (!has_event(task)) {
+        execute(self, task);
+    } else {
+        execute_unless_cancelled(self, task);
         um_omp_event_await(self, task);
+    }
     task_end(self, task);
 }
 
 void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task)
 {
-    if (!is_detached(task) || !um_omp_event_over(task)) {
+    if (!has_event(task)) {
         execute(self, task);
-        if (is_detached(task) && um_omp_event_leave(task))
+    } else if (!um_omp_event_over(task)) {
+        execute_unless_cancelled(self, task);
+        if (um_omp_event_leave(task))
             return; /* it counts when it has ended */
     }
     task_end(self, task);
@@ -195,14 +208,18 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
 {
     struct um_omp_member *self = um_omp_self();
     struct um_omp_arguments from = {data, copy, bytes, align, flags & FLAG_DETACH ? detach : NULL};
-    bool final = self->task->final || (flags & FLAG_FINAL);
-    bool at_once = !condition || final || !is_deferred(self, flags);
+    unsigned kind = self->task->kind | (flags & UM_OMP_FINAL);
+    bool at_once = !condition || kind & UM_OMP_FINAL || !is_deferred(self, flags);
     struct um_omp_task *task;
 
     (void)priority; /* a hint */
+    /* a detached one is made, for its event, and discarded later */
+    if (UM_UNLIKELY(kind & UM_OMP_CANCELLABLE) && !(flags & FLAG_DETACH) &&
+        um_omp_is_cancelled(self, self->task))
+        return;
     if (at_once && (flags & FLAG_DEPEND))
         um_omp_depend_await(self, depend);
-    task = um_omp_task_make(self, fn, &from, final);
+    task = um_omp_task_make(self, fn, &from, kind);
     if (at_once)
         um_omp_task_execute(self, task);
     else if (flags & FLAG_DEPEND)

@@ -2,7 +2,6 @@
 /* taskloop: its iterations as tasks. The first two arguments of a task are its bounds. */
 #include "library.h"
 
-#define FLAG_FINAL (1u << 1)
 #define FLAG_UP (1u << 8)
 #define FLAG_GRAINSIZE (1u << 9)
 #define FLAG_IF (1u << 10)
@@ -38,12 +37,14 @@ static void divide(struct taskloop *loop, unsigned flags, uint64_t asked, unsign
 static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_omp_fn *fn,
                   const struct um_omp_arguments *from, unsigned flags)
 {
-    bool final = self->task->final || (flags & FLAG_FINAL);
-    bool at_once = !(flags & FLAG_IF) || final || self->team->members == 1;
+    unsigned kind = self->task->kind | (flags & UM_OMP_FINAL);
+    bool at_once = !(flags & FLAG_IF) || kind & UM_OMP_FINAL || self->team->members == 1;
     uint64_t at = 0;
 
+    if (UM_UNLIKELY(kind & UM_OMP_CANCELLABLE) && um_omp_is_cancelled(self, self->task))
+        return;
     for (uint64_t i = 0; i < loop->tasks; i++) {
-        struct um_omp_task *task = um_omp_task_make(self, fn, from, final);
+        struct um_omp_task *task = um_omp_task_make(self, fn, from, kind);
         uint64_t *bounds = task->link.arg;
         uint64_t take = loop->each + (i < loop->more);
 

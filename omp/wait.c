@@ -69,11 +69,15 @@ void um_omp_ring_all(struct um_omp_team *team)
 }
 
 /* P3: the look after which the member may sleep. */
-static bool ended_for_sleep(const struct um_omp_end *end)
+static bool ended_for_sleep(const struct um_omp_member *self, const struct um_omp_end *end)
 {
     uint64_t is = um_atomic_load(end->word, seq_cst); /* after P2; pairs with W1 */
 
-    return end->least ? is >= end->value : (is & end->mask) == end->value;
+    if (!end->least)
+        return (is & end->mask) == end->value;
+    /* seq_cst: as above */
+    return is >= end->value ||
+           (end->least == UM_OMP_LEAVE && um_atomic_load(&self->team->cancelled, seq_cst) != 0);
 }
 
 /* Sleeps until it is woken, unless there is something to do. Returns a task to be executed, or
@@ -86,7 +90,7 @@ static struct um_omp_task *fall_asleep(struct um_omp_member *self, const struct 
 
     um_atomic_fetch_add(&self->team->sleepers, 1, seq_cst);              /* P2, of wakers of all */
     um_atomic_store(&self->asleep, help >= UM_OMP_ANY ? 2 : 1, seq_cst); /* P2 */
-    if (!ended_for_sleep(end)) {
+    if (!ended_for_sleep(self, end)) {
         task = help != UM_OMP_IDLE ? um_omp_next_task(self, help) : NULL;
         if (!task)
             um_wait_while_equal64(&self->waiter, &self->bell, bell, UINT64_MAX, UMBRA_NEVER);
@@ -124,7 +128,7 @@ void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
     uint64_t since = 0;
     unsigned polls = 0;
 
-    while (!um_omp_ended(end)) {
+    while (!um_omp_ended(self, end)) {
         struct um_omp_task *task = NULL;
 
         /* relaxed: a hint; before it sleeps, the member looks at the tasks themselves */

@@ -75,6 +75,7 @@ template <class P, int Members> struct omp_team : world {
         team.flag = flag;
         um_atomic_store(&team.tasked, 0, relaxed);
         um_atomic_store(&team.sleepers, 0, relaxed);
+        um_atomic_store(&team.cancelled, 0, relaxed);
         um_atomic_store(&team.quiet, 0, relaxed);
         um_atomic_store(&team.looks, 0, relaxed);
         um_atomic_store(&team.single, 0, relaxed);

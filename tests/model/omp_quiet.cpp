@@ -6,7 +6,9 @@
  * Each scenario: members come to barriers, the last of which ends the region; some make tasks
  * before one of them, and tasks make tasks. Checked: when a member has left a barrier, all members
  * have come and all tasks that were made before it have ended, and the member sees what they wrote;
- * each task is executed once; no member sleeps on.
+ * each task is executed once; no member sleeps on. And regions that are cancelled: members leave the
+ * barrier that the one that cancels does not come to, and no member is past a region's end before all
+ * have come to it.
  */
 #define OMP_VARIANTS "omp_quiet_variants.hpp"
 #include "omp.hpp"
@@ -118,6 +120,83 @@ template <class P, int Members> struct next_phase : omp_team<P, Members> {
     }
 };
 
+/* Two regions, of which member 0 cancels the first, after so many barriers of all: then the others come to
+ * one more, that can be left. Before that all make a task, or none. PLAIN: the last member comes to a
+ * barrier that cannot be left. SEES: member 0 goes on when the others have left. */
+enum others { LEAVE, PLAIN, SEES };
+
+template <class P, int Members, int Barriers, bool Tasks, others Others>
+struct cancelled : omp_team<P, Members> {
+    typedef typename P::um_omp_member member_type;
+
+    rl::var<int> came[Members];
+    um_atomic_u32 ended, begun, left;
+
+    cancelled()
+    {
+        for (auto &c : came)
+            um_plain_write(c, 0);
+        um_atomic_store(&ended, 0, relaxed);
+        um_atomic_store(&begun, 0, relaxed);
+        um_atomic_store(&left, 0, relaxed);
+    }
+
+    /* Its end, as part() of region.c. */
+    void end(member_type *self, int region)
+    {
+        um_plain_write(came[self->number], region);
+        if (P::um_omp_barrier(self) != 0)
+            P::um_omp_barrier_settle(self);
+        for (auto &c : came)
+            RL_ASSERT(um_plain_read(c) == region);
+        for (int i = 0; Tasks && i < Members; i++)
+            RL_ASSERT(um_plain_read(this->done[i]) == 1);
+    }
+
+    void first(member_type *self)
+    {
+        for (int i = 0; i < Barriers; i++)
+            if (P::um_omp_barrier_cancel(self))
+                return;
+        if (Tasks)
+            this->defer(self, (int)self->number);
+        if (self->number == 0)
+            P::region_cancel(self);
+        else if (Others == PLAIN && self->number == Members - 1)
+            P::um_omp_barrier(self);
+        else
+            RL_ASSERT(P::um_omp_barrier_cancel(self));
+        if (self->number > 0)
+            um_atomic_fetch_add(&left, 1, relaxed);
+        while (Others == SEES && self->number == 0 && um_atomic_load(&left, relaxed) < Members - 1)
+            rl::yield(1, $);
+    }
+
+    /* The runs of umbra_team, with um_omp_region_prepare() between. */
+    void next(member_type *self)
+    {
+        um_atomic_fetch_add(&ended, 1, acq_rel);
+        if (self->number == 0) {
+            while (um_atomic_load(&ended, acquire) < Members)
+                rl::yield(1, $);
+            um_atomic_store(&this->team.tasked, 0, relaxed);
+            um_atomic_store(&this->team.cancelled, 0, relaxed);
+            um_atomic_store(&begun, 1, release);
+        }
+        while (um_atomic_load(&begun, acquire) == 0)
+            rl::yield(1, $);
+    }
+
+    void part(member_type *self)
+    {
+        first(self);
+        end(self, 1);
+        next(self);
+        RL_ASSERT(!P::um_omp_barrier_cancel(self));
+        end(self, 2);
+    }
+};
+
 template <class P, int Members, int Barriers, int Before, int Made, bool All>
 static world *make_meeting()
 {
@@ -136,6 +215,17 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"three and a task", make_meeting<P, 3, 1, 0, 1, false>, 3, 0, false, 0, 25000},
         {"the next phase", make_world<next_phase<P, 2>>, 2, 0, false, 0, 25000},
         {"the next phase of three", make_world<next_phase<P, 3>>, 3, 0, false, 0, 25000},
+        {"cancelled", make_world<cancelled<P, 2, 0, false, LEAVE>>, 2, 0, false, 0, 20000},
+        {"cancelled, three", make_world<cancelled<P, 3, 0, false, LEAVE>>, 3, 0, false, 0, 20000},
+        {"cancelled, and seen", make_world<cancelled<P, 3, 0, false, SEES>>, 3, 0, false, 0, 20000},
+        {"cancelled after a barrier", make_world<cancelled<P, 3, 1, false, LEAVE>>, 3, 0, false, 0,
+         20000},
+        {"cancelled with tasks", make_world<cancelled<P, 2, 0, true, LEAVE>>, 2, 0, false, 0,
+         20000},
+        {"cancelled with tasks of three", make_world<cancelled<P, 3, 0, true, LEAVE>>, 3, 0, false,
+         0, 20000},
+        {"cancelled, and a plain barrier", make_world<cancelled<P, 3, 0, false, PLAIN>>, 3, 0,
+         false, 0, 20000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

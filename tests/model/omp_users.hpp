@@ -55,6 +55,7 @@ struct um_omp_team {
     um_atomic_u64 *flag;
     um_atomic_u64 tasked;
     um_atomic_u32 sleepers;
+    um_atomic_u64 cancelled;
     um_atomic_u64 quiet, looks, single;
     um_atomic_uptr fulfilled; /* none */
     plain<int> copy;
@@ -116,6 +117,12 @@ static void execute(struct um_omp_member *self, struct um_omp_task *task)
     task->link.fn(task->link.arg);
     self->task = outer;
     self->began = began;
+}
+
+/* None is discarded: its end is that of another one. */
+static void execute_unless_cancelled(struct um_omp_member *self, struct um_omp_task *task)
+{
+    execute(self, task);
 }
 
 static void task_end(struct um_omp_member *self, struct um_omp_task *task)
