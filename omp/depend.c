@@ -317,6 +317,15 @@ static struct um_omp_node *node_make(struct um_omp_task *task, size_t room)
     return node;
 }
 
+/* The task's turn has come. */
+static void begin(struct um_omp_member *self, struct um_omp_task *task)
+{
+    if (UM_UNLIKELY(task->priority > 0))
+        um_omp_task_urge(self, task);
+    else
+        um_omp_task_defer(self, task);
+}
+
 void um_omp_depend_defer(struct um_omp_member *self, struct um_omp_task *task, void **depend)
 {
     struct clauses clauses = clauses_of(depend);
@@ -339,7 +348,7 @@ void um_omp_depend_defer(struct um_omp_member *self, struct um_omp_task *task, v
             entry_add(table, &node->use[i], address, kind);
         }
     if (um_turn_made(&node->turn, node->edges))
-        um_omp_task_defer(self, task);
+        begin(self, task);
 }
 
 void um_omp_depend_await(struct um_omp_member *self, void **depend)
@@ -389,7 +398,7 @@ void um_omp_depend_end(struct um_omp_member *self, struct um_omp_task *task)
         if (!um_turn_step(&to->turn)) /* from now on it may be freed */
             continue;
         if (next)
-            um_omp_task_defer(self, next);
+            begin(self, next);
         else
             um_omp_wake(member);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Which task a member executes next: the newest of its own, or the oldest that another one shares,
- * by umbra/task/protocol.h. The members are its cores: `sleepers` of the team is its idle bits.
+ * Which task a member executes next: an urgent one (urgent.c), or the newest of its own, or the oldest
+ * that another one shares, by umbra/task/protocol.h. The members are its cores: `sleepers` of the team is its idle bits.
  *
  * The scheduling constraint: a member in a taskwait, a taskyield or at the end of a taskgroup has a
  * task that it will go on with, and so executes only tasks below that one; at a barrier any. Until
@@ -145,9 +145,9 @@ struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_hel
 
     if (um_tasks_asked(&self->tasks) && um_tasks_some(&self->tasks))
         um_omp_answer(self);
-    /* seq_cst: P3 of wait.c; pairs with omp_fulfill_event() */
-    if (UM_UNLIKELY(um_atomic_load(&self->team->fulfilled, seq_cst) != 0) && help != UM_OMP_OWN &&
-        (task = um_omp_event_next(self, help)))
+    /* seq_cst: P3 of wait.c; pairs with omp_fulfill_event() and um_omp_task_urge() */
+    if (UM_UNLIKELY(um_atomic_load(&self->team->urgent, seq_cst) != 0) && help != UM_OMP_OWN &&
+        (task = um_omp_urgent_next(self, help)))
         return task;
     task = own(self, help == UM_OMP_DESCEND);
     if (!task && help == UM_OMP_DESCEND && self->task->depends) {

@@ -5,7 +5,7 @@
  *
  *   event      OPEN -> FULFILLED          the function ends the task
  *              OPEN -> LEFT -> OVER       the function has ended first: then the task goes to the
- *                                         team's list, from which a member that waits ends it
+ *                                         front of `urgent`, from which a member that waits ends it
  *
  * So a member ends each task, with all that follows; and by the counts of barrier.c the task is one
  * that has not been executed until then. All changes are under the team's lock. A member looks there
@@ -39,8 +39,8 @@ void omp_fulfill_event(void *event)
     um_lock_take(&team->lock);
     if (um_atomic_load(&task->event, relaxed) == LEFT) { /* relaxed, here and below: the lock */
         um_atomic_store(&task->event, OVER, relaxed);
-        task->link.prev = (struct umbra_task *)um_atomic_load(&team->fulfilled, relaxed);
-        um_atomic_store(&team->fulfilled, (uintptr_t)task, seq_cst); /* W1 of wait.c */
+        task->link.prev = (struct umbra_task *)um_atomic_load(&team->urgent, relaxed);
+        um_atomic_store(&team->urgent, (uintptr_t)task, seq_cst); /* W1 of wait.c */
     } else {
         um_atomic_store(&task->event, FULFILLED, seq_cst); /* likewise: um_omp_event_await() */
     }
@@ -86,37 +86,4 @@ void um_omp_event_discard(struct um_omp_task *task)
 bool um_omp_event_over(const struct um_omp_task *task)
 {
     return um_atomic_load(&task->event, relaxed) == OVER; /* came with the task */
-}
-
-/* True if the task that the member executes may wait for this one: as its child, or in a taskgroup.
- * The tasks further above may have ended, and their memory may be that of others; but not the
- * taskgroups. */
-static bool is_waited_for(const struct um_omp_member *self, const struct um_omp_task *task)
-{
-    const struct um_omp_group *group = task->group;
-
-    if (um_atomic_load(&task->parent, relaxed) == self->task) /* came with the task */
-        return true;
-    while (group && group->task != self->task)
-        group = group->outer;
-    return group != NULL;
-}
-
-struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_help help)
-{
-    struct um_omp_team *team = self->team;
-    struct umbra_task *link, *newer = NULL;
-
-    um_lock_take(&team->lock);
-    link = (struct umbra_task *)um_atomic_load(&team->fulfilled, relaxed);
-    while (link && help < UM_OMP_ANY && !is_waited_for(self, (struct um_omp_task *)link)) {
-        newer = link;
-        link = link->prev;
-    }
-    if (link && newer)
-        newer->prev = link->prev;
-    else if (link)
-        um_atomic_store(&team->fulfilled, (uintptr_t)link->prev, relaxed);
-    um_lock_release(&team->lock);
-    return (struct um_omp_task *)link;
 }

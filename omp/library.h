@@ -22,6 +22,7 @@
  *   barrier.c      barriers, in which members execute tasks
  *   detach.c       events of detached tasks
  *   deque.c        which task a member executes next
+ *   urgent.c       tasks that come first
  *   pool.c         members, teams and pools: made and freed
  *   environment.c  settings
  *   hwloc.c        hwloc, loaded by the first region
@@ -172,6 +173,12 @@ UM_HIDE void um_omp_look_for_quiet(struct um_omp_member *self);
 
 /* ---- task.c ---- */
 
+/* The priority of a new task, as the program asks for. */
+UM_INLINE int um_omp_priority(int asked)
+{
+    return asked < um_omp_settings.priority ? asked : um_omp_settings.priority;
+}
+
 /* Where a task's arguments come from. */
 struct um_omp_arguments {
     void *data;
@@ -221,8 +228,13 @@ UM_HIDE void um_omp_event_await(struct um_omp_member *self, struct um_omp_task *
 UM_HIDE void um_omp_event_discard(struct um_omp_task *task);
 /* True if the function has ended, and the event is fulfilled: the caller ends the task. */
 UM_HIDE bool um_omp_event_over(const struct um_omp_task *task);
-/* Such a task, or NULL. */
-UM_HIDE struct um_omp_task *um_omp_event_next(struct um_omp_member *self, enum um_omp_help help);
+
+/* ---- urgent.c ---- */
+
+/* As um_omp_task_defer(), of a task with a priority. */
+UM_HIDE void um_omp_task_urge(struct um_omp_member *self, struct um_omp_task *task);
+/* An urgent task that the member may execute, or NULL. */
+UM_HIDE struct um_omp_task *um_omp_urgent_next(struct um_omp_member *self, enum um_omp_help help);
 
 /* ---- reduction.c ---- */
 

@@ -113,10 +113,11 @@ struct um_omp_task {
     um_atomic_u64 count;    /* children that have not ended, and a hold: count.h */
     um_atomic_ptr(struct um_omp_task) parent; /* this and the next: set by its maker, once */
     struct um_omp_member *home;               /* the owner of its memory */
-    um_atomic_u64 order;        /* `created` of the member that has deferred it, which writes it */
-    uint8_t kind;               /* UM_OMP_FINAL, UM_OMP_CANCELLABLE */
-    struct um_omp_group *group; /* the innermost; the task itself */
-    struct um_omp_node *node;   /* its dependences, or NULL: depend.c */
+    um_atomic_u64 order; /* `created` of the member that has deferred it, which writes it */
+    uint8_t kind;        /* UM_OMP_FINAL, UM_OMP_CANCELLABLE */
+    int priority;        /* of one that has dependences or is in `urgent`: its maker has set it */
+    struct um_omp_group *group;     /* the innermost; the task itself */
+    struct um_omp_node *node;       /* its dependences, or NULL: depend.c */
     struct um_omp_depends *depends; /* its children's, or NULL; the task itself */
     um_atomic_u64 event;            /* 0, or a detached or a cancellable task's: detach.c */
     struct um_omp_member *member;   /* that executes it; children that end wake it */
@@ -205,10 +206,10 @@ struct um_omp_team {
                                 or 0 */
     um_atomic_u64 cut; /* the barrier behind the latest loop or sections that were cancelled */
     UM_ALIGNED(UMBRA_CACHE_LINE)
-    um_atomic_u64 quiet;      /* the last barrier that is over, of those in regions with tasks */
-    um_atomic_u64 looks;      /* for quiet, a count: barrier.c */
-    struct um_lock lock;      /* of detached tasks; and of the next */
-    um_atomic_uptr fulfilled; /* tasks to be ended, a list */
+    um_atomic_u64 quiet;   /* the last barrier that is over, of those in regions with tasks */
+    um_atomic_u64 looks;   /* for quiet, a count: barrier.c */
+    struct um_lock lock;   /* of detached tasks' events, and of the next */
+    um_atomic_uptr urgent; /* tasks that members take first, a list: urgent.c */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 single; /* single constructs that have been given to a member */
     void *copy;           /* of copyprivate: that member writes, between two barriers all read */

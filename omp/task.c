@@ -11,6 +11,7 @@
 
 /* Of GOMP_task(). */
 #define FLAG_DEPEND (1u << 3)
+#define FLAG_PRIORITY (1u << 4)
 #define FLAG_DETACH (1u << 13)
 
 /* ---- memory ---- */
@@ -192,11 +193,14 @@ void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task)
 /* True if a task that may be deferred is. A member that is alone, or has many, executes its tasks at
  * once; but a detached task is deferred, since its maker may be the one to fulfil its event, and so is
  * a task that may wait for a detached one. Outside of regions no barrier would wait for it: there a
- * detached task, too, is executed at once, as under libgomp. */
-static bool is_deferred(struct um_omp_member *self, unsigned flags)
+ * detached task, too, is executed at once, as under libgomp. One with a priority is deferred, so that a
+ * higher one can come first. */
+static bool is_deferred(struct um_omp_member *self, unsigned flags, int priority)
 {
     if (flags & FLAG_DETACH)
         return self->team->level > 0;
+    if (UM_UNLIKELY(priority > 0) && self->team->level > 0)
+        return !um_omp_tasks_full(self);
     if (self->team->members == 1 && !(flags & FLAG_DEPEND && self->task->depends))
         return false;
     return !um_omp_tasks_full(self);
@@ -208,11 +212,11 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
 {
     struct um_omp_member *self = um_omp_self();
     struct um_omp_arguments from = {data, copy, bytes, align, flags & FLAG_DETACH ? detach : NULL};
+    int urgency = flags & FLAG_PRIORITY ? um_omp_priority(priority) : 0;
     unsigned kind = self->task->kind | (flags & UM_OMP_FINAL);
-    bool at_once = !condition || kind & UM_OMP_FINAL || !is_deferred(self, flags);
+    bool at_once = !condition || kind & UM_OMP_FINAL || !is_deferred(self, flags, urgency);
     struct um_omp_task *task;
 
-    (void)priority; /* a hint */
     /* a detached one is made, for its event, and discarded later */
     if (UM_UNLIKELY(kind & UM_OMP_CANCELLABLE) && !(flags & FLAG_DETACH) &&
         um_omp_is_cancelled(self, self->task))
@@ -220,10 +224,14 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
     if (at_once && (flags & FLAG_DEPEND))
         um_omp_depend_await(self, depend);
     task = um_omp_task_make(self, fn, &from, kind);
+    if (flags & (FLAG_DEPEND | FLAG_PRIORITY))
+        task->priority = urgency;
     if (at_once)
         um_omp_task_execute(self, task);
     else if (flags & FLAG_DEPEND)
         um_omp_depend_defer(self, task, depend);
+    else if (UM_UNLIKELY(urgency > 0))
+        um_omp_task_urge(self, task);
     else
         um_omp_task_defer(self, task);
 }

@@ -35,10 +35,11 @@ static void divide(struct taskloop *loop, unsigned flags, uint64_t asked, unsign
 }
 
 static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_omp_fn *fn,
-                  const struct um_omp_arguments *from, unsigned flags)
+                  const struct um_omp_arguments *from, unsigned flags, int priority)
 {
     unsigned kind = self->task->kind | (flags & UM_OMP_FINAL);
-    bool at_once = !(flags & FLAG_IF) || kind & UM_OMP_FINAL || self->team->members == 1;
+    bool alone = self->team->members == 1 && (priority <= 0 || self->team->level == 0);
+    bool at_once = !(flags & FLAG_IF) || kind & UM_OMP_FINAL || alone;
     uint64_t at = 0;
 
     if (UM_UNLIKELY(kind & UM_OMP_CANCELLABLE) && um_omp_is_cancelled(self, self->task))
@@ -52,8 +53,11 @@ static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_om
         bounds[0] = loop->start + at * loop->step;
         at += take;
         bounds[1] = loop->start + at * loop->step;
+        task->priority = priority;
         if (at_once || um_omp_tasks_full(self))
             um_omp_task_execute(self, task);
+        else if (priority > 0)
+            um_omp_task_urge(self, task);
         else
             um_omp_task_defer(self, task);
     }
@@ -61,7 +65,7 @@ static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_om
 
 /* asked: of divide(). data[2] is what reductions are, if there are any. */
 static void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_omp_arguments *from,
-                     unsigned flags, uint64_t asked)
+                     unsigned flags, uint64_t asked, int priority)
 {
     struct um_omp_member *self = um_omp_self();
     bool group = !(flags & FLAG_NOGROUP), reduces = group && (flags & FLAG_REDUCTION);
@@ -72,7 +76,7 @@ static void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_omp_a
         um_omp_reduce_begin(self, ((uintptr_t **)from->data)[2]);
     if (loop->count > 0) {
         divide(loop, flags, asked, self->team->members);
-        spawn(self, loop, fn, from, flags);
+        spawn(self, loop, fn, from, flags, um_omp_priority(priority));
     }
     if (group)
         um_omp_group_end(self);
@@ -85,12 +89,11 @@ UM_OMP_ABI void GOMP_taskloop(um_omp_fn *fn, void *data, void (*copy)(void *, vo
     struct um_omp_arguments from = {data, copy, bytes, align, NULL};
     struct taskloop loop = {.start = (uint64_t)start, .step = (uint64_t)step};
 
-    (void)priority;
     if (step > 0 && start < end)
         loop.count = ((uint64_t)end - (uint64_t)start - 1) / (uint64_t)step + 1;
     else if (step < 0 && start > end)
         loop.count = ((uint64_t)start - (uint64_t)end - 1) / -(uint64_t)step + 1;
-    taskloop(&loop, fn, &from, flags, asked);
+    taskloop(&loop, fn, &from, flags, asked, priority);
 }
 
 UM_OMP_ABI void GOMP_taskloop_ull(um_omp_fn *fn, void *data, void (*copy)(void *, void *),
@@ -101,10 +104,9 @@ UM_OMP_ABI void GOMP_taskloop_ull(um_omp_fn *fn, void *data, void (*copy)(void *
     struct um_omp_arguments from = {data, copy, bytes, align, NULL};
     struct taskloop loop = {.start = start, .step = step};
 
-    (void)priority;
     if (flags & FLAG_UP && start < end)
         loop.count = (end - start - 1) / step + 1;
     else if (!(flags & FLAG_UP) && start > end)
         loop.count = (start - end - 1) / -step + 1;
-    taskloop(&loop, fn, &from, flags, asked);
+    taskloop(&loop, fn, &from, flags, asked, priority);
 }

@@ -79,7 +79,7 @@ template <class P, int Members> struct omp_team : world {
         um_atomic_store(&team.quiet, 0, relaxed);
         um_atomic_store(&team.looks, 0, relaxed);
         um_atomic_store(&team.single, 0, relaxed);
-        um_atomic_store(&team.fulfilled, 0, relaxed);
+        um_atomic_store(&team.urgent, 0, relaxed);
         team.copy = 0;
         for (auto &word : flag)
             um_atomic_store(&word, 0, relaxed);

@@ -57,7 +57,7 @@ struct um_omp_team {
     um_atomic_u32 sleepers;
     um_atomic_u64 cancelled;
     um_atomic_u64 quiet, looks, single;
-    um_atomic_uptr fulfilled; /* none */
+    um_atomic_uptr urgent; /* none */
     plain<int> copy;
     struct um_omp_share share[UM_OMP_SHARES];
 };
@@ -100,7 +100,7 @@ static bool um_omp_event_leave(struct um_omp_task *)
     return false;
 }
 
-static struct um_omp_task *um_omp_event_next(struct um_omp_member *, enum um_omp_help)
+static struct um_omp_task *um_omp_urgent_next(struct um_omp_member *, enum um_omp_help)
 {
     return NULL;
 }
