@@ -283,6 +283,8 @@ UM_HIDE void um_omp_loop_settle(struct um_omp_team *team);
 UM_HIDE bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE bool um_omp_loop_next_ordered(struct um_omp_member *self, uint64_t *from, uint64_t *to);
 UM_HIDE void um_omp_share_leave(struct um_omp_member *self);
+/* What the loop had for itself. */
+UM_HIDE void um_omp_share_free(struct um_omp_share *share);
 /* The member leaves a cancelled loop. If it is an ordered one, the turns of its chunks pass, and of those
  * that no member has taken. */
 UM_HIDE void um_omp_loop_cut(struct um_omp_member *self);

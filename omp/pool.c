@@ -63,6 +63,10 @@ static void team_free(struct um_omp_team *team)
         pool_free(team->member[i].pool);
         if (team->member[i].implicit.depends)
             um_omp_depends_free(team->member[i].implicit.depends);
+        if (team->member[i].alone) {
+            um_omp_share_free(team->member[i].alone);
+            free(team->member[i].alone);
+        }
         while (chunk) {
             void *next = *(void **)chunk;
 

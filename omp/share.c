@@ -14,6 +14,9 @@
  *                 S5  left + 1, when it uses the share no more   acq_rel
  *                 S6  the last one: state = 3 (i + n)            seq_cst
  *
+ * If the region is cancelled, a member that waits at S1 may wait for one that has left the region: it goes
+ * on in a share of its own, without iterations.
+ *
  * Iterations are numbered from 0. Each member copies what it needs of the share into its own lines:
  * then only `next` is written, by all that take iterations. Checked by tests/model/omp_share.
  */
@@ -23,24 +26,49 @@
 
 /* ---- the ring ---- */
 
-/* The member's next share. True: the caller sets it up, then calls share_ready(). */
-static bool share_enter(struct um_omp_member *self)
+void um_omp_share_free(struct um_omp_share *share)
+{
+    free(share->memory);
+    free(share->doacross);
+    share->memory = NULL;
+    share->doacross = NULL;
+}
+
+/* A member's way into a share. The first sets it up, then calls share_ready(). */
+enum way { NEXT, FIRST, ALONE };
+
+/* Without iterations, as another member may do the same. */
+static enum way share_alone(struct um_omp_member *self)
+{
+    if (!self->alone)
+        self->alone = um_omp_memory(sizeof(*self->alone));
+    um_omp_share_free(self->alone);
+    self->share = self->alone;
+    return ALONE;
+}
+
+static enum way share_enter(struct um_omp_member *self)
 {
     uint64_t number = self->shares++, free_for = 3 * number;
     struct um_omp_share *share = &self->team->share[number % UM_OMP_SHARES];
-    struct um_omp_end over = {&share->state, 0, 3 * number, true};
+    struct um_omp_end over = {&share->state, 0, 3 * number, UM_OMP_LEAVE};
     struct um_omp_end ready = {&share->state, 0, 3 * number + 2, true};
 
     self->share = share;
     self->trip = 0;
     self->from = self->to = 0;
-    um_omp_await(self, &over, UM_OMP_IDLE); /* S1; pairs with S6 */
+    if (um_atomic_load(&share->state, acquire) < free_for) { /* S1; pairs with S6 */
+        um_omp_await_slow(self, &over, UM_OMP_IDLE);
+        /* acquire: as before. Or the region is cancelled */
+        if (um_atomic_load(&share->state, acquire) < free_for)
+            return share_alone(self);
+    }
     /* S2. relaxed: S1 has the order. The look spares members that come late an exchange */
     if (um_atomic_load(&share->state, relaxed) == free_for &&
         um_atomic_cas(&share->state, &free_for, free_for + 1, relaxed, relaxed))
-        return true;
+        return FIRST;
     um_omp_await(self, &ready, UM_OMP_IDLE); /* S4; pairs with S3 */
-    return false;
+    return NEXT;
 }
 
 static void share_ready(struct um_omp_member *self)
@@ -58,10 +86,7 @@ void um_omp_share_leave(struct um_omp_member *self)
     /* S5. acq_rel: the others' reads, before the share is written again; pairs with itself */
     if (um_atomic_fetch_add(&share->left, 1, acq_rel) + 1 < self->team->members)
         return;
-    free(share->memory);
-    free(share->doacross);
-    share->memory = NULL;
-    share->doacross = NULL;
+    um_omp_share_free(share);
     /* S6. seq_cst: as above, pairs with S1; W1 of wait.c */
     um_atomic_store(&share->state, 3 * (self->shares - 1 + UM_OMP_SHARES), seq_cst);
     um_omp_wake_all(self->team);
@@ -73,10 +98,7 @@ void um_omp_shares_reset(struct um_omp_team *team)
     for (unsigned i = 0; i < UM_OMP_SHARES; i++) {
         struct um_omp_share *share = &team->share[i];
 
-        free(share->memory);
-        free(share->doacross);
-        share->memory = NULL;
-        share->doacross = NULL;
+        um_omp_share_free(share);
         um_atomic_store(&share->state, 3 * (uint64_t)i, relaxed);
     }
     for (unsigned i = 0; i < team->members; i++)
@@ -140,15 +162,17 @@ static void loop_copy(struct um_omp_member *self)
 
 void um_omp_loop_enter(struct um_omp_member *self, const struct um_omp_loop *loop)
 {
-    bool first;
+    enum way first;
 
     if (loop->reductions)
         um_omp_group_begin(self);
     first = share_enter(self);
     if (first)
         loop_set(self, loop);
+    if (UM_UNLIKELY(first == ALONE))
+        self->share->count = self->share->chunk = 0;
     if (loop->reductions)
-        um_omp_reduce_share(self, self->share, loop->reductions, first);
+        um_omp_reduce_share(self, self->share, loop->reductions, first != NEXT);
     if (first && loop->memory)
         self->share->memory = um_omp_memory((uintptr_t)*loop->memory + 1);
     if (first && loop->counts)
@@ -361,13 +385,13 @@ UM_OMP_ABI void GOMP_sections_end_nowait(void)
 UM_OMP_ABI void GOMP_scope_start(uintptr_t *reductions)
 {
     struct um_omp_member *self = um_omp_self();
-    bool first;
+    enum way first;
 
     if (!reductions)
         return;
     um_omp_group_begin(self);
     first = share_enter(self);
-    um_omp_reduce_share(self, self->share, reductions, first);
+    um_omp_reduce_share(self, self->share, reductions, first != NEXT);
     if (first)
         share_ready(self);
     um_omp_share_leave(self);

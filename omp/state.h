@@ -164,6 +164,7 @@ struct um_omp_member {
     uint64_t singles;           /* single constructs, likewise */
     uint64_t shares;            /* work shares, likewise: the next one's number */
     struct um_omp_share *share; /* the work share that it is in */
+    struct um_omp_share *alone; /* one of its own, or NULL: share.c */
     /* of that share: a copy, and where the member is in it */
     uint64_t count, start, step, chunk, trip, from, to;
     enum um_omp_schedule schedule;

@@ -111,6 +111,7 @@ template <class P, int Members> struct omp_team : world {
         m->task = &m->implicit;
         m->began = m->barriers = m->singles = m->shares = 0;
         m->free = NULL;
+        m->alone = NULL;
         m->implicit.member = m;
         m->implicit.group = NULL;
         m->implicit.depends = NULL;

@@ -99,6 +99,32 @@ template <class P> struct far_ahead : looping<P, 2, 3, P::UM_OMP_DYNAMIC> {
     }
 };
 
+/* Member 1 cancels the region and leaves it: member 0 goes through more loops than the ring has. */
+template <class P> struct left_alone : omp_team<P, 2> {
+    void part(typename P::um_omp_member *self)
+    {
+        if (self->number == 1) {
+            P::region_cancel(self);
+            return;
+        }
+        for (int loop = 0; loop < UM_OMP_SHARES + 2; loop++) {
+            RL_ASSERT(P::share_enter(self) == (loop < UM_OMP_SHARES ? P::FIRST : P::ALONE));
+            self->share->memory = new loop_memory;
+            P::share_ready(self);
+            P::um_omp_share_leave(self);
+        }
+    }
+
+    void after()
+    {
+        omp_team<P, 2>::after();
+        for (auto &share : this->team.share)
+            P::um_omp_share_free(&share);
+        P::um_omp_share_free(this->member[0].alone);
+        delete this->member[0].alone;
+    }
+};
+
 /* Iterations have a part that is executed in order, but for the second one. */
 template <class P, int Members, int Loops>
 struct in_order : looping<P, Members, Loops, P::UM_OMP_DYNAMIC> {
@@ -161,6 +187,7 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"far ahead", make_world<far_ahead<P>>, 2, 0, false, 0, 20000},
         {"guided", make_world<looping<P, 2, 2, P::UM_OMP_GUIDED>>, 2, 0, false, 0, 20000},
         {"in order", make_world<in_order<P, 2, 2>>, 2, 0, false, 0, 30000},
+        {"left alone", make_world<left_alone<P>>, 2, 0, false, 0, 20000},
         {"singles", make_world<singles<P, 2, 3>>, 2, 0, true, 0, 20000},
     };
 

@@ -39,7 +39,7 @@ struct um_omp_member {
     unsigned number;
     struct um_omp_task *task;
     uint64_t began, barriers, singles, shares;
-    struct um_omp_share *share;
+    struct um_omp_share *share, *alone;
     uint64_t count, chunk, trip, from, to, start, step;
     enum um_omp_schedule schedule;
     struct umbra_task *free;
@@ -75,6 +75,16 @@ static int um_wait_while_equal64(struct umbra_waiter *waiter, const um_atomic_u6
     struct um_wait_cond cond = {word, value, mask, true, false};
 
     return um_wait_run(waiter, cond, deadline);
+}
+
+/* Of a share of a member's own. */
+static struct um_omp_share *um_omp_memory(size_t)
+{
+    struct um_omp_share *share = new struct um_omp_share;
+
+    share->memory = NULL;
+    share->doacross = NULL;
+    return share;
 }
 
 /* Of a loop. */

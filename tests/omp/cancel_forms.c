@@ -40,6 +40,24 @@ static int ordered(void)
     return wrong + (last < 0);
 }
 
+/* Members that leave a region, and one that goes through loops that they never come to. */
+static int ahead(void)
+{
+    int runs = 0;
+
+#pragma omp parallel num_threads(MEMBERS)
+    {
+#pragma omp cancel parallel if (omp_get_thread_num() > 0)
+        for (int loop = 0; loop < 20; loop++) {
+#pragma omp for schedule(dynamic) nowait
+            for (int i = 0; i < ITERATIONS; i++)
+#pragma omp atomic
+                runs++;
+        }
+    }
+    return runs <= 20 * ITERATIONS;
+}
+
 /* Returns how many tasks were executed. */
 static int detached(void)
 {
@@ -81,12 +99,13 @@ static int detached(void)
 
 int main(void)
 {
-    int wrong = 0, runs = 0;
+    int wrong = 0, whole = 0, runs = 0;
 
     for (int i = 0; i < ROUNDS; i++) {
         wrong += ordered();
+        whole += ahead();
         runs += detached();
     }
-    printf("cancel: %d, %d\n", wrong, runs);
+    printf("cancel: %d, %d, %d\n", wrong, whole, runs);
     return 0;
 }
