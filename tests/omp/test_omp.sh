@@ -6,6 +6,12 @@
 # minute.
 library=$1 plain=$2 program=$3
 shift 3
+for file in "$plain" "$program"; do
+    [ -x "$file" ] || {
+        echo "$file is not built"
+        exit 1
+    }
+done
 expected=$(OMP_WAIT_POLICY=passive "$plain" "$@")
 status=$?
 output=$(LD_PRELOAD=$library "$program" "$@")
