@@ -79,11 +79,15 @@ FALLIBLE(hwloc_bitmap_and, (hwloc_bitmap_t out, hwloc_const_bitmap_t a, hwloc_co
 
 static atomic_uint loads; /* how often hwloc was to read a machine */
 
+static void (*at_load)(void); /* what hwloc loads may do, or NULL */
+
 int __real_hwloc_topology_load(hwloc_topology_t topology);
 int __wrap_hwloc_topology_load(hwloc_topology_t topology);
 int __wrap_hwloc_topology_load(hwloc_topology_t topology)
 {
     loads++;
+    if (at_load)
+        at_load();
     errno = ENOMEM;
     return fails() ? -1 : __real_hwloc_topology_load(topology);
 }
@@ -1190,6 +1194,29 @@ Test(topology, what_was_read_is_the_childs_too)
         _exit(loads_of_all() != 0);
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert_eq(status, 0);
+}
+
+static void forks_and_reads(void)
+{
+    int status = -1;
+    pid_t child;
+
+    at_load = NULL;
+    child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(loads_of_all() != 1);
+    }
+    cr_expect_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+}
+
+Test(topology, what_hwloc_loads_may_fork)
+{
+    alarm(20);
+    at_load = forks_and_reads;
+    cr_expect_eq(loads_of_all(), 1);
+    cr_expect_eq(loads_of_all(), 0);
 }
 
 Test(topology, the_machine_is_read_again_when_the_process_is_bound_to_other_processors)
