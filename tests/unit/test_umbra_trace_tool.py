@@ -178,7 +178,7 @@ class Records(Case):
         made = Made(2)
         for i in range(20):
             made.record(0, 2000 + 2 * i, 9, i, 0)
-        for kind in range(21):
+        for kind in range(23):
             made.count(0, kind, 100 + kind)
         lines = self.lines(made)
         self.assertEqual(lines[3], '{"ph":"i","pid":3,"tid":2,"ts":0.505,"s":"t","cat":"lost",'
@@ -186,8 +186,29 @@ class Records(Case):
         self.assertEqual([json.loads(line)["args"]["event"] for line in lines[4:19]], [hex(i) for i in range(5, 20)])
         self.assertTrue(lines[19].startswith('{"ph":"i","pid":3,"tid":2,"ts":0.519,"s":"t","cat":"counters",'
                                              '"name":"counters","args":{"run":100,"yield":101,'))
-        self.assertTrue(lines[19].endswith('"mark":120,"lost":5}}'))
+        self.assertTrue(lines[19].endswith('"mark":120,"enter":121,"leave":122,"lost":5}}'))
         self.assertEqual(json.loads(lines[20])["args"]["lost"], 0)
+
+    def test_constructs_of_openmp_are_slices_of_one_process(self):
+        made = Made(1)
+        struct.pack_into("<Q", made.bytes, 56, 1)
+        made.text(0, 0, 0x7000, "region")
+        made.text(0, 8, 0x7040, "barrier")
+        for time_, kind, text in ((2000, 22, 0x7040), (2002, 21, 0x7000), (2004, 21, 0x7040), (2006, 22, 0x7040),
+                                  (2008, 22, 0x7000)):
+            made.record(0, time_, kind, text, 0x5001)
+        lines = self.lines(made)
+        at = '"pid":99,"tid":3,"ts":0.50'
+        self.assertEqual(lines[:2], [
+            '{"ph":"M","pid":99,"tid":3,"ts":0.000,"name":"process_name","args":{"name":"OpenMP, process 99"}}',
+            '{"ph":"M","pid":99,"tid":3,"ts":0.000,"name":"thread_name","args":{"name":"thread 3"}}',
+        ])
+        self.assertEqual(lines[2:-1], [
+            '{"ph":"B",' + at + '1,"cat":"openmp","name":"region 0x5001","args":{"at":"0x5001"}}',
+            '{"ph":"B",' + at + '2,"cat":"openmp","name":"barrier","args":{"at":"0x5001"}}',
+            '{"ph":"E",' + at + '3}',
+            '{"ph":"E",' + at + '4}',
+        ])
 
     def test_a_file_without_records_has_counters_only(self):
         self.of(Made(1).bytes)

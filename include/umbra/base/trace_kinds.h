@@ -41,6 +41,9 @@ enum um_trace_kind {
     UM_TRACE_CALL,      /* a fiber begins a blocking call a; b: its function or operation */
     UM_TRACE_CALL_OVER, /* the blocking call a has returned b */
     UM_TRACE_MARK,      /* the program's own; a: its text, b: a number */
+    /* a thread of an OpenMP program (omp/see.c); a: a construct's text; they nest */
+    UM_TRACE_ENTER, /* b: its function, or where in the program the call ends */
+    UM_TRACE_LEAVE,
     UM_TRACE_KINDS
 };
 

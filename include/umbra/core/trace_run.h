@@ -40,9 +40,28 @@ struct um_traces {
     uint64_t end;      /* the file's */
 };
 
-#ifdef UMBRA_IMPLEMENTATION
-
 UM_SHARED(struct um_traces um_traces, {.ready = false});
+
+/* What traces of other threads than cores need, too: libumbra_omp's. */
+
+/* Before each runtime is made; acts once. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_trace_from_environment(void);
+/* In the child of fork(2): the file is the parent's. */
+UM_LINKONCE UM_COLD void um_trace_in_child(void);
+/* Makes the area of a runtime. trace: its first core's. 0 or a negative errno. */
+UM_LINKONCE UM_COLD int um_trace_make_area(unsigned cores, struct um_trace *trace);
+/* Where a core records: its place in the area of trace. */
+UM_LINKONCE UM_COLD void um_trace_set_place(struct um_trace *trace, unsigned core);
+/* Writes what readers have to know of a core. */
+UM_LINKONCE UM_COLD void um_trace_tell_core(const struct um_trace *trace, unsigned core, int cpu,
+                                            unsigned cores);
+/* The same of an area. group: see struct um_trace_area. */
+UM_LINKONCE UM_COLD void um_trace_tell_area(const struct um_trace *trace, unsigned cores,
+                                            enum um_trace_group group);
+/* The program ends, and so does the area, which is of one core. */
+UM_LINKONCE UM_COLD void um_trace_end_alone(const struct um_trace *trace);
+
+#ifdef UMBRA_IMPLEMENTATION
 
 #define UM_TRACE_RECORDS 65536 /* for each core */
 #define UM_TRACE_RECORD_BYTES (UM_RECORD_WORDS * sizeof(uint64_t))
@@ -100,7 +119,6 @@ UM_LINKONCE UM_COLD int um_trace_read(void)
     return 0;
 }
 
-/* Before each runtime is made; acts once. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_trace_from_environment(void)
 {
     int error = 0;
@@ -113,7 +131,6 @@ UM_LINKONCE UM_COLD int um_trace_from_environment(void)
     return error;
 }
 
-/* In the child of fork(2): the file is the parent's. */
 UM_LINKONCE UM_COLD void um_trace_in_child(void)
 {
     um_traces.on = false;
@@ -168,11 +185,9 @@ UM_LINKONCE UM_COLD int um_trace_make_file(struct um_trace *trace, size_t bytes,
     return 0;
 }
 
-/* Makes the area of a runtime. trace: its first core's. 0 or a negative errno. */
-UM_LINKONCE UM_COLD int um_trace_make_area(const struct umbra_runtime *runtime,
-                                           struct um_trace *trace)
+UM_LINKONCE UM_COLD int um_trace_make_area(unsigned cores, struct um_trace *trace)
 {
-    size_t bytes = sizeof(struct um_trace_area) + runtime->cores * um_trace_core_bytes();
+    size_t bytes = sizeof(struct um_trace_area) + cores * um_trace_core_bytes();
     char path[UM_TRACE_TOP_PATH];
     void *memory = NULL;
     int error = 0;
@@ -202,6 +217,16 @@ UM_LINKONCE UM_COLD int um_trace_make_area(const struct umbra_runtime *runtime,
                                path, strerror(-error));
 }
 
+UM_LINKONCE UM_COLD void um_trace_set_place(struct um_trace *trace, unsigned core)
+{
+    trace->shown =
+        (struct um_trace_shown *)(void *)((char *)(trace->area + 1) + core * um_trace_core_bytes());
+    if (um_traces.records > 0) {
+        trace->ring = (struct um_records *)(trace->shown + 1);
+        trace->ring->last = (um_traces.records - 1) * UM_RECORD_WORDS;
+    }
+}
+
 /* What a core needs in order to record. 0 or a negative errno. */
 UM_LINKONCE UM_COLD int um_trace_make(struct umbra_core *core)
 {
@@ -216,19 +241,14 @@ UM_LINKONCE UM_COLD int um_trace_make(struct umbra_core *core)
         return -ENOMEM;
     first = core->runtime->core[0]->more->trace;
     if (core->index == 0)
-        error = um_trace_make_area(core->runtime, trace);
+        error = um_trace_make_area(core->runtime->cores, trace);
     if (error != 0)
         return error;
     trace->runtime = first->runtime;
     trace->area = first->area;
     trace->from = first->from;
     trace->top = um_traces.top;
-    trace->shown = (struct um_trace_shown *)(void *)((char *)(trace->area + 1) +
-                                                     core->index * um_trace_core_bytes());
-    if (um_traces.records > 0) {
-        trace->ring = (struct um_records *)(trace->shown + 1);
-        trace->ring->last = (um_traces.records - 1) * UM_RECORD_WORDS;
-    }
+    um_trace_set_place(trace, core->index);
     return 0;
 }
 
@@ -279,20 +299,16 @@ UM_LINKONCE UM_COLD void um_trace_free(struct umbra_core *core)
     free(trace);
 }
 
-/* A core's thread begins: it records from now on. Writes what readers have to know of the core. */
-UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
+UM_LINKONCE UM_COLD void um_trace_tell_core(const struct um_trace *trace, unsigned core, int cpu,
+                                            unsigned cores)
 {
-    struct um_trace *trace = core->more->trace;
-    struct um_trace_shown *shown = trace ? trace->shown : NULL;
-    struct um_clock_pair pair;
+    struct um_trace_shown *shown = trace->shown;
+    struct um_clock_pair pair = um_clock_pair_read();
 
-    if (!trace)
-        return;
-    pair = um_clock_pair_read();
     shown->runtime = trace->runtime;
-    shown->core = core->index;
-    shown->cpu = (uint64_t)core->cpu;
-    shown->cores = core->runtime->cores;
+    shown->core = core;
+    shown->cpu = (uint64_t)cpu;
+    shown->cores = cores;
     shown->hz = um_cycles_hz();
     shown->at_cycles = pair.cycles;
     shown->at_ns = pair.ns;
@@ -300,22 +316,30 @@ UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
     um_atomic_store(&shown->count.since, shown->began, relaxed); /* see struct um_trace_counts */
     /* release: what is above; for other processes */
     um_atomic_store(&shown->magic, UM_TRACE_MAGIC, release);
+}
+
+/* A core's thread begins: it records from now on. */
+UM_LINKONCE UM_COLD void um_trace_start(struct umbra_core *core)
+{
+    struct um_trace *trace = core->more->trace;
+
+    if (!trace)
+        return;
+    um_trace_tell_core(trace, core->index, core->cpu, core->runtime->cores);
     core->trace = trace;
     core->exceptions = &um_exceptions_traced;
 }
 
-/* The cores have started. Writes what readers have to know of the runtime. */
-UM_LINKONCE UM_COLD void um_trace_runtime(const struct umbra_runtime *runtime)
+UM_LINKONCE UM_COLD void um_trace_tell_area(const struct um_trace *trace, unsigned cores,
+                                            enum um_trace_group group)
 {
-    const struct um_trace *trace = runtime->core[0]->more->trace;
-    struct um_trace_area *area = trace ? trace->area : NULL;
+    struct um_trace_area *area = trace->area;
 
-    if (!trace)
-        return;
     pthread_mutex_lock(&um_runtimes.lock);
     area->start = um_traces.start;
     area->core_bytes = um_trace_core_bytes();
-    area->cores = runtime->cores;
+    area->cores = cores;
+    area->group = (uint64_t)group;
     area->process = um_os_process();
     area->since_s = (uint64_t)time(NULL);
     if (um_traces.fd != 0)
@@ -323,6 +347,16 @@ UM_LINKONCE UM_COLD void um_trace_runtime(const struct umbra_runtime *runtime)
     /* release: what is above; for other processes */
     um_atomic_store(&area->magic, UM_TRACE_AREA_MAGIC, release);
     pthread_mutex_unlock(&um_runtimes.lock);
+}
+
+/* The cores have started. Writes what readers have to know of the runtime. */
+UM_LINKONCE UM_COLD void um_trace_runtime(const struct umbra_runtime *runtime)
+{
+    const struct um_trace *trace = runtime->core[0]->more->trace;
+
+    if (!trace)
+        return;
+    um_trace_tell_area(trace, runtime->cores, UM_TRACE_OF_RUNTIME);
     um_atomic_store(&um_trace_hook, (uintptr_t)um_trace_here, relaxed); /* see um_tracing() */
 }
 
@@ -410,6 +444,14 @@ UM_LINKONCE UM_COLD void um_trace_end(struct umbra_runtime *runtime, bool stoppe
         um_trace_print(runtime, stopped);
     if (!stopped)
         um_trace_end_top(trace);
+}
+
+UM_LINKONCE UM_COLD void um_trace_end_alone(const struct um_trace *trace)
+{
+    um_os_objects(trace->area->objects, sizeof(trace->area->objects));
+    pthread_mutex_lock(&um_runtimes.lock);
+    um_trace_trim(trace);
+    pthread_mutex_unlock(&um_runtimes.lock);
 }
 
 /* The program exits. Runs after all other destructors, so that they may still use the library. */

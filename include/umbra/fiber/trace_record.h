@@ -78,6 +78,12 @@ enum um_trace_state { UM_TRACE_IN_SCHEDULER, UM_TRACE_IN_FIBER, UM_TRACE_IN_IDLE
 #define UM_TRACE_ENDED                                                                             \
     UINT64_C(1) /* in the word of a fiber that has ended; fibers' own words are even */
 
+/* What an area is of. */
+enum um_trace_group {
+    UM_TRACE_OF_RUNTIME, /* a runtime */
+    UM_TRACE_OF_OMP      /* a thread of an OpenMP program: one core; its number is the thread's */
+};
+
 /* The head of a runtime's area; its creator writes. */
 struct um_trace_area {
     um_atomic_u64 magic; /* UM_TRACE_AREA_MAGIC from when the rest is there on */
@@ -85,9 +91,9 @@ struct um_trace_area {
     uint64_t core_bytes; /* of each core */
     uint64_t cores;
     uint64_t process;
-    uint64_t start;   /* the file's time 0, in cycles */
-    uint64_t since_s; /* when the runtime began: seconds on the calendar clock */
-    uint64_t spare;
+    uint64_t start;                   /* the file's time 0, in cycles */
+    uint64_t since_s;                 /* when the runtime began: seconds on the calendar clock */
+    uint64_t group;                   /* enum um_trace_group */
     char objects[UM_TRACE_UNIT - 64]; /* um_os_objects(); more when the runtime ends */
 };
 
@@ -164,6 +170,9 @@ UM_LINKONCE void um_trace_record(struct umbra_core *core, enum um_trace_kind kin
                                  uint64_t b);
 UM_LINKONCE UM_COLD void um_trace_spawn(struct umbra_core *core, struct um_fiber *fiber);
 UM_LINKONCE UM_COLD void um_trace_mark(const char *text, uint64_t value);
+/* Of a thread that is no core: a construct begins or ends. Its own trace, with a ring. */
+UM_LINKONCE void um_trace_construct(struct um_trace *trace, enum um_trace_kind kind, uint64_t now,
+                                    const char *text, const void *place);
 UM_LINKONCE void um_trace_wake(struct umbra_core *core, struct um_fiber *fiber,
                                enum um_trace_kind kind);
 
@@ -289,6 +298,14 @@ UM_LINKONCE UM_COLD void um_trace_mark(const char *text, uint64_t value)
         return;
     um_trace_name(core->trace, text, text);
     um_trace_record(core, UM_TRACE_MARK, (uintptr_t)text, value);
+}
+
+UM_LINKONCE void um_trace_construct(struct um_trace *trace, enum um_trace_kind kind, uint64_t now,
+                                    const char *text, const void *place)
+{
+    um_trace_name(trace, text, text);
+    um_trace_add(&trace->shown->count.of[kind], 1);
+    um_records_add(trace->ring, now, (uint64_t)kind, (uintptr_t)text, (uintptr_t)place);
 }
 
 /* ---- the table of fibers: the core writes, other processes read ---- */
