@@ -80,6 +80,7 @@ UM_INLINE bool come(struct um_omp_member *self, struct um_omp_team *team, uint64
 {
     unsigned round = 0;
 
+    um_omp_see(UM_OMP_SEE_BARRIER, self->at);
     for (unsigned ahead = 1; ahead < team->members; ahead *= 2) {
         struct um_omp_end come = {flag_of(team, round, self->number), 0, number, least};
         unsigned to = self->number + ahead;
@@ -113,6 +114,7 @@ UM_INLINE uint64_t tasks_end(struct um_omp_member *self, struct um_omp_team *tea
         while ((task = um_omp_next_task(self, UM_OMP_OWN)))
             um_omp_task_take(self, task);
     }
+    um_omp_seen(UM_OMP_SEE_BARRIER);
     return tasked;
 }
 
@@ -132,6 +134,7 @@ bool um_omp_barrier_cancel(struct um_omp_member *self)
 
     if (!come(self, team, number, UM_OMP_LEAVE)) {
         self->barriers--;
+        um_omp_seen(UM_OMP_SEE_BARRIER);
         return true;
     }
     tasks_end(self, team, number);

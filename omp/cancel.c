@@ -54,13 +54,9 @@ static void group_cancel(struct um_omp_group *group)
         um_atomic_store(&group->cancelled, 1, release);
 }
 
-UM_OMP_ABI bool GOMP_cancellation_point(int which)
+/* True if what the member is in is cancelled. */
+static bool at_point(struct um_omp_member *self, int which)
 {
-    struct um_omp_member *self;
-
-    if (!um_omp_settings.cancel)
-        return false;
-    self = um_omp_self();
     if (which & TASKGROUP)
         return um_omp_is_cancelled(self, self->task);
     if (which & REGION) /* acquire: as um_omp_is_cancelled() */
@@ -72,44 +68,60 @@ UM_OMP_ABI bool GOMP_cancellation_point(int which)
     return true;
 }
 
+UM_OMP_ABI bool GOMP_cancellation_point(int which)
+{
+    return um_omp_settings.cancel && at_point(um_omp_self(), which);
+}
+
 UM_OMP_ABI bool GOMP_cancel(int which, bool condition)
 {
     struct um_omp_member *self;
 
     if (!um_omp_settings.cancel)
         return false;
-    if (!condition)
-        return GOMP_cancellation_point(which);
     self = um_omp_self();
+    if (!condition)
+        return at_point(self, which);
     if (which & REGION) {
         region_cancel(self);
     } else if (which & TASKGROUP) {
         group_cancel(self->task->group);
     } else {
-        /* release: pairs with GOMP_cancellation_point() */
+        /* release: pairs with at_point() */
         um_atomic_store(&self->team->cut, self->barriers + 1, release);
         um_omp_loop_cut(self);
     }
     return true;
 }
 
-UM_OMP_ABI bool GOMP_barrier_cancel(void)
+static bool barrier(struct um_omp_member *self)
 {
-    struct um_omp_member *self = um_omp_self();
-
     if (um_omp_settings.cancel)
         return um_omp_barrier_cancel(self);
     um_omp_barrier(self);
     return false;
 }
 
+UM_OMP_ABI bool GOMP_barrier_cancel(void)
+{
+    return barrier(um_omp_self());
+}
+
+UM_OMP_PART bool share_end(void)
+{
+    struct um_omp_member *self = um_omp_self();
+
+    um_omp_share_leave(self);
+    um_omp_seen(UM_OMP_SEE_LOOP);
+    return barrier(self);
+}
+
 UM_OMP_ABI bool GOMP_loop_end_cancel(void)
 {
-    um_omp_share_leave(um_omp_self());
-    return GOMP_barrier_cancel();
+    return share_end();
 }
 
 UM_OMP_ABI bool GOMP_sections_end_cancel(void)
 {
-    return GOMP_loop_end_cancel();
+    return share_end();
 }

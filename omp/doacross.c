@@ -128,6 +128,7 @@ static bool start(bool wide, const uint64_t *counts, unsigned loops, long kind, 
                                .counts = counts};
     struct um_omp_member *self = um_omp_self();
 
+    um_omp_see(UM_OMP_SEE_LOOP, self->at);
     um_omp_loop_enter(self, &loop);
     return !from || um_omp_loop_next(self, from, to);
 }

@@ -28,6 +28,8 @@
  *   hwloc.c        hwloc, loaded by the first region
  *   count.h        counts of tasks, and what their ends set free
  *   wait.c         a member waits, in phases
+ *   see.c          traces and counters
+ *   stuck.c        deadlocks
  *   state.h        what there is
  */
 #ifndef UMBRA_OMP_LIBRARY_H
@@ -36,6 +38,7 @@
 #include "state.h"
 
 #define UM_HIDE __attribute__((__visibility__("hidden")))
+#define UM_OMP_PART static inline __attribute__((__always_inline__)) /* of its caller */
 
 /* Ends the program with a line. */
 UM_HIDE _Noreturn __attribute__((__format__(__printf__, 1, 2))) void
@@ -70,12 +73,16 @@ UM_HIDE void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra
 /* Ends the pool's threads, which the next region makes anew. */
 UM_HIDE void um_omp_pool_pause(struct um_omp_member *self);
 
-/* The calling thread's member. */
-UM_INLINE struct um_omp_member *um_omp_self(void)
+/* The calling thread's member. In functions of the ABI, and those that are a part of such: it notes where
+ * the program called. */
+UM_OMP_PART struct um_omp_member *um_omp_self(void)
 {
     struct um_omp_member *self = um_omp_here;
 
-    return UM_LIKELY(self != NULL) ? self : um_omp_root_make();
+    if (UM_UNLIKELY(self == NULL))
+        self = um_omp_root_make();
+    self->at = __builtin_return_address(0);
+    return self;
 }
 
 /* ---- wait.c ---- */
@@ -141,6 +148,65 @@ UM_INLINE void um_omp_wake_all(struct um_omp_team *team)
     if (UM_UNLIKELY(um_atomic_load(&team->sleepers, seq_cst) != 0))
         um_omp_ring_all(team);
 }
+
+/* ---- see.c ---- */
+
+/* A place in the program: where a call ends, or a function and 1 byte, as if it had been called there. */
+#define UM_OMP_PLACE(fn) ((const void *)((uintptr_t)(fn) + 1))
+
+/* Once, when the first member is made. */
+UM_HIDE void um_omp_see_read(void);
+UM_HIDE void um_omp_see_begin(enum um_omp_what what, const void *place);
+UM_HIDE void um_omp_see_end(enum um_omp_what what);
+
+/* The calling thread begins something, and ends it. */
+UM_INLINE void um_omp_see(enum um_omp_what what, const void *place)
+{
+    if (UM_UNLIKELY(um_omp_settings.sees))
+        um_omp_see_begin(what, place);
+}
+
+UM_INLINE void um_omp_seen(enum um_omp_what what)
+{
+    if (UM_UNLIKELY(um_omp_settings.sees))
+        um_omp_see_end(what);
+}
+
+/* ---- stuck.c ---- */
+
+/* A wait of a thread, on its stack; zeroed but for what is set here. */
+struct um_omp_stuck {
+    struct um_omp_member *member; /* this and the next five: set by the thread before it waits */
+    const char *what;             /* waits ... */
+    const void *place;            /* where in the program */
+    struct um_lock *lock;         /* a lock, or NULL: */
+    const struct um_omp_end *end; /* this, asleep with this bell */
+    uint64_t bell;
+    uint64_t limit_ns; /* of the next sleep; this and the rest: stuck.c */
+    uint32_t thread;
+    bool told;
+    struct um_omp_stuck *next;
+};
+
+/* Threads of all pools: added when they are there, taken before they end. */
+extern UM_HIDE um_atomic_u64 um_omp_pool_threads;
+
+UM_HIDE int um_omp_stuck_read(void); /* the environment; 0 or a negative errno */
+UM_HIDE void um_omp_stuck_in_child(void);
+/* How long the thread sleeps at most. */
+UM_HIDE uint64_t um_omp_stuck_limit_ns(struct um_omp_stuck *wait);
+/* It has slept so long. */
+UM_HIDE void um_omp_stuck(struct um_omp_stuck *wait);
+/* The wait is over. */
+UM_HIDE void um_omp_stuck_end(struct um_omp_stuck *wait);
+/* Sleeps until the bell is another one: P4 of wait.c. */
+UM_HIDE void um_omp_sleep(struct um_omp_member *self, const struct um_omp_end *end,
+                          enum um_omp_help help, uint64_t bell);
+/* Where the member's call was that ends there: if that was the last thing that a function did, the call
+ * seems to end in this library; then it is the function of its task. */
+UM_HIDE const void *um_omp_place(const struct um_omp_member *member, const void *place);
+/* A place as file + offset, for tools/umbra-report. */
+UM_HIDE void um_omp_place_text(char *text, size_t bytes, const void *place);
 
 /* ---- deque.c ---- */
 

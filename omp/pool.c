@@ -118,6 +118,8 @@ struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned member
 /* Ends the pool's threads, and those of the regions that they began. */
 static void threads_end(struct um_omp_pool *pool)
 {
+    if (pool->threads) /* seq_cst: see stuck.c */
+        um_atomic_fetch_add(&um_omp_pool_threads, 1 - (uint64_t)pool->members, seq_cst);
     umbra_team_destroy(pool->threads);
     pool->threads = NULL;
     for (struct um_omp_team *team = pool->teams; team; team = team->next)
@@ -207,6 +209,7 @@ static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned l
 
     if (umbra_team_create(&options, &pool->threads) != 0)
         um_omp_fatal("the threads of a region cannot be started: %s", umbra_last_error_text());
+    um_atomic_fetch_add(&um_omp_pool_threads, members - 1, seq_cst); /* see stuck.c */
     poll_cycles_set();
     pool->members = members;
     pool->most = later ? 0 : members;
@@ -266,6 +269,7 @@ static void prepare(void)
     if (pthread_key_create(&root_key, root_end) != 0 ||
         umbra_wait_policy_init(&policy, &sleeps) != 0)
         um_omp_fatal("no key for what a thread has: %s", umbra_last_error_text());
+    um_omp_see_read();
 }
 
 struct um_omp_member *um_omp_root_make(void)

@@ -58,6 +58,17 @@ void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team)
     team->member[0].implicit.icv = team->icv;
 }
 
+static void execute(struct um_omp_member *self, um_omp_fn *fn, void *data)
+{
+    um_omp_see(UM_OMP_SEE_REGION, UM_OMP_PLACE(fn));
+    um_omp_here = self;
+    fn(data);
+    self->at = UM_OMP_PLACE(fn);
+    if (um_omp_barrier(self) != 0)
+        um_omp_barrier_settle(self);
+    um_omp_seen(UM_OMP_SEE_REGION);
+}
+
 /* A member's part of a region. */
 static void part(unsigned number, unsigned members, void *arg)
 {
@@ -65,11 +76,8 @@ static void part(unsigned number, unsigned members, void *arg)
     struct um_omp_member *member = &team->member[number];
 
     (void)members;
-    um_omp_here = member;
     member->implicit.icv = team->icv;
-    team->fn(team->data);
-    if (um_omp_barrier(member) != 0)
-        um_omp_barrier_settle(member);
+    execute(member, team->fn, team->data);
 }
 
 /* The same; first shows where the member is. */
@@ -95,12 +103,10 @@ static umbra_team_fn *part_of(struct um_omp_pool *pool, unsigned members)
 void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_omp_fn *fn,
                        void *data)
 {
+    team->fn = fn;
     if (team->members == 1) {
-        um_omp_here = &team->member[0];
-        fn(data);
-        um_omp_barrier(um_omp_here); /* for detached tasks */
+        execute(&team->member[0], fn, data); /* its barrier is for detached tasks */
     } else {
-        team->fn = fn;
         team->data = data;
         um_omp_pool_run(self, team->members, part_of(self->pool, team->members), team);
         if (UM_UNLIKELY(team->icv.limit != UM_OMP_NO_LIMIT))

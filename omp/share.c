@@ -276,6 +276,7 @@ bool um_omp_loop_next(struct um_omp_member *self, uint64_t *from, uint64_t *to)
 UM_OMP_ABI void GOMP_loop_end_nowait(void)
 {
     um_omp_share_leave(um_omp_self());
+    um_omp_seen(UM_OMP_SEE_LOOP);
 }
 
 UM_OMP_ABI void GOMP_loop_end(void)
@@ -283,6 +284,7 @@ UM_OMP_ABI void GOMP_loop_end(void)
     struct um_omp_member *self = um_omp_self();
 
     um_omp_share_leave(self);
+    um_omp_seen(UM_OMP_SEE_LOOP);
     um_omp_barrier(self);
 }
 
@@ -336,7 +338,7 @@ UM_OMP_ABI void GOMP_ordered_end(void)
 
 /* ---- sections: a loop over their numbers ---- */
 
-static unsigned sections_enter(unsigned count, uintptr_t *reductions, void **memory)
+UM_OMP_PART unsigned sections_enter(unsigned count, uintptr_t *reductions, void **memory)
 {
     struct um_omp_loop loop = {.start = 1,
                                .end = (uint64_t)count + 1,
@@ -349,6 +351,7 @@ static unsigned sections_enter(unsigned count, uintptr_t *reductions, void **mem
     struct um_omp_member *self = um_omp_self();
     uint64_t from, to;
 
+    um_omp_see(UM_OMP_SEE_LOOP, self->at);
     um_omp_loop_enter(self, &loop);
     return um_omp_loop_next(self, &from, &to) ? (unsigned)from : 0;
 }
@@ -398,9 +401,8 @@ UM_OMP_ABI void GOMP_scope_start(uintptr_t *reductions)
 }
 
 /* True in the member that comes first. */
-UM_OMP_ABI bool GOMP_single_start(void)
+static bool single_first(struct um_omp_member *self)
 {
-    struct um_omp_member *self = um_omp_self();
     struct um_omp_team *team = self->team;
     uint64_t number = self->singles++;
 
@@ -410,12 +412,17 @@ UM_OMP_ABI bool GOMP_single_start(void)
             um_atomic_cas(&team->single, &number, number + 1, relaxed, relaxed));
 }
 
+UM_OMP_ABI bool GOMP_single_start(void)
+{
+    return single_first(um_omp_self());
+}
+
 /* NULL in the member that comes first, which then calls the next; else what that one gave. */
 UM_OMP_ABI void *GOMP_single_copy_start(void)
 {
     struct um_omp_member *self = um_omp_self();
 
-    if (GOMP_single_start())
+    if (single_first(self))
         return NULL;
     um_omp_barrier(self);
     return self->team->copy;

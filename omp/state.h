@@ -51,6 +51,20 @@ typedef void um_omp_fn(void *data);
 enum um_omp_schedule { UM_OMP_RUNTIME, UM_OMP_STATIC, UM_OMP_DYNAMIC, UM_OMP_GUIDED, UM_OMP_AUTO };
 #define UM_OMP_MONOTONIC 0x80000000u /* a modifier */
 
+/* What is seen of a program: see.c. */
+enum um_omp_what {
+    UM_OMP_SEE_REGION, /* a member's part */
+    UM_OMP_SEE_TASK,
+    UM_OMP_SEE_TAKEN, /* a task that another member has made */
+    UM_OMP_SEE_LOOP,  /* or sections; but those that gcc divides itself */
+    UM_OMP_SEE_BARRIER,
+    UM_OMP_SEE_TASKS, /* a wait for tasks: taskwait, the end of a taskgroup */
+    UM_OMP_SEE_TURN,  /* a wait for other iterations: ordered */
+    UM_OMP_SEE_CRITICAL,
+    UM_OMP_SEE_LOCK,
+    UM_OMP_SEES
+};
+
 /* The variables that each task has of its own, and hands down to those that it makes. */
 struct um_omp_icv {
     int threads;       /* of a region */
@@ -69,6 +83,7 @@ struct um_omp_settings {
     int processors;                              /* that the process may use */
     int threads[UM_OMP_LIST], bind[UM_OMP_LIST]; /* by level; omp_proc_bind_t */
     unsigned thread_levels, bind_levels;         /* how many of them are set */
+    bool sees;                                   /* anything is recorded: see.c */
     int teams, teams_limit, priority;
     bool cancel; /* OMP_CANCELLATION */
     size_t stack_bytes;
@@ -159,6 +174,7 @@ struct um_omp_member {
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_omp_team *team;
     unsigned number;
     struct um_omp_task *task;   /* that it executes */
+    const void *at;             /* where the program's last call ends: um_omp_self() */
     uint64_t began;             /* `created` when that task began; of the implicit one 0 */
     uint64_t barriers;          /* that it has come to */
     uint64_t singles;           /* single constructs, likewise */
@@ -184,7 +200,7 @@ struct um_omp_member {
 };
 
 struct um_omp_team {
-    /* set once, all read; but for `next`, and those of the teams construct */
+    /* set once, all read; but for `next`, those of the teams construct, and `judged` */
     unsigned members;
     unsigned level, active;    /* regions around it and itself, of them with several members */
     struct um_omp_team *outer; /* this and the next: the member that begins its regions */
@@ -195,6 +211,7 @@ struct um_omp_team {
     struct um_omp_team *next; /* of the pool */
     um_atomic_u32 *busy;      /* threads of this root's regions, for OMP_THREAD_LIMIT */
     int teams, team;          /* of the teams construct: how many, and which; a root's only */
+    uint64_t judged;          /* stuck.c */
 
     /* a region: member 0 writes before it, all read */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_omp_fn *fn;

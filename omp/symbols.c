@@ -12,18 +12,20 @@
 typedef unsigned long long ull;
 
 /* Comes to the loop, and takes the first iterations, if the program wants them. */
-static bool start(const struct um_omp_loop *loop, uint64_t *from, uint64_t *to)
+UM_OMP_PART bool start(const struct um_omp_loop *loop, uint64_t *from, uint64_t *to)
 {
     struct um_omp_member *self = um_omp_self();
 
+    um_omp_see(UM_OMP_SEE_LOOP, self->at);
     um_omp_loop_enter(self, loop);
     return !from || um_omp_loop_next(self, from, to);
 }
 
-static bool start_ordered(const struct um_omp_loop *loop, uint64_t *from, uint64_t *to)
+UM_OMP_PART bool start_ordered(const struct um_omp_loop *loop, uint64_t *from, uint64_t *to)
 {
     struct um_omp_member *self = um_omp_self();
 
+    um_omp_see(UM_OMP_SEE_LOOP, self->at);
     um_omp_loop_enter(self, loop);
     return !from || um_omp_loop_next_ordered(self, from, to);
 }

@@ -138,11 +138,16 @@ static void task_end(struct um_omp_member *self, struct um_omp_task *task)
 static void execute(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *outer = self->task;
+    const void *at = self->at;
     uint64_t began = self->began;
 
     task_enter(self, task);
+    um_omp_see(task->home == self ? UM_OMP_SEE_TASK : UM_OMP_SEE_TAKEN,
+               UM_OMP_PLACE(task->link.fn));
     task->link.fn(task->link.arg);
+    um_omp_seen(UM_OMP_SEE_TASK);
     self->task = outer;
+    self->at = at;
     self->began = began;
 }
 

@@ -64,8 +64,8 @@ static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_om
 }
 
 /* asked: of divide(). data[2] is what reductions are, if there are any. */
-static void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_omp_arguments *from,
-                     unsigned flags, uint64_t asked, int priority)
+UM_OMP_PART void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_omp_arguments *from,
+                          unsigned flags, uint64_t asked, int priority)
 {
     struct um_omp_member *self = um_omp_self();
     bool group = !(flags & FLAG_NOGROUP), reduces = group && (flags & FLAG_REDUCTION);

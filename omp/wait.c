@@ -93,7 +93,7 @@ static struct um_omp_task *fall_asleep(struct um_omp_member *self, const struct 
     if (!ended_for_sleep(self, end)) {
         task = help != UM_OMP_IDLE ? um_omp_next_task(self, help) : NULL;
         if (!task)
-            um_wait_while_equal64(&self->waiter, &self->bell, bell, UINT64_MAX, UMBRA_NEVER);
+            um_omp_sleep(self, end, help, bell);
     }
     um_atomic_store(&self->asleep, 0, relaxed); /* one that still sees it rings in vain */
     um_atomic_fetch_add(&self->team->sleepers, (uint32_t)-1, relaxed); /* likewise */
@@ -128,6 +128,8 @@ void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
     uint64_t since = 0;
     unsigned polls = 0;
 
+    if (help <= UM_OMP_DESCEND) /* else um_omp_barrier() */
+        um_omp_see(help == UM_OMP_IDLE ? UM_OMP_SEE_TURN : UM_OMP_SEE_TASKS, self->at);
     while (!um_omp_ended(self, end)) {
         struct um_omp_task *task = NULL;
 
@@ -150,4 +152,6 @@ void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
             polls = 0;
         }
     }
+    if (help <= UM_OMP_DESCEND)
+        um_omp_seen(help == UM_OMP_IDLE ? UM_OMP_SEE_TURN : UM_OMP_SEE_TASKS);
 }

@@ -38,6 +38,7 @@ struct um_omp_member {
     struct um_omp_team *team;
     unsigned number;
     struct um_omp_task *task;
+    const void *at;
     uint64_t began, barriers, singles, shares;
     struct um_omp_share *share, *alone;
     uint64_t count, chunk, trip, from, to, start, step;
@@ -69,12 +70,22 @@ static struct um_omp_member *um_omp_self()
     return heres[rl::thread_index()];
 }
 
-static int um_wait_while_equal64(struct umbra_waiter *waiter, const um_atomic_u64 *word,
-                                 uint64_t value, uint64_t mask, uint64_t deadline)
+/* As the real one, but for deadlocks, which are the checker's. */
+static void um_omp_sleep(struct um_omp_member *self, const struct um_omp_end *, enum um_omp_help,
+                         uint64_t bell)
 {
-    struct um_wait_cond cond = {word, value, mask, true, false};
+    struct um_wait_cond cond = {&self->bell, bell, UINT64_MAX, true, false};
 
-    return um_wait_run(waiter, cond, deadline);
+    um_wait_run(&self->waiter, cond, UMBRA_NEVER);
+}
+
+/* Nothing is recorded. */
+static void um_omp_see(enum um_omp_what, const void *)
+{
+}
+
+static void um_omp_seen(enum um_omp_what)
+{
 }
 
 /* Of a share of a member's own. */
