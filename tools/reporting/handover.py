@@ -11,6 +11,7 @@ null_fork = simple(
     "answer. The limit is a cache line that travels there and back.",
     "null-fork",
     PING_PONG_VARIANTS,
+    apart=("On the caller's own processor, which hands nothing over", "boost-context", "tbb", "ucontext"),
 )
 switch = simple(
     "From one fiber to the next",

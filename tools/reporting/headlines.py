@@ -6,7 +6,11 @@ from .tables import stem, table, times
 OURS = ("umbra-", "shadow-")
 LIMITS = ("boost-context", "ping-pong", "serial", "kernel-")  # and the ways in which they are measured
 SPOKEN = {
+    "boost-context": "Boost.Context",
     "boost-fiber": "Boost.Fiber",
+    "citor": "citor",
+    "epoll": "a loop of epoll",
+    "fork-union": "ForkUnion",
     "dgesv": "OpenBLAS",
     "mpi": "MPI",
     "openmp-gomp": "libgomp",
@@ -92,6 +96,12 @@ def headline(picked, what, kernel, name):
     )
 
 
+HEAD = ("what", "limit", "Umbra", "best other")
+
+
+def headline_rows(picked):
+    return [row for row in (headline(picked, *line) for line in HEADLINES) if row]
+
+
 def headlines(picked):
-    rows = [headline(picked, *line) for line in HEADLINES]
-    return table(("what", "limit", "Umbra", "best other"), [row for row in rows if row])
+    return table(HEAD, headline_rows(picked))

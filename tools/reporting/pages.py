@@ -2,13 +2,18 @@
 """The report: its sections, each from one kernel's rows; what was not measured is left out."""
 import math
 import pathlib
+import re
 
 from . import channel, charts, fine, handover, heat, loop, memcpy, mpi, pair_matrix
 from . import prefetch, processors, programs, server, stream, tasks, threshold
 from .data import amount
-from .parts import escape, section, table
+from .headlines import HEAD, SPOKEN, headline_rows
+from .parts import cells as rows_of_cells
+from .parts import escape, folded, section, table
+from .tables import Picked
 
 TITLE = "Umbra on this machine"
+WAITS = ("shadow-spin", "shadow-pause", "shadow-two-phase", "shadow-park")  # without such instructions
 MOST_COMPARED = 60  # rows of one kernel, side by side
 
 SECTIONS = (
@@ -112,7 +117,10 @@ def machine_lines(measured):
     if not any(cpu.get("siblings") for cpu in processors.values()):
         cannot.append("SMT siblings: no core here has two hardware threads")
     if machine.get("wait_backend") == "pause":
-        cannot.append("waiting by monitor instructions: this processor has none that can be used")
+        forced = [row.name for row in measured.of("null-fork")
+                  if row.name.startswith("shadow-") and row.name not in WAITS]
+        cannot.append("waiting by monitor instructions, of which this processor has none that can be used" +
+                      (f" ({', '.join(forced)}: forced)" if forced else ""))
     return lines, cannot
 
 
@@ -126,9 +134,34 @@ def page(title, lead, body):
     )
 
 
+# What contenders' names begin with, beside headlines.SPOKEN.
+NAMES = {
+    "umbra": "Umbra; what follows says which call or form",
+    "shadow": "a helper thread (umbra/shadow.h)",
+    "ping-pong": "two threads that answer each other through one cache line: the limit of a hand-over",
+    "kernel": "the arithmetic alone, without any hand-over",
+    "serial": "one thread, without any library",
+    "pthread": "threads of the C library, with its own means of waiting",
+    "futex": "a thread that sleeps in the kernel",
+    "loop": "one thread that looks at a word",
+    "ring": "a ring in memory that both sides poll",
+    **SPOKEN,
+}
+
+
+def names(measured):
+    """Of the contenders that were measured."""
+    known = [row.name for rows in measured.rows.values() for row in rows]
+    return [(name, words) for name, words in sorted(NAMES.items()) if any(
+        other == name or other.startswith(name + "-") for other in known)]
+
+
 def report(measured, several):
     lines, cannot = machine_lines(measured)
-    lead = "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in lines) + "</dl>"
+    first = [[re.sub(r"(\d) (\w?s|×)", "\\1\N{NO-BREAK SPACE}\\2", cell) for cell in row]
+             for row in headline_rows(Picked(measured))]
+    lead = rows_of_cells(HEAD, first, "words") if first else ""
+    lead += "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in lines) + "</dl>"
     lead += "<p class=key>" + "".join(
         f'<span class="chip" style="--c:var(--{colour})">{name}</span>'
         for colour, name in (
@@ -140,7 +173,9 @@ def report(measured, several):
         )
     )
     lead += "</p><p>Medians of many rounds in which all took turns; × is the ratio to the limit, the "
-    lead += "median over rounds.</p>"
+    lead += "median over rounds; two numbers where it is not the ratio of the medians. The lengths of bars "
+    lead += "are logarithmic.</p>"
+    lead += folded("The names of contenders", rows_of_cells(("name", "what"), names(measured), "words"))
     if cannot:
         lead += "<p>Not measured here: " + escape("; ".join(cannot)) + ".</p>"
     return page(TITLE, lead, "".join(make(measured) for make in SECTIONS) + processors.processors(several))
