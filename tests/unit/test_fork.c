@@ -323,6 +323,25 @@ Test(fork, childs_child_is_refused_it_too)
     end_parent(&parent);
 }
 
+/* What the child of a handler does when fork(2), which it has not begun, returns to it. */
+static bool goes_on_as_child(void *arg)
+{
+    um_forks_in_parent();
+    return is_refused(arg);
+}
+
+/* Handlers that the program registers before the library is loaded are called amid the library's. */
+Test(fork, child_that_a_handler_forks_is_one_when_fork_returns_to_it)
+{
+    struct parent parent;
+
+    start_parent(&parent);
+    um_forks_before();
+    cr_expect_eq(status_of_child(goes_on_as_child, &parent), 0);
+    um_forks_in_parent();
+    end_parent(&parent);
+}
+
 static void *refused_to_a_fiber(void *arg)
 {
     return is_refused(arg) ? arg : NULL;

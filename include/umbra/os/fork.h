@@ -49,6 +49,7 @@ struct um_forks {
     struct um_run_once once; /* for error */
     int error;               /* of pthread_atfork */
     unsigned taken;          /* a bit for each rank whose locks fork(2) has taken; under lock */
+    bool child;              /* this process has begun since they were taken; under lock */
     /* By rank; NULL: not entered. Written under lock, once. */
     um_atomic_ptr(const struct um_fork_locks) of[UM_FORK_RANKS];
 };
@@ -61,7 +62,7 @@ UM_SHARED(UM_THREAD_LOCAL unsigned um_forks_held, 0);
 /*
  * Handlers that the calling thread has executed before fork(2), less those after it. The first and
  * the last count: without the constructor a child may register them again, or fork(2) call only
- * those after it (musl); and another handler may fork.
+ * those after it (musl); and another handler may fork, whose child goes on in its parent's fork(2).
  */
 UM_SHARED(UM_THREAD_LOCAL unsigned um_forks_begun, 0);
 
@@ -84,6 +85,7 @@ UM_LINKONCE UM_COLD void um_forks_before(void)
         return;
     um_forks_hold();
     um_forks.taken = 0;
+    um_forks.child = false;
     for (unsigned rank = UM_FORK_RANKS; rank-- > 0;) {
         /* relaxed: under the lock */
         const struct um_fork_locks *locks = um_atomic_load(&um_forks.of[rank], relaxed);
@@ -98,7 +100,10 @@ UM_LINKONCE UM_COLD void um_forks_before(void)
 
 UM_LINKONCE UM_COLD void um_forks_after(bool child)
 {
-    if (um_forks_begun == 0 || --um_forks_begun != 0)
+    if (um_forks_begun == 0)
+        return;
+    um_forks.child = um_forks.child || child;
+    if (--um_forks_begun != 0)
         return;
     for (unsigned rank = 0; rank < UM_FORK_RANKS; rank++) {
         /* relaxed: under the lock */
@@ -106,7 +111,7 @@ UM_LINKONCE UM_COLD void um_forks_after(bool child)
 
         if ((um_forks.taken >> rank & 1) == 0)
             continue;
-        if (child)
+        if (um_forks.child)
             locks->in_child();
         for (unsigned i = UM_FORK_LOCKS; i-- > 0;)
             if (locks->lock[i])
