@@ -84,7 +84,8 @@ UM_SHARED(struct um_clock_pair um_clock_pair_first, {0, 0});
  * program. */
 UM_LINKONCE UM_COLD void um_cycles_begin(void);
 
-/* The frequency since then, by a clock that is never set; 0: it has not begun. */
+/* The frequency since then; 0: it has not begun, or was long ago. The machine may have slept
+ * meanwhile, which the clock leaves out, and from which the time stamp may begin anew. */
 UM_LINKONCE UM_COLD uint64_t um_cycles_since_begin(void);
 
 #ifdef UMBRA_IMPLEMENTATION
@@ -127,7 +128,7 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_calibrate(void)
 UM_LINKONCE UM_COLD uint64_t um_cycles_since_begin(void)
 {
     struct um_clock_pair start = um_clock_pair_first, end;
-    uint64_t ns, cycles;
+    uint64_t ns;
 
     if (start.ns == 0)
         return 0;
@@ -135,10 +136,9 @@ UM_LINKONCE UM_COLD uint64_t um_cycles_since_begin(void)
         um_arch_pause();
     end = um_clock_pair_read();
     ns = end.ns - start.ns;
-    cycles = end.cycles - start.cycles;
-    for (; ns > UM_CALIBRATE_MOST_NS; ns /= 2) /* so that the product fits */
-        cycles /= 2;
-    return cycles * UINT64_C(1000000000) / ns;
+    if (ns > UM_CALIBRATE_MOST_NS || end.cycles < start.cycles)
+        return 0;
+    return (end.cycles - start.cycles) * UINT64_C(1000000000) / ns;
 }
 
 UM_LINKONCE UM_COLD void um_cycles_begin(void)
