@@ -1257,11 +1257,11 @@ struct letter {
     char text[8];
     struct iovec buffers[2];
     struct sockaddr_in address;
-    union {
+    struct msghdr message;
+    union { /* last: its size varies, says clang */
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int))];
     } more;
-    struct msghdr message;
 };
 
 static struct msghdr *letter_with(struct letter *letter, const char *text)
