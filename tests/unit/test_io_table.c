@@ -505,12 +505,14 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* ---- calls ---- */
 
+#define NO_MESSAGE UINT64_MAX
+
 /* What a call does: the same for the system and for umbra/io.h. */
 struct call {
     const char *name;
     enum { READ, WRITE, RECV, SEND, RECVMSG, SENDMSG, ACCEPT, CONNECT } what;
     size_t bytes;
-    uint64_t offset; /* of a message: how many buffers */
+    uint64_t offset; /* of a message: how many buffers, or NO_MESSAGE */
     const void *address;
     socklen_t length;
 };
@@ -535,9 +537,11 @@ static const struct call calls[] = {
     {"recvmsg", RECVMSG, 8, 2, NULL, 0},
     {"recvmsg of nothing", RECVMSG, 0, 0, NULL, 0},
     {"recvmsg into too many", RECVMSG, 8, 1025, NULL, 0},
+    {"recvmsg into no message", RECVMSG, 8, NO_MESSAGE, NULL, 0},
     {"sendmsg", SENDMSG, 8, 2, NULL, 0},
     {"sendmsg of nothing", SENDMSG, 0, 0, NULL, 0},
     {"sendmsg of too many", SENDMSG, 8, 1025, NULL, 0},
+    {"sendmsg of no message", SENDMSG, 8, NO_MESSAGE, NULL, 0},
     {"sendmsg to an address", SENDMSG, 8, 2, &inet_name, sizeof(inet_name)},
     {"sendmsg to half an address", SENDMSG, 8, 2, &inet_name, 1},
     {"accept", ACCEPT, 0, 0, NULL, 0},
@@ -591,12 +595,15 @@ static long accepts(int fd)
 }
 
 /* In a buffer of three bytes and one of the rest; further ones would be the same memory. */
-static struct msghdr message_of(const struct call *call, char *text, struct iovec *buffers)
+static struct msghdr *message_of(const struct call *call, char *text, struct iovec *buffers,
+                                 struct msghdr *message)
 {
-    struct msghdr message = {.msg_name = (void *)(uintptr_t)call->address,
-                             .msg_namelen = call->length,
-                             .msg_iov = buffers,
-                             .msg_iovlen = call->offset};
+    if (call->offset == NO_MESSAGE)
+        return NULL;
+    *message = (struct msghdr){.msg_name = (void *)(uintptr_t)call->address,
+                               .msg_namelen = call->length,
+                               .msg_iov = buffers,
+                               .msg_iovlen = call->offset};
 
     for (size_t i = 0; i < call->offset; i++)
         buffers[i] = i == 0 ? (struct iovec){text, 3} : (struct iovec){text + 3, call->bytes - 3};
@@ -623,11 +630,9 @@ static long call_system(int fd, const struct call *call, char *text)
     case SEND:
         return send(fd, text, call->bytes, MSG_NOSIGNAL);
     case RECVMSG:
-        message = message_of(call, text, buffers);
-        return recvmsg(fd, &message, 0);
+        return recvmsg(fd, message_of(call, text, buffers, &message), 0);
     case SENDMSG:
-        message = message_of(call, text, buffers);
-        return sendmsg(fd, &message, MSG_NOSIGNAL);
+        return sendmsg(fd, message_of(call, text, buffers, &message), MSG_NOSIGNAL);
     case ACCEPT:
         return accepts(fd);
     default:
@@ -657,12 +662,10 @@ static long call_umbra(int fd, const struct call *call, char *text, uint64_t dea
         error = umbra_io_send(fd, text, call->bytes, deadline, &count);
         break;
     case RECVMSG:
-        message = message_of(call, text, buffers);
-        error = umbra_io_recvmsg(fd, &message, deadline, &count);
+        error = umbra_io_recvmsg(fd, message_of(call, text, buffers, &message), deadline, &count);
         break;
     case SENDMSG:
-        message = message_of(call, text, buffers);
-        error = umbra_io_sendmsg(fd, &message, deadline, &count);
+        error = umbra_io_sendmsg(fd, message_of(call, text, buffers, &message), deadline, &count);
         break;
     case ACCEPT:
         error = umbra_io_accept(fd, deadline, &connection);

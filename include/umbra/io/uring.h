@@ -345,11 +345,34 @@ UM_LINKONCE int um_uring_await(void *context, struct umbra_io_op *io)
 
 #define UM_LINUX_UIO_MAXIOV 1024 /* buffers of a message; strict C11 hides it */
 
+/* A message as the kernel reads it. musl's has an int in place of each size, beside which there may
+ * be anything, in ancillary data, too: musl's calls clear that. */
+struct um_linux_message {
+    void *name;
+    int name_bytes;
+    struct iovec *buffer;
+    size_t buffers;
+    void *more;
+    size_t more_bytes;
+};
+
+/* True if the ring reads the message as the system's call does. */
+UM_LINKONCE bool um_uring_reads(const struct msghdr *message)
+{
+    struct um_linux_message seen;
+
+    if (message == NULL)
+        return false;
+    memcpy(&seen, message, sizeof(seen));
+    return seen.buffers <= UM_LINUX_UIO_MAXIOV && seen.more_bytes == message->msg_controllen &&
+           (seen.more_bytes == 0 || sizeof(message->msg_controllen) == sizeof(size_t));
+}
+
 /*
  * True if the ring answers as the system's call does. It takes an address, and a message's buffers,
- * before it looks at the descriptor, ignores an offset where there are no positions, and waits for reads of nothing, and
- * for what has no read, such as an epoll instance. The trial ends before it does anything, with
- * EFAULT if all but the memory is right.
+ * before it looks at the descriptor, ignores an offset where there are no positions, and waits for
+ * reads of nothing, and for what has no read, such as an epoll instance. The trial ends before it
+ * does anything, with EFAULT if all but the memory is right.
  */
 UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
 {
@@ -358,7 +381,7 @@ UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
     if (io->call == UM_SYSTEM_CONNECT)
         return io->length <= sizeof(struct sockaddr_storage);
     if (io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG)
-        return ((const struct msghdr *)io->at)->msg_iovlen <= UM_LINUX_UIO_MAXIOV;
+        return um_uring_reads(io->at);
     if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
         return true;
     trial.at = (void *)UINTPTR_MAX; /* no process has this */
