@@ -117,7 +117,9 @@ UM_LINKONCE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t de
                                  size_t *got);
 
 /* As umbra_io_send, of what the message names, as sendmsg(2) does: several buffers, an address,
- * ancillary data. *sent: how many bytes. Callers and errors as above. */
+ * ancillary data. *sent: how many bytes. If the queue of a local socket that it names is full, the
+ * call waits for a place as umbra_io_connect does; an operation of umbra_io_start, unless the ring
+ * waits in the kernel, tries without a pause. Callers and errors as above. */
 UM_LINKONCE int umbra_io_sendmsg(int socket, const struct msghdr *message, uint64_t deadline,
                                  size_t *sent);
 
@@ -188,7 +190,8 @@ struct umbra_io_op {
     socklen_t length; /* of the address */
     const struct sockaddr *address;
     uint64_t deadline;         /* cycles */
-    uint64_t pause_ns;         /* before it is tried again: um_io_pause() */
+    uint64_t pause_ns;         /* before it is tried again: um_io_pause(); UMBRA_NEVER: its fiber
+                                  does not sleep for it, but for any of its operations */
     const void *from;          /* where the program has called, for reports */
     struct um_io_bell *bell;   /* signaled when its wait ends; NULL: none waits for that */
     struct um_uring *ring;     /* that it waits in; NULL: in the poller */

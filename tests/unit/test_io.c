@@ -1360,6 +1360,56 @@ IO_TEST(a_descriptor_that_is_received_is_closed_by_exec)
     cr_assert_eq(run_cores(1, passes_a_descriptor, NULL), 0);
 }
 
+static atomic_uint sends_tried; /* messages, but by the ring */
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
+{
+    atomic_fetch_add(&sends_tried, 1);
+    return syscall(SYS_sendmsg, socket, message, flags);
+}
+
+enum { MOST_TRIES = 16 }; /* in 20 ms, of an operation that pauses before it tries again */
+
+/* Nothing reports that there is room in the queue: the own socket can always be written. */
+static void *finds_a_full_queue(void *flags)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct letter letter;
+    struct msghdr *message = letter_with(&letter, "more");
+    int to = socket(AF_UNIX, SOCK_DGRAM, 0),
+        fd = socket(AF_UNIX, SOCK_DGRAM | (int)(intptr_t)flags, 0);
+    struct umbra_io_op op = {.call = UMBRA_IO_SENDMSG, .fd = fd, .at = message}, *one = &op;
+    uint64_t deadline;
+    size_t count = 0;
+    char text[8];
+
+    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "umbra-letters-%ld-%d",
+             (long)getpid(), (int)(intptr_t)flags);
+    cr_expect_eq(bind(to, (const struct sockaddr *)&address, sizeof(address)), 0);
+    message->msg_name = &address;
+    message->msg_namelen = sizeof(address);
+    while (umbra_io_sendmsg(fd, message, 0, &count) == 0)
+        ;
+    deadline = umbra_deadline(20 * MS);
+    sends_tried = 0;
+    cr_expect_eq(umbra_io_sendmsg(fd, message, deadline, &count), -ETIMEDOUT);
+    cr_expect(umbra_now_ns() >= deadline);
+    cr_expect_leq(sends_tried, MOST_TRIES);
+    start(&op); /* which does not wait: this fiber makes room */
+    cr_expect_eq(recv(to, text, sizeof(text), 0), 4);
+    cr_expect_eq(next_of(&one, 1), 0);
+    cr_expect_eq(op.result, 4);
+    close(fd);
+    close(to);
+    return NULL;
+}
+
+IO_TEST(a_message_waits_for_a_place_in_a_local_queue)
+{
+    cr_assert_eq(run_cores(1, finds_a_full_queue, (void *)(intptr_t)0), 0);
+    cr_assert_eq(run_cores(1, finds_a_full_queue, (void *)(intptr_t)SOCK_NONBLOCK), 0);
+}
+
 /* ---- waits for any ---- */
 
 static void *waits_for_any(void *unused)

@@ -318,11 +318,25 @@ UM_LINKONCE int um_io_block(const struct umbra_io_op *io)
     return result < 0 ? -errno : (int)result;
 }
 
-/* True if a result says that the connection of a local socket has found the other side's queue
- * full. Nothing reports that there is room again: poll(2) says that the socket can be written. */
+/* The address that the operation names, or NULL. */
+UM_INLINE const struct sockaddr *um_io_address(const struct umbra_io_op *io)
+{
+    const struct msghdr *message = io->at;
+
+    if (io->call == UM_SYSTEM_CONNECT)
+        return io->address;
+    return io->call == UM_SYSTEM_SENDMSG && message->msg_namelen >= sizeof(sa_family_t)
+               ? message->msg_name
+               : NULL;
+}
+
+/* True if a result says that a connection or a message to a local socket has found that socket's queue
+ * full. Nothing reports that there is room again: poll(2) says that the own socket can be written. */
 UM_INLINE bool um_io_finds_full(const struct umbra_io_op *io, int result)
 {
-    return result == -EAGAIN && io->call == UM_SYSTEM_CONNECT && io->address->sa_family == AF_UNIX;
+    const struct sockaddr *to = result == -EAGAIN ? um_io_address(io) : NULL;
+
+    return to && to->sa_family == AF_UNIX && io->pause_ns != UMBRA_NEVER;
 }
 
 /* True if a result says that the operation has to wait. */

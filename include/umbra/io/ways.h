@@ -255,6 +255,7 @@ UM_LINKONCE UM_NOINLINE int umbra_io_start(struct umbra_io_op *op)
                                .bytes = um_io_most(op->bytes),
                                .offset = op->offset,
                                .deadline = UMBRA_NEVER,
+                               .pause_ns = UMBRA_NEVER,
                                .from = __builtin_return_address(0)};
     um_uring_start(core, op);
     return 0;
