@@ -84,6 +84,18 @@ static void state_settings(struct bench_row *row, const struct child_process *pr
     json_decref(list);
 }
 
+/* In the child: a library to preload comes before those that there are. */
+static void set(char *setting)
+{
+    static char text[2 * SETTING_BYTES];
+    const char *preloaded = getenv("LD_PRELOAD");
+    int length = 0;
+
+    if (preloaded && strncmp(setting, "LD_PRELOAD=", strlen("LD_PRELOAD=")) == 0)
+        length = snprintf(text, sizeof(text), "%s:%s", setting, preloaded);
+    putenv(length > 0 && (size_t)length < sizeof(text) ? text : setting);
+}
+
 /* In the child: become the program. A child does not outlive us, stopped or not. */
 static void become(struct child_process *process, const char *argument, int fd)
 {
@@ -93,7 +105,7 @@ static void become(struct child_process *process, const char *argument, int fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(number, sizeof number, "%d", fd);
     for (unsigned i = 0; i < process->n_settings; i++)
-        putenv(process->settings[i]);
+        set(process->settings[i]);
     execv(process->path, argv);
     _exit(127);
 }

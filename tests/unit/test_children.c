@@ -632,13 +632,15 @@ enum { PROCESSES_PER_ROW = 60, FORKS_PER_PROCESS = 3 };
 static um_atomic_u32 may_begin = 0, has_begun = 0;
 static unsigned turns; /* that the forking thread makes before it goes on */
 
-static void *begins_when_told(void *fn)
+static void *begins_when_told(void *arg)
 {
+    int (*fn)(void) = *(int (**)(void))arg; /* which ends with the function that forks */
+
     while (um_atomic_load(&may_begin, relaxed) == 0) /* numbers, both */
         sched_yield();
     um_atomic_store(&has_begun, 1, relaxed);
     for (;;)
-        (*(int (**)(void))fn)();
+        fn();
     return NULL;
 }
 
