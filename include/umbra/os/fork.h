@@ -142,8 +142,9 @@ UM_LINKONCE UM_COLD int um_forks_watch(void)
     return um_forks.error;
 }
 
-/* Before other constructors, which may start threads. */
-UM_LINKONCE UM_COLD __attribute__((__constructor__(101))) void um_forks_at_load(void)
+/* Before other constructors, which may start threads, but after that of os/posix.h: of one priority,
+ * gcc -flto calls the last first. */
+UM_LINKONCE UM_COLD __attribute__((__constructor__(102))) void um_forks_at_load(void)
 {
     um_forks_watch();
 }
