@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include <hwloc.h>
 
@@ -16,12 +17,13 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void *library;
+static char why[512]; /* there is none */
 
 static void load(void)
 {
     library = dlopen(HWLOC_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        um_omp_fatal("%s", dlerror());
+        snprintf(why, sizeof(why), "%s", dlerror());
 }
 
 /* The function of that name; *at: where the caller keeps it. */
@@ -32,6 +34,8 @@ static void *found(void *_Atomic *at, const char *name)
     if (fn)
         return fn;
     pthread_once(&once, load);
+    if (!library) /* here: what the program does at its end may come here again */
+        um_omp_fatal("%s", why);
     fn = dlsym(library, name);
     if (!fn)
         um_omp_fatal(HWLOC_LIBRARY " has no %s", name);

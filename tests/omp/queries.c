@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void settings(void)
@@ -108,8 +109,19 @@ static void target(void)
            omp_get_team_num());
 }
 
+/* A region at the program's end, also where there could be none before. */
+static void last(void)
+{
+    int members = 0;
+
+#pragma omp parallel num_threads(2) reduction(+ : members)
+    members++;
+    printf("last %d\n", members);
+}
+
 int main(void)
 {
+    atexit(last);
     settings();
     levels();
     target();

@@ -86,4 +86,16 @@ if [ "$output" != "$expected" ]; then
     printf '%s\n' "$*: expected:" "$expected" "but:" "$output"
     failed=1
 fi
+
+# Without hwloc the first region ends the program with a line, and what that does at its end ends, too.
+folder=$(mktemp -d)
+trap 'rm -rf "$errors" "$folder"' EXIT
+: >"$folder/libhwloc.so.15"
+LD_LIBRARY_PATH=$folder LD_PRELOAD=$library timeout 30 "$program" >"$errors" 2>&1
+status=$?
+if [ $status -ne 1 ] || [ "$(grep -c '^umbra_omp: .*libhwloc.so.15: ' "$errors")" -ne 1 ]; then
+    echo "without hwloc: exit status $status, and:"
+    cat "$errors"
+    failed=1
+fi
 exit $failed
