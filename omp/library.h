@@ -70,7 +70,7 @@ UM_HIDE struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigne
 UM_HIDE void um_omp_pool_run(struct um_omp_member *self, unsigned members, umbra_team_fn *fn,
                              void *arg);
 
-/* Ends the pool's threads, which the next region makes anew. */
+/* Ends the threads of the member's regions, and of those inside, which the next region makes anew. */
 UM_HIDE void um_omp_pool_pause(struct um_omp_member *self);
 
 /* The calling thread's member. In functions of the ABI, and those that are a part of such: it notes where

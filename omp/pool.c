@@ -131,8 +131,11 @@ static void threads_end(struct um_omp_pool *pool)
 
 void um_omp_pool_pause(struct um_omp_member *self)
 {
-    if (self->pool)
-        threads_end(self->pool);
+    if (!self->pool)
+        return;
+    threads_end(self->pool);
+    for (struct um_omp_team *team = self->pool->teams; team; team = team->next)
+        um_omp_pool_pause(&team->member[0]); /* the same thread */
 }
 
 static void pool_free(struct um_omp_pool *pool)

@@ -80,11 +80,14 @@ static void ends(void)
     printf("ends: %ld, %d threads\n", sum, threads_left());
 }
 
-/* So do regions before omp_pause_resource(). */
+/* So do regions, and regions inside, before omp_pause_resource(). */
 static void pauses(void)
 {
     int sum = region(4), paused[2], left;
 
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(2) reduction(+ : sum)
+    sum += region(2);
 #pragma omp parallel num_threads(2)
 #pragma omp single
     paused[0] = omp_pause_resource_all(omp_pause_soft);
