@@ -80,6 +80,7 @@ static void execute(um_omp_fn *fn, void *data, intptr_t limit)
         return;
     }
     initial = um_omp_root_make();
+    initial->team->around = self->team;
     um_omp_here = initial;
     limit_set(limit);
     fn(data);

@@ -205,7 +205,8 @@ struct um_omp_team {
     unsigned level, active;    /* regions around it and itself, of them with several members */
     struct um_omp_team *outer; /* this and the next: the member that begins its regions */
     unsigned outer_number;
-    bool crowded; /* more members than processors */
+    struct um_omp_team *around; /* of an initial team of a target region in a region: that one's */
+    bool crowded;               /* more members than processors */
     struct um_omp_member *member;
     um_atomic_u64 *flag;      /* of barriers: barrier.c */
     struct um_omp_team *next; /* of the pool */

@@ -90,7 +90,8 @@ static bool is_over(const struct um_omp_stuck *wait)
 {
     if (wait->lock) /* relaxed: only the word counts; seq_cst: after it, W3 of wait.c */
         return um_atomic_load(&wait->lock->word, relaxed) == UM_LOCK_FREE;
-    return um_omp_ended(wait->member, wait->end) || um_atomic_load(&wait->member->bell, seq_cst) != wait->bell;
+    return um_omp_ended(wait->member, wait->end) ||
+           um_atomic_load(&wait->member->bell, seq_cst) != wait->bell;
 }
 
 /* The threads of pools in the regions around a wait that have not been counted. */
@@ -98,9 +99,8 @@ static uint64_t regions_of(const struct um_omp_stuck *wait)
 {
     uint64_t threads = 0;
 
-    for (struct um_omp_team *team = wait->member->team; team; team = team->outer) {
-        if (team->judged == stuck.judgements)
-            break;
+    for (struct um_omp_team *team = wait->member->team; team && team->judged != stuck.judgements;
+         team = team->outer ? team->outer : team->around) {
         team->judged = stuck.judgements;
         threads += team->members - 1;
     }

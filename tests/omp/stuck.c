@@ -7,6 +7,7 @@
  *   nested     the same of critical sections, by members of regions inside regions
  *   tasks      a task waits for a lock that the thread has which waits for the task
  *   helped     a long wait, but another thread of the program ends it
+ *   target     the same in a target region, and another member ends it
  */
 #include <omp.h>
 #include <pthread.h>
@@ -117,12 +118,29 @@ static void helped(void)
     pthread_join(thread, NULL);
 }
 
+static void target(void)
+{
+    omp_set_lock(&lock[0]);
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) {
+#pragma omp target
+        omp_set_lock(&lock[0]); /* place */
+        puts("released");
+    } else {
+        release(NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } ways[] = {{"locks", locks}, {"nested", nested}, {"tasks", tasks}, {"helped", helped}};
+    } ways[] = {{"locks", locks},
+                {"nested", nested},
+                {"tasks", tasks},
+                {"helped", helped},
+                {"target", target}};
 
     omp_set_max_active_levels(2);
     omp_init_lock(&lock[0]);

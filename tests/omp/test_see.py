@@ -185,8 +185,9 @@ class Stuck(unittest.TestCase):
                       [("lock", "tasks"), ("a barrier", "tasks")])
 
     def test_another_thread_may_end_the_wait(self):
-        result = run(STUCK, "helped")
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "released\n", ""))
+        for way in ("helped", "target"):
+            result = run(STUCK, way)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "released\n", ""), way)
 
     def test_short_waits_are_not_told(self):
         for policy in ("passive", "active"):
