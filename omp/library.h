@@ -184,11 +184,13 @@ struct um_omp_stuck {
     uint64_t bell;
     uint64_t limit_ns; /* of the next sleep; this and the rest: stuck.c */
     uint32_t thread;
+    um_atomic_u32 awake; /* 1: it looks at the lock; lock.c */
     bool told;
     struct um_omp_stuck *next;
 };
 
-/* Threads of all pools: added when they are there, taken before they end. */
+/* Threads of all pools: added when they are there, taken before they end; and how often that was. */
+#define UM_OMP_POOL_CHANGE (UINT64_C(1) << 32)
 extern UM_HIDE um_atomic_u64 um_omp_pool_threads;
 
 UM_HIDE int um_omp_stuck_read(void); /* the environment; 0 or a negative errno */

@@ -33,11 +33,14 @@ static UM_COLD void take_slow(struct um_lock *lock, enum um_omp_what what, const
             goto taken;
         um_arch_pause();
     }
-    /* acquire: as um_lock_try() */
-    while (um_atomic_exchange(&lock->word, UM_LOCK_WANTED, acquire) != UM_LOCK_FREE)
+    /* acquire: as um_lock_try(); release: `awake`, pairs with stuck.c */
+    while (um_atomic_exchange(&lock->word, UM_LOCK_WANTED, acq_rel) != UM_LOCK_FREE) {
+        um_atomic_store(&wait.awake, 0, relaxed); /* in vain: the lock is another's */
         if (um_os_futex_wait(&lock->word, UM_LOCK_WANTED,
                              um_os_now_ns() + um_omp_stuck_limit_ns(&wait)) == -ETIMEDOUT)
             um_omp_stuck(&wait);
+        um_atomic_store(&wait.awake, 1, relaxed); /* comes with the exchange */
+    }
     um_omp_stuck_end(&wait);
 taken:
     um_omp_seen(what);

@@ -119,7 +119,7 @@ struct um_omp_team *um_omp_team_find(struct um_omp_member *self, unsigned member
 static void threads_end(struct um_omp_pool *pool)
 {
     if (pool->threads) /* seq_cst: see stuck.c */
-        um_atomic_fetch_add(&um_omp_pool_threads, 1 - (uint64_t)pool->members, seq_cst);
+        um_atomic_fetch_add(&um_omp_pool_threads, UM_OMP_POOL_CHANGE + 1 - pool->members, seq_cst);
     umbra_team_destroy(pool->threads);
     pool->threads = NULL;
     for (struct um_omp_team *team = pool->teams; team; team = team->next)
@@ -212,7 +212,8 @@ static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned l
 
     if (umbra_team_create(&options, &pool->threads) != 0)
         um_omp_fatal("the threads of a region cannot be started: %s", umbra_last_error_text());
-    um_atomic_fetch_add(&um_omp_pool_threads, members - 1, seq_cst); /* see stuck.c */
+    um_atomic_fetch_add(&um_omp_pool_threads, UM_OMP_POOL_CHANGE + members - 1,
+                        seq_cst); /* see stuck.c */
     poll_cycles_set();
     pool->members = members;
     pool->most = later ? 0 : members;

@@ -12,10 +12,12 @@
  * since a thread of a pool that is in no region waits for one. A region in which no member waits
  * counts as none, so that its threads seem to wait for regions; but then the thread that began the
  * region, or the region around it, and so on, is in no list and no pool, and is missing. A pool's
- * threads count after they have been made and until before they end, and are read before the
- * kernel's number: that is never too small for them.
+ * threads count after they have been made and until before they end. So no thread counts that the
+ * kernel does not, if pools do not change from before the kernel is asked until after it.
  *
- * A wait is over if its word says so, or if its thread has been woken and has not run since.
+ * A wait is over if its word says so, or if its thread has been woken and has not run since; or, of a
+ * lock, if the thread looks at it. Waits are looked at after the kernel has been asked: a thread that
+ * has ended one before, and is no more, has left that one over.
  * A child of fork(2), which has the list of its parent, does not judge.
  */
 #define _GNU_SOURCE
@@ -88,8 +90,10 @@ void um_omp_place_text(char *text, size_t bytes, const void *place)
 /* True if the wait is over, or its thread is about to look. */
 static bool is_over(const struct um_omp_stuck *wait)
 {
-    if (wait->lock) /* relaxed: only the word counts; seq_cst: after it, W3 of wait.c */
-        return um_atomic_load(&wait->lock->word, relaxed) == UM_LOCK_FREE;
+    if (wait->lock) /* acquire: then `awake` of a thread that has taken it; pairs with its exchange */
+        return um_atomic_load(&wait->lock->word, acquire) == UM_LOCK_FREE ||
+               um_atomic_load(&wait->awake, relaxed) != 0;
+    /* seq_cst: after the word; W3 of wait.c */
     return um_omp_ended(wait->member, wait->end) ||
            um_atomic_load(&wait->member->bell, seq_cst) != wait->bell;
 }
@@ -124,15 +128,20 @@ static uint64_t threads_now(void)
 
 static bool is_deadlock(void)
 {
-    uint64_t known = um_atomic_load(&um_omp_pool_threads, seq_cst); /* before threads_now() */
+    /* seq_cst, both: pair with pool.c */
+    uint64_t pools = um_atomic_load(&um_omp_pool_threads, seq_cst),
+             known = pools % UM_OMP_POOL_CHANGE;
+    uint64_t threads = threads_now();
 
+    if (um_atomic_load(&um_omp_pool_threads, seq_cst) != pools)
+        return false;
     stuck.judgements++;
     for (const struct um_omp_stuck *wait = stuck.first; wait; wait = wait->next) {
         if (is_over(wait))
             return false;
         known += 1 - regions_of(wait);
     }
-    return known == threads_now();
+    return known == threads;
 }
 
 /* ---- what is told ---- */
