@@ -36,7 +36,11 @@
  * barriers that it has left once more, from the first round: what it says there it has said before. But
  * n may then end when another member, which has come to it and left, is not at the end yet. So all go
  * through one more, n + 1, which each comes to at the end only. A plain barrier, which cannot be left,
- * ends with others' n.
+ * ends with others' n. Behind it its member may come to another one, n + 1:
+ *
+ *   C4  cancelled = n + 1    release    after the plain barrier n, before the member comes to n + 1
+ *
+ * So the others, which look at cancelled after n + 1, go on to n + 2; and so on.
  *
  * Checked by tests/model/omp_quiet.
  */
@@ -127,6 +131,19 @@ uint64_t um_omp_barrier(struct um_omp_member *self)
     return tasks_end(self, team, number);
 }
 
+void um_omp_barrier_plain(struct um_omp_member *self)
+{
+    struct um_omp_team *team = self->team;
+    uint64_t number = ++self->barriers, tasked;
+
+    come(self, team, number, true);
+    tasked = tasks_end(self, team, number);
+    /* relaxed: C1 was before the barrier, or another member's is the same as C4. Release: as C1 for those
+     * that look there. Others store the same: none has come to the next barrier */
+    if (UM_UNLIKELY(tasked != 0) && um_atomic_load(&team->cancelled, relaxed) != 0)
+        um_atomic_store(&team->cancelled, number + 1, release);
+}
+
 bool um_omp_barrier_cancel(struct um_omp_member *self)
 {
     struct um_omp_team *team = self->team;
@@ -150,5 +167,5 @@ void um_omp_barrier_settle(struct um_omp_member *self)
 
 UM_OMP_ABI void GOMP_barrier(void)
 {
-    um_omp_barrier(um_omp_self());
+    um_omp_barrier_plain(um_omp_self());
 }

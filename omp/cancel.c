@@ -96,9 +96,9 @@ UM_OMP_ABI bool GOMP_cancel(int which, bool condition)
 
 static bool barrier(struct um_omp_member *self)
 {
-    if (um_omp_settings.cancel)
+    if (um_omp_settings.cancel && self->barriers + 1 != self->stays)
         return um_omp_barrier_cancel(self);
-    um_omp_barrier(self);
+    um_omp_barrier_plain(self);
     return false;
 }
 

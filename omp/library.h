@@ -229,9 +229,11 @@ UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)
 
 /* ---- barrier.c ---- */
 
-/* Returns 0 if no task was made, and no region cancelled. */
+/* Of a region's end. Returns 0 if no task was made, and the region is not cancelled. */
 UM_HIDE uint64_t um_omp_barrier(struct um_omp_member *self);
-/* The same, but if the region is cancelled the member leaves at once: true. */
+/* The program's; it is not left, also if the region is cancelled. */
+UM_HIDE void um_omp_barrier_plain(struct um_omp_member *self);
+/* The program's; if the region is cancelled the member leaves at once: true. */
 UM_HIDE bool um_omp_barrier_cancel(struct um_omp_member *self);
 /* At the end of a region, after its barrier did not return 0: once more if it was cancelled. */
 UM_HIDE void um_omp_barrier_settle(struct um_omp_member *self);

@@ -111,7 +111,7 @@ UM_OMP_ABI void GOMP_workshare_task_reduction_unregister(bool cancelled)
 
     um_omp_group_end(self);
     if (!cancelled)
-        um_omp_barrier(self);
+        um_omp_barrier_plain(self);
     if (first && !cancelled)
         um_omp_reduce_end(data);
 }

@@ -285,7 +285,7 @@ UM_OMP_ABI void GOMP_loop_end(void)
 
     um_omp_share_leave(self);
     um_omp_seen(UM_OMP_SEE_LOOP);
-    um_omp_barrier(self);
+    um_omp_barrier_plain(self);
 }
 
 /* ---- ordered: a member's chunk has its turn when all before it have ended ---- */
@@ -424,7 +424,8 @@ UM_OMP_ABI void *GOMP_single_copy_start(void)
 
     if (single_first(self))
         return NULL;
-    um_omp_barrier(self);
+    um_omp_barrier_plain(self);
+    self->stays = self->barriers + 1;
     return self->team->copy;
 }
 
@@ -433,5 +434,6 @@ UM_OMP_ABI void GOMP_single_copy_end(void *data)
     struct um_omp_member *self = um_omp_self();
 
     self->team->copy = data;
-    um_omp_barrier(self);
+    um_omp_barrier_plain(self);
+    self->stays = self->barriers + 1;
 }

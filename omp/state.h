@@ -177,6 +177,7 @@ struct um_omp_member {
     const void *at;             /* where the program's last call ends: um_omp_self() */
     uint64_t began;             /* `created` when that task began; of the implicit one 0 */
     uint64_t barriers;          /* that it has come to */
+    uint64_t stays;             /* a barrier that it does not leave: until then members copy */
     uint64_t singles;           /* single constructs, likewise */
     uint64_t shares;            /* work shares, likewise: the next one's number */
     struct um_omp_share *share; /* the work share that it is in */

@@ -122,8 +122,8 @@ template <class P, int Members> struct next_phase : omp_team<P, Members> {
 
 /* Two regions, of which member 0 cancels the first, after so many barriers of all: then the others come to
  * one more, that can be left. Before that all make a task, or none. PLAIN: the last member comes to a
- * barrier that cannot be left. SEES: member 0 goes on when the others have left. */
-enum others { LEAVE, PLAIN, SEES };
+ * barrier that cannot be left; TWO: to two. SEES: member 0 goes on when the others have left. */
+enum others { LEAVE, PLAIN, TWO, SEES };
 
 template <class P, int Members, int Barriers, bool Tasks, others Others>
 struct cancelled : omp_team<P, Members> {
@@ -162,8 +162,9 @@ struct cancelled : omp_team<P, Members> {
             this->defer(self, (int)self->number);
         if (self->number == 0)
             P::region_cancel(self);
-        else if (Others == PLAIN && self->number == Members - 1)
-            P::um_omp_barrier(self);
+        else if ((Others == PLAIN || Others == TWO) && self->number == Members - 1)
+            for (int i = 0; i < (Others == TWO ? 2 : 1); i++)
+                P::um_omp_barrier_plain(self);
         else
             RL_ASSERT(P::um_omp_barrier_cancel(self));
         if (self->number > 0)
@@ -225,6 +226,8 @@ static variant make_variant(const char *name, const char *what, const char *expe
         {"cancelled with tasks of three", make_world<cancelled<P, 3, 0, true, LEAVE>>, 3, 0, false,
          0, 20000},
         {"cancelled, and a plain barrier", make_world<cancelled<P, 3, 0, false, PLAIN>>, 3, 0,
+         false, 0, 20000},
+        {"cancelled, and two plain barriers", make_world<cancelled<P, 3, 0, false, TWO>>, 3, 0,
          false, 0, 20000},
     };
 

@@ -58,6 +58,41 @@ static int ahead(void)
     return runs <= 20 * ITERATIONS;
 }
 
+/* A function: nothing in it can be left. */
+__attribute__((__noipa__)) static int whole_function(void)
+{
+    int value = 0;
+
+#pragma omp single copyprivate(value)
+    value = 7;
+#pragma omp barrier
+#pragma omp barrier
+    return value != 7;
+}
+
+/* A member leaves a region, and the others go through barriers, and copy. */
+static int behind(void)
+{
+    int wrong = 0;
+
+#pragma omp parallel num_threads(MEMBERS)
+    {
+        int value = 0, other;
+
+#pragma omp cancel parallel if (omp_get_thread_num() == 0)
+        other = whole_function();
+#pragma omp single copyprivate(value)
+        value = 7;
+        other += value != 7;
+#pragma omp atomic
+        wrong += other;
+#pragma omp barrier
+#pragma omp atomic
+        wrong += 1000;
+    }
+    return wrong;
+}
+
 /* Returns how many tasks were executed. */
 static int detached(void)
 {
@@ -102,7 +137,7 @@ int main(void)
     int wrong = 0, whole = 0, runs = 0;
 
     for (int i = 0; i < ROUNDS; i++) {
-        wrong += ordered();
+        wrong += ordered() + behind();
         whole += ahead();
         runs += detached();
     }
