@@ -302,8 +302,8 @@ Test(growth, no_operation_grows_faster_than_the_number_of_processors)
             unsigned long others = times(AS_NUMBER, sizes[k]);
 
             rows[i].count(processors, &counts);
-            printf("# %s, %u processors: %lu by the caller, %lu by all\n", rows[i].what, processors,
-                   counts.caller, counts.all);
+            fprintf(stderr, "%s, %u processors: %lu by the caller, %lu by all\n", rows[i].what,
+                    processors, counts.caller, counts.all);
             if (processors == 2)
                 one.caller = counts.caller;
             /* Twice, and thrice, that: in a turn threads sleep, or do not yet, and one that waits for
