@@ -123,7 +123,7 @@ def simple(title, text, kernel, leave_out=(), apart=()):
         if not rows:
             return ""
         charts_ = [
-            enlarged(ranking(group, f"{title} {caption}".strip()), caption, f"{kernel}-{at}")
+            enlarged(ranking(group, f"{caption}: {title}"), caption, f"{kernel}-{at}")
             if caption else ranking(group, title)
             for at, (caption, group) in enumerate(by_limit(rows, apart)) if group
         ]
