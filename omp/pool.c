@@ -269,7 +269,6 @@ static void prepare(void)
 
     um_omp_settings_read();
     um_machine_put_off(true);
-    um_topology_no_quota = true;
     if (pthread_key_create(&root_key, root_end) != 0 ||
         umbra_wait_policy_init(&policy, &sleeps) != 0)
         um_omp_fatal("no key for what a thread has: %s", umbra_last_error_text());

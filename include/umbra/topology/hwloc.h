@@ -61,10 +61,6 @@ struct umbra_affinity {
 /* The calling thread's latest binding that can be undone. */
 UM_SHARED(UM_THREAD_LOCAL struct umbra_affinity *um_affinity_latest, NULL);
 
-/* True: topologies say nothing of the quota. A library that knows otherwise how many threads to use
- * sets it, before the first one. */
-UM_SHARED(bool um_topology_no_quota, false);
-
 UM_LINKONCE UM_COLD int um_topology_current_cpu(const struct umbra_topology *topology);
 
 /*
@@ -292,7 +288,7 @@ UM_LINKONCE UM_COLD int um_topology_read(struct umbra_topology *topology,
     if (topology->usable == NULL)
         return -ENOMEM;
     if (topology->info.binds) {
-        topology->info.quota = um_topology_no_quota ? 0 : um_os_quota();
+        topology->info.quota = um_os_quota();
         topology->bound = um_topology_bound(topology->hw);
         if (topology->bound == NULL ||
             hwloc_bitmap_and(topology->usable, topology->usable, topology->bound) != 0)
