@@ -183,7 +183,9 @@ UM_LINKONCE ssize_t um_io_now(const struct umbra_io_op *io)
     case UM_SYSTEM_SEND:
         return send(io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     case UM_SYSTEM_RECVMSG:
-        return recvmsg(io->fd, io->at, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        /* musl's writes to a message that is not there; sendmsg says EFAULT as well. */
+        return io->at ? recvmsg(io->fd, io->at, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+                      : sendmsg(io->fd, NULL, MSG_DONTWAIT | MSG_NOSIGNAL);
     case UM_SYSTEM_SENDMSG:
         return sendmsg(io->fd, io->at, MSG_DONTWAIT | MSG_NOSIGNAL);
     default:
