@@ -16,8 +16,9 @@
 
 #define LAYER 4              /* planes */
 #define BLOCK_NODES 16384    /* about so many: some of a layer's rows */
-#define TRIED 5              /* steps that each side does alone first, for their speeds */
-#define SLOW 8               /* a device that takes so many times as long is left then */
+#define TRIED 5              /* steps that the processors do alone first, for their speed */
+#define PART 8               /* a device sweeps one in so many layers first, for its speed */
+#define TRY_SHARE 25         /* of the steps' time, one in so many is for it to sweep all */
 #define AHEAD 20             /* steps in which a layer that is brought to a device should pay */
 #define REST 5               /* steps after the border moved, in which it does not */
 #define JUDGED 20            /* so many steps are compared with those of the faster side alone */
@@ -55,7 +56,7 @@ struct job {
     double sweep_ns, bring_ns;                /* the device: to do a layer, and to bring it there */
     double late_ns;           /* by which the device was later than the processors, of late */
     size_t moved;             /* the step in which the border moved */
-    double tried_ns[TRIED];   /* steps of the processors alone */
+    double processors_ns;     /* a step of the processors alone */
     double alone_ns, best_ns; /* a step of the device alone; and of the faster side */
     size_t from, judged;      /* the first divided step; steps since some were compared, */
     double judged_ns;         /* and their time */
@@ -117,6 +118,7 @@ static size_t take_layers(struct job *job)
 {
     uint64_t left = atomic_load_explicit(&job->left, memory_order_relaxed);
     double layer_ns = job->block_ns * (double)job->blocks, cost = layer_cost(job);
+    bool at_least_one = job->divided->always && job->border == job->layers;
     size_t some, whole;
 
     if (job->step < job->moved + REST)
@@ -124,6 +126,8 @@ static size_t take_layers(struct job *job)
     do {
         whole = (uint32_t)left - ((left >> 32) + job->blocks - 1) / job->blocks;
         some = (size_t)((double)whole * layer_ns / (layer_ns + cost));
+        if (some == 0 && at_least_one)
+            some = whole > 0;
         if (some == 0)
             return 0;
     } while (!atomic_compare_exchange_weak_explicit(&job->left, &left, left - some,
@@ -323,7 +327,7 @@ static bool too_slow(struct job *job, double ns)
     mean_ns = job->judged_ns / JUDGED;
     job->judged_ns = 0;
     job->judged = 0;
-    return job->step > job->from + JUDGED && mean_ns > job->best_ns;
+    return job->step > job->from + JUDGED && mean_ns > job->best_ns && !job->divided->always;
 }
 
 /* When a step is over: the speeds that it shows, and what they come to. */
@@ -333,6 +337,7 @@ static void end_step(struct job *job)
     size_t low = left >> 32, high = (uint32_t)left, begin = job->border;
     size_t sweepers = job->divided_now ? job->sweepers : job->processors;
     uint64_t now = umbra_now_ns(), end = job->begun, busy_ns = 0;
+    double ns = (double)(now - job->begun);
 
     if (job->divided_now && *device_failed(job->device))
         return;
@@ -343,8 +348,8 @@ static void end_step(struct job *job)
     }
     if (low > 0)
         follow(&job->block_ns, (double)busy_ns / (double)(low * sweepers));
-    if (job->step < TRIED)
-        job->tried_ns[job->step] = (double)(now - job->begun);
+    if (job->step < TRIED && (job->step == 0 || ns < job->processors_ns))
+        job->processors_ns = ns;
     job->border = high;
     job->step++;
     if (!job->divided_now)
@@ -355,7 +360,7 @@ static void end_step(struct job *job)
         job->moved = job->step;
         job->late_ns = 0;
     }
-    if (too_slow(job, (double)(now - job->begun)))
+    if (too_slow(job, ns))
         job->until = job->step;
 }
 
@@ -409,34 +414,25 @@ static int run_workers(struct job *job, bool divided, size_t until)
     return error;
 }
 
-/* Steps up to one, all on the device. */
-static void run_alone(struct job *job, size_t until)
+/* The other steps, all on the device. */
+static void run_alone(struct job *job)
 {
     const struct body *body = job->body;
-    size_t first = job->step, nodes = body->nodes[Z], end = plane_of(job, job->border);
-    uint64_t begin = umbra_now_ns();
-    double sweeps_ns = 0;
+    size_t first = job->step, steps = job->divided->steps, end = plane_of(job, job->border);
     bool ok = end == 0 ||
               (device_write(job->device, body, job->step, 0, end) && device_finish(job->device));
 
-    if (job->border > 0)
-        job->bring_ns = (double)(umbra_now_ns() - begin) / (double)job->border;
     job->border = 0;
-    while (ok && job->step < until) {
-        begin = umbra_now_ns();
-        end = until - job->step < QUEUED ? until : job->step + QUEUED;
+    while (ok && job->step < steps) {
+        end = steps - job->step < QUEUED ? steps : job->step + QUEUED;
         while (ok && job->step < end) {
-            ok = device_sweep(job->device, body, job->step, 0, nodes);
+            ok = device_sweep(job->device, body, job->step, 0, body->nodes[Z]);
             job->step += ok;
         }
         ok = ok && device_finish(job->device);
-        sweeps_ns += (double)(umbra_now_ns() - begin);
         if (ok)
             keep(job);
     }
-    if (job->step > first)
-        job->alone_ns = sweeps_ns / (double)(job->step - first);
-    job->sweep_ns = job->alone_ns / (double)job->layers;
     job->done += (double)(job->step - first) * (double)job->layers;
 }
 
@@ -445,39 +441,56 @@ static bool works(const struct job *job)
     return !*device_failed(job->device);
 }
 
-/* Each side does some steps alone. Their times say where the border is to be first, and what a divided
- * step is to be compared with. True if the device is worth a share. */
+/* How long the device takes for so many layers: a sweep of no step, of what is in its memory. */
+static double try_sweep(const struct job *job, size_t layers)
+{
+    uint64_t begin = umbra_now_ns();
+
+    if (device_sweep(job->device, job->body, job->step, 0, plane_of(job, layers)))
+        device_finish(job->device);
+    return (double)(umbra_now_ns() - begin);
+}
+
+/* What a step takes each side alone. True if it should take less when divided. */
 static bool try_device(struct job *job)
 {
-    double processors_ns = median(job->tried_ns, TRIED), part;
-    size_t border;
+    double processors_ns = job->processors_ns, both_ns;
+    double most_ns = (double)job->divided->steps * processors_ns / TRY_SHARE;
+    size_t part = (job->layers + PART - 1) / PART;
 
-    run_alone(job, job->step + 1);
-    if (works(job) && job->alone_ns < SLOW * processors_ns)
-        run_alone(job, job->step + TRIED);
-    part = job->alone_ns / (job->alone_ns + processors_ns);
-    border = (size_t)((double)job->layers * part + 0.5);
+    try_sweep(job, part); /* a device that had nothing to do may take longer */
+    job->alone_ns = PART * try_sweep(job, part);
+    if (job->alone_ns < most_ns)
+        job->alone_ns = try_sweep(job, job->layers);
+    job->sweep_ns = job->alone_ns / (double)job->layers;
     job->best_ns = job->alone_ns < processors_ns ? job->alone_ns : processors_ns;
-    return works(job) && job->alone_ns < SLOW * processors_ns && give(job, border ? border : 1);
+    both_ns =
+        1 / ((double)job->sweepers / (double)job->processors / processors_ns + 1 / job->alone_ns);
+    return works(job) && (both_ns < job->best_ns || job->divided->always);
 }
 
 /* Steps that are divided, as long as that is faster than each side alone; then the faster one. */
 static int run_divided(struct job *job)
 {
     size_t steps = job->divided->steps;
-    int error = run_workers(job, false, TRIED);
+    int error;
 
+    if (device_is_cpu(job->device) && !job->divided->always) {
+        job->divided->left_at = 0;
+        return 0;
+    }
+    error = run_workers(job, false, TRIED);
     if (error || steps <= 3 * TRIED)
         return error;
     if (try_device(job)) {
-        job->from = job->moved = job->step;
+        job->from = job->step;
         error = run_workers(job, true, steps);
     }
     if (error || !works(job) || job->step == steps)
         return error;
     if (job->best_ns == job->alone_ns) {
         job->divided->alone_from = job->step;
-        run_alone(job, steps);
+        run_alone(job);
     } else {
         job->divided->left_at = job->step;
     }
@@ -509,7 +522,7 @@ static void *run(void *arg)
     struct job *job = arg;
 
     if (job->device && job->divided->alone) {
-        run_alone(job, job->divided->steps);
+        run_alone(job);
     } else if (job->device) {
         job->error = run_divided(job);
     }
@@ -530,7 +543,7 @@ static void divide(struct job *job)
     job->blocks = (body->nodes[Y] + job->rows - 1) / job->rows;
     job->border = job->layers;
     job->sweepers = job->processors;
-    if (job->device && job->processors > 1 && !device_is_cpu(job->device))
+    if (job->device && job->processors > 1)
         job->sweepers--;
     job->kept_at = umbra_now_ns();
     job->keep_ns = (double)body_bytes(body) / (2 * sizeof(double)) * KEEP_NS_PER_DOUBLE;

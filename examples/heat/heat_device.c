@@ -4,7 +4,7 @@
  * driven by OpenCL (divided.h): one worker for each processor and one for the device, of one dispatcher.
  *
  *     heat-device [--nodes SIZE] [--steps N] [--device KIND] [--only NAME[,NAME ...]]
- *                 [--processors P] [--rounds R] [--fail-after N]
+ *                 [--processors P] [--rounds R] [--always] [--fail-after N]
  *
  * A SIZE is one number, or three: 100 or 200x100x50. The ways take turns, round by round; times are
  * medians, and have what is brought to the device and back. Where there is no device, or it fails, the
@@ -41,6 +41,7 @@ static struct variant {
 };
 
 static size_t nodes[3] = {128, 128, 128}, steps = 100, processors, rounds = 3, calls = SIZE_MAX;
+static bool always;
 static enum device_kind kind = DEVICE_ANY;
 static struct device *device;
 
@@ -73,6 +74,8 @@ static void read_options(int argc, char **argv)
         {"--processors", "P", "to use; all by default",
          .number = {&processors, 1, PROCESSORS_MOST}},
         {"--rounds", "R", "3 by default", .number = {&rounds, 1, ROUNDS_MOST}},
+        {"--always", NULL, "both: divided even where that takes longer, to try it",
+         .flag = &always},
         {"--fail-after", "N", "the device fails after so many calls of OpenCL, to try what follows",
          .number = {&calls, 0, CALLS_MOST}},
         {"--only", "NAMES", .ways = &ways},
@@ -81,7 +84,7 @@ static void read_options(int argc, char **argv)
     const struct options_table table = {
         .usage = "usage: heat-device [--nodes SIZE] [--steps N] [--device KIND]\n"
                  "                   [--only NAME[,NAME ...]] [--processors P] [--rounds R]\n"
-                 "                   [--fail-after N]\n",
+                 "                   [--always] [--fail-after N]\n",
         .column = 18,
         .rows = rows,
     };
@@ -114,7 +117,7 @@ static void tell(const char *name, const struct divided *divided)
         printf("%s: the device is faster alone, and goes on so from step %zu\n", name,
                divided->alone_from);
     if (divided->left_at != SIZE_MAX)
-        printf("%s: the device was left in step %zu, since it made steps longer\n", name,
+        printf("%s: the device was left in step %zu, since steps are no shorter with it\n", name,
                divided->left_at);
 }
 
@@ -125,7 +128,8 @@ static int run(struct variant *variant, struct body *body, size_t round)
                               .steps = steps,
                               .processors = processors,
                               .device = works && variant != &variants[PROCESSORS] ? device : NULL,
-                              .alone = variant == &variants[DEVICE]};
+                              .alone = variant == &variants[DEVICE],
+                              .always = always};
     uint64_t begin;
     int error;
 
