@@ -272,6 +272,27 @@ class Page(unittest.TestCase):
         for wrong in (("--docs", "a", "b"), ("--check", "a"), ("--docs", self.path / "missing.json")):
             self.assertEqual(run(*wrong).returncode, 2)
 
+    def test_pivots_are_counted_for_more_processors(self):
+        """Blocks of 1 ns, rows of 4 ns; then OpenMP's tasks cost 120 ns, too."""
+        sys.path.insert(0, str(pathlib.Path(REPORT).parent))
+        from reporting import data, pivots, tables
+
+        self.assertEqual([pivots.rows_in_turn(2, 2), pivots.rows_in_turn(2, 1)], [4, 4])
+        self.assertEqual([pivots.rows_in_turn(4, cores) for cores in (1, 2, 4)], [16, 12, 8])
+        self.assertEqual([pivots.blocks_in_turn(4, cores) for cores in (1, 2, 4, 64)], [64, 36, 24, 12])
+        self.assertEqual(pivots.ranges([2, 3, 4, 6]), "2 to 4, 6")
+        row = {"bench": "apsp", "unit": "ns", "rounds": 1, "limit": "kernel-roofline",
+               "params": {"n": 8, "block": 2}}
+        file = self.path / "apsp.json"
+        for openmp_ns, said in ((36, " 0.75 | 0.75 | 0.50 | 0.38 | none up to 64 | none up to 64 |"),
+                                (96, " 2.00 | 1.69 | 0.97 | 0.61 | 2 to 7 | 2 to 64 |")):
+            lines = [{"bench": "machine", "cpus": [{"cpu": 0}, {"cpu": 1}]},
+                     {**row, "contender": "umbra-ctbpa-pure-2", "median": 48, "ratio": 1.5},
+                     {**row, "contender": "openmp-gomp-2", "median": openmp_ns, "ratio": openmp_ns / 32}]
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+            made = pivots.pivots(tables.Picked(data.Measured(file)))
+            self.assertTrue(made.splitlines()[-1].endswith(said), made)
+
     def test_wrong_files_are_told(self):
         bad = self.path / "bad.json"
         good = self.json.read_text(encoding="utf-8").splitlines()[0]

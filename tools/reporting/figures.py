@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The tables in README.md and docs/, each made from rows of one or more kernels."""
-from . import device, headlines, mpi, papers
+from . import device, headlines, mpi, papers, pivots
 from .data import amount, break_even, size
 from .tables import Picked, grid, interval, on_all_cores, or_nothing, stem, table, times
 
@@ -282,6 +282,7 @@ PAPERS = {
     "papers": papers.headlines,
     "paper-shadow": papers.shadow,
     "paper-cooperative": papers.cooperative,
+    "paper-pivots": pivots.pivots,
     "paper-dispatch": papers.dispatch,
     "paper-placement": papers.placement,
     "paper-granularity": papers.granularity,
