@@ -10,6 +10,7 @@
 #define UMBRA_CORE_START_STOP_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,7 @@ UM_LINKONCE UM_COLD void *um_core_thread(void *arg)
     pthread_mutex_unlock(&runtime->lock);
     if (error != 0)
         return NULL;
+    sched_yield(); /* the creator may wait for this processor, which an idle core polls on */
     um_context_adopt(&core->scheduler);
     um_core_self = core;
     um_tasks_self = &core->tasks;
