@@ -606,26 +606,43 @@ static long given_up(void)
     return usage.ru_nvcsw;
 }
 
-/* Sleeps, each of which is shorter than a wait polls. */
-static void *sleeps_for_long(void *times)
+struct sleeps {
+    uint64_t ns; /* of each */
+    long in_kernel;
+};
+
+static void *sleeps_often(void *arg)
 {
+    struct sleeps *sleeps = arg;
     long before;
 
-    umbra_sleep_ns(5 * MS);
+    umbra_sleep_ns(sleeps->ns);
     before = given_up();
     for (int i = 0; i < 20; i++)
-        umbra_sleep_ns(5 * MS);
-    *(long *)times = given_up() - before;
+        umbra_sleep_ns(sleeps->ns);
+    sleeps->in_kernel = given_up() - before;
     return NULL;
+}
+
+/* How many of 20 sleeps are in the kernel, where a wait polls for so long. */
+static long sleeps_in_kernel(uint64_t ns, uint64_t block_ns)
+{
+    struct umbra_options options = {.cores = 1, .wait.block_cycles = um_ns_to_cycles(block_ns)};
+    struct sleeps sleeps = {.ns = ns};
+
+    cr_assert_eq(umbra_run(&options, sleeps_often, &sleeps), 0);
+    return sleeps.in_kernel;
 }
 
 Test(fiber, a_core_that_has_timers_alone_sleeps_in_the_kernel)
 {
-    struct umbra_options options = {.cores = 1, .wait.block_cycles = um_ns_to_cycles(8 * MS)};
-    long times = 0;
+    cr_assert_geq(sleeps_in_kernel(5 * MS, 8 * MS), 15);
+    cr_assert_gt(sleeps_in_kernel(90000, 200000), 0); /* although a wait polls for longer */
+}
 
-    cr_assert_eq(umbra_run(&options, sleeps_for_long, &times), 0);
-    cr_assert_geq(times, 15);
+Test(fiber, a_core_whose_waits_poll_for_long_polls_for_near_timers)
+{
+    cr_assert_lt(sleeps_in_kernel(5 * MS, 1000 * MS), 5);
 }
 
 /* The shortest of many sleeps of 20 us. */

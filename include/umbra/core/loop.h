@@ -14,8 +14,8 @@
  *                  counts as inactive (core/quiet.h), and goes on waiting; not while a timer is
  *                  set, its ring is to bring something, or its shadow runs
  *
- * If a timer ended the last wait, not a message, the next wait is taken for such a one: unless the
- * next timer is due soon, the core sleeps at once, and serves all timers that are due when it wakes up.
+ * If a timer ended the last wait, not a message, the next wait is taken for such a one: unless a sleep
+ * is brief, the core sleeps at once, and serves all timers that are due when it wakes up.
  *
  * A core that waits for longer also gives back the stacks of idle fibers (core/trim.h), and looks for
  * messages between two stacks.
@@ -162,18 +162,20 @@ UM_INLINE bool um_core_unwatch(struct umbra_core *core)
     return launched;
 }
 
-/* True if the next wait will probably end by a timer, and that is farther than what a wake-up costs:
- * half of the time for which a wait polls before it sleeps. Not while a brief sleep is under way, or the
- * core is to stay awake. */
+/* True if the next wait will probably end by a timer: where timers are dense, one wake-up serves many.
+ * Not while a brief sleep is under way, or the core is to stay awake; nor if the options let waits poll
+ * for longer than any wake-up costs, and the timer is within half of that. */
 UM_INLINE bool um_core_should_park(const struct umbra_core *core, uint64_t deadline)
 {
+    uint64_t block = core->runtime->policy.block_cycles;
     uint64_t now;
 
     if (!core->rung || core->timers.brief > 0 || deadline == UMBRA_NEVER)
         return false;
     now = um_cycles();
     return now - core->waiter.awake_since >= core->waiter.awake_cycles &&
-           deadline > um_add_saturating(now, core->runtime->policy.block_cycles / 2);
+           deadline >
+               um_add_saturating(now, block > um_ns_to_cycles(UM_BLOCK_MOST_NS) ? block / 2 : 0);
 }
 
 /* No fiber is ready: stage 1, then a task, then stages 2 and 3. Returns when there may be something
