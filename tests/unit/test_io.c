@@ -1410,6 +1410,46 @@ IO_TEST(a_message_waits_for_a_place_in_a_local_queue)
     cr_assert_eq(run_cores(1, finds_a_full_queue, (void *)(intptr_t)SOCK_NONBLOCK), 0);
 }
 
+static void *sends_four(void *fd)
+{
+    size_t sent = 0;
+
+    cr_expect_eq(umbra_io_send(*(int *)fd, "more", 4, umbra_deadline(20 * SECOND), &sent), 0);
+    cr_expect_eq(sent, 4);
+    return NULL;
+}
+
+/* Linux 6.18 has a ring send an empty datagram, if the queue was full at its first attempt. */
+static void *sends_to_a_full_queue(void *unused)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int to = socket(AF_UNIX, SOCK_DGRAM, 0), fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    struct umbra_fiber sender;
+    size_t count = 0;
+    char text[8];
+
+    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "umbra-queue-%ld", (long)getpid());
+    cr_expect_eq(bind(to, (const struct sockaddr *)&address, sizeof(address)), 0);
+    cr_expect_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    while (umbra_io_send(fd, "some", 4, 0, &count) == 0)
+        ;
+    cr_expect_eq(umbra_spawn(sends_four, &fd, &sender), 0);
+    umbra_sleep_ns(MS);
+    do
+        cr_expect_eq(umbra_io_recv(to, text, sizeof(text), umbra_deadline(20 * SECOND), &count), 0);
+    while (count == 4 && memcmp(text, "some", 4) == 0);
+    cr_expect(count == 4 && memcmp(text, "more", 4) == 0, "%zu bytes", count);
+    umbra_join(sender, UMBRA_NEVER, NULL);
+    close(fd);
+    close(to);
+    return unused;
+}
+
+IO_TEST(a_datagram_to_a_full_local_queue_arrives_whole)
+{
+    cr_assert_eq(run_cores(1, sends_to_a_full_queue, NULL), 0);
+}
+
 /* ---- waits for any ---- */
 
 static void *waits_for_any(void *unused)

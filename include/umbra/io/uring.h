@@ -255,6 +255,8 @@ UM_LINKONCE void um_uring_flush_soon(struct um_uring *uring)
         um_uring_submit(uring);
 }
 
+/* Sends do not wait in the kernel: to a local socket whose queue is full it would send an empty
+ * datagram in place of the text, having used up the buffer at its first attempt (seen in Linux 6.18). */
 UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_io_op *io)
 {
     switch (io->call) {
@@ -268,13 +270,13 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_i
         io_uring_prep_recv(sqe, io->fd, io->at, io->bytes, 0);
         break;
     case UM_SYSTEM_SEND:
-        io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_NOSIGNAL);
+        io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
     case UM_SYSTEM_RECVMSG:
         io_uring_prep_recvmsg(sqe, io->fd, io->at, MSG_CMSG_CLOEXEC);
         break;
     case UM_SYSTEM_SENDMSG:
-        io_uring_prep_sendmsg(sqe, io->fd, io->at, MSG_NOSIGNAL);
+        io_uring_prep_sendmsg(sqe, io->fd, io->at, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
     case UM_SYSTEM_ACCEPT:
         io_uring_prep_accept(sqe, io->fd, NULL, NULL, SOCK_CLOEXEC);
