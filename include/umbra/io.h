@@ -118,8 +118,7 @@ UM_LINKONCE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t de
 
 /* As umbra_io_send, of what the message names, as sendmsg(2) does: several buffers, an address,
  * ancillary data. *sent: how many bytes. If the queue of a local socket that it names is full, the
- * call waits for a place as umbra_io_connect does; an operation of umbra_io_start, unless the ring
- * waits in the kernel, tries without a pause. Callers and errors as above. */
+ * call waits for a place as umbra_io_connect does. Callers and errors as above. */
 UM_LINKONCE int umbra_io_sendmsg(int socket, const struct msghdr *message, uint64_t deadline,
                                  size_t *sent);
 
@@ -154,6 +153,7 @@ enum umbra_io_call {
 enum um_io_state {
     UM_IO_OVER,  /* `result` is there, or it has not begun */
     UM_IO_WAITS, /* in the ring, or in a list of the poller */
+    UM_IO_RESTS, /* until it is tried again: um_io_rest() */
     UM_IO_ENDED  /* the wait has ended; its owner looks what comes next */
 };
 
@@ -190,8 +190,8 @@ struct umbra_io_op {
     socklen_t length; /* of the address */
     const struct sockaddr *address;
     uint64_t deadline;         /* cycles */
-    uint64_t pause_ns;         /* before it is tried again: um_io_pause(); UMBRA_NEVER: its fiber
-                                  does not sleep for it, but for any of its operations */
+    uint64_t rest_ns;          /* between the last two tries: um_io_rest() */
+    uint64_t again;            /* cycles: when it is tried again */
     const void *from;          /* where the program has called, for reports */
     struct um_io_bell *bell;   /* signaled when its wait ends; NULL: none waits for that */
     struct um_uring *ring;     /* that it waits in; NULL: in the poller */

@@ -1379,6 +1379,7 @@ static void *finds_a_full_queue(void *flags)
     int to = socket(AF_UNIX, SOCK_DGRAM, 0),
         fd = socket(AF_UNIX, SOCK_DGRAM | (int)(intptr_t)flags, 0);
     struct umbra_io_op op = {.call = UMBRA_IO_SENDMSG, .fd = fd, .at = message}, *one = &op;
+    unsigned which;
     uint64_t deadline;
     size_t count = 0;
     char text[8];
@@ -1395,7 +1396,10 @@ static void *finds_a_full_queue(void *flags)
     cr_expect_eq(umbra_io_sendmsg(fd, message, deadline, &count), -ETIMEDOUT);
     cr_expect(umbra_now_ns() >= deadline);
     cr_expect_leq(sends_tried, MOST_TRIES);
+    sends_tried = 0;
     start(&op); /* which does not wait: this fiber makes room */
+    cr_expect_eq(umbra_io_wait_any(&one, 1, umbra_deadline(20 * MS), &which), -ETIMEDOUT);
+    cr_expect_leq(sends_tried, MOST_TRIES);
     cr_expect_eq(recv(to, text, sizeof(text), 0), 4);
     cr_expect_eq(next_of(&one, 1), 0);
     cr_expect_eq(op.result, 4);

@@ -73,7 +73,7 @@ UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint
     for (unsigned i = 0; i < count; i++)
         if (ops[i]) {
             ops[i]->bell = &bell;
-            waits = waits && ops[i]->state == UM_IO_WAITS;
+            waits = waits && ops[i]->state != UM_IO_ENDED;
             await.kind = &um_kind_system[ops[i]->call];
         }
     if (waits)
@@ -338,7 +338,7 @@ UM_INLINE bool um_io_finds_full(const struct umbra_io_op *io, int result)
 {
     const struct sockaddr *to = result == -EAGAIN ? um_io_address(io) : NULL;
 
-    return to && to->sa_family == AF_UNIX && io->pause_ns != UMBRA_NEVER;
+    return to && to->sa_family == AF_UNIX;
 }
 
 /* True if a result says that the operation has to wait. */
@@ -351,21 +351,22 @@ UM_INLINE bool um_io_must_wait(const struct umbra_io_op *io, int result)
 
 /* The first wait before a full local socket is tried again, a sleep and a wake-up, and the longest:
  * a hundred tries a second. */
-#define UM_IO_PAUSE_LEAST_NS 50000
-#define UM_IO_PAUSE_MOST_NS 10000000
+#define UM_IO_REST_LEAST_NS 50000
+#define UM_IO_REST_MOST_NS 10000000
 
-/* Sleeps before an operation that nothing reports is tried again, each time twice as long. 0,
- * -ETIMEDOUT, -ECANCELED or another error of a sleep. */
-UM_LINKONCE int um_io_pause(struct umbra_io_op *io)
+/* Begins the wait before an operation that nothing reports is tried again, each time twice as long. 0
+ * or -ETIMEDOUT. */
+UM_LINKONCE int um_io_rest(struct umbra_io_op *io)
 {
-    uint64_t until;
-
     if (um_cycles() >= io->deadline)
         return -ETIMEDOUT;
-    io->pause_ns = io->pause_ns == 0 ? UM_IO_PAUSE_LEAST_NS
-                                     : um_min_u64(2 * io->pause_ns, UM_IO_PAUSE_MOST_NS);
-    until = um_min_u64(um_cycles_after(io->pause_ns), io->deadline);
-    return um_sleep_at(until, &um_kind_system[io->call], NULL, io->from);
+    io->rest_ns =
+        io->rest_ns == 0 ? UM_IO_REST_LEAST_NS : um_min_u64(2 * io->rest_ns, UM_IO_REST_MOST_NS);
+    io->again = um_min_u64(um_cycles_after(io->rest_ns), io->deadline);
+    io->state = UM_IO_RESTS;
+    io->polls = true;
+    io->result = 0;
+    return 0;
 }
 
 /* The most that one call of the system reads or writes. */
@@ -394,11 +395,10 @@ UM_LINKONCE void um_io_go_on(struct umbra_io_op *io, int result, um_io_ready_fn 
                              void *context)
 {
     while (um_io_must_wait(io, result)) {
-        bool full = um_io_finds_full(io, result);
         int error;
 
         io->connecting = result == -EINPROGRESS;
-        error = full ? um_io_pause(io) : ready(context, io);
+        error = um_io_finds_full(io, result) ? um_io_rest(io) : ready(context, io);
         if (error == 0 && io->state != UM_IO_OVER)
             return;
         result = um_io_again(io, error);
@@ -442,6 +442,12 @@ UM_LINKONCE int um_io_of_thread(struct umbra_io_op *io)
     if (um_io_on_file(io))
         return um_io_block(io);
     um_io_go_on(io, um_io_try(io), um_io_poll, NULL);
+    while (io->state == UM_IO_RESTS) {
+        int error = um_thread_sleep(io->again);
+
+        io->state = UM_IO_OVER;
+        um_io_go_on(io, um_io_again(io, error), um_io_poll, NULL);
+    }
     return io->result;
 }
 

@@ -307,7 +307,6 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct umbra_io_op *io, 
         return false;
     io->state = UM_IO_WAITS;
     io->polls = poll;
-    io->ring = uring;
     if (poll)
         io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
     else
@@ -431,6 +430,7 @@ UM_LINKONCE void um_uring_start(struct umbra_core *core, struct umbra_io_op *io)
         um_pool_start(core, io);
         return;
     }
+    io->ring = uring;
     io->result = -ENOSYS;
     if (!uring->broken)
         um_uring_begin(uring, io);

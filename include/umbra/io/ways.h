@@ -73,6 +73,12 @@ UM_LINKONCE struct umbra_core *um_io_core(int *error)
     return *error == 0 ? core : NULL;
 }
 
+/* True if the operation's wait has ended. */
+UM_INLINE bool um_io_has_ended(const struct umbra_io_op *io)
+{
+    return io->state == UM_IO_ENDED || (io->state == UM_IO_RESTS && um_cycles() >= io->again);
+}
+
 /* Waits for the first of some operations: its index, or a negative errno. deadline: cycles. */
 UM_LINKONCE int um_io_first(struct umbra_core *core, struct umbra_io_op *const *ops, unsigned count,
                             uint64_t deadline, const void *from)
@@ -81,20 +87,26 @@ UM_LINKONCE int um_io_first(struct umbra_core *core, struct umbra_io_op *const *
     int error = 0;
 
     for (;;) {
+        uint64_t until = deadline;
+
         for (unsigned i = 0; i < count; i++) {
             if (!ops[i])
                 continue;
-            while (ops[i]->state == UM_IO_ENDED)
+            while (um_io_has_ended(ops[i]))
                 um_uring_step(core, ops[i], 0);
             if (ops[i]->state == UM_IO_OVER)
                 return (int)i;
+            if (ops[i]->state == UM_IO_RESTS)
+                until = um_min_u64(until, ops[i]->again);
             some = true;
         }
         if (!some)
             return um_why(-EINVAL, "there is no operation to wait for");
         if (error != 0)
             return error;
-        error = um_io_await(ops, count, deadline, from);
+        error = um_io_await(ops, count, until, from);
+        if (error == -ETIMEDOUT && until < deadline)
+            error = 0;
     }
 }
 
@@ -255,7 +267,6 @@ UM_LINKONCE UM_NOINLINE int umbra_io_start(struct umbra_io_op *op)
                                .bytes = um_io_most(op->bytes),
                                .offset = op->offset,
                                .deadline = UMBRA_NEVER,
-                               .pause_ns = UMBRA_NEVER,
                                .from = __builtin_return_address(0)};
     um_uring_start(core, op);
     return 0;
