@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * Files, pipes and sockets for fibers: read, write, receive, send, accept, connect, and messages of
- * several buffers with addresses. The fiber waits in state "system call" while its core executes
- * others; any number of fibers may wait, and none of them needs a thread. Optional: no other header
- * includes this one. Linux only.
+ * Files, pipes and sockets for fibers: read, write, receive, send, accept, connect, messages of
+ * several buffers with addresses, and waits until a descriptor is ready. The fiber waits in state
+ * "system call" while its core executes others; any number of fibers may wait, and none of them needs
+ * a thread. Optional: no other header includes this one. Linux only.
  *
  *     while (umbra_io_recv(socket, text, sizeof(text), umbra_deadline(10000000000), &got) == 0 &&
  *            got > 0)
@@ -78,6 +78,7 @@
 #error "umbra/io.h is for Linux"
 #endif
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <umbra/base/base.h>
@@ -135,6 +136,14 @@ UM_LINKONCE int umbra_io_accept(int socket, uint64_t deadline, int *connection);
  */
 UM_LINKONCE int umbra_io_connect(int socket, const struct sockaddr *address, socklen_t length,
                                  uint64_t deadline);
+
+/*
+ * Waits until a descriptor is ready for one of `events`, POLLIN and POLLOUT: before a call that does
+ * not wait, of the system (sendfile(2), splice(2)) or of a library, with O_NONBLOCK. *ready: what
+ * poll(2) says, of these events, POLLERR and POLLHUP. Callers and errors as above; -EINVAL: other
+ * events, or none.
+ */
+UM_LINKONCE int umbra_io_ready(int fd, short events, uint64_t deadline, short *ready);
 
 /* ---- several operations at once ---- */
 

@@ -24,7 +24,8 @@ static void close_ends(void)
         __real_close(ends[i / 2][i % 2]);
 }
 
-/* The call for a byte to or from a socket: of one as a message, of the next without. */
+/* The call for a byte to or from a socket: of one as a message, of the next without. What receives a
+ * message waits before until there is one. */
 static int send_byte(int fd, unsigned char *what, uint64_t until, size_t *put)
 {
     struct iovec buffer = {what, 1};
@@ -38,7 +39,11 @@ static int recv_byte(int fd, bool as_message, unsigned char *heard, uint64_t unt
 {
     struct iovec buffer = {heard, 1};
     struct msghdr message = {.msg_iov = &buffer, .msg_iovlen = 1};
+    short ready;
+    int error = as_message ? umbra_io_ready(fd, POLLIN, until, &ready) : 0;
 
+    if (error != 0)
+        return error;
     return as_message ? umbra_io_recvmsg(fd, &message, until, got)
                       : umbra_io_recv(fd, heard, 1, until, got);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -1452,6 +1453,97 @@ static void *sends_to_a_full_queue(void *unused)
 IO_TEST(a_datagram_to_a_full_local_queue_arrives_whole)
 {
     cr_assert_eq(run_cores(1, sends_to_a_full_queue, NULL), 0);
+}
+
+/* ---- calls that do not wait ---- */
+
+enum { SENT_BYTES = 1 << 20 };
+
+/* Sends all of a file by calls of the system, between which it waits. */
+static void *sends_a_file(void *arg)
+{
+    const int *fds = arg; /* socket, file */
+    short ready = 0;
+    off_t at = 0;
+
+    while (at < SENT_BYTES)
+        if (sendfile(fds[0], fds[1], &at, (size_t)(SENT_BYTES - at)) < 0) {
+            cr_assert_eq(errno, EAGAIN);
+            cr_assert_eq(umbra_io_ready(fds[0], POLLOUT, umbra_deadline(20 * SECOND), &ready), 0);
+            cr_assert_eq(ready, POLLOUT);
+        }
+    return NULL;
+}
+
+static void *receives_a_file(void *unused)
+{
+    static unsigned char text[SENT_BYTES], got[SENT_BYTES];
+    FILE *file = tmpfile();
+    struct umbra_fiber sender;
+    size_t count = 1;
+    int pair[2], fds[2];
+
+    for (size_t i = 0; i < SENT_BYTES; i++)
+        text[i] = (unsigned char)(i >> 8 ^ i);
+    cr_assert(file != NULL);
+    cr_assert_eq(pwrite(fileno(file), text, SENT_BYTES, 0), SENT_BYTES);
+    socket_pair(pair);
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    fds[0] = pair[0];
+    fds[1] = fileno(file);
+    cr_assert_eq(umbra_spawn(sends_a_file, fds, &sender), 0);
+    for (size_t at = 0; at < SENT_BYTES && count > 0; at += count)
+        cr_assert_eq(
+            umbra_io_recv(pair[1], got + at, SENT_BYTES - at, umbra_deadline(20 * SECOND), &count),
+            0);
+    cr_expect_eq(memcmp(text, got, SENT_BYTES), 0);
+    umbra_join(sender, UMBRA_NEVER, NULL);
+    fclose(file);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(a_file_is_sent_between_waits_until_the_socket_is_ready)
+{
+    cr_assert_eq(run_cores(1, receives_a_file, NULL), 0);
+}
+
+/* Two fibers wait for one descriptor, each for its own. */
+static void *waits_for_reading(void *fd)
+{
+    short ready = 0;
+
+    cr_expect_eq(umbra_io_ready(*(int *)fd, POLLIN, umbra_deadline(20 * SECOND), &ready), 0);
+    cr_expect_eq(ready, POLLIN);
+    return NULL;
+}
+
+static void *waits_for_its_event(void *unused)
+{
+    struct umbra_fiber reader;
+    short ready = 7;
+    int pair[2];
+
+    socket_pair(pair);
+    cr_expect_eq(umbra_spawn(waits_for_reading, &pair[0], &reader), 0);
+    cr_expect_eq(umbra_io_ready(pair[0], POLLIN, umbra_deadline(MS), &ready), -ETIMEDOUT);
+    cr_expect_eq(umbra_io_ready(pair[0], POLLPRI, UMBRA_NEVER, &ready), -EINVAL);
+    cr_expect_eq(umbra_io_ready(pair[0], 0, UMBRA_NEVER, &ready), -EINVAL);
+    cr_expect_eq(umbra_io_ready(-1, POLLIN, UMBRA_NEVER, &ready), -EBADF);
+    cr_expect_eq(ready, 7);
+    cr_expect_eq(umbra_io_ready(pair[0], POLLOUT, UMBRA_NEVER, &ready), 0);
+    cr_expect_eq(ready, POLLOUT);
+    cr_expect_eq(write(pair[1], "x", 1), 1);
+    umbra_join(reader, UMBRA_NEVER, NULL);
+    cr_expect_eq(umbra_io_ready(pair[0], POLLIN | POLLOUT, UMBRA_NEVER, &ready), 0);
+    cr_expect_eq(ready, POLLIN | POLLOUT);
+    close_pair(pair);
+    return unused;
+}
+
+IO_TEST(a_descriptor_is_ready_for_what_was_asked)
+{
+    cr_assert_eq(run_cores(1, waits_for_its_event, NULL), 0);
 }
 
 /* ---- waits for any ---- */

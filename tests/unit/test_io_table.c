@@ -510,9 +510,9 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 /* What a call does: the same for the system and for umbra/io.h. */
 struct call {
     const char *name;
-    enum { READ, WRITE, RECV, SEND, RECVMSG, SENDMSG, ACCEPT, CONNECT } what;
+    enum { READ, WRITE, RECV, SEND, RECVMSG, SENDMSG, ACCEPT, CONNECT, READY } what;
     size_t bytes;
-    uint64_t offset; /* of a message: how many buffers, or NO_MESSAGE */
+    uint64_t offset; /* of a message: how many buffers, or NO_MESSAGE; READY: events */
     const void *address;
     socklen_t length;
 };
@@ -549,6 +549,9 @@ static const struct call calls[] = {
     {"connect locally", CONNECT, 0, 0, &local_name, sizeof(local_name)},
     {"connect to half an address", CONNECT, 0, 0, &inet_name, 1},
     {"connect to too much", CONNECT, 0, 0, &inet_name, 100000},
+    {"ready to read", READY, 0, POLLIN, NULL, 0},
+    {"ready to write", READY, 0, POLLOUT, NULL, 0},
+    {"ready for either", READY, 0, POLLIN | POLLOUT, NULL, 0},
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
@@ -594,6 +597,17 @@ static long accepts(int fd)
     return 0;
 }
 
+static long ready_now(int fd, short events)
+{
+    struct pollfd ready = {.fd = fd, .events = events};
+    int count = poll(&ready, 1, 0);
+
+    if (count > 0 && !(ready.revents & POLLNVAL))
+        return ready.revents;
+    errno = fd >= 0 && count == 0 ? EAGAIN : EBADF;
+    return -1;
+}
+
 /* In a buffer of three bytes and one of the rest; further ones would be the same memory. */
 static struct msghdr *message_of(const struct call *call, char *text, struct iovec *buffers,
                                  struct msghdr *message)
@@ -637,6 +651,8 @@ static long call_system(int fd, const struct call *call, char *text)
         return sendmsg(fd, message_of(call, text, buffers, &message), MSG_NOSIGNAL);
     case ACCEPT:
         return accepts(fd);
+    case READY:
+        return ready_now(fd, (short)call->offset);
     default:
         return connects(fd, call);
     }
@@ -649,6 +665,7 @@ static long call_umbra(int fd, const struct call *call, char *text, uint64_t dea
     size_t count = 0;
     int connection = -1;
     int error = 0;
+    short ready = 0;
 
     switch (call->what) {
     case READ:
@@ -672,6 +689,10 @@ static long call_umbra(int fd, const struct call *call, char *text, uint64_t dea
     case ACCEPT:
         error = umbra_io_accept(fd, deadline, &connection);
         close(connection);
+        break;
+    case READY:
+        error = umbra_io_ready(fd, (short)call->offset, deadline, &ready);
+        count = (size_t)ready;
         break;
     default:
         error = umbra_io_connect(fd, call->address, call->length, deadline);

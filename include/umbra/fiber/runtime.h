@@ -192,6 +192,7 @@ enum um_system_call {
     UM_SYSTEM_RECVMSG,
     UM_SYSTEM_SENDMSG,
     UM_SYSTEM_CONNECT,
+    UM_SYSTEM_POLL,
     UM_SYSTEM_CALLS
 };
 
@@ -203,7 +204,8 @@ UM_SHARED(const struct um_kind um_kind_system[UM_SYSTEM_CALLS], {{"blocking call
                                                                  {"accept", NULL},
                                                                  {"recvmsg", NULL},
                                                                  {"sendmsg", NULL},
-                                                                 {"connect", NULL}});
+                                                                 {"connect", NULL},
+                                                                 {"poll", NULL}});
 
 /* True if a blocked fiber that waits for this is in a system call. kind: NULL is allowed. */
 UM_INLINE bool um_kind_is_system(const struct um_kind *kind)

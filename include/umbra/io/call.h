@@ -89,12 +89,19 @@ UM_LINKONCE int um_io_await(struct umbra_io_op *const *ops, unsigned count, uint
 /* ---- an operation that does not wait ---- */
 
 /* What poll(2) waits for, for the operation. */
-UM_INLINE short um_io_events(enum um_system_call call)
+UM_INLINE short um_io_events(const struct umbra_io_op *io)
 {
-    return call == UM_SYSTEM_READ || call == UM_SYSTEM_RECV || call == UM_SYSTEM_RECVMSG ||
-                   call == UM_SYSTEM_ACCEPT
-               ? POLLIN
-               : POLLOUT;
+    switch (io->call) {
+    case UM_SYSTEM_READ:
+    case UM_SYSTEM_RECV:
+    case UM_SYSTEM_RECVMSG:
+    case UM_SYSTEM_ACCEPT:
+        return POLLIN;
+    case UM_SYSTEM_POLL:
+        return io->events;
+    default:
+        return POLLOUT;
+    }
 }
 
 /* True if the descriptor is of a file, for which poll(2) never waits. */
@@ -159,6 +166,19 @@ UM_LINKONCE bool um_io_at_end(const struct umbra_io_op *io)
     return !S_ISREG(status.st_mode) || at >= (uint64_t)status.st_size;
 }
 
+/* What the descriptor is ready for; -1 with EAGAIN: for nothing. */
+UM_LINKONCE int um_io_poll_now(const struct umbra_io_op *io)
+{
+    struct pollfd ready = {.fd = io->fd, .events = io->events};
+    int count = poll(&ready, 1, 0);
+
+    if (count > 0 && !(ready.revents & POLLNVAL))
+        return ready.revents;
+    if (count >= 0)
+        errno = count > 0 || io->fd < 0 ? EBADF : EAGAIN;
+    return -1;
+}
+
 /* The call in a form that does not wait, and touches nothing else. um_io_no_form() of the result:
  * nothing was done. */
 UM_LINKONCE ssize_t um_io_now(const struct umbra_io_op *io)
@@ -188,6 +208,8 @@ UM_LINKONCE ssize_t um_io_now(const struct umbra_io_op *io)
                       : sendmsg(io->fd, NULL, MSG_DONTWAIT | MSG_NOSIGNAL);
     case UM_SYSTEM_SENDMSG:
         return sendmsg(io->fd, io->at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case UM_SYSTEM_POLL:
+        return um_io_poll_now(io);
     default:
         break;
     }
@@ -295,15 +317,15 @@ UM_INLINE bool um_io_no_form(ssize_t result)
 /* Carries out the operation unless it must wait. Returns its result, or a negative errno. */
 UM_LINKONCE int um_io_try(const struct umbra_io_op *io)
 {
-    bool on_socket = io->call == UM_SYSTEM_RECV || io->call == UM_SYSTEM_SEND ||
-                     io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG;
+    bool has_more_forms = io->call == UM_SYSTEM_READ || io->call == UM_SYSTEM_WRITE ||
+                          io->call == UM_SYSTEM_ACCEPT || io->call == UM_SYSTEM_CONNECT;
     ssize_t result;
 
     do {
         result = um_io_now(io);
-        if (!on_socket && um_io_no_form(result))
+        if (has_more_forms && um_io_no_form(result))
             result = um_io_on_socket(io);
-        if (!on_socket && um_io_no_form(result))
+        if (has_more_forms && um_io_no_form(result))
             result = um_io_with_flag(io);
     } while (result < 0 && errno == EINTR);
     return result < 0 ? -errno : (int)result;
@@ -421,7 +443,7 @@ UM_LINKONCE int um_io_poll_for(struct pollfd *ready, uint64_t ns)
 /* Waits until the descriptor is ready. 0, -ETIMEDOUT or another negative errno. */
 UM_LINKONCE int um_io_poll(void *nothing, struct umbra_io_op *io)
 {
-    struct pollfd ready = {.fd = io->fd, .events = um_io_events(io->call)};
+    struct pollfd ready = {.fd = io->fd, .events = um_io_events(io)};
     int count;
 
     (void)nothing;

@@ -286,7 +286,7 @@ UM_LINKONCE int um_poller_await(void *context, struct umbra_io_op *io)
 
     if (error != 0)
         return error;
-    io->events = um_io_events(io->call);
+    io->events = um_io_events(io);
     um_poller_enter(poller, io);
     guess = poller->polled[io->fd].vain >= UM_POLLER_VAIN;
     error = um_poller_register(poller, io->fd);

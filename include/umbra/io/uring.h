@@ -308,7 +308,7 @@ UM_LINKONCE bool um_uring_queue(struct um_uring *uring, struct umbra_io_op *io, 
     io->state = UM_IO_WAITS;
     io->polls = poll;
     if (poll)
-        io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io->call));
+        io_uring_prep_poll_add(sqe, io->fd, (unsigned)um_io_events(io));
     else
         um_uring_prepare(sqe, io);
     io_uring_sqe_set_data(sqe, io);
@@ -383,6 +383,8 @@ UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
         return io->length <= sizeof(struct sockaddr_storage);
     if (io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG)
         return um_uring_reads(io->at);
+    if (io->call == UM_SYSTEM_POLL) /* asked first, and what waits is polled */
+        return false;
     if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
         return true;
     trial.at = (void *)UINTPTR_MAX; /* no process has this */

@@ -248,6 +248,24 @@ UM_LINKONCE UM_NOINLINE int umbra_io_connect(int socket, const struct sockaddr *
     return result < 0 ? result : 0;
 }
 
+UM_LINKONCE UM_NOINLINE int umbra_io_ready(int fd, short events, uint64_t deadline, short *ready)
+{
+    struct umbra_io_op io = {.call = UM_SYSTEM_POLL,
+                             .fd = fd,
+                             .events = events,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = __builtin_return_address(0)};
+    int result;
+
+    if (events == 0 || (events & ~(POLLIN | POLLOUT)))
+        return um_why(-EINVAL, "events = %#x: not of POLLIN and POLLOUT", (unsigned)events);
+    result = um_io_run(&io);
+    if (result < 0)
+        return result;
+    *ready = (short)result;
+    return 0;
+}
+
 /* ---- several operations at once ---- */
 
 UM_LINKONCE UM_NOINLINE int umbra_io_start(struct umbra_io_op *op)
