@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <umbra/core.h>
+#include <umbra/os/fork.h>
 
 #include "library.h"
 
@@ -314,15 +315,21 @@ static void in_child(void)
 
 void um_omp_see_read(void)
 {
-    int error = um_trace_from_environment(), other = um_omp_stuck_read();
+    static const struct um_fork_locks locks = {{&tracks.lock}, in_child};
+    int error, other;
 
+    if (um_forks_enter(UM_FORK_OMP, &locks) != 0 ||
+        pthread_key_create(&tracks.key, track_give) != 0)
+        um_omp_fatal("out of memory");
+    um_forks_hold(); /* a child finds all of this done, or nothing */
+    error = um_trace_from_environment();
+    other = um_omp_stuck_read();
     if (error != 0 || other != 0)
         fprintf(stderr, "umbra_omp: %s\n", umbra_last_error_text());
     um_traces.top = false; /* no view is live here */
-    if (pthread_atfork(NULL, NULL, in_child) != 0 ||
-        pthread_key_create(&tracks.key, track_give) != 0)
-        um_omp_fatal("out of memory");
-    um_omp_settings.sees = error == 0 && (um_traces.fd != 0 || um_traces.stats);
+    /* not on: a child that was made before the first member was ready reads again */
+    um_omp_settings.sees = error == 0 && um_traces.on && (um_traces.fd != 0 || um_traces.stats);
+    um_forks_release();
 }
 
 /* The program ends; before um_traces_end(). */

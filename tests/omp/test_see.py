@@ -82,7 +82,9 @@ class Trace(unittest.TestCase):
     def test_a_child_process_does_not_trace(self):
         if SANITIZER == "thread":
             self.skipTest("no threads in a child")
-        self.check(self.events("child")[0])
+        for way in ("child", "early"):
+            with self.subTest(way):
+                self.check(self.events(way)[0])
 
     def test_a_ring_that_was_full(self):
         events, said = self.events(UMBRA_TRACE_RECORDS="16")

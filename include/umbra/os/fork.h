@@ -26,14 +26,13 @@
 #pragma GCC system_header
 #endif
 
-#ifdef UMBRA_IMPLEMENTATION
-
 /* The modules, in the order in which their locks are given up. */
 enum um_fork_rank {
     UM_FORK_OWNERS,
     UM_FORK_SHADOWS, /* in_child takes the lock of owners */
     UM_FORK_TEAMS,
     UM_FORK_RUNTIMES,
+    UM_FORK_OMP, /* libumbra_omp's traces; with its lock a thread takes that of runtimes */
     UM_FORK_RANKS
 };
 
@@ -43,6 +42,14 @@ struct um_fork_locks {
     pthread_mutex_t *lock[UM_FORK_LOCKS]; /* in the order in which they are taken; then NULL */
     void (*in_child)(void);               /* called in the child under them */
 };
+
+/* Enters a module's locks, if they are not yet. 0 or a negative errno. Blocks while a thread forks. */
+UM_LINKONCE UM_COLD int um_forks_enter(enum um_fork_rank rank, const struct um_fork_locks *locks);
+/* No other thread forks until um_forks_release(). Blocks while one does. */
+UM_LINKONCE UM_COLD void um_forks_hold(void);
+UM_LINKONCE UM_COLD void um_forks_release(void);
+
+#ifdef UMBRA_IMPLEMENTATION
 
 struct um_forks {
     pthread_mutex_t lock;
@@ -66,7 +73,6 @@ UM_SHARED(UM_THREAD_LOCAL unsigned um_forks_held, 0);
  */
 UM_SHARED(UM_THREAD_LOCAL unsigned um_forks_begun, 0);
 
-/* No other thread forks until um_forks_release(). Blocks while one does. */
 UM_LINKONCE UM_COLD void um_forks_hold(void)
 {
     if (um_forks_held++ == 0)
@@ -149,7 +155,6 @@ UM_LINKONCE UM_COLD __attribute__((__constructor__(102))) void um_forks_at_load(
     um_forks_watch();
 }
 
-/* Enters a module's locks, if they are not yet. 0 or a negative errno. Blocks while a thread forks. */
 UM_LINKONCE UM_COLD int um_forks_enter(enum um_fork_rank rank, const struct um_fork_locks *locks)
 {
     int error;
