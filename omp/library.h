@@ -40,7 +40,8 @@
 #define UM_HIDE __attribute__((__visibility__("hidden")))
 #define UM_OMP_PART static inline __attribute__((__always_inline__)) /* of its caller */
 
-/* Ends the program with a line. */
+/* Ends the program with a line and exit status 2; not in a function that runs once: what the program does
+ * at its end may call OpenMP. */
 UM_HIDE _Noreturn __attribute__((__format__(__printf__, 1, 2))) void
 um_omp_fatal(const char *format, ...);
 
@@ -154,8 +155,8 @@ UM_INLINE void um_omp_wake_all(struct um_omp_team *team)
 /* A place in the program: where a call ends, or a function and 1 byte, as if it had been called there. */
 #define UM_OMP_PLACE(fn) ((const void *)((uintptr_t)(fn) + 1))
 
-/* Once, when the first member is made. */
-UM_HIDE void um_omp_see_read(void);
+/* Once, when the first member is made. 0 or a negative errno. */
+UM_HIDE int um_omp_see_read(void);
 UM_HIDE void um_omp_see_begin(enum um_omp_what what, const void *place);
 UM_HIDE void um_omp_see_end(enum um_omp_what what);
 

@@ -2,6 +2,7 @@
 /* Members, teams and pools: how they are made, and freed when their thread ends. state.h */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ UM_OMP_THREAD struct um_omp_member *um_omp_here;
 static struct um_run_once once;
 static pthread_key_t root_key;          /* the root of a thread, freed when it ends */
 static struct umbra_wait_policy policy; /* of members that sleep */
+static char why[512];                   /* no member can be made; else empty */
 
 um_atomic_u64 um_omp_poll_cycles;
 
@@ -211,7 +213,8 @@ static void threads_start(struct um_omp_pool *pool, unsigned members, unsigned l
     bool later = measures_later(&options.wait, level);
 
     if (umbra_team_create(&options, &pool->threads) != 0)
-        um_omp_fatal("the threads of a region cannot be started: %s", umbra_last_error_text());
+        um_omp_fatal("a region of %u members, OMP_STACKSIZE %zu (0: not set), cannot begin: %s",
+                     members, set->stack_bytes, umbra_last_error_text());
     um_atomic_fetch_add(&um_omp_pool_threads, UM_OMP_POOL_CHANGE + members - 1,
                         seq_cst); /* see stuck.c */
     poll_cycles_set();
@@ -266,13 +269,17 @@ static void root_end(void *arg)
 static void prepare(void)
 {
     struct umbra_wait_options sleeps = {.mode = UMBRA_WAIT_PARK};
+    int error;
 
     um_omp_settings_read();
     um_machine_put_off(true);
-    if (pthread_key_create(&root_key, root_end) != 0 ||
-        umbra_wait_policy_init(&policy, &sleeps) != 0)
-        um_omp_fatal("no key for what a thread has: %s", umbra_last_error_text());
-    um_omp_see_read();
+    error = -pthread_key_create(&root_key, root_end);
+    if (error == 0)
+        error = um_omp_see_read();
+    if (error != 0)
+        snprintf(why, sizeof(why), "OpenMP cannot begin: %s", strerror(-error));
+    else if (umbra_wait_policy_init(&policy, &sleeps) != 0)
+        snprintf(why, sizeof(why), "%s", umbra_last_error_text());
 }
 
 struct um_omp_member *um_omp_root_make(void)
@@ -281,6 +288,8 @@ struct um_omp_member *um_omp_root_make(void)
     struct um_omp_team *team;
 
     um_once_in_process(&once, prepare);
+    if (why[0])
+        um_omp_fatal("%s", why);
     team = team_make(1);
     root = &team->member[0];
     team->busy = um_omp_memory(sizeof(*team->busy));

@@ -313,14 +313,15 @@ static void in_child(void)
     um_trace_in_child();
 }
 
-void um_omp_see_read(void)
+int um_omp_see_read(void)
 {
     static const struct um_fork_locks locks = {{&tracks.lock}, in_child};
-    int error, other;
+    int error = um_forks_enter(UM_FORK_OMP, &locks), other;
 
-    if (um_forks_enter(UM_FORK_OMP, &locks) != 0 ||
-        pthread_key_create(&tracks.key, track_give) != 0)
-        um_omp_fatal("out of memory");
+    if (error == 0)
+        error = -pthread_key_create(&tracks.key, track_give);
+    if (error != 0)
+        return error;
     um_forks_hold(); /* a child finds all of this done, or nothing */
     error = um_trace_from_environment();
     other = um_omp_stuck_read();
@@ -330,6 +331,7 @@ void um_omp_see_read(void)
     /* not on: a child that was made before the first member was ready reads again */
     um_omp_settings.sees = error == 0 && um_traces.on && (um_traces.fd != 0 || um_traces.stats);
     um_forks_release();
+    return 0;
 }
 
 /* The program ends; before um_traces_end(). */

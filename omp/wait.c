@@ -36,13 +36,13 @@ _Noreturn void um_omp_fatal(const char *format, ...)
 
     if (um_atomic_exchange(&ending, 1, relaxed) != 0) { /* another member has said why */
         sleep(1);
-        _exit(EXIT_FAILURE);
+        _exit(2);
     }
     va_start(list, format);
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
     fprintf(stderr, "umbra_omp: %s\n", text);
-    exit(EXIT_FAILURE);
+    exit(2);
 }
 
 void *um_omp_memory(size_t bytes)

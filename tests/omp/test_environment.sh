@@ -87,15 +87,23 @@ if [ "$output" != "$expected" ]; then
     failed=1
 fi
 
-# Without hwloc the first region ends the program with a line, and what that does at its end ends, too.
+# fails TEXT VARIABLE=VALUE ...: the first region ends the program with a line and exit status 2, and what
+# that does at its end ends, too.
+fails() {
+    text=$1
+    shift
+    env "$@" LD_PRELOAD="$library" timeout 30 "$program" >"$errors" 2>&1
+    status=$?
+    if [ $status -ne 2 ] || [ "$(grep -c "^umbra_omp: $text" "$errors")" -ne 1 ]; then
+        echo "$*: exit status $status, and:"
+        cat "$errors"
+        failed=1
+    fi
+}
 folder=$(mktemp -d)
 trap 'rm -rf "$errors" "$folder"' EXIT
 : >"$folder/libhwloc.so.15"
-LD_LIBRARY_PATH=$folder LD_PRELOAD=$library timeout 30 "$program" >"$errors" 2>&1
-status=$?
-if [ $status -ne 1 ] || [ "$(grep -c '^umbra_omp: .*libhwloc.so.15: ' "$errors")" -ne 1 ]; then
-    echo "without hwloc: exit status $status, and:"
-    cat "$errors"
-    failed=1
-fi
+fails '.*libhwloc.so.15: ' LD_LIBRARY_PATH="$folder"
+fails 'UMBRA_WAIT=no: ' UMBRA_WAIT=no
+fails 'a region of [0-9]* members, OMP_STACKSIZE 1073741824000000 ' OMP_STACKSIZE=1000000g
 exit $failed
