@@ -1,45 +1,56 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * An OpenMP program under libgomp, gcc's runtime, and under libumbra_omp.so: one construct a row,
- * two threads on two processors, each library with its own way to wait. The limit of a row is
- * libgomp's.
+ * An OpenMP program under libgomp, gcc's runtime, and under libumbra_omp.so, and compiled by clang
+ * under libomp: one construct a row, two threads on two processors. The first two wait in their own
+ * way; active: threads are bound, and wait for ever. The limit of a row is libgomp's.
  */
 #include "child.h"
 #include "harness.h"
 #include "openmp_case.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define ROUNDS 101
 #define ROUNDS_QUICK 11
 
 #define SETTINGS "OMP_NUM_THREADS=%u", "OMP_DYNAMIC=false"
 
-static struct child_process *processes[2];
+#define ACTIVE "OMP_PROC_BIND=close", "OMP_PLACES=%d", "OMP_WAIT_POLICY=active"
+
+/* The first one is the limit. */
+static const struct library {
+    const char *name, *file, *settings[CHILD_MAX_SETTINGS];
+} libraries[] = {
+    {"openmp-gomp", "openmp-child-gomp", {SETTINGS}},
+    {"umbra-omp", "openmp-child-gomp", {SETTINGS, "LD_PRELOAD=" OPENMP_LIBRARY}},
+    {"openmp-gomp-active", "openmp-child-gomp", {SETTINGS, ACTIVE, "GOMP_SPINCOUNT=infinite"}},
+    {"openmp-llvm-active", "openmp-child-llvm", {SETTINGS, ACTIVE, "KMP_BLOCKTIME=infinite"}},
+};
+
+enum { LIBRARIES = sizeof(libraries) / sizeof(*libraries) };
 
 static int declare(struct bench *bench)
 {
-    static struct child_program programs[OPENMP_PROBLEMS][2];
-    static char names[OPENMP_PROBLEMS][2][32];
+    static struct child_process *processes[LIBRARIES];
+    static struct child_program programs[OPENMP_PROBLEMS][LIBRARIES];
+    static char names[OPENMP_PROBLEMS][LIBRARIES][32];
 
     for (unsigned i = 0; i < OPENMP_PROBLEMS; i++) {
         struct bench_row *limit = NULL;
 
-        for (unsigned umbra = 0; umbra < 2; umbra++) {
-            struct child_program *program = &programs[i][umbra];
+        for (unsigned j = 0; j < LIBRARIES; j++) {
+            const struct library *library = &libraries[j];
+            char *name = names[i][j];
             struct bench_row *row;
 
-            *program = (struct child_program){.file = "openmp-child",
-                                              .settings = {SETTINGS},
-                                              .problem = i,
-                                              .shared = &processes[umbra]};
-            if (umbra)
-                program->settings[2] = "LD_PRELOAD=" OPENMP_LIBRARY;
-            snprintf(names[i][umbra], sizeof(names[i][umbra]), "%s-%s",
-                     umbra ? "umbra-omp" : "openmp-gomp", openmp_names[i]);
-            row = bench_add(bench, names[i][umbra], &child_ops, program);
+            programs[i][j] = (struct child_program){
+                .file = library->file, .problem = i, .shared = &processes[j]};
+            memcpy(programs[i][j].settings, library->settings, sizeof(library->settings));
+            snprintf(name, sizeof(names[i][j]), "%s-%s", library->name, openmp_names[i]);
+            row = bench_add(bench, name, &child_ops, &programs[i][j]);
             row->limit = limit;
-            limit = row;
+            limit = j == 0 ? row : limit;
         }
     }
     return 0;
@@ -47,7 +58,7 @@ static int declare(struct bench *bench)
 
 static const struct bench_kernel kernel = {
     .name = "openmp",
-    .about = "constructs of OpenMP, under libgomp and under libumbra_omp.so",
+    .about = "constructs of OpenMP, under libgomp, libumbra_omp.so and libomp",
     .cpus = 2,
     .rounds = ROUNDS,
     .rounds_quick = ROUNDS_QUICK,

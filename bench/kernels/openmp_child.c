@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * The programs of openmp: constructs of OpenMP, compiled by gcc once, and run under libgomp and
- * under libumbra_omp.so. Each counts what both members did, on lines of their own.
+ * The programs of openmp: constructs of OpenMP, compiled by gcc, and run under libgomp and under
+ * libumbra_omp.so, and compiled by clang, under libomp. Each counts what both members did, on lines
+ * of their own.
  */
 #define _GNU_SOURCE
 #include "child_channel.h"
+#include "openmp_blocks.h"
 #include "openmp_case.h"
 
 #include <omp.h>
@@ -114,69 +116,30 @@ static void producer(uint64_t n)
 
 /* ---- tasks with dependences: a factorization by blocks ---- */
 
-enum { EDGE = 8, SIZE = 6 * EDGE };
-
-static double factor[SIZE][SIZE];
-
-/* What columns [from, to) leave of a cell. */
-static double rest(int i, int j, int from, int to)
-{
-    double sum = factor[i][j];
-
-    for (int m = from; m < to; m++)
-        sum -= factor[i][m] * factor[j][m];
-    return sum;
-}
-
-static void block_factor(int k)
-{
-    for (int j = k; j < k + EDGE; j++) {
-        double square = rest(j, j, k, j), root = square;
-
-        for (int step = 0; step < 10; step++)
-            root = (root + square / root) / 2;
-        factor[j][j] = root;
-        for (int i = j + 1; i < k + EDGE; i++)
-            factor[i][j] = rest(i, j, k, j) / root;
-    }
-}
-
-static void block_solve(int i0, int k)
-{
-    for (int i = i0; i < i0 + EDGE; i++)
-        for (int j = k; j < k + EDGE; j++)
-            factor[i][j] = rest(i, j, k, j) / factor[j][j];
-}
-
-static void block_update(int i0, int j0, int k)
-{
-    for (int i = i0; i < i0 + EDGE; i++)
-        for (int j = j0; j < j0 + EDGE; j++)
-            factor[i][j] = rest(i, j, k, k + EDGE);
-}
-
 /* Returns the last cell, which all others have a part in. */
 static double factorize(unsigned threads)
 {
-    for (int i = 0; i < SIZE; i++)
-        for (int j = 0; j < SIZE; j++)
-            factor[i][j] = i == j ? 2 * SIZE : (i + j) % 3;
+    for (int i = 0; i < OPENMP_SIZE; i++)
+        for (int j = 0; j < OPENMP_SIZE; j++)
+            openmp_factor[i][j] = i == j ? 2 * OPENMP_SIZE : (i + j) % 3;
 #pragma omp parallel num_threads(threads)
 #pragma omp single
-    for (int k = 0; k < SIZE; k += EDGE) {
-#pragma omp task depend(inout : factor[k][k])
-        block_factor(k);
-        for (int i = k + EDGE; i < SIZE; i += EDGE) {
-#pragma omp task depend(in : factor[k][k]) depend(inout : factor[i][k])
-            block_solve(i, k);
+    for (int k = 0; k < OPENMP_SIZE; k += OPENMP_EDGE) {
+#pragma omp task depend(inout : openmp_factor[k][k])
+        openmp_block_factor(k);
+        for (int i = k + OPENMP_EDGE; i < OPENMP_SIZE; i += OPENMP_EDGE) {
+#pragma omp task depend(in : openmp_factor[k][k]) depend(inout : openmp_factor[i][k])
+            openmp_block_solve(i, k);
         }
-        for (int i = k + EDGE; i < SIZE; i += EDGE)
-            for (int j = k + EDGE; j <= i; j += EDGE) {
-#pragma omp task depend(in : factor[i][k], factor[j][k]) depend(inout : factor[i][j])
-                block_update(i, j, k);
+        for (int i = k + OPENMP_EDGE; i < OPENMP_SIZE; i += OPENMP_EDGE)
+            for (int j = k + OPENMP_EDGE; j <= i; j += OPENMP_EDGE) {
+#pragma omp task depend(in                                                                         \
+                        : openmp_factor[i][k], openmp_factor[j][k]) depend(inout                   \
+                                                                           : openmp_factor[i][j])
+                openmp_block_update(i, j, k);
             }
     }
-    return factor[SIZE - 1][SIZE - 1];
+    return openmp_factor[OPENMP_SIZE - 1][OPENMP_SIZE - 1];
 }
 
 static void cholesky(uint64_t n)
