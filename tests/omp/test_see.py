@@ -51,12 +51,19 @@ class Trace(unittest.TestCase):
             track, stack = (event["pid"], event["tid"]), stacks[event["pid"], event["tid"]]
             if event["ph"] == "B":
                 stack.append(event)
-                counts[event["name"]] += 1
+                counts[self.what(event)] += 1
             elif event["ph"] == "E":
                 self.assertTrue(stack, track)
                 self.assertGreaterEqual(event["ts"], stack.pop()["ts"])
         self.assertEqual([stack for stack in stacks.values() if stack], [])
         return counts
+
+    def what(self, event):
+        """A construct, and the function of a region or task; in its name is the line instead."""
+        name, at, line = re.fullmatch(r"([a-z ]+) (\w+):(\d+)", event["name"]).groups()
+        self.assertTrue(event["args"]["source"].endswith(".c:" + line), event)
+        self.assertTrue(at == "take" or event["args"]["at"].startswith(at), event)  # which is inlined
+        return name + (" " + event["args"]["at"] if name in ("region", "task", "taken task") else "")
 
     def check(self, events):
         counts = self.slices(events)
@@ -72,12 +79,25 @@ class Trace(unittest.TestCase):
         self.assertEqual(said, "")
         self.check(events)
         self.assertEqual(len({event["pid"] for event in events}), 1)
-        self.assertIn("thread 2", [event["args"].get("name") for event in events if event["ph"] == "M"])
+        names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+        self.assertLessEqual({"OpenMP: " + os.path.basename(SEEN), "thread 1", "thread 2"}, names)
+
+    def test_slices_are_named_by_functions_and_lines(self):
+        events, _ = self.events()
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen.c"), encoding="utf-8") as file:
+            lines = [""] + file.read().split("\n")
+        begins = {event["name"] for event in events if event["ph"] == "B"}
+        for kind, text in (("region", "omp parallel"), ("loop", "omp for"), ("taskwait", "omp taskwait")):
+            numbers = [int(name.rsplit(":", 1)[1]) for name in begins if name.startswith(kind + " work:")]
+            self.assertTrue(numbers, begins)
+            for number in numbers:  # or what the construct begins with
+                self.assertIn(text, lines[number - 1] + lines[number])
 
     def test_a_wait_for_a_lock(self):
         events, _ = self.events("helped", program=STUCK, prints="released\n")
         self.assertEqual(self.slices(events)["lock"], 1)
-        self.assertIn("helped._omp_fn.0+0x", next(e["args"]["at"] for e in events if e.get("name") == "lock"))
+        self.assertIn("helped._omp_fn.0+0x",
+                      next(e["args"]["at"] for e in events if e.get("name", "").startswith("lock ")))
 
     def test_a_child_process_does_not_trace(self):
         if SANITIZER == "thread":

@@ -200,7 +200,7 @@ class Records(Case):
         lines = self.lines(made)
         at = '"pid":99,"tid":3,"ts":0.50'
         self.assertEqual(lines[:2], [
-            '{"ph":"M","pid":99,"tid":3,"ts":0.000,"name":"process_name","args":{"name":"OpenMP, process 99"}}',
+            '{"ph":"M","pid":99,"tid":3,"ts":0.000,"name":"process_name","args":{"name":"OpenMP: ?"}}',
             '{"ph":"M","pid":99,"tid":3,"ts":0.000,"name":"thread_name","args":{"name":"thread 3"}}',
         ])
         self.assertEqual(lines[2:-1], [
