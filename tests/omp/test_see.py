@@ -108,7 +108,7 @@ class Trace(unittest.TestCase):
 
     def test_a_ring_that_was_full(self):
         events, said = self.events(UMBRA_TRACE_RECORDS="16")
-        self.assertIn("lost the oldest", said)
+        self.assertRegex(said, r"umbra-trace: thread 1 recorded \d+ events and lost the oldest")
         self.assertGreater(sum(self.slices(events).values()), 0)
 
     def test_a_file_that_cannot_be_made(self):
@@ -159,6 +159,8 @@ class Table(unittest.TestCase):
             refused = tool("umbra-omp", "--compare", times, SEEN, env=preloaded(LD_PRELOAD=""))
             self.assertEqual((refused.returncode, refused.stderr.count("\n")), (2, 1))
             self.assertIn(f"'{times}'", refused.stderr)
+        both = tool("umbra-omp", "--stats", "--compare", "2", SEEN, env=preloaded(LD_PRELOAD=""))
+        self.assertEqual((both.returncode, both.stderr[:17]), (2, "usage: umbra-omp "))
 
     def test_a_number_that_is_none(self):
         for variable in ("UMBRA_STATS", "UMBRA_WATCHDOG"):
