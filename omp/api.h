@@ -10,8 +10,13 @@
 
 #include "state.h"
 
-/* omp_nest_lock_t; omp_lock_t is a struct um_lock. The thread that has the lock writes. */
+/* omp_nest_lock_t: clang's has room for a pointer only. omp_lock_t is a struct um_lock. */
 struct um_omp_nest_lock {
+    struct um_omp_nested *is;
+};
+
+/* The thread that has the lock writes. */
+struct um_omp_nested {
     struct um_lock lock;
     int count;
     struct um_omp_task *owner; /* atomic: a thread without the lock compares it with its own task */

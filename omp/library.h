@@ -2,6 +2,7 @@
 /*
  * What the files of libumbra_omp do for each other. Private. Each calls those below it only:
  *
+ *   kmpc...c       the entries that clang's code calls: kmpc.h
  *   symbols.c      the ABI's loop functions: one by kind and schedule
  *   fortran.c      Fortran's names of the API
  *   directive.c    error, warning
@@ -84,6 +85,18 @@ UM_OMP_PART struct um_omp_member *um_omp_self(void)
         self = um_omp_root_make();
     self->at = __builtin_return_address(0);
     return self;
+}
+
+/* ---- kmpc.c, kmpc_task.c ---- */
+
+/* Functions of regions and of tasks; their data begins with the program's function. */
+UM_HIDE void um_omp_kmpc_call(void *data);
+UM_HIDE void um_omp_kmpc_task(void *data);
+
+/* The program's function, of which the library executes fn. */
+UM_INLINE um_omp_fn *um_omp_fn_of(um_omp_fn *fn, void *data)
+{
+    return fn == um_omp_kmpc_call || fn == um_omp_kmpc_task ? *(um_omp_fn **)data : fn;
 }
 
 /* ---- wait.c ---- */
@@ -252,7 +265,7 @@ UM_INLINE int um_omp_priority(int asked)
 
 /* Where a task's arguments come from. */
 struct um_omp_arguments {
-    void *data;
+    void *data;                         /* NULL: from nowhere, the caller writes them */
     void (*copy)(void *to, void *from); /* NULL: as bytes */
     long bytes, align;
     void **event; /* a detached task: where its event's handle goes; NULL: another */
@@ -266,10 +279,34 @@ UM_HIDE void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *t
 UM_HIDE void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task);
 /* Executes one that was deferred. */
 UM_HIDE void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task);
+/* Executes a new one as the program asks for: at once if the condition is false or there is no room; or
+ * after those that come first by a list of the ABI, or NULL. */
+UM_HIDE void um_omp_task_begin(struct um_omp_member *self, struct um_omp_task *task, void **depend,
+                               bool condition, bool detached, int priority);
+/* Between these the calling thread executes the new task itself; `began`: what the first returned. */
+UM_HIDE uint64_t um_omp_task_enter(struct um_omp_member *self, struct um_omp_task *task);
+UM_HIDE void um_omp_task_leave(struct um_omp_member *self, struct um_omp_task *task,
+                               uint64_t began);
 /* True if the member has as many tasks as it may have. */
 UM_HIDE bool um_omp_tasks_full(struct um_omp_member *self);
 UM_HIDE void um_omp_group_begin(struct um_omp_member *self);
 UM_HIDE void um_omp_group_end(struct um_omp_member *self); /* waits for its tasks */
+
+/* ---- taskloop.c ---- */
+
+/* The ABI's flags: iterations a task are asked for; so many, strictly. */
+#define UM_OMP_GRAINSIZE (1u << 9)
+#define UM_OMP_STRICT (1u << 14)
+
+/* The iterations, and how many each task gets: `each`, and one more in the first `more`; the last
+ * what is left. */
+struct um_omp_taskloop {
+    uint64_t start, step, count, tasks, each, more;
+};
+
+/* As many as the program asks for: tasks, or iterations a task; 0: a task a member. */
+UM_HIDE void um_omp_taskloop_divide(struct um_omp_taskloop *loop, unsigned flags, uint64_t asked,
+                                    unsigned members);
 
 /* ---- depend.c ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /* Locks, critical and atomic: umbra/wait/lock.h's, in the room of the ABI's. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include <umbra/wait/lock.h>
 
@@ -8,7 +9,7 @@
 #include "library.h"
 
 _Static_assert(sizeof(struct um_lock) == 4, "omp_lock_t");
-_Static_assert(sizeof(struct um_omp_nest_lock) == 16, "omp_nest_lock_t");
+_Static_assert(sizeof(struct um_omp_nest_lock) == 8, "omp_nest_lock_t");
 
 #define UM_OMP_CALLER __builtin_return_address(0)
 
@@ -114,25 +115,24 @@ UM_OMP_ABI int omp_test_lock(struct um_lock *lock)
 /* ---- omp_nest_lock_t: its owner is a task ---- */
 
 /* True if the calling task owns it. relaxed: only that task's own write can be equal to it */
-static bool owns(struct um_omp_nest_lock *lock, struct um_omp_task *task)
+static bool owns(struct um_omp_nested *lock, struct um_omp_task *task)
 {
     return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == task;
 }
 
 UM_OMP_ABI void omp_init_nest_lock(struct um_omp_nest_lock *lock)
 {
-    omp_init_lock(&lock->lock);
-    lock->count = 0;
-    lock->owner = NULL;
+    lock->is = um_omp_memory(sizeof(*lock->is));
 }
 
 UM_OMP_ABI void omp_destroy_nest_lock(struct um_omp_nest_lock *lock)
 {
-    (void)lock;
+    free(lock->is);
 }
 
-UM_OMP_ABI void omp_set_nest_lock(struct um_omp_nest_lock *lock)
+UM_OMP_ABI void omp_set_nest_lock(struct um_omp_nest_lock *nest)
 {
+    struct um_omp_nested *lock = nest->is;
     struct um_omp_task *task = um_omp_self()->task;
 
     if (!owns(lock, task)) {
@@ -142,16 +142,19 @@ UM_OMP_ABI void omp_set_nest_lock(struct um_omp_nest_lock *lock)
     lock->count++;
 }
 
-UM_OMP_ABI void omp_unset_nest_lock(struct um_omp_nest_lock *lock)
+UM_OMP_ABI void omp_unset_nest_lock(struct um_omp_nest_lock *nest)
 {
+    struct um_omp_nested *lock = nest->is;
+
     if (--lock->count > 0)
         return;
     __atomic_store_n(&lock->owner, NULL, __ATOMIC_RELAXED);
     um_lock_release(&lock->lock);
 }
 
-UM_OMP_ABI int omp_test_nest_lock(struct um_omp_nest_lock *lock)
+UM_OMP_ABI int omp_test_nest_lock(struct um_omp_nest_lock *nest)
 {
+    struct um_omp_nested *lock = nest->is;
     struct um_omp_task *task = um_omp_self()->task;
 
     if (!owns(lock, task)) {

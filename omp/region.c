@@ -60,10 +60,12 @@ void um_omp_region_prepare(struct um_omp_member *self, struct um_omp_team *team)
 
 static void execute(struct um_omp_member *self, um_omp_fn *fn, void *data)
 {
-    um_omp_see(UM_OMP_SEE_REGION, UM_OMP_PLACE(fn));
+    const void *place = UM_OMP_PLACE(um_omp_fn_of(fn, data));
+
+    um_omp_see(UM_OMP_SEE_REGION, place);
     um_omp_here = self;
     fn(data);
-    self->at = UM_OMP_PLACE(fn);
+    self->at = place;
     if (um_omp_barrier(self) != 0)
         um_omp_barrier_settle(self);
     um_omp_seen(UM_OMP_SEE_REGION);
@@ -104,10 +106,10 @@ void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_
                        void *data)
 {
     team->fn = fn;
+    team->data = data;
     if (team->members == 1) {
         execute(&team->member[0], fn, data); /* its barrier is for detached tasks */
     } else {
-        team->data = data;
         um_omp_pool_run(self, team->members, part_of(self->pool, team->members), team);
         if (UM_UNLIKELY(team->icv.limit != UM_OMP_NO_LIMIT))
             um_atomic_fetch_add(team->busy, 1 - team->members, relaxed); /* as in reserve() */
@@ -118,6 +120,7 @@ void um_omp_region_run(struct um_omp_member *self, struct um_omp_team *team, um_
 void um_omp_region_enter(struct um_omp_member *self, struct um_omp_team *team)
 {
     um_omp_region_prepare(self, team);
+    team->fn = NULL; /* the program's own function goes on */
     um_omp_here = &team->member[0];
 }
 

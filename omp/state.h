@@ -104,6 +104,8 @@ struct um_omp_team;
 struct um_omp_node;
 struct um_omp_depends;
 struct um_omp_doacross;
+struct um_omp_across;
+struct um_omp_copies;
 
 /* A taskgroup. The thread that began it frees it when its count is 0. */
 struct um_omp_group {
@@ -113,6 +115,7 @@ struct um_omp_group {
     struct um_omp_member *member; /* that waits for it */
     struct um_omp_task *task;     /* that it executes there */
     uintptr_t *reductions;        /* or NULL; reduction.c */
+    struct um_omp_copies *copies; /* or NULL; kmpc_task.c */
     bool share;                   /* of a work share with reductions: no taskgroup of the program */
     bool first;                   /* the same, and its member came first: it has made the copies */
     um_atomic_u32 cancelled;      /* 1: cancel.c */
@@ -162,6 +165,9 @@ struct um_omp_share {
 
 struct um_omp_pool;
 
+/* A loop in which clang's code asks for iterations until there are none. */
+enum um_omp_dispatch { UM_OMP_NO_DISPATCH, UM_OMP_DISPATCH, UM_OMP_DISPATCH_ORDERED };
+
 struct um_omp_member {
     /* its thread and those that wake it: wait.h */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct umbra_waiter waiter;
@@ -173,15 +179,17 @@ struct um_omp_member {
     /* its thread only */
     UM_ALIGNED(UMBRA_CACHE_LINE) struct um_omp_team *team;
     unsigned number;
-    struct um_omp_task *task;   /* that it executes */
-    const void *at;             /* where the program's last call ends: um_omp_self() */
-    uint64_t began;             /* `created` when that task began; of the implicit one 0 */
-    uint64_t barriers;          /* that it has come to */
-    uint64_t stays;             /* a barrier that it does not leave: until then members copy */
-    uint64_t singles;           /* single constructs, likewise */
-    uint64_t shares;            /* work shares, likewise: the next one's number */
-    struct um_omp_share *share; /* the work share that it is in */
-    struct um_omp_share *alone; /* one of its own, or NULL: share.c */
+    struct um_omp_task *task;      /* that it executes */
+    const void *at;                /* where the program's last call ends: um_omp_self() */
+    uint64_t began;                /* `created` when that task began; of the implicit one 0 */
+    uint64_t barriers;             /* that it has come to */
+    uint64_t stays;                /* a barrier that it does not leave: until then members copy */
+    uint64_t singles;              /* single constructs, likewise */
+    uint64_t shares;               /* work shares, likewise: the next one's number */
+    struct um_omp_share *share;    /* the work share that it is in */
+    struct um_omp_share *alone;    /* one of its own, or NULL: share.c */
+    enum um_omp_dispatch dispatch; /* this and the next: kmpc.c */
+    struct um_omp_across *across;  /* of the loop that it is in */
     /* of that share: a copy, and where the member is in it */
     uint64_t count, start, step, chunk, trip, from, to;
     enum um_omp_schedule schedule;

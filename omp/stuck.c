@@ -65,12 +65,15 @@ extern UM_HIDE const char __ehdr_start[],
 
 const void *um_omp_place(const struct um_omp_member *member, const void *place)
 {
-    um_omp_fn *fn = member->task->link.fn;
+    const struct um_omp_task *task = member->task;
+    um_omp_fn *fn;
 
     if ((uintptr_t)place - (uintptr_t)__ehdr_start >= (uintptr_t)_etext - (uintptr_t)__ehdr_start)
         return place;
-    if (member->task == &member->implicit)
-        fn = member->team->fn;
+    if (task == &member->implicit)
+        fn = um_omp_fn_of(member->team->fn, member->team->data);
+    else
+        fn = um_omp_fn_of(task->link.fn, task->link.arg);
     return fn ? UM_OMP_PLACE(fn) : place;
 }
 

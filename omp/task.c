@@ -99,7 +99,7 @@ static void arguments_copy(struct um_omp_member *self, struct um_omp_task *task,
     task->link.arg = to;
     if (from->copy)
         arguments_construct(self, task, from);
-    else if (bytes > 0)
+    else if (from->data)
         memcpy(to, from->data, bytes);
 }
 
@@ -143,7 +143,7 @@ static void execute(struct um_omp_member *self, struct um_omp_task *task)
 
     task_enter(self, task);
     um_omp_see(task->home == self ? UM_OMP_SEE_TASK : UM_OMP_SEE_TAKEN,
-               UM_OMP_PLACE(task->link.fn));
+               UM_OMP_PLACE(um_omp_fn_of(task->link.fn, task->link.arg)));
     task->link.fn(task->link.arg);
     um_omp_seen(UM_OMP_SEE_TASK);
     self->task = outer;
@@ -211,6 +211,16 @@ static bool is_deferred(struct um_omp_member *self, unsigned flags, int priority
     return !um_omp_tasks_full(self);
 }
 
+static void defer(struct um_omp_member *self, struct um_omp_task *task, void **depend, int priority)
+{
+    if (depend)
+        um_omp_depend_defer(self, task, depend);
+    else if (UM_UNLIKELY(priority > 0))
+        um_omp_task_urge(self, task);
+    else
+        um_omp_task_defer(self, task);
+}
+
 UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *), long bytes,
                           long align, bool condition, unsigned flags, void **depend, int priority,
                           void *detach)
@@ -233,12 +243,40 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
         task->priority = urgency;
     if (at_once)
         um_omp_task_execute(self, task);
-    else if (flags & FLAG_DEPEND)
-        um_omp_depend_defer(self, task, depend);
-    else if (UM_UNLIKELY(urgency > 0))
-        um_omp_task_urge(self, task);
     else
-        um_omp_task_defer(self, task);
+        defer(self, task, flags & FLAG_DEPEND ? depend : NULL, urgency);
+}
+
+void um_omp_task_begin(struct um_omp_member *self, struct um_omp_task *task, void **depend,
+                       bool condition, bool detached, int priority)
+{
+    unsigned flags = (depend ? FLAG_DEPEND : 0) | (detached ? FLAG_DETACH : 0);
+
+    task->priority = priority;
+    if (condition && !(task->kind & UM_OMP_FINAL) && is_deferred(self, flags, priority)) {
+        defer(self, task, depend, priority);
+        return;
+    }
+    if (depend)
+        um_omp_depend_await(self, depend);
+    um_omp_task_execute(self, task);
+}
+
+uint64_t um_omp_task_enter(struct um_omp_member *self, struct um_omp_task *task)
+{
+    uint64_t began = self->began;
+
+    task_enter(self, task);
+    return began;
+}
+
+void um_omp_task_leave(struct um_omp_member *self, struct um_omp_task *task, uint64_t began)
+{
+    self->task = um_atomic_load(&task->parent, relaxed); /* this thread has set it */
+    self->began = began;
+    if (has_event(task))
+        um_omp_event_await(self, task);
+    task_end(self, task);
 }
 
 static void nothing(void *data)

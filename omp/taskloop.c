@@ -3,29 +3,21 @@
 #include "library.h"
 
 #define FLAG_UP (1u << 8)
-#define FLAG_GRAINSIZE (1u << 9)
 #define FLAG_IF (1u << 10)
 #define FLAG_NOGROUP (1u << 11)
 #define FLAG_REDUCTION (1u << 12)
-#define FLAG_STRICT (1u << 14)
 
-/* The iterations, and how many each task gets: `each`, and one more in the first `more`; the last
- * what is left. */
-struct taskloop {
-    uint64_t start, step, count, tasks, each, more;
-};
-
-/* As many as the program asks for: tasks, or iterations a task. */
-static void divide(struct taskloop *loop, unsigned flags, uint64_t asked, unsigned members)
+void um_omp_taskloop_divide(struct um_omp_taskloop *loop, unsigned flags, uint64_t asked,
+                            unsigned members)
 {
     uint64_t count = loop->count;
 
-    if (flags & FLAG_GRAINSIZE) {
+    if (flags & UM_OMP_GRAINSIZE) {
         uint64_t grain = asked > 0 ? asked : 1;
 
-        loop->tasks = flags & FLAG_STRICT ? (count - 1) / grain + 1 : count / grain;
+        loop->tasks = flags & UM_OMP_STRICT ? (count - 1) / grain + 1 : count / grain;
         loop->tasks = loop->tasks > 0 ? loop->tasks : 1;
-        loop->each = flags & FLAG_STRICT ? grain : count / loop->tasks;
+        loop->each = flags & UM_OMP_STRICT ? grain : count / loop->tasks;
     } else {
         loop->tasks = asked > 0 ? asked : members;
         loop->tasks = loop->tasks < count ? loop->tasks : count;
@@ -34,7 +26,7 @@ static void divide(struct taskloop *loop, unsigned flags, uint64_t asked, unsign
     loop->more = loop->each * loop->tasks < count ? count % loop->tasks : 0;
 }
 
-static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_omp_fn *fn,
+static void spawn(struct um_omp_member *self, const struct um_omp_taskloop *loop, um_omp_fn *fn,
                   const struct um_omp_arguments *from, unsigned flags, int priority)
 {
     unsigned kind = self->task->kind | (flags & UM_OMP_FINAL);
@@ -63,9 +55,10 @@ static void spawn(struct um_omp_member *self, const struct taskloop *loop, um_om
     }
 }
 
-/* asked: of divide(). data[2] is what reductions are, if there are any. */
-UM_OMP_PART void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_omp_arguments *from,
-                          unsigned flags, uint64_t asked, int priority)
+/* asked: of um_omp_taskloop_divide(). data[2] is what reductions are, if there are any. */
+UM_OMP_PART void taskloop(struct um_omp_taskloop *loop, um_omp_fn *fn,
+                          const struct um_omp_arguments *from, unsigned flags, uint64_t asked,
+                          int priority)
 {
     struct um_omp_member *self = um_omp_self();
     bool group = !(flags & FLAG_NOGROUP), reduces = group && (flags & FLAG_REDUCTION);
@@ -75,7 +68,7 @@ UM_OMP_PART void taskloop(struct taskloop *loop, um_omp_fn *fn, const struct um_
     if (reduces)
         um_omp_reduce_begin(self, ((uintptr_t **)from->data)[2]);
     if (loop->count > 0) {
-        divide(loop, flags, asked, self->team->members);
+        um_omp_taskloop_divide(loop, flags, asked, self->team->members);
         spawn(self, loop, fn, from, flags, um_omp_priority(priority));
     }
     if (group)
@@ -87,7 +80,7 @@ UM_OMP_ABI void GOMP_taskloop(um_omp_fn *fn, void *data, void (*copy)(void *, vo
                               long start, long end, long step)
 {
     struct um_omp_arguments from = {data, copy, bytes, align, NULL};
-    struct taskloop loop = {.start = (uint64_t)start, .step = (uint64_t)step};
+    struct um_omp_taskloop loop = {.start = (uint64_t)start, .step = (uint64_t)step};
 
     if (step > 0 && start < end)
         loop.count = ((uint64_t)end - (uint64_t)start - 1) / (uint64_t)step + 1;
@@ -102,7 +95,7 @@ UM_OMP_ABI void GOMP_taskloop_ull(um_omp_fn *fn, void *data, void (*copy)(void *
                                   unsigned long long step)
 {
     struct um_omp_arguments from = {data, copy, bytes, align, NULL};
-    struct taskloop loop = {.start = start, .step = step};
+    struct um_omp_taskloop loop = {.start = start, .step = step};
 
     if (flags & FLAG_UP && start < end)
         loop.count = (end - start - 1) / step + 1;

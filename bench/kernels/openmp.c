@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSL-1.0 */
 /*
- * An OpenMP program under libgomp, gcc's runtime, and under libumbra_omp.so, and compiled by clang
- * under libomp: one construct a row, two threads on two processors. The first two wait in their own
- * way; active: threads are bound, and wait for ever. The limit of a row is libgomp's.
+ * An OpenMP program of gcc's under libgomp and under libumbra_omp.so, and of clang's under libomp and
+ * under that: one construct a row, two threads on two processors. Active: threads are bound, and wait
+ * for ever; else the library has its own way to wait. The limit of a row is libgomp's.
  */
 #include "child.h"
 #include "harness.h"
@@ -26,6 +26,7 @@ static const struct library {
     {"umbra-omp", "openmp-child-gomp", {SETTINGS, "LD_PRELOAD=" OPENMP_LIBRARY}},
     {"openmp-gomp-active", "openmp-child-gomp", {SETTINGS, ACTIVE, "GOMP_SPINCOUNT=infinite"}},
     {"openmp-llvm-active", "openmp-child-llvm", {SETTINGS, ACTIVE, "KMP_BLOCKTIME=infinite"}},
+    {"umbra-omp-clang", "openmp-child-llvm", {SETTINGS, "LD_PRELOAD=" OPENMP_LIBRARY}},
 };
 
 enum { LIBRARIES = sizeof(libraries) / sizeof(*libraries) };

@@ -9,6 +9,11 @@
 #include <stdio.h>
 
 enum { MEMBERS = 4, ITERATIONS = 64, TASKS = 20 };
+#ifdef __clang__ /* code of a task with a false `if`, also of a cancelled one */
+enum { executes_itself = 1 };
+#else
+enum { executes_itself = 0 };
+#endif
 enum way { FIRST, LAST, EVERY, NONE, WAYS };
 
 static bool on; /* OMP_CANCELLATION */
@@ -322,7 +327,7 @@ static void taskgroup_late(enum way way)
                 add(&past, 1);
             }
             for (int i = 0; i < TASKS; i++)
-#pragma omp task if (i % 2 == 0) shared(runs)
+#pragma omp task if (i % 2 == 0 || executes_itself) shared(runs)
                 add(&runs, 1);
 #pragma omp taskloop nogroup shared(runs)
             for (int i = 0; i < ITERATIONS; i++)

@@ -143,7 +143,11 @@ static void waits(void)
             usleep(3000);
             b = 9;
         }
+#ifdef __clang__ /* which leaves an update out */
+#pragma omp taskwait depend(in : b)
+#else
 #pragma omp target update to(b) depend(in : b)
+#endif
         seen[5] = b;
     }
     for (int i = 0; i < 6; i++)

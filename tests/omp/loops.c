@@ -135,7 +135,11 @@ static void values(void)
 #pragma omp parallel for lastprivate(last) schedule(dynamic) num_threads(3)
     for (int i = 0; i < 77; i++)
         last = i;
+#ifdef __clang__ /* 14 forgets the condition */
+#pragma omp parallel for reduction(max : recent) schedule(dynamic, 2) num_threads(3)
+#else
 #pragma omp parallel for lastprivate(conditional : recent) schedule(dynamic, 2) num_threads(3)
+#endif
     for (int i = 0; i < 77; i++)
         if (i % 10 == 3)
             recent = i;
@@ -147,6 +151,9 @@ static void values(void)
 #pragma omp scan inclusive(sum)
         sums[i] = sum;
     }
+#ifdef __clang__ /* 14 leaves the variable itself as it was, also with libomp */
+    sum = sums[99];
+#endif
 #pragma omp parallel for collapse(2) reduction(* : product) schedule(guided) num_threads(4)
     for (int i = 1; i < 4; i++)
         for (int j = 1; j < 4; j++)

@@ -4,6 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PRAGMA(text) _Pragma(#text)
+#ifdef __clang__                          /* 14 has no scope: a loop of an iteration a member */
+#define GRAINSIZE(count) grainsize(count) /* nor strict */
+#define SCOPE(clauses)                                                                             \
+    PRAGMA(omp for schedule(static, 1) clauses)                                                    \
+    for (int once = 0; once < omp_get_num_threads(); once++)
+#else
+#define GRAINSIZE(count) grainsize(strict : count)
+#define SCOPE(clauses) PRAGMA(omp scope clauses)
+#endif
+
 static long fib(int n)
 {
     long a, b;
@@ -131,7 +142,7 @@ static void taskloops(void)
 #pragma omp taskloop num_tasks(11)
         for (int i = 1999; i >= 1000; i--)
             hits[i]++;
-#pragma omp taskloop grainsize(strict : 13) nogroup
+        PRAGMA(omp taskloop GRAINSIZE(13) nogroup)
         for (unsigned long long i = 2000; i < 3000; i += 2)
             hits[i]++;
 #pragma omp taskloop
@@ -176,7 +187,7 @@ static void reductions(void)
 #pragma omp task in_reduction(+ : c)
                 c += i;
             }
-#pragma omp scope reduction(task, + : d)
+            SCOPE(reduction(task, + : d))
             {
 #pragma omp task in_reduction(+ : d)
                 d += 2;

@@ -140,8 +140,12 @@ static long scope_of_loops(void)
     static char *kept; /* a list, through the last bytes */
     long sum = 0;
 
+#ifdef __clang__ /* 14 has no scope */
+#pragma omp parallel num_threads(4) reduction(task, + : sum)
+#else
 #pragma omp parallel num_threads(4)
 #pragma omp scope reduction(task, + : sum)
+#endif
     {
         for (int i = 0; i < 10; i++) {
 #pragma omp task in_reduction(+ : sum)
