@@ -5,7 +5,10 @@
  * tests/model/omp_count and omp_quiet.
  *
  * A task's count has in its low half the children that have not ended, and UM_OMP_HOLD until the
- * task itself has. Its maker adds a child before another thread can have the child.
+ * task itself has. A task keeps the children that it makes in `uncounted`, which only its thread writes,
+ * and adds them to the count when it waits for them and when it ends. Until then the count is lower by
+ * so many, and what N3 wakes may be woken in vain. A taskgroup's own task does the same with the tasks
+ * that it makes; the others in it are counted when they are made.
  *
  *   the thread that ends a task
  *   N1  the taskgroup's count - 1          seq_cst   0: wakes the member that waits for it
@@ -17,8 +20,12 @@
  * and its count. What N1 and N3 wake they read before: the count may be the last thing that keeps
  * the memory.
  *
- * Memory. A task's memory is its home's: the member that has made it. Others push it on a stack,
- * `returned`, of which the home takes all at once.
+ * A task that is executed at once is in no count: it ends before its parent goes on, and its own
+ * children hold its memory.
+ *
+ * Memory. A task's memory is its home's: the member that has made it. Others bundle what they free, and
+ * push each bundle on a stack, `returned`, of which the home takes all at once. So it finds their
+ * addresses on a few lines, and does not wait for a line of each task to find the next one.
  */
 #ifndef UMBRA_OMP_COUNT_H
 #define UMBRA_OMP_COUNT_H
@@ -33,38 +40,98 @@
 
 /* ---- memory ---- */
 
-/* What other threads have freed of the member's tasks: a list, or NULL. */
-UM_INLINE struct umbra_task *um_omp_memory_returned(struct um_omp_member *self)
+UM_INLINE void um_omp_memory_free(struct um_omp_member *self, struct um_omp_task *task)
 {
-    /* acquire: the links, and that others have read the tasks; pairs with um_omp_memory_give() */
-    return (struct umbra_task *)um_atomic_exchange(&self->returned, 0, acquire);
+    task->link.prev = self->free;
+    self->free = &task->link;
+}
+
+/* Frees what other threads have returned of the member's tasks. */
+UM_INLINE void um_omp_memory_collect(struct um_omp_member *self)
+{
+    /* acquire: the bundles, and that others have read the tasks; pairs with um_omp_bundle_return() */
+    struct umbra_task *link = (struct umbra_task *)um_atomic_exchange(&self->returned, 0, acquire);
+
+    while (link) {
+        struct um_omp_task *first = (struct um_omp_task *)link;
+
+        link = link->prev;
+        um_omp_memory_free(self, first);
+        for (unsigned i = 0; i < first->bundle.count; i++)
+            um_omp_memory_free(self, first->bundle.task[i]);
+    }
+}
+
+UM_INLINE void um_omp_bundle_return(struct um_omp_task *first)
+{
+    um_atomic_uptr *returned = &first->home->returned;
+    uintptr_t top = um_atomic_load(returned, relaxed); /* only its address is kept */
+
+    do
+        first->link.prev = (struct umbra_task *)top;
+    while (!um_atomic_cas(returned, &top, (uintptr_t)first, release, relaxed));
 }
 
 UM_INLINE void um_omp_memory_give(struct um_omp_member *self, struct um_omp_task *task)
 {
-    struct um_omp_member *home = task->home;
-    uintptr_t first;
+    struct um_omp_task *first = self->bundle;
 
-    if (home == self) {
-        task->link.prev = self->free;
-        self->free = &task->link;
-        return;
+    if (task->home == self) {
+        um_omp_memory_free(self, task);
+    } else if (first && first->home == task->home) {
+        unsigned count = first->bundle.count;
+
+        first->bundle.task[count] = task;
+        first->bundle.count = count + 1;
+        if (count + 1 < UM_OMP_BUNDLE)
+            return;
+        um_omp_bundle_return(first);
+        self->bundle = NULL;
+    } else {
+        if (first)
+            um_omp_bundle_return(first);
+        task->bundle.count = 0;
+        self->bundle = task;
     }
-    first = um_atomic_load(&home->returned, relaxed); /* only its address is kept */
-    do
-        task->link.prev = (struct umbra_task *)first;
-    while (!um_atomic_cas(&home->returned, &first, (uintptr_t)task, release, relaxed));
 }
 
 /* ---- children and taskgroups ---- */
 
-/* A new task of the parent, and of its taskgroup, which is set. */
+/* The calling task has all its children counted. */
+UM_INLINE void um_omp_children_count(struct um_omp_task *task)
+{
+    if (task->uncounted == 0)
+        return;
+    /* relaxed: this thread waits */
+    um_atomic_fetch_add(&task->count, task->uncounted * UM_OMP_CHILD, relaxed);
+    task->uncounted = 0;
+}
+
+/* The same, of the group. */
+UM_INLINE void um_omp_group_count(struct um_omp_group *group)
+{
+    um_atomic_fetch_add(&group->count, group->uncounted, relaxed); /* as above */
+    group->uncounted = 0;
+}
+
+/* A new task that is executed at once. */
+UM_INLINE void um_omp_count_hold(struct um_omp_task *task)
+{
+    um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with it, or its children */
+}
+
+/* A new deferred task of the parent, and of its taskgroup, which is set. */
 UM_INLINE void um_omp_count_begin(struct um_omp_task *task, struct um_omp_task *parent)
 {
-    um_atomic_store(&task->count, UM_OMP_HOLD, relaxed); /* published with the task */
-    /* relaxed, both: the thread that waits for them is this one */
-    um_atomic_fetch_add(&parent->count, UM_OMP_CHILD, relaxed);
-    if (task->group)
+    um_omp_count_hold(task);
+    parent->uncounted = parent->uncounted + 1;
+    if (UM_UNLIKELY(parent->uncounted == UM_OMP_UNCOUNTED_MOST))
+        um_omp_children_count(parent);
+    if (!task->group)
+        return;
+    if (task->group->task == parent)
+        task->group->uncounted++;
+    else /* relaxed: the parent is one of the group, and counted */
         um_atomic_fetch_add(&task->group->count, 1, relaxed);
 }
 
@@ -92,15 +159,24 @@ UM_INLINE void um_omp_parent_release(struct um_omp_member *self, struct um_omp_t
         um_omp_wake(waits);
 }
 
-/* N2, N3. The task itself has ended. */
+/* N2. The task itself has ended. */
+UM_INLINE void um_omp_task_release(struct um_omp_member *self, struct um_omp_task *task)
+{
+    uint64_t leaves = UM_OMP_HOLD - task->uncounted * UM_OMP_CHILD;
+
+    task->uncounted = 0;
+    /* acquire, acq_rel: its children have read it; pairs with um_omp_parent_release() */
+    if (um_atomic_load(&task->count, acquire) == leaves ||
+        um_atomic_fetch_add(&task->count, -leaves, acq_rel) == leaves)
+        um_omp_memory_give(self, task);
+}
+
+/* N2, N3. A deferred task has ended. */
 UM_INLINE void um_omp_count_end(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_task *parent = um_atomic_load(&task->parent, relaxed); /* came with it */
 
-    /* acquire, acq_rel: its children have read it; pairs with um_omp_parent_release() */
-    if (um_atomic_load(&task->count, acquire) == UM_OMP_HOLD ||
-        um_atomic_fetch_add(&task->count, -UM_OMP_HOLD, acq_rel) == UM_OMP_HOLD)
-        um_omp_memory_give(self, task);
+    um_omp_task_release(self, task);
     um_omp_parent_release(self, parent);
 }
 

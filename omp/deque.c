@@ -13,6 +13,33 @@
  */
 #include "library.h"
 
+/* Others may take some of its private tasks. There are some, and none shared. */
+static void tasks_share(struct um_omp_member *self)
+{
+    struct um_tasks *tasks = &self->tasks;
+
+    um_tasks_publish(tasks);
+    /* relaxed: what the member has written itself; those that are taken meanwhile are still in it */
+    self->waiting =
+        (unsigned)tasks->old_count + um_tasks_split_of(um_atomic_load(&tasks->word, relaxed));
+}
+
+/* At most UM_TASKS_SHARED of them have been taken since `waiting` was counted, so that at least half of
+ * what it says are there: in each member as many as in all under libgomp. The word, which thieves write,
+ * is not looked at: one that has taken the last asks. */
+bool um_omp_many_wait(struct um_omp_member *self)
+{
+    unsigned most = UM_OMP_WAITING_MOST * self->team->members;
+
+    if (UM_LIKELY(self->waiting < most))
+        return false;
+    if (um_tasks_asked(&self->tasks) || self->tasks.newest) {
+        um_omp_answer(self);
+        um_tasks_spill(&self->tasks);
+    }
+    return self->waiting >= most;
+}
+
 /* O1 to O4 of umbra/task/protocol.h */
 void um_omp_answer(struct um_omp_member *self)
 {
@@ -21,7 +48,7 @@ void um_omp_answer(struct um_omp_member *self)
 
     um_tasks_answer(&self->tasks);
     if (!um_tasks_shared(&self->tasks) && um_tasks_some(&self->tasks))
-        um_tasks_publish(&self->tasks);
+        tasks_share(self);
     asleep = um_atomic_load(sleepers, seq_cst); /* O3; pairs with fall_asleep() in wait.c */
     if (asleep > 1)
         um_tasks_ask_early(&self->tasks);
@@ -44,7 +71,7 @@ void um_omp_offer(struct um_omp_member *self, struct um_omp_member *other)
         return;
     um_atomic_store(&other->hungry, 0, relaxed);
     if (!um_tasks_shared(tasks) && tasks->newest && (tasks->newest->prev || tasks->old_count > 0))
-        um_tasks_publish(tasks); /* one of several */
+        tasks_share(self); /* one of several */
     um_omp_wake(other);
 }
 
@@ -85,6 +112,7 @@ static struct um_omp_task *own(struct um_omp_member *self, bool below)
     } else {
         return NULL; /* it was the last one, and another member has it */
     }
+    self->waiting--;
     return (struct um_omp_task *)link;
 }
 

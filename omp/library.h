@@ -230,6 +230,9 @@ UM_HIDE void um_omp_place_text(char *text, size_t bytes, const void *place);
 UM_HIDE struct um_omp_task *um_omp_next_task(struct um_omp_member *self, enum um_omp_help help);
 /* A hungry member has asked: shares tasks, and wakes one that sleeps and would take them. */
 UM_HIDE void um_omp_answer(struct um_omp_member *self);
+/* True if so many tasks of the member wait that another one is better executed at once. Before that it
+ * shares some. */
+UM_HIDE bool um_omp_many_wait(struct um_omp_member *self);
 /* The caller has ended a task of a parent that the other member executes: shares others if that one
  * waits for such. */
 UM_HIDE void um_omp_offer(struct um_omp_member *self, struct um_omp_member *other);
@@ -237,6 +240,7 @@ UM_HIDE void um_omp_offer(struct um_omp_member *self, struct um_omp_member *othe
 UM_INLINE void um_omp_push(struct um_omp_member *self, struct um_omp_task *task)
 {
     um_tasks_push(&self->tasks, &task->link);
+    self->waiting++;
     if (UM_UNLIKELY(um_tasks_asked(&self->tasks)))
         um_omp_answer(self);
 }
@@ -271,10 +275,11 @@ struct um_omp_arguments {
     void **event; /* a detached task: where its event's handle goes; NULL: another */
 };
 
-/* A task of the calling one; its arguments are copied. */
+/* A task of the calling one. If it is deferred its arguments are copied. */
 UM_HIDE struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
-                                             const struct um_omp_arguments *from, unsigned kind);
-/* Executes it, now or later. */
+                                             const struct um_omp_arguments *from, unsigned kind,
+                                             bool deferred);
+/* Executes one that is deferred, later; and one that is not, now. */
 UM_HIDE void um_omp_task_defer(struct um_omp_member *self, struct um_omp_task *task);
 UM_HIDE void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task);
 /* Executes one that was deferred. */

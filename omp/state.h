@@ -39,11 +39,14 @@
 
 #define UM_OMP_LEVELS 255 /* active levels that are supported: as libgomp */
 #define UM_OMP_NO_LIMIT 0x7fffffff
-#define UM_OMP_LIST 16         /* levels of OMP_NUM_THREADS and OMP_PROC_BIND at most */
-#define UM_OMP_PLACES 1024     /* at most */
-#define UM_OMP_SHARES 8        /* work shares that are under way at most */
-#define UM_OMP_TASKS_MOST 2048 /* tasks of a member; one more is executed at once */
-#define UM_OMP_NEAR 144        /* bytes of a task's arguments that need no other memory */
+#define UM_OMP_LIST 16             /* levels of OMP_NUM_THREADS and OMP_PROC_BIND at most */
+#define UM_OMP_PLACES 1024         /* at most */
+#define UM_OMP_SHARES 8            /* work shares that are under way at most */
+#define UM_OMP_TASKS_MOST 2048     /* tasks of a member; one more is executed at once */
+#define UM_OMP_WAITING_MOST 128    /* the same of those in its deque, for each member of the team */
+#define UM_OMP_NEAR 144            /* bytes of a task's arguments that need no other memory */
+#define UM_OMP_UNCOUNTED_MOST 4096 /* children of a task: count.h */
+#define UM_OMP_BUNDLE 16 /* tasks that are returned to their home at once, beside the first */
 
 typedef void um_omp_fn(void *data);
 
@@ -111,6 +114,7 @@ struct um_omp_copies;
 struct um_omp_group {
     um_atomic_u64
         count; /* tasks that have not ended; their makers add, threads that end them take */
+    uint64_t uncounted;         /* tasks that `task` has made and not counted; that one only */
     struct um_omp_group *outer; /* this and the rest: its member only, but tasks of it read them */
     struct um_omp_member *member; /* that waits for it */
     struct um_omp_task *task;     /* that it executes there */
@@ -124,6 +128,12 @@ struct um_omp_group {
 /* Of a task, and handed down to those that it makes. The first is the ABI's flag, too. */
 #define UM_OMP_FINAL 2u
 #define UM_OMP_CANCELLABLE 1u /* it may be discarded: cancel.c */
+
+/* Free tasks, beside the one that has the bundle, on their way to their home: count.h. */
+struct um_omp_bundle {
+    unsigned count;
+    struct um_omp_task *task[UM_OMP_BUNDLE];
+};
 
 /* A task, implicit or explicit. */
 struct um_omp_task {
@@ -141,7 +151,12 @@ struct um_omp_task {
     struct um_omp_member *member;   /* that executes it; children that end wake it */
     void *far;                      /* arguments without room below */
     struct um_omp_icv icv;          /* the task itself; children copy it */
-    UM_ALIGNED(UM_ANY_MEMORY) char near[UM_OMP_NEAR];
+    /* children that are not in `count` yet; the task itself. Others read `member`, on another line */
+    uint32_t uncounted;
+    UM_ALIGNED(UM_ANY_MEMORY) union {
+        char near[UM_OMP_NEAR];
+        struct um_omp_bundle bundle; /* a free one */
+    };
 };
 
 /* A work share: a loop, sections or a scope. Instance i of a team is in share i % UM_OMP_SHARES;
@@ -193,17 +208,19 @@ struct um_omp_member {
     /* of that share: a copy, and where the member is in it */
     uint64_t count, start, step, chunk, trip, from, to;
     enum um_omp_schedule schedule;
-    struct umbra_task *free;  /* tasks of its home */
-    unsigned made;            /* tasks that it has made memory for */
-    void *chunks;             /* that memory, a list */
-    struct um_omp_pool *pool; /* of regions that it begins, or NULL */
+    struct umbra_task *free; /* tasks of its home */
+    unsigned made;           /* tasks that it has made memory for */
+    unsigned waiting; /* tasks in its deque, with those taken since it has last shared some */
+    void *chunks;     /* that memory, a list */
+    struct um_omp_task *bundle; /* free tasks of another home, or NULL: count.h */
+    struct um_omp_pool *pool;   /* of regions that it begins, or NULL */
     struct um_omp_task implicit;
 
     /* of tasks: its thread writes, all read */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 created;  /* deferred tasks that it has made since the team is there */
     um_atomic_u64 executed; /* that it has executed */
-    /* tasks of this home that others have freed, a stack: they push, its thread takes all */
+    /* tasks of this home that others have freed, a stack of bundles: they push, its thread takes all */
     UM_ALIGNED(UMBRA_CACHE_LINE) um_atomic_uptr returned;
     struct um_tasks tasks;
 };

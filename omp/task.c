@@ -33,13 +33,11 @@ static struct umbra_task *chunk_make(struct um_omp_member *self)
 
 static struct um_omp_task *memory_take(struct um_omp_member *self)
 {
-    struct umbra_task *link = self->free;
+    struct umbra_task *link;
 
-    if (UM_UNLIKELY(!link)) {
-        link = um_omp_memory_returned(self);
-        if (!link)
-            link = chunk_make(self);
-    }
+    if (UM_UNLIKELY(!self->free))
+        um_omp_memory_collect(self);
+    link = UM_LIKELY(self->free) ? self->free : chunk_make(self);
     self->free = link->prev;
     return (struct um_omp_task *)link;
 }
@@ -65,6 +63,7 @@ static void children_await(struct um_omp_member *self)
 {
     struct um_omp_end end = {&self->task->count, UM_OMP_CHILDREN, 0, false};
 
+    um_omp_children_count(self->task);
     um_omp_await(self, &end, UM_OMP_DESCEND);
 }
 
@@ -104,7 +103,8 @@ static void arguments_copy(struct um_omp_member *self, struct um_omp_task *task,
 }
 
 struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
-                                     const struct um_omp_arguments *from, unsigned kind)
+                                     const struct um_omp_arguments *from, unsigned kind,
+                                     bool deferred)
 {
     struct um_omp_task *task = memory_take(self), *parent = self->task;
 
@@ -115,23 +115,38 @@ struct um_omp_task *um_omp_task_make(struct um_omp_member *self, um_omp_fn *fn,
     task->icv = parent->icv;
     if (UM_UNLIKELY(from->event || kind & UM_OMP_CANCELLABLE))
         um_omp_event_make(task, from);
-    um_omp_count_begin(task, parent);
-    arguments_copy(self, task, from);
+    if (deferred)
+        um_omp_count_begin(task, parent);
+    else
+        um_omp_count_hold(task);
+    if (deferred || from->copy) {
+        arguments_copy(self, task, from);
+    } else {
+        task->far = NULL;
+        task->link.arg = from->data; /* the caller's until the task has ended */
+    }
     return task;
+}
+
+/* What a task has for itself. */
+static void task_free(struct um_omp_task *task)
+{
+    if (UM_UNLIKELY(task->depends)) {
+        um_omp_depends_free(task->depends);
+        task->depends = NULL;
+    }
+    um_atomic_store(&task->event, 0, relaxed); /* this thread's, until the memory is another's */
+    if (UM_UNLIKELY(task->far != NULL))
+        free(task->far);
 }
 
 static void task_end(struct um_omp_member *self, struct um_omp_task *task)
 {
     if (UM_UNLIKELY(task->node))
         um_omp_depend_end(self, task);
-    if (UM_UNLIKELY(task->depends)) {
-        um_omp_depends_free(task->depends);
-        task->depends = NULL;
-    }
     if (task->group)
         um_omp_group_release(task->group);
-    um_atomic_store(&task->event, 0, relaxed); /* this thread's, until the memory is another's */
-    free(task->far);
+    task_free(task);
     um_omp_count_end(self, task);
 }
 
@@ -173,7 +188,8 @@ void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
         execute_unless_cancelled(self, task);
         um_omp_event_await(self, task);
     }
-    task_end(self, task);
+    task_free(task);
+    um_omp_task_release(self, task);
 }
 
 void um_omp_task_take(struct um_omp_member *self, struct um_omp_task *task)
@@ -208,7 +224,7 @@ static bool is_deferred(struct um_omp_member *self, unsigned flags, int priority
         return !um_omp_tasks_full(self);
     if (self->team->members == 1 && !(flags & FLAG_DEPEND && self->task->depends))
         return false;
-    return !um_omp_tasks_full(self);
+    return !um_omp_many_wait(self) && !um_omp_tasks_full(self);
 }
 
 static void defer(struct um_omp_member *self, struct um_omp_task *task, void **depend, int priority)
@@ -238,7 +254,7 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
         return;
     if (at_once && (flags & FLAG_DEPEND))
         um_omp_depend_await(self, depend);
-    task = um_omp_task_make(self, fn, &from, kind);
+    task = um_omp_task_make(self, fn, &from, kind, !at_once);
     if (flags & (FLAG_DEPEND | FLAG_PRIORITY))
         task->priority = urgency;
     if (at_once)
@@ -323,6 +339,7 @@ void um_omp_group_end(struct um_omp_member *self)
     struct um_omp_group *group = self->task->group;
     struct um_omp_end end = {&group->count, UINT64_MAX, 0, false};
 
+    um_omp_group_count(group);
     um_omp_await(self, &end, UM_OMP_DESCEND);
     self->task->group = group->outer;
     free(group);

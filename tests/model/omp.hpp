@@ -10,6 +10,8 @@
 
 #define UM_OMP_ABI static
 #define UM_OMP_SHARES 2
+#define UM_OMP_BUNDLE 1
+#define UM_OMP_UNCOUNTED_MOST 2
 #define UM_TASKS_SHARED 2
 #define UMBRA_CACHE_LINE sizeof(um_atomic_u64) /* a flag beside the other */
 
@@ -47,7 +49,7 @@ struct loop_memory {
 
 #include OMP_VARIANTS
 
-enum { OMP_TASKS = 6 };
+enum { OMP_TASKS = 8 };
 
 /* A team of as many members as threads. */
 template <class P, int Members> struct omp_team : world {
@@ -92,6 +94,7 @@ template <class P, int Members> struct omp_team : world {
         for (int i = 0; i < Members; i++)
             make_member(i);
         for (int i = 0; i < OMP_TASKS; i++) {
+            task[i].uncounted = 0;
             errands[i] = errand{this, i};
             um_plain_write(done[i], 0);
             runs[i] = 0;
@@ -111,10 +114,13 @@ template <class P, int Members> struct omp_team : world {
         m->task = &m->implicit;
         m->began = m->barriers = m->singles = m->shares = 0;
         m->free = NULL;
+        m->bundle = NULL;
+        m->waiting = 0;
         m->alone = NULL;
         m->implicit.member = m;
         m->implicit.group = NULL;
         m->implicit.depends = NULL;
+        m->implicit.uncounted = 0;
         um_atomic_store(&m->implicit.parent, (task_type *)NULL, relaxed);
         um_atomic_store(&m->implicit.count, UM_OMP_HOLD, relaxed);
         um_atomic_store(&m->created, 0, relaxed);

@@ -4,7 +4,7 @@
  * (omp/count.h), with the waits of omp/wait.c, under the model checker. See checker.hpp.
  *
  * Each scenario: member 0 makes tasks, which others execute, and waits for them, again and again; a
- * task may make a task and end before it. Tasks go from member to member in boxes. Checked: a wait
+ * task may make a task and end before it; so may one that is executed at once. Tasks go from member to member in boxes. Checked: a wait
  * ends, when all that it waits for have ended, and sees what they wrote; a task's memory is free
  * once, and then no member reads it; nor a group when its wait is over.
  */
@@ -16,6 +16,8 @@
 struct family_plan {
     int rounds, children;
     bool group, outlives;
+    bool at_once; /* the children are those of one that is */
+    bool waits;   /* the first child waits for the one that it makes */
 };
 
 template <class P, int Members> struct family : omp_team<P, Members> {
@@ -52,19 +54,21 @@ template <class P, int Members> struct family : omp_team<P, Members> {
         P::task_end(self, task);
     }
 
-    /* As memory_take(): a new one where none is free; of four that member 0 has, and two of 1. */
+    /* As memory_take(): a new one where none is free; of four that members 0 and 1 have. */
     task_type *memory(member_type *self)
     {
         typename P::umbra_task *link = self->free;
         int *count = self->number == 0 ? &made : &made_by_1;
 
-        if (!link)
-            link = P::um_omp_memory_returned(self);
+        if (!link) {
+            P::um_omp_memory_collect(self);
+            link = self->free;
+        }
         if (link) {
             self->free = link->prev;
             return (task_type *)link;
         }
-        RL_ASSERT(*count < (self->number == 0 ? 4 : 2));
+        RL_ASSERT(*count < 4);
         return &this->task[4 * self->number + (unsigned)(*count)++];
     }
 
@@ -73,13 +77,38 @@ template <class P, int Members> struct family : omp_team<P, Members> {
     {
         if (plan.outlives && number == 0)
             give(Members - 1, this->make(self, 3, memory(self)));
+        if (plan.waits && number == 0)
+            await_children(self);
     }
 
     void await_children(member_type *self)
     {
         typename P::um_omp_end end = {&self->task->count, UM_OMP_CHILDREN, 0, false};
 
+        P::um_omp_children_count(self->task);
         P::um_omp_await(self, &end, P::UM_OMP_IDLE);
+    }
+
+    void make_children(member_type *self)
+    {
+        for (int i = 0; i < plan.children; i++)
+            give(i + 1, this->make(self, i, memory(self)));
+    }
+
+    /* As um_omp_task_make() and um_omp_task_execute() */
+    void make_at_once(member_type *self)
+    {
+        task_type *outer = self->task, *task = memory(self);
+
+        task->home = self;
+        task->group = outer->group;
+        um_atomic_store(&task->parent, outer, relaxed);
+        P::um_omp_count_hold(task);
+        task->member = self;
+        self->task = task;
+        make_children(self);
+        self->task = outer;
+        P::um_omp_task_release(self, task);
     }
 
     void round(member_type *self, int number)
@@ -88,14 +117,19 @@ template <class P, int Members> struct family : omp_team<P, Members> {
 
         if (plan.group) {
             um_atomic_store(&group->count, 0, relaxed);
+            group->uncounted = 0;
+            group->task = self->task;
             group->member = self;
         }
         self->task->group = group;
-        for (int i = 0; i < plan.children; i++)
-            give(i + 1, this->make(self, i, memory(self)));
+        if (plan.at_once)
+            make_at_once(self);
+        else
+            make_children(self);
         if (plan.group) {
             typename P::um_omp_end end = {&group->count, UINT64_MAX, 0, false};
 
+            P::um_omp_group_count(group);
             P::um_omp_await(self, &end, P::UM_OMP_IDLE);
             group->member = NULL; /* the next user of its memory writes it */
             delete group;
@@ -122,12 +156,11 @@ template <class P, int Members> struct family : omp_team<P, Members> {
     /* What is free: each task that was made, once. */
     int count_free(member_type *self)
     {
-        typename P::umbra_task *link = self->free;
+        typename P::umbra_task *link;
         int count = 0;
 
-        for (; link && count < 9; count++)
-            link = link->prev;
-        for (link = P::um_omp_memory_returned(self); link && count < 9; count++)
+        P::um_omp_memory_collect(self);
+        for (link = self->free; link && count < 9; count++)
             link = link->prev;
         return count;
     }
@@ -135,16 +168,21 @@ template <class P, int Members> struct family : omp_team<P, Members> {
     void after()
     {
         omp_team<P, Members>::after();
+        for (auto &m : this->member)
+            if (m.bundle)
+                P::um_omp_bundle_return(m.bundle);
+        P::um_omp_children_count(&this->member[0].implicit);
         RL_ASSERT(um_atomic_load(&this->member[0].implicit.count, relaxed) == UM_OMP_HOLD);
         RL_ASSERT(count_free(&this->member[0]) == made);
         RL_ASSERT(count_free(&this->member[1]) == made_by_1);
     }
 };
 
-template <class P, int Members, int Rounds, int Children, bool Group, bool Outlives>
+template <class P, int Members, int Rounds, int Children, bool Group, bool Outlives,
+          bool AtOnce = false, bool Waits = false>
 static world *make_family()
 {
-    return new family<P, Members>(family_plan{Rounds, Children, Group, Outlives});
+    return new family<P, Members>(family_plan{Rounds, Children, Group, Outlives, AtOnce, Waits});
 }
 
 template <class P>
@@ -152,12 +190,14 @@ static variant make_variant(const char *name, const char *what, const char *expe
 {
     static const scenario scenarios[] = {
         {"a child", make_family<P, 2, 1, 1, false, false>, 2, 0, false, 2, 20000},
-        {"a child, again", make_family<P, 2, 3, 1, false, false>, 2, 0, false, 0, 30000},
+        {"a child, again", make_family<P, 2, 4, 1, false, false>, 2, 0, false, 0, 30000},
         {"two children", make_family<P, 3, 2, 2, false, false>, 3, 0, false, 0, 25000},
         {"a group", make_family<P, 2, 1, 1, true, false>, 2, 0, false, 2, 20000},
         {"a group of two", make_family<P, 3, 2, 2, true, false>, 3, 0, false, 0, 25000},
-        {"a child outlives", make_family<P, 3, 2, 1, false, true>, 3, 0, false, 0, 25000},
-        {"a group's outlives", make_family<P, 3, 2, 1, true, true>, 3, 0, false, 0, 25000},
+        {"a child outlives", make_family<P, 3, 4, 1, false, true>, 3, 0, false, 0, 25000},
+        {"a group's outlives", make_family<P, 3, 4, 1, true, true>, 3, 0, false, 0, 25000},
+        {"a child waits", make_family<P, 3, 4, 1, false, true, false, true>, 3, 0, false, 0, 25000},
+        {"one at once", make_family<P, 2, 2, 1, true, false, true>, 2, 0, false, 0, 25000},
     };
 
     return variant{name, what, expected, scenarios, sizeof(scenarios) / sizeof(scenarios[0])};

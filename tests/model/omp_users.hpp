@@ -8,7 +8,14 @@
 
 struct um_omp_group {
     um_atomic_u64 count;
+    uint64_t uncounted;
+    struct um_omp_task *task;
     plain<struct um_omp_member *> member;
+};
+
+struct um_omp_bundle {
+    plain<unsigned> count;
+    plain<struct um_omp_task *> task[UM_OMP_BUNDLE];
 };
 
 struct um_omp_task {
@@ -20,6 +27,8 @@ struct um_omp_task {
     void *depends; /* none */
     plain<struct um_omp_group *> group;
     plain<struct um_omp_member *> member;
+    plain<uint32_t> uncounted;
+    struct um_omp_bundle bundle;
 };
 
 struct um_omp_share {
@@ -44,6 +53,8 @@ struct um_omp_member {
     uint64_t count, chunk, trip, from, to, start, step;
     enum um_omp_schedule schedule;
     struct umbra_task *free;
+    struct um_omp_task *bundle;
+    unsigned waiting;
     struct um_omp_task implicit;
     um_atomic_u64 created, executed;
     um_atomic_uptr returned;

@@ -96,6 +96,39 @@ static void producer(void)
     printf("producer: %ld, %d wrong\n", sum, wrong);
 }
 
+/* More tasks than members keep: some are executed when they are made. Their own tasks outlive them, and
+ * are in their taskgroup. */
+static void crowd(void)
+{
+    static long hits[3000];
+    long inner = 0, grouped = 0, loop = 0;
+
+#pragma omp parallel num_threads(3)
+#pragma omp single
+    {
+#pragma omp taskgroup
+        for (int i = 0; i < 3000; i++) {
+#pragma omp task firstprivate(i) shared(inner)
+            {
+                hits[i] += i;
+#pragma omp task firstprivate(i) shared(inner)
+                {
+#pragma omp atomic
+                    inner += i;
+                }
+            }
+        }
+        grouped = inner;
+#pragma omp taskloop grainsize(1) firstprivate(loop) shared(inner)
+        for (int i = 0; i < 3000; i++) {
+            loop += hits[i];
+#pragma omp atomic
+            inner += loop;
+        }
+    }
+    printf("crowd: %ld %ld\n", grouped, inner);
+}
+
 static void clauses(void)
 {
     int finals = 0, undeferred = 0, merged = 1, order[6], at = 0;
@@ -256,6 +289,7 @@ int main(void)
 {
     trees();
     producer();
+    crowd();
     clauses();
     taskloops();
     reductions();
