@@ -27,6 +27,9 @@
 
 #define CROWDED_NS 200 /* polls in a crowded team before it yields */
 #define LOOKS 32       /* polls between two looks at the clock */
+#define PACE 16        /* so many tasks of others are timed together */
+#define TINY_NS 150    /* what one of them takes at most if it had better stay with its maker */
+#define REST_NS 8000
 
 _Noreturn void um_omp_fatal(const char *format, ...)
 {
@@ -121,10 +124,42 @@ static bool polls_on(const struct um_omp_member *self, uint64_t *since, unsigned
     return passed < um_atomic_load(&um_omp_poll_cycles, relaxed); /* a number */
 }
 
+/* Tasks of others that a member takes while it waits. Taking one costs its maker and this member some
+ * lines each. If they take no longer than that, the maker is faster alone, and this member rests. */
+struct pace {
+    unsigned taken;
+    uint64_t since, rests; /* when it took the first of the last PACE; it rests until then, or 0 */
+};
+
+static bool rests(struct pace *pace)
+{
+    if (UM_LIKELY(pace->rests == 0))
+        return false;
+    if (um_cycles() < pace->rests)
+        return true;
+    pace->rests = 0;
+    return false;
+}
+
+static void take_count(struct pace *pace)
+{
+    uint64_t now;
+
+    if (pace->taken++ % PACE != 0)
+        return;
+    now = um_cycles();
+    if (pace->taken > 1 && now - pace->since < um_ns_to_cycles(PACE * TINY_NS)) {
+        now += um_ns_to_cycles(REST_NS);
+        pace->rests = now;
+    }
+    pace->since = now;
+}
+
 void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
                        enum um_omp_help help)
 {
     bool dry = false; /* it has looked for quiet since its last task */
+    struct pace pace = {0};
     uint64_t since = 0;
     unsigned polls = 0;
 
@@ -134,7 +169,8 @@ void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
         struct um_omp_task *task = NULL;
 
         /* relaxed: a hint; before it sleeps, the member looks at the tasks themselves */
-        if (help != UM_OMP_IDLE && um_atomic_load(&self->team->tasked, relaxed))
+        if (help != UM_OMP_IDLE && um_atomic_load(&self->team->tasked, relaxed) &&
+            !(help == UM_OMP_ANY && rests(&pace)))
             task = um_omp_next_task(self, help);
         if (!task && help == UM_OMP_QUIET && !dry) {
             um_omp_look_for_quiet(self);
@@ -146,6 +182,8 @@ void um_omp_await_slow(struct um_omp_member *self, const struct um_omp_end *end,
             since = 0;
         }
         if (task) {
+            if (task->home != self)
+                take_count(&pace);
             um_omp_task_take(self, task);
             dry = false;
             since = 0;

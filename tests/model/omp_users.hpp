@@ -115,6 +115,20 @@ static void free(void *memory)
     delete (loop_memory *)memory;
 }
 
+/* No member rests. */
+struct pace {
+    int none;
+};
+
+static bool rests(struct pace *)
+{
+    return false;
+}
+
+static void take_count(struct pace *)
+{
+}
+
 /* A poll is a look that happens early or late: none, then it sleeps. */
 static bool polls_on(const struct um_omp_member *, uint64_t *, unsigned *)
 {
