@@ -75,7 +75,7 @@ static struct kept *task_make(struct um_omp_member *self, uint32_t flags, size_t
                                     .align = 16,
                                     .event = flags & (DETACHABLE | PROXY) ? &event : NULL};
     unsigned kind = self->task->kind | (flags & FINAL ? UM_OMP_FINAL : 0);
-    struct um_omp_task *task = um_omp_task_make(self, um_omp_kmpc_task, &from, kind);
+    struct um_omp_task *task = um_omp_task_make(self, um_omp_kmpc_task, &from, kind, true);
     struct kept *kept = task->link.arg;
 
     *kept = (struct kept){run, task, 0, bytes, shared, flags, false, {.run = run}};

@@ -180,7 +180,8 @@ static bool has_event(const struct um_omp_task *task)
     return UM_UNLIKELY(um_atomic_load(&task->event, relaxed) != 0); /* its maker has set it */
 }
 
-void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+/* It has ended then. */
+static void execute_whole(struct um_omp_member *self, struct um_omp_task *task)
 {
     if (!has_event(task)) {
         execute(self, task);
@@ -188,6 +189,11 @@ void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
         execute_unless_cancelled(self, task);
         um_omp_event_await(self, task);
     }
+}
+
+void um_omp_task_execute(struct um_omp_member *self, struct um_omp_task *task)
+{
+    execute_whole(self, task);
     task_free(task);
     um_omp_task_release(self, task);
 }
@@ -275,7 +281,8 @@ void um_omp_task_begin(struct um_omp_member *self, struct um_omp_task *task, voi
     }
     if (depend)
         um_omp_depend_await(self, depend);
-    um_omp_task_execute(self, task);
+    execute_whole(self, task);
+    task_end(self, task);
 }
 
 uint64_t um_omp_task_enter(struct um_omp_member *self, struct um_omp_task *task)
