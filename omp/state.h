@@ -143,6 +143,7 @@ struct um_omp_task {
     struct um_omp_member *home;               /* the owner of its memory */
     um_atomic_u64 order; /* `created` of the member that has deferred it, which writes it */
     uint8_t kind;        /* UM_OMP_FINAL, UM_OMP_CANCELLABLE */
+    bool detaches;       /* `depends` has had a detached task; the task itself */
     int priority;        /* of one that has dependences or is in `urgent`: its maker has set it */
     struct um_omp_group *group;     /* the innermost; the task itself */
     struct um_omp_node *node;       /* its dependences, or NULL: depend.c */

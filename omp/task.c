@@ -134,6 +134,7 @@ static void task_free(struct um_omp_task *task)
     if (UM_UNLIKELY(task->depends)) {
         um_omp_depends_free(task->depends);
         task->depends = NULL;
+        task->detaches = false;
     }
     um_atomic_store(&task->event, 0, relaxed); /* this thread's, until the memory is another's */
     if (UM_UNLIKELY(task->far != NULL))
@@ -226,21 +227,27 @@ static bool is_deferred(struct um_omp_member *self, unsigned flags, int priority
 {
     if (flags & FLAG_DETACH)
         return self->team->level > 0;
+    if (UM_UNLIKELY(self->task->detaches) && flags & FLAG_DEPEND)
+        return true;
     if (UM_UNLIKELY(priority > 0) && self->team->level > 0)
         return !um_omp_tasks_full(self);
-    if (self->team->members == 1 && !(flags & FLAG_DEPEND && self->task->depends))
+    if (self->team->members == 1)
         return false;
     return !um_omp_many_wait(self) && !um_omp_tasks_full(self);
 }
 
-static void defer(struct um_omp_member *self, struct um_omp_task *task, void **depend, int priority)
+static void defer(struct um_omp_member *self, struct um_omp_task *task, unsigned flags,
+                  void **depend, int priority)
 {
-    if (depend)
+    if (flags & FLAG_DEPEND) {
+        if (UM_UNLIKELY(flags & FLAG_DETACH))
+            self->task->detaches = true;
         um_omp_depend_defer(self, task, depend);
-    else if (UM_UNLIKELY(priority > 0))
+    } else if (UM_UNLIKELY(priority > 0)) {
         um_omp_task_urge(self, task);
-    else
+    } else {
         um_omp_task_defer(self, task);
+    }
 }
 
 UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *), long bytes,
@@ -266,7 +273,7 @@ UM_OMP_ABI void GOMP_task(um_omp_fn *fn, void *data, void (*copy)(void *, void *
     if (at_once)
         um_omp_task_execute(self, task);
     else
-        defer(self, task, flags & FLAG_DEPEND ? depend : NULL, urgency);
+        defer(self, task, flags, depend, urgency);
 }
 
 void um_omp_task_begin(struct um_omp_member *self, struct um_omp_task *task, void **depend,
@@ -276,7 +283,7 @@ void um_omp_task_begin(struct um_omp_member *self, struct um_omp_task *task, voi
 
     task->priority = priority;
     if (condition && !(task->kind & UM_OMP_FINAL) && is_deferred(self, flags, priority)) {
-        defer(self, task, depend, priority);
+        defer(self, task, flags, depend, priority);
         return;
     }
     if (depend)

@@ -133,6 +133,34 @@ static void by_maker(int threads, int count)
     printf(" %d %d", first, sum);
 }
 
+/* The same, where so many tasks are ready that others are executed at once. */
+static void beside_many(int threads, int count)
+{
+    omp_event_handle_t event;
+    int first = 0, sum = 0;
+
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    {
+#pragma omp task detach(event) depend(out : first) shared(first)
+        first = 7;
+        for (int i = 0; i < count; i++) {
+#pragma omp task depend(in : count) shared(sum)
+            {
+#pragma omp atomic
+                sum++;
+            }
+        }
+#pragma omp task depend(in : first) shared(first, sum)
+        {
+#pragma omp atomic
+            sum += first;
+        }
+        omp_fulfill_event(event);
+    }
+    printf(" %d", sum);
+}
+
 /* The tasks around a detached one end before it, and it has the memory of the outermost. */
 static void parents_end(void)
 {
@@ -169,6 +197,8 @@ int main(void)
     by_tasks();
     by_maker(1, 10);
     by_maker(2, 3000);
+    beside_many(1, 3000);
+    beside_many(2, 3000);
     parents_end();
     for (int wait = 0; wait < 5; wait++) {
         int right = 0;
