@@ -346,6 +346,8 @@ UM_HIDE bool um_omp_event_over(const struct um_omp_task *task);
 
 /* As um_omp_task_defer(), of a task with a priority. */
 UM_HIDE void um_omp_task_urge(struct um_omp_member *self, struct um_omp_task *task);
+/* True if so many wait there that another one is better executed at once: the list is looked through. */
+UM_HIDE bool um_omp_many_urgent(struct um_omp_team *team);
 /* An urgent task that the member may execute, or NULL. */
 UM_HIDE struct um_omp_task *um_omp_urgent_next(struct um_omp_member *self, enum um_omp_help help);
 

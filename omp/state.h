@@ -43,7 +43,7 @@
 #define UM_OMP_PLACES 1024         /* at most */
 #define UM_OMP_SHARES 8            /* work shares that are under way at most */
 #define UM_OMP_TASKS_MOST 2048     /* tasks of a member; one more is executed at once */
-#define UM_OMP_WAITING_MOST 128    /* the same of those in its deque, for each member of the team */
+#define UM_OMP_WAITING_MOST 128    /* in its deque, or urgent in the team, for each member */
 #define UM_OMP_NEAR 144            /* bytes of a task's arguments that need no other memory */
 #define UM_OMP_UNCOUNTED_MOST 4096 /* children of a task: count.h */
 #define UM_OMP_BUNDLE 16 /* tasks that are returned to their home at once, beside the first */
@@ -256,6 +256,7 @@ struct um_omp_team {
     um_atomic_u64 looks;   /* for quiet, a count: barrier.c */
     struct um_lock lock;   /* of detached tasks' events, and of the next */
     um_atomic_uptr urgent; /* tasks that members take first, a list: urgent.c */
+    um_atomic_u32 urgents; /* those of them that have not begun */
     UM_ALIGNED(UMBRA_CACHE_LINE)
     um_atomic_u64 single; /* single constructs that have been given to a member */
     void *copy;           /* of copyprivate: that member writes, between two barriers all read */

@@ -230,7 +230,7 @@ static bool is_deferred(struct um_omp_member *self, unsigned flags, int priority
     if (UM_UNLIKELY(self->task->detaches) && flags & FLAG_DEPEND)
         return true;
     if (UM_UNLIKELY(priority > 0) && self->team->level > 0)
-        return !um_omp_tasks_full(self);
+        return !um_omp_many_urgent(self->team) && !um_omp_tasks_full(self);
     if (self->team->members == 1)
         return false;
     return !um_omp_many_wait(self) && !um_omp_tasks_full(self);

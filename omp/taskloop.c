@@ -37,7 +37,8 @@ static void spawn(struct um_omp_member *self, const struct um_omp_taskloop *loop
     if (UM_UNLIKELY(kind & UM_OMP_CANCELLABLE) && um_omp_is_cancelled(self, self->task))
         return;
     for (uint64_t i = 0; i < loop->tasks; i++) {
-        bool now = at_once || um_omp_many_wait(self) || um_omp_tasks_full(self);
+        bool many = priority > 0 ? um_omp_many_urgent(self->team) : um_omp_many_wait(self);
+        bool now = at_once || many || um_omp_tasks_full(self);
         struct um_omp_task *task = um_omp_task_make(self, fn, from, kind, !now);
         uint64_t *bounds = task->link.arg;
         uint64_t take = loop->each + (i < loop->more);

@@ -5,6 +5,12 @@
  */
 #include "count.h"
 
+/* Under the lock, so that no other thread writes it. */
+static void urgents_add(struct um_omp_team *team, uint32_t more)
+{
+    um_atomic_store(&team->urgents, um_atomic_load(&team->urgents, relaxed) + more, relaxed);
+}
+
 void um_omp_task_urge(struct um_omp_member *self, struct um_omp_task *task)
 {
     struct um_omp_team *team = self->team;
@@ -12,6 +18,7 @@ void um_omp_task_urge(struct um_omp_member *self, struct um_omp_task *task)
 
     um_omp_count_created(self, task);
     um_lock_take(&team->lock);
+    urgents_add(team, 1);
     at = (struct umbra_task *)um_atomic_load(&team->urgent, relaxed); /* here and below: the lock */
     while (at && (um_omp_event_over((struct um_omp_task *)at) ||
                   ((struct um_omp_task *)at)->priority > task->priority)) {
@@ -25,6 +32,12 @@ void um_omp_task_urge(struct um_omp_member *self, struct um_omp_task *task)
         um_atomic_store(&team->urgent, (uintptr_t)task, seq_cst);
     um_lock_release(&team->lock);
     um_omp_wake_all(team);
+}
+
+bool um_omp_many_urgent(struct um_omp_team *team)
+{
+    /* relaxed: a number */
+    return um_atomic_load(&team->urgents, relaxed) >= UM_OMP_WAITING_MOST * team->members;
 }
 
 /* True if the task that the member executes may wait for this one: as its child, or in a taskgroup.
@@ -56,6 +69,8 @@ struct um_omp_task *um_omp_urgent_next(struct um_omp_member *self, enum um_omp_h
         newer->prev = link->prev;
     else if (link)
         um_atomic_store(&team->urgent, (uintptr_t)link->prev, relaxed);
+    if (link && !um_omp_event_over((struct um_omp_task *)link))
+        urgents_add(team, (uint32_t)-1);
     um_lock_release(&team->lock);
     return (struct um_omp_task *)link;
 }

@@ -150,12 +150,45 @@ static void many(void)
     printf("many: %d\n", sum);
 }
 
+/* One of two members makes them while the other does nothing: it executes most of them itself. */
+static void flood(void)
+{
+    int is_made = 0, done = 0, early = 0;
+
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 0) {
+        for (int i = 0; i < 20000; i++) {
+#pragma omp task priority(1 + i % 7) shared(done)
+            {
+#pragma omp atomic
+                done++;
+            }
+        }
+#pragma omp atomic read
+        early = done;
+#pragma omp taskloop priority(9) grainsize(1) nogroup shared(done)
+        for (int i = 0; i < 20000; i++) {
+#pragma omp atomic
+            done++;
+        }
+#pragma omp atomic write seq_cst
+        is_made = 1;
+    } else {
+        for (int is = 0; is == 0;) {
+#pragma omp atomic read seq_cst
+            is = is_made;
+        }
+    }
+    printf("flood: %s, %d\n", early > 19000 ? "bounded" : "grows", done);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
     if (argc > 1) {
         taskloop();
         many();
+        flood();
         return 0;
     }
     printf("%d\n", omp_get_max_task_priority());
