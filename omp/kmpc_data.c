@@ -153,7 +153,7 @@ UM_OMP_ABI void __kmpc_error(void *source, int32_t severity, const char *text)
     GOMP_warning(text, text ? strlen(text) : 0);
 }
 
-/* ---- functions of omp.h that clang's gives other names ---- */
+/* ---- functions of omp.h that clang's gives other names, or gcc's has not ---- */
 
 UM_OMP_ABI void ompc_set_affinity_format(const char *format)
 {
@@ -196,4 +196,14 @@ LOOKUP(get_team_size)
 UM_OMP_ABI void ompc_set_schedule(unsigned kind, int chunk)
 {
     omp_set_schedule(kind, chunk);
+}
+
+UM_OMP_ABI void omp_init_lock_with_hint(struct um_lock *lock, int hint)
+{
+    omp_init_lock(lock);
+}
+
+UM_OMP_ABI void omp_init_nest_lock_with_hint(struct um_omp_nest_lock *lock, int hint)
+{
+    omp_init_nest_lock(lock);
 }

@@ -7,7 +7,7 @@ tool=$1 library=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 entries() {
-    nm -D --defined-only "$1" | sed -n 's/.* \(__kmpc_[a-zA-Z0-9_]*\|ompc_[a-z_]*\).*/\1/p' | sort -u
+    nm -D --defined-only "$1" | sed -n 's/.* [TW] \(__kmpc_[a-zA-Z0-9_]*\|ompc_[a-z_]*\|omp_[a-z_]*\).*/\1/p' | sort -u
 }
 # Only code of Intel's compilers calls them, as clang has instructions, libatomic, thread-local variables,
 # barriers, omp_..._lock() and tasks for that; and __kmpc_task_reduction_... only clang before 10.
@@ -15,6 +15,8 @@ left_out='__kmpc_atomic_([0-9]|fixed|float|cmplx|bool|val)[a-z0-9_]*|__kmpc_thre
     |__kmpc_(end_)?barrier_master(_nowait)?|__kmpc_(init|destroy|set|unset|test)(_nest)?_lock(_with_hint)?
     |__kmpc_invoke_task_func|__kmpc_omp_task_parts|__kmpc_get_(parent_)?taskid
     |__kmpc_task_reduction_(modifier_)?init'
+# of omp.h, tools and devices; Fortran's
+left_out="$left_out"'|omp_control_tool_?|omp_get_(num_)?interop_[a-z_]*|omp_init_(nest_)?lock_with_hint_'
 left_out=$(echo "$left_out" | tr -d ' \n')
 
 entries "$library" >"$work/own"
