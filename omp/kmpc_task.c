@@ -68,16 +68,21 @@ static void no_copy(void *to, void *from)
 static struct kept *task_make(struct um_omp_member *self, uint32_t flags, size_t bytes,
                               size_t shared, routine *run)
 {
-    size_t at = offsetof(struct kept, seen) + (bytes + 7) / 8 * 8;
+    size_t head = offsetof(struct kept, seen), least = __alignof__(struct kept);
+    size_t at = head + (bytes + 7) / 8 * 8;
+    /* of private variables, up to 64, as in libomp: it divides their bytes */
+    size_t align = bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : least;
     void *event;
     struct um_omp_arguments from = {.copy = flags & DESTROYS ? no_copy : NULL,
-                                    .bytes = (long)(at + shared),
-                                    .align = 16,
+                                    .bytes = (long)(at + shared + align - least),
+                                    .align = (long)least,
                                     .event = flags & (DETACHABLE | PROXY) ? &event : NULL};
     unsigned kind = self->task->kind | (flags & FINAL ? UM_OMP_FINAL : 0);
     struct um_omp_task *task = um_omp_task_make(self, um_omp_kmpc_task, &from, kind, true);
-    struct kept *kept = task->link.arg;
+    struct kept *kept =
+        kept_of((void *)(((uintptr_t)task->link.arg + head + align - 1) / align * align));
 
+    task->link.arg = kept;
     *kept = (struct kept){run, task, 0, bytes, shared, flags, false, {.run = run}};
     kept->seen.shared = shared > 0 ? (char *)kept + at : NULL;
     return kept;

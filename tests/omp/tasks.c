@@ -285,6 +285,48 @@ static void inside(void)
     printf("inside: %d %d\n", sum, outside);
 }
 
+struct line {
+    _Alignas(64) long number[8];
+};
+
+/* volatile: else the compiler knows what it is */
+static int is_aligned(const void *volatile line)
+{
+    return (unsigned long)line % 64 == 0;
+}
+
+/* Variables of tasks on 64 bytes, among few and many bytes of them. */
+static void lines(void)
+{
+    struct line line = {{1, 2, 3}}, more[5] = {line};
+    int wrong = 0, sum = 0;
+
+#pragma omp parallel num_threads(3)
+#pragma omp single
+    for (int i = 0; i < 50; i++) {
+#pragma omp task firstprivate(line) shared(wrong, sum)
+        {
+#pragma omp atomic
+            wrong += !is_aligned(&line);
+#pragma omp atomic
+            sum += line.number[1];
+        }
+#pragma omp task firstprivate(line, more, i) shared(wrong, sum) if (i % 3 > 0)
+        {
+#pragma omp atomic
+            wrong += !is_aligned(&line) + !is_aligned(more);
+#pragma omp atomic
+            sum += line.number[2] + more[0].number[0] + i;
+        }
+#pragma omp taskloop firstprivate(line) shared(wrong)
+        for (int k = 0; k < 3; k++) {
+#pragma omp atomic
+            wrong += !is_aligned(&line);
+        }
+    }
+    printf("%d not aligned, %d\n", wrong, sum);
+}
+
 int main(void)
 {
     trees();
@@ -295,5 +337,6 @@ int main(void)
     reductions();
     constraint();
     inside();
+    lines();
     return 0;
 }
