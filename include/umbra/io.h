@@ -43,6 +43,9 @@
  * library, accept from one socket, set O_NONBLOCK on it for good. Else one may put the flag back
  * just before the other's system call, which then blocks until a connection comes.
  *
+ * Error queues. While a socket's has an entry (IP_RECVERR, MSG_ZEROCOPY), poll(2) says so at once. A
+ * wait for anything else then ends at most 10 ms late, unless the ring waits in the kernel.
+ *
  * Deadlines and cancellation (umbra_cancel). A call that returns -ETIMEDOUT or -ECANCELED has ended
  * the operation before: the kernel never touches the buffer afterwards, and no byte was taken or
  * sent. If the operation was done by then, the call returns what it did instead; so nothing is

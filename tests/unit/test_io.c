@@ -1415,6 +1415,37 @@ IO_TEST(a_message_waits_for_a_place_in_a_local_queue)
     cr_assert_eq(run_cores(1, finds_a_full_queue, (void *)(intptr_t)SOCK_NONBLOCK), 0);
 }
 
+static atomic_uint receives_tried; /* of messages, but by the ring */
+
+ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+{
+    atomic_fetch_add(&receives_tried, 1);
+    return syscall(SYS_recvmsg, socket, message, flags);
+}
+
+/* Each attempt is made twice: after a rest, and after the report that there still is an error. */
+static void *receives_beside_errors(void *flags)
+{
+    char byte;
+    struct iovec buffer = {&byte, 1};
+    struct msghdr message = {.msg_iov = &buffer, .msg_iovlen = 1};
+    int fd = with_error_queued((int)(intptr_t)flags);
+    size_t got;
+
+    receives_tried = 0;
+    cr_expect_eq(umbra_io_recvmsg(fd, &message, umbra_deadline(20 * MS), &got), -ETIMEDOUT);
+    cr_expect_leq(receives_tried, 2 * MOST_TRIES);
+    close(fd);
+    return NULL;
+}
+
+IO_TEST(a_wait_rests_though_poll_says_ready_for_ever)
+{
+    receives_beside_errors((void *)(intptr_t)0); /* by the thread */
+    cr_assert_eq(run_cores(1, receives_beside_errors, (void *)(intptr_t)0), 0);
+    cr_assert_eq(run_cores(1, receives_beside_errors, (void *)(intptr_t)SOCK_NONBLOCK), 0);
+}
+
 static void *sends_four(void *fd)
 {
     size_t sent = 0;

@@ -46,7 +46,8 @@ struct um_io_bell {
     bool rung; /* counted in io_woken of the core, until the fiber runs */
 };
 
-/* The wait of an operation has ended. result: of the ring; 0: its descriptor may be ready. Its core. */
+/* The wait of an operation has ended. result: of the ring, or what poll(2) says of its descriptor. Its
+ * core. */
 UM_LINKONCE void um_io_ended(struct umbra_core *core, struct umbra_io_op *io, int result)
 {
     io->result = result;
@@ -363,6 +364,14 @@ UM_INLINE bool um_io_finds_full(const struct umbra_io_op *io, int result)
     return to && to->sa_family == AF_UNIX;
 }
 
+/* True if nothing reports when it is worth another try: it has found a full queue; or the descriptor's
+ * last report was of an error that does not concern it, an entry of the error queue, which poll(2)
+ * says as long as it is there. */
+UM_INLINE bool um_io_unreported(const struct umbra_io_op *io, int result)
+{
+    return um_io_finds_full(io, result) || (io->result > 0 && (io->result & POLLERR));
+}
+
 /* True if a result says that the operation has to wait. */
 UM_INLINE bool um_io_must_wait(const struct umbra_io_op *io, int result)
 {
@@ -420,7 +429,7 @@ UM_LINKONCE void um_io_go_on(struct umbra_io_op *io, int result, um_io_ready_fn 
         int error;
 
         io->connecting = result == -EINPROGRESS;
-        error = um_io_finds_full(io, result) ? um_io_rest(io) : ready(context, io);
+        error = um_io_unreported(io, result) ? um_io_rest(io) : ready(context, io);
         if (error == 0 && io->state != UM_IO_OVER)
             return;
         result = um_io_again(io, error);
@@ -456,6 +465,7 @@ UM_LINKONCE int um_io_poll(void *nothing, struct umbra_io_op *io)
 
         count = um_io_poll_for(&ready, io->deadline == UMBRA_NEVER ? UMBRA_NEVER : left);
     } while ((count < 0 && errno == EINTR) || (count == 0 && um_cycles() < io->deadline));
+    io->result = ready.revents;
     return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
 }
 

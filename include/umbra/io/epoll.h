@@ -149,8 +149,8 @@ UM_LINKONCE void um_poller_report(struct um_poller *poller, int fd, uint32_t eve
     if (events & (EPOLLERR | EPOLLHUP))
         events |= EPOLLIN | EPOLLOUT;
     while (*link) {
-        if ((uint32_t)(*link)->events & events)
-            um_io_ended(poller->core, um_poller_leave(poller, link), 0);
+        if ((uint32_t)(*link)->events & events) /* EPOLLERR, too, is POLLERR */
+            um_io_ended(poller->core, um_poller_leave(poller, link), (int)events);
         else
             link = &(*link)->next;
     }
