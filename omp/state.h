@@ -154,8 +154,8 @@ struct um_omp_task {
     struct um_omp_icv icv;          /* the task itself; children copy it */
     /* children that are not in `count` yet; the task itself. Others read `member`, on another line */
     uint32_t uncounted;
-    UM_ALIGNED(UM_ANY_MEMORY) union {
-        char near[UM_OMP_NEAR];
+    union {
+        UM_ALIGNED(UM_ANY_MEMORY) char near[UM_OMP_NEAR];
         struct um_omp_bundle bundle; /* a free one */
     };
 };

@@ -7,6 +7,8 @@
 
 #include "count.h"
 
+_Static_assert(offsetof(struct um_omp_task, near) % UM_ANY_MEMORY == 0, "arguments of any type");
+
 #define CHUNK 31 /* tasks that memory is made for at once */
 
 /* Of GOMP_task(). */

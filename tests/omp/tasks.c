@@ -299,6 +299,7 @@ static int is_aligned(const void *volatile line)
 static void lines(void)
 {
     struct line line = {{1, 2, 3}}, more[5] = {line};
+    long __attribute__((vector_size(16))) pair = {4, 5}; /* loaded from its aligned copy */
     int wrong = 0, sum = 0;
 
 #pragma omp parallel num_threads(3)
@@ -318,6 +319,9 @@ static void lines(void)
 #pragma omp atomic
             sum += line.number[2] + more[0].number[0] + i;
         }
+#pragma omp task firstprivate(pair) shared(sum)
+#pragma omp atomic
+        sum += pair[i % 2];
 #pragma omp taskloop firstprivate(line) shared(wrong)
         for (int k = 0; k < 3; k++) {
 #pragma omp atomic
