@@ -370,6 +370,21 @@ enum {
     MODIFIERS = 3 << 29
 };
 
+/* How many iterations a loop has, with those of both bounds. */
+#define TRIPS(lower, upper, step)                                                                  \
+    ((step) > 0                                                                                    \
+         ? ((lower) <= (upper) ? ((uint64_t)(upper) - (uint64_t)(lower)) / (uint64_t)(step) + 1    \
+                               : 0)                                                                \
+         : ((lower) >= (upper) ? ((uint64_t)(lower) - (uint64_t)(upper)) / -(uint64_t)(step) + 1   \
+                               : 0))
+
+/* A schedule's number without what does not concern the library. */
+static int32_t plain(int32_t schedule)
+{
+    schedule &= ~MODIFIERS;
+    return schedule >= UNMERGED ? schedule - 128 : schedule;
+}
+
 /* Iterations of one part of a loop: from `first`, so many, and more of them each `apart`. */
 struct divided {
     uint64_t first, count, apart;
@@ -411,8 +426,7 @@ static struct divided divide_among_members(int32_t schedule, int64_t chunk, uint
 {
     const struct um_omp_member *self = um_omp_here ? um_omp_here : um_omp_root_make();
 
-    schedule &= ~MODIFIERS;
-    schedule = schedule >= UNMERGED ? schedule - 128 : schedule;
+    schedule = plain(schedule);
     if (schedule >= DISTRIBUTE)
         return divide_among_teams(schedule - DISTRIBUTE + STATIC_CHUNKED, chunk, count);
     return divide(schedule, chunk > 0 ? (uint64_t)chunk : 1, count, self->team->members,
@@ -423,7 +437,7 @@ static struct divided divide_among_members(int32_t schedule, int64_t chunk, uint
  * of an empty loop stay. */
 #define PART(type, divide, schedule, end, lower, upper, stride, step, chunk)                       \
     do {                                                                                           \
-        uint64_t count = UM_TRIP(*(lower), *(upper), step), first = (uint64_t) * (lower);          \
+        uint64_t count = TRIPS(*(lower), *(upper), step), first = (uint64_t) * (lower);            \
         struct divided part = {.last = false};                                                     \
         int32_t *has_last = end;                                                                   \
                                                                                                    \
@@ -445,8 +459,7 @@ static void dispatch_init(struct um_omp_member *self, int32_t schedule, uint64_t
 {
     struct um_omp_loop loop = {.end = count, .step = 1, .wide = true, .up = true};
 
-    schedule &= ~MODIFIERS;
-    schedule = schedule >= UNMERGED ? schedule - 128 : schedule;
+    schedule = plain(schedule);
     self->dispatch = schedule > ORDERED ? UM_OMP_DISPATCH_ORDERED : UM_OMP_DISPATCH;
     schedule = schedule > ORDERED ? schedule - ORDERED + STATIC_CHUNKED - 1 : schedule;
     loop.chunk = chunk > 0 ? (uint64_t)chunk : 1;
@@ -524,7 +537,7 @@ static bool dispatch_next(struct um_omp_member *self, int32_t *last, uint64_t *f
                                                 type upper, wide step, wide chunk)                 \
     {                                                                                              \
         dispatch_init(um_omp_self(), schedule, (uint64_t)lower, (uint64_t)step,                    \
-                      UM_TRIP(lower, upper, step), chunk);                                         \
+                      TRIPS(lower, upper, step), chunk);                                           \
     }                                                                                              \
     UM_OMP_ABI void __kmpc_dist_dispatch_init_##size(                                              \
         UM_SOURCE, int32_t schedule, int32_t *last, type lower, type upper, wide step, wide chunk) \
@@ -533,7 +546,7 @@ static bool dispatch_next(struct um_omp_member *self, int32_t *last, uint64_t *f
                                                                                                    \
         PART(type, divide_among_teams, STATIC, last, &lower, &upper, &stride, step, 0);            \
         dispatch_init(um_omp_self(), schedule, (uint64_t)lower, (uint64_t)step,                    \
-                      UM_TRIP(lower, upper, step), chunk);                                         \
+                      TRIPS(lower, upper, step), chunk);                                           \
     }                                                                                              \
     UM_OMP_ABI int32_t __kmpc_dispatch_next_##size(UM_SOURCE, int32_t *last, type *lower,          \
                                                    type *upper, wide *stride)                      \
@@ -590,7 +603,7 @@ struct um_omp_across {
 
 static uint64_t trips(const struct dimension *loop, int64_t upper)
 {
-    return UM_TRIP(loop->lower, upper, loop->step);
+    return TRIPS(loop->lower, upper, loop->step);
 }
 
 UM_OMP_ABI void __kmpc_doacross_init(UM_SOURCE, int32_t loops, const struct dimension *loop)

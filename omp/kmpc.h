@@ -19,14 +19,6 @@
 
 #define UM_SOURCE void *source, int32_t thread
 
-/* How many iterations a loop has whose bounds are iterations, too. */
-#define UM_TRIP(lower, upper, step)                                                                \
-    ((step) > 0                                                                                    \
-         ? ((lower) <= (upper) ? ((uint64_t)(upper) - (uint64_t)(lower)) / (uint64_t)(step) + 1    \
-                               : 0)                                                                \
-         : ((lower) >= (upper) ? ((uint64_t)(lower) - (uint64_t)(upper)) / -(uint64_t)(step) + 1   \
-                               : 0))
-
 /* What members share: memory that the first one makes, and the last one frees. */
 struct um_omp_block {
     um_atomic_u64 left; /* members that have left it */

@@ -255,8 +255,8 @@ UM_LINKONCE void um_uring_flush_soon(struct um_uring *uring)
         um_uring_submit(uring);
 }
 
-/* Sends do not wait in the kernel: to a local socket whose queue is full it would send an empty
- * datagram in place of the text, having used up the buffer at its first attempt (seen in Linux 6.18). */
+/* Sends do not wait in the kernel. Before a local socket's full queue Linux 6.18 uses up the buffer at its
+ * first attempt, and sends an empty datagram at the next. */
 UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_io_op *io)
 {
     switch (io->call) {
