@@ -15,8 +15,8 @@
  * that the system's call refuses, an offset that it cannot take, is refused at once:
  *
  *   uring  one io_uring for each core that uses this header: operations of all fibers that are ready
- *          go to the kernel together, and the core's sleep ends by a message and by a completion
- *          alike. Linux 6.7 or later, and liburing: define UMBRA_URING where the implementation is
+ *          go to the kernel together, but for sends, which are tried first, and the core's sleep
+ *          ends by a message and by a completion alike. Linux 6.7 or later, and liburing: define UMBRA_URING where the implementation is
  *          compiled, and link with -luring (docs/blocking.md).
  *   pool   one epoll instance for each core, in which an idle core sleeps; files, which never wait
  *          for anything that epoll could see, are read and written by the helpers of

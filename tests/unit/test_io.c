@@ -2269,6 +2269,7 @@ enum { IO_URING_SETUP = 425, IO_URING_ENTER, IO_URING_REGISTER };
 static void *asks_forced_ring(void *unused)
 {
     (void)unused;
+    cr_expect_eq(receive(0, (char[1]){0}, 1), -ENOSYS);
     cr_expect_eq(send_text(0, "x"), -ENOSYS);
     return NULL;
 }

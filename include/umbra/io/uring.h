@@ -9,6 +9,8 @@
  *
  * Operations are queued in the ring, and go to the kernel together. The first that is queued spawns
  * a fiber that submits: it runs after all fibers that are ready by then, which may queue theirs.
+ * Sends are tried first, by a system call: they rarely wait, and a second way through the ring, and
+ * switch of fibers, costs more.
  *
  * An operation lives in its caller's frame. If the caller's wait ends early, the caller cancels the
  * operation until it completes: only then has the kernel done with the buffer, and the frame.
@@ -255,8 +257,6 @@ UM_LINKONCE void um_uring_flush_soon(struct um_uring *uring)
         um_uring_submit(uring);
 }
 
-/* Sends do not wait in the kernel. Before a local socket's full queue Linux 6.18 uses up the buffer at its
- * first attempt, and sends an empty datagram at the next. */
 UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_io_op *io)
 {
     switch (io->call) {
@@ -269,14 +269,8 @@ UM_LINKONCE void um_uring_prepare(struct io_uring_sqe *sqe, const struct umbra_i
     case UM_SYSTEM_RECV:
         io_uring_prep_recv(sqe, io->fd, io->at, io->bytes, 0);
         break;
-    case UM_SYSTEM_SEND:
-        io_uring_prep_send(sqe, io->fd, io->at, io->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-        break;
     case UM_SYSTEM_RECVMSG:
         io_uring_prep_recvmsg(sqe, io->fd, io->at, MSG_CMSG_CLOEXEC);
-        break;
-    case UM_SYSTEM_SENDMSG:
-        io_uring_prep_sendmsg(sqe, io->fd, io->at, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
     case UM_SYSTEM_ACCEPT:
         io_uring_prep_accept(sqe, io->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -381,10 +375,10 @@ UM_LINKONCE bool um_uring_suits(const struct umbra_io_op *io)
 
     if (io->call == UM_SYSTEM_CONNECT)
         return io->length <= sizeof(struct sockaddr_storage);
-    if (io->call == UM_SYSTEM_RECVMSG || io->call == UM_SYSTEM_SENDMSG)
+    if (io->call == UM_SYSTEM_RECVMSG)
         return um_uring_reads(io->at);
-    if (io->call == UM_SYSTEM_POLL) /* asked first, and what waits is polled */
-        return false;
+    if (io->call == UM_SYSTEM_POLL || io->call == UM_SYSTEM_SEND || io->call == UM_SYSTEM_SENDMSG)
+        return false; /* asked first, and what waits is polled */
     if (io->call != UM_SYSTEM_READ && io->call != UM_SYSTEM_WRITE)
         return true;
     trial.at = (void *)UINTPTR_MAX; /* no process has this */
