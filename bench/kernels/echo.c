@@ -7,6 +7,7 @@
  *   epoll        a loop by hand on epoll, level-triggered: epoll_wait, recv, send
  *   umbra-pool   a fiber a connection (umbra/io.h), the core waits in epoll
  *   umbra-uring  the same, in the core's io_uring
+ *   ...-pairs    of either way: a fiber for two connections, with two receives at once
  */
 #define _GNU_SOURCE
 #include "in_fiber.h"
@@ -41,6 +42,7 @@ struct message {
 struct echo {
     const char *way; /* of umbra/io.h; NULL: by hand */
     unsigned connections;
+    bool pairs;
     struct umbra_runtime *runtime;
     struct bench_row *row;
     struct bench_batch *batch;
@@ -132,15 +134,41 @@ static void *serve_one(void *connection)
     return NULL;
 }
 
+static void *serve_two(void *connections)
+{
+    struct message message[2];
+    struct umbra_io_op op[2], *ops[2];
+    unsigned which;
+    size_t sent;
+
+    for (unsigned i = 0; i < 2; i++) {
+        op[i] = (struct umbra_io_op){.call = UMBRA_IO_RECV,
+                                     .fd = ((int *)connections)[i],
+                                     .at = &message[i],
+                                     .bytes = MESSAGE};
+        ops[i] = umbra_io_start(&op[i]) == 0 ? &op[i] : NULL;
+    }
+    while (umbra_io_wait_any(ops, 2, UMBRA_NEVER, &which) == 0) {
+        bool goes_on =
+            passed(op[which].result) && message[which].kind == ASKED &&
+            umbra_io_send(op[which].fd, &message[which], MESSAGE, UMBRA_NEVER, &sent) == 0;
+
+        if (!goes_on || umbra_io_start(ops[which]) != 0)
+            ops[which] = NULL;
+    }
+    return NULL;
+}
+
 static void *serve_in_fibers(void *arg)
 {
     struct echo *echo = arg;
     struct umbra_fiber fiber[CONNECTIONS_MOST];
+    unsigned each = echo->pairs ? 2 : 1;
 
-    for (unsigned i = 0; i < echo->connections; i++)
-        if (umbra_spawn(serve_one, &far[i], &fiber[i]) != 0)
+    for (unsigned i = 0; i < echo->connections; i += each)
+        if (umbra_spawn(echo->pairs ? serve_two : serve_one, &far[i], &fiber[i]) != 0)
             abort();
-    for (unsigned i = 0; i < echo->connections; i++)
+    for (unsigned i = 0; i < echo->connections; i += each)
         umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return NULL;
 }
@@ -249,27 +277,34 @@ static void stop(struct bench_row *row)
 
 static const struct bench_ops ops = {.open = open_row, .start = start, .run = run, .stop = stop};
 
+enum server { EPOLL, POOL, URING, POOL_PAIRS, URING_PAIRS, SERVERS };
+
 static int declare(struct bench *bench)
 {
-    static const char *const names[] = {"epoll", "umbra-pool", "umbra-uring"};
-    static struct echo cases[] = {{.connections = 64},
-                                  {.way = "pool", .connections = 64},
-                                  {.way = "uring", .connections = 64},
-                                  {.connections = CONNECTIONS_MOST},
-                                  {.way = "pool", .connections = CONNECTIONS_MOST},
-                                  {.way = "uring", .connections = CONNECTIONS_MOST}};
-    struct bench_row *limit = NULL;
+    static const struct {
+        const char *name, *way;
+        enum server limit;
+        bool pairs;
+    } servers[SERVERS] = {{"epoll", NULL, EPOLL, false},
+                          {"umbra-pool", "pool", EPOLL, false},
+                          {"umbra-uring", "uring", EPOLL, false},
+                          {"umbra-pool-pairs", "pool", POOL, true},
+                          {"umbra-uring-pairs", "uring", URING, true}};
+    static const unsigned connections[] = {64, CONNECTIONS_MOST};
+    static struct echo cases[2][SERVERS];
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct bench_row *row = bench_add(bench, names[i % 3], &ops, NULL);
+    for (size_t c = 0; c < 2; c++) {
+        struct bench_row *rows[SERVERS];
 
-        row->state = &cases[i];
-        row->batch = bench_tiny(bench) ? BATCH_TINY : BATCH;
-        json_object_set_new(row->params, "connections", json_integer(cases[i].connections));
-        if (cases[i].way)
-            row->limit = limit;
-        else
-            limit = row;
+        for (size_t s = 0; s < SERVERS; s++) {
+            cases[c][s] = (struct echo){
+                .way = servers[s].way, .connections = connections[c], .pairs = servers[s].pairs};
+            rows[s] = bench_add(bench, servers[s].name, &ops, NULL);
+            rows[s]->state = &cases[c][s];
+            rows[s]->batch = bench_tiny(bench) ? BATCH_TINY : BATCH;
+            rows[s]->limit = s == EPOLL ? NULL : rows[servers[s].limit];
+            json_object_set_new(rows[s]->params, "connections", json_integer(connections[c]));
+        }
     }
     return 0;
 }
