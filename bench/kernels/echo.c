@@ -8,9 +8,12 @@
  *   umbra-pool   a fiber a connection (umbra/io.h), the core waits in epoll
  *   umbra-uring  the same, in the core's io_uring
  *   ...-pairs    of either way: a fiber for two connections, with two receives at once
+ *   asio         Boost.Asio: async_read_some and async_write_some with callbacks, on one io_context
+ *   photon       PhotonLibOS: a fiber a connection, in its io_uring
  */
 #define _GNU_SOURCE
 #include "in_fiber.h"
+#include "peers.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,23 +29,23 @@
 
 #include <umbra/io.h>
 
-#define MESSAGE 64
+#define MESSAGE sizeof(struct echo_message)
 #define CONNECTIONS_MOST 1000
 #define EVENTS 256
 #define BATCH 10000
 #define BATCH_TINY 100
 
-enum kind { ASKED = 1, ENDS };
-
-struct message {
-    uint64_t kind, number;
-    char rest[MESSAGE - 2 * sizeof(uint64_t)];
+struct contender {
+    const char *name;
+    const char *way;              /* of umbra/io.h, or NULL */
+    const struct echo_way *other; /* without umbra/io.h */
+    bool pairs;
+    unsigned limit; /* its place in the table; 0: epoll */
 };
 
 struct echo {
-    const char *way; /* of umbra/io.h; NULL: by hand */
+    const struct contender *by;
     unsigned connections;
-    bool pairs;
     struct umbra_runtime *runtime;
     struct bench_row *row;
     struct bench_batch *batch;
@@ -54,14 +57,14 @@ static int error_of_connections = 1; /* 1: they are not there yet */
 
 static bool passed(ssize_t count)
 {
-    return count == MESSAGE;
+    return count == (ssize_t)MESSAGE;
 }
 
 /* ---- the client ---- */
 
-static void ask(unsigned connection, enum kind kind, uint64_t number)
+static void ask(unsigned connection, enum echo_kind kind, uint64_t number)
 {
-    struct message message = {.kind = kind, .number = number};
+    struct echo_message message = {.kind = kind, .number = number};
 
     if (!passed(send(near[connection], &message, MESSAGE, MSG_NOSIGNAL)))
         abort();
@@ -73,11 +76,11 @@ static uint64_t exchange(int epoll, const struct echo *echo, uint64_t count)
 {
     static uint64_t expected[CONNECTIONS_MOST];
     struct epoll_event event[EVENTS];
-    struct message answer;
+    struct echo_message answer;
     uint64_t sent = 0, right = 0;
 
     for (unsigned i = 0; i < echo->connections && sent < count; i++)
-        ask(i, ASKED, expected[i] = sent++);
+        ask(i, ECHO_ASKED, expected[i] = sent++);
     for (uint64_t answers = 0; answers < count;) {
         int ready = epoll_wait(epoll, event, EVENTS, -1);
 
@@ -87,9 +90,9 @@ static uint64_t exchange(int epoll, const struct echo *echo, uint64_t count)
             if (!passed(recv(near[from], &answer, MESSAGE, 0)))
                 abort();
             answers++;
-            right += answer.kind == ASKED && answer.number == expected[from];
+            right += answer.kind == ECHO_ASKED && answer.number == expected[from];
             if (sent < count)
-                ask(from, ASKED, expected[from] = sent++);
+                ask(from, ECHO_ASKED, expected[from] = sent++);
         }
     }
     return right;
@@ -116,7 +119,7 @@ static void *client(void *arg)
     echo->batch->verified = exchange(epoll, echo, echo->batch->iterations);
     echo->batch->ns = bench_now_ns() - begin;
     for (unsigned i = 0; i < echo->connections; i++)
-        ask(i, ENDS, 0);
+        ask(i, ECHO_ENDS, 0);
     close(epoll);
     return NULL;
 }
@@ -125,18 +128,18 @@ static void *client(void *arg)
 
 static void *serve_one(void *connection)
 {
-    struct message message;
+    struct echo_message message;
     size_t got, sent;
 
     while (umbra_io_recv(*(int *)connection, &message, MESSAGE, UMBRA_NEVER, &got) == 0 &&
-           passed((ssize_t)got) && message.kind == ASKED)
+           passed((ssize_t)got) && message.kind == ECHO_ASKED)
         umbra_io_send(*(int *)connection, &message, MESSAGE, UMBRA_NEVER, &sent);
     return NULL;
 }
 
 static void *serve_two(void *connections)
 {
-    struct message message[2];
+    struct echo_message message[2];
     struct umbra_io_op op[2], *ops[2];
     unsigned which;
     size_t sent;
@@ -150,7 +153,7 @@ static void *serve_two(void *connections)
     }
     while (umbra_io_wait_any(ops, 2, UMBRA_NEVER, &which) == 0) {
         bool goes_on =
-            passed(op[which].result) && message[which].kind == ASKED &&
+            passed(op[which].result) && message[which].kind == ECHO_ASKED &&
             umbra_io_send(op[which].fd, &message[which], MESSAGE, UMBRA_NEVER, &sent) == 0;
 
         if (!goes_on || umbra_io_start(ops[which]) != 0)
@@ -163,34 +166,34 @@ static void *serve_in_fibers(void *arg)
 {
     struct echo *echo = arg;
     struct umbra_fiber fiber[CONNECTIONS_MOST];
-    unsigned each = echo->pairs ? 2 : 1;
+    unsigned each = echo->by->pairs ? 2 : 1;
 
     for (unsigned i = 0; i < echo->connections; i += each)
-        if (umbra_spawn(echo->pairs ? serve_two : serve_one, &far[i], &fiber[i]) != 0)
+        if (umbra_spawn(echo->by->pairs ? serve_two : serve_one, &far[i], &fiber[i]) != 0)
             abort();
     for (unsigned i = 0; i < echo->connections; i += each)
         umbra_join(fiber[i], UMBRA_NEVER, NULL);
     return NULL;
 }
 
-static void serve_by_hand(const struct echo *echo)
+static void serve_by_hand(const int *connections, unsigned count)
 {
     struct epoll_event event[EVENTS];
-    struct message message;
+    struct echo_message message;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
 
-    for (unsigned i = 0; i < echo->connections; i++) {
-        event[0] = (struct epoll_event){.events = EPOLLIN, .data = {.fd = far[i]}};
-        if (epoll_ctl(epoll, EPOLL_CTL_ADD, far[i], &event[0]) != 0)
+    for (unsigned i = 0; i < count; i++) {
+        event[0] = (struct epoll_event){.events = EPOLLIN, .data = {.fd = connections[i]}};
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, connections[i], &event[0]) != 0)
             abort();
     }
-    for (unsigned left = echo->connections; left > 0;) {
+    for (unsigned left = count; left > 0;) {
         int ready = epoll_wait(epoll, event, EVENTS, -1);
 
         for (int i = 0; i < ready; i++) {
             if (!passed(recv(event[i].data.fd, &message, MESSAGE, MSG_DONTWAIT)))
                 abort();
-            if (message.kind == ENDS)
+            if (message.kind == ECHO_ENDS)
                 left--;
             else if (!passed(send(event[i].data.fd, &message, MESSAGE, MSG_NOSIGNAL)))
                 abort();
@@ -198,6 +201,8 @@ static void serve_by_hand(const struct echo *echo)
     }
     close(epoll);
 }
+
+static const struct echo_way by_hand = {.serve = serve_by_hand};
 
 static int run(struct bench_row *row, struct bench_batch *batch)
 {
@@ -209,10 +214,10 @@ static int run(struct bench_row *row, struct bench_batch *batch)
     error = -pthread_create(&thread, NULL, client, echo);
     if (error != 0)
         return error;
-    if (echo->way)
+    if (echo->by->way)
         error = in_fiber(echo->runtime, serve_in_fibers, echo);
     else
-        serve_by_hand(echo);
+        echo->by->other->serve(far, echo->connections);
     pthread_join(thread, NULL);
     return error;
 }
@@ -248,62 +253,79 @@ static int connect_all(void)
 static int open_row(struct bench_row *row)
 {
     struct echo *echo = row->state;
+    const struct echo_way *other = echo->by->other;
 
 #ifndef UMBRA_URING
-    if (echo->way && strcmp(echo->way, "uring") == 0)
+    if (echo->by->way && strcmp(echo->by->way, "uring") == 0)
         return bench_refuse(row, -ENOSYS, "built without liburing");
 #endif
     echo->row = row;
     if (error_of_connections > 0)
         error_of_connections = connect_all();
-    return error_of_connections;
+    if (error_of_connections != 0)
+        return error_of_connections;
+    return other && other->open ? other->open() : 0;
 }
 
 static int start(struct bench_row *row)
 {
     struct echo *echo = row->state;
 
-    setenv("UMBRA_IO", echo->way ? echo->way : "", 1);
-    return echo->way ? in_fiber_cores(row->bench, 1, &echo->runtime) : 0;
+    setenv("UMBRA_IO", echo->by->way ? echo->by->way : "", 1);
+    return echo->by->way ? in_fiber_cores(row->bench, 1, &echo->runtime) : 0;
 }
 
 static void stop(struct bench_row *row)
 {
     struct echo *echo = row->state;
 
-    if (echo->way)
+    if (echo->by->way)
         umbra_runtime_destroy(echo->runtime);
 }
 
-static const struct bench_ops ops = {.open = open_row, .start = start, .run = run, .stop = stop};
+static void close_row(struct bench_row *row)
+{
+    struct echo *echo = row->state;
 
-enum server { EPOLL, POOL, URING, POOL_PAIRS, URING_PAIRS, SERVERS };
+    if (echo->by->other && echo->by->other->close)
+        echo->by->other->close();
+}
+
+static const struct bench_ops ops = {
+    .open = open_row, .start = start, .run = run, .stop = stop, .close = close_row};
+
+enum { EPOLL, POOL, URING }; /* places in the table */
+
+static const struct contender contenders[] = {
+    {"epoll", .other = &by_hand},
+    {"umbra-pool", .way = "pool"},
+    {"umbra-uring", .way = "uring"},
+    {"umbra-pool-pairs", .way = "pool", .pairs = true, .limit = POOL},
+    {"umbra-uring-pairs", .way = "uring", .pairs = true, .limit = URING},
+    {"asio", .other = &asio_echo},
+    {"photon", .other = &photon_echo},
+};
+
+#define CONTENDERS (sizeof contenders / sizeof contenders[0])
 
 static int declare(struct bench *bench)
 {
-    static const struct {
-        const char *name, *way;
-        enum server limit;
-        bool pairs;
-    } servers[SERVERS] = {{"epoll", NULL, EPOLL, false},
-                          {"umbra-pool", "pool", EPOLL, false},
-                          {"umbra-uring", "uring", EPOLL, false},
-                          {"umbra-pool-pairs", "pool", POOL, true},
-                          {"umbra-uring-pairs", "uring", URING, true}};
     static const unsigned connections[] = {64, CONNECTIONS_MOST};
-    static struct echo cases[2][SERVERS];
+    static struct echo cases[2][CONTENDERS];
 
     for (size_t c = 0; c < 2; c++) {
-        struct bench_row *rows[SERVERS];
+        struct bench_row *rows[CONTENDERS];
 
-        for (size_t s = 0; s < SERVERS; s++) {
-            cases[c][s] = (struct echo){
-                .way = servers[s].way, .connections = connections[c], .pairs = servers[s].pairs};
-            rows[s] = bench_add(bench, servers[s].name, &ops, NULL);
-            rows[s]->state = &cases[c][s];
-            rows[s]->batch = bench_tiny(bench) ? BATCH_TINY : BATCH;
-            rows[s]->limit = s == EPOLL ? NULL : rows[servers[s].limit];
-            json_object_set_new(rows[s]->params, "connections", json_integer(connections[c]));
+        for (size_t i = 0; i < CONTENDERS; i++) {
+            const struct contender *by = &contenders[i];
+
+            rows[i] = by->way ? bench_add(bench, by->name, &ops, NULL)
+                              : bench_add_peer(bench, by->name, &ops, by->other);
+            cases[c][i] = (struct echo){.by = by, .connections = connections[c]};
+            rows[i]->state = &cases[c][i];
+            rows[i]->batch = bench_tiny(bench) ? BATCH_TINY : BATCH;
+            rows[i]->limit = i == EPOLL ? NULL : rows[by->limit];
+            json_object_set_new(rows[i]->params, "connections", json_integer(connections[c]));
         }
     }
     return 0;
@@ -311,7 +333,8 @@ static int declare(struct bench *bench)
 
 static const struct bench_kernel kernel = {
     .name = "echo",
-    .about = "messages over many connections: umbra/io.h beside a loop on epoll",
+    .about =
+        "messages over many connections: umbra/io.h beside a loop on epoll and other libraries",
     .cpus = 2,
     .rounds = 51,
     .rounds_quick = 5,

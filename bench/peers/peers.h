@@ -47,6 +47,22 @@ struct stream_way {
     int (*run)(struct stream *stream, int cpu); /* cpu: of the receiving side */
 };
 
+/* `echo`: what a client sends, and a server sends back. */
+enum echo_kind { ECHO_ASKED = 1, ECHO_ENDS };
+
+struct echo_message {
+    uint64_t kind, number;
+    char rest[48];
+};
+
+struct echo_way {
+    int (*open)(void); /* as above */
+    /* The server, on the calling thread, until there came ECHO_ENDS on each connection. Leaves the
+     * descriptors open and their flags as they were. */
+    void (*serve)(const int *connections, unsigned count);
+    void (*close)(void); /* or NULL */
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -83,6 +99,9 @@ extern const struct spawn_way qthreads_spawn BENCH_WEAK;
 
 extern const struct switch_way photon_yield BENCH_WEAK, photon_yield_to BENCH_WEAK;
 extern const struct spawn_way photon_spawn BENCH_WEAK;
+extern const struct echo_way photon_echo BENCH_WEAK;
+
+extern const struct echo_way asio_echo BENCH_WEAK;
 
 #ifdef __cplusplus
 }

@@ -59,8 +59,9 @@ def echo(measured):
         "Messages over many connections",
         "64 bytes that a server sends back, over 64 and 1,000 connections of the loopback interface: with a fiber "
         "a connection by umbra/io.h, where the core waits in epoll or in its ring. The limit is a loop by hand on "
-        "epoll; of pairs, a fiber for two connections with two receives at once, it is a fiber a connection. The "
-        "client is a thread on another processor.",
+        "epoll; of pairs, a fiber for two connections with two receives at once, it is a fiber a connection. Asio is "
+        "Boost.Asio with callbacks, photon a fiber a connection of PhotonLibOS in its io_uring. The client is a "
+        "thread on another processor.",
         *charts_by(rows, "connections", "echo, {:,} connections".format, "echo"),
         numbers(rows),
     )
