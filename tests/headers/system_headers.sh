@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
 # system_headers.sh COMPILER INCLUDE_DIR HEADER ...
-# Each HEADER, after and before the system's headers, which declare and define what ours must not
-# clash with. umbra.h under every language mode and feature macro; the others, whose text it has,
-# under one that shows all. All with the cold functions, which under one mode are assembled, too.
+# umbra.h, after and before the system's headers, which declare and define what ours must not clash
+# with, under every language mode and feature macro; and each HEADER whose text it does not have, under
+# one that shows all. All with the cold functions, which under one mode are assembled, too.
 set -eu
 compiler=$1 include=$2
 shift 2
@@ -63,7 +63,8 @@ done
 code="-c -o $work/object.o"
 both_orders umbra.h -std=gnu11 -D_GNU_SOURCE
 code=-fsyntax-only
+umbrella=$(echo '#include <umbra.h>' | "$compiler" -std=gnu11 -I"$include" -M -x c - | tr ' ' '\n')
 for header; do
-    both_orders "$header" -std=gnu11 -D_GNU_SOURCE
+    echo "$umbrella" | grep -qxF "$include/$header" || both_orders "$header" -std=gnu11 -D_GNU_SOURCE
 done
 exit $failed
