@@ -16,8 +16,9 @@
  *
  *   uring  one io_uring for each core that uses this header: operations of all fibers that are ready
  *          go to the kernel together, but for sends, which are tried first, and the core's sleep
- *          ends by a message and by a completion alike. Linux 6.7 or later, and liburing: define UMBRA_URING where the implementation is
- *          compiled, and link with -luring (docs/blocking.md).
+ *          ends by a message and by a completion alike. Linux 6.7 or later, and liburing: define
+ *          UMBRA_URING where the implementation is compiled, and link with -luring
+ *          (docs/blocking.md).
  *   pool   one epoll instance for each core, in which an idle core sleeps; files, which never wait
  *          for anything that epoll could see, are read and written by the helpers of
  *          umbra/blocking.h. Taken if UMBRA_URING is not defined, or if the kernel has no such
@@ -54,10 +55,11 @@
  * has begun is waited for.
  *
  * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
- * descriptor must not be closed while a call uses it. shutdown(2) of both directions ends the calls
- * on a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept -EINVAL. Several
- * fibers may use one descriptor at the same time, in which order is up to the kernel. While a fiber
- * waits in a call, the runtime reports no deadlock.
+ * fiber whose calls never wait, as sends while there is room, may keep its core: umbra_poll lets
+ * others run. A descriptor must not be closed while a call uses it. shutdown(2) of both directions
+ * ends the calls on a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept
+ * -EINVAL. Several fibers, and operations of one fiber, may use a descriptor at the same time, in
+ * which order is up to the kernel. While a fiber waits in a call, the runtime reports no deadlock.
  *
  * Errors. Each call returns 0, or with its result untouched
  *   -ETIMEDOUT   the deadline, of umbra_now_ns() or UMBRA_NEVER, passed first
@@ -121,8 +123,8 @@ UM_LINKONCE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t de
                                  size_t *got);
 
 /* As umbra_io_send, of what the message names, as sendmsg(2) does: several buffers, an address,
- * ancillary data. *sent: how many bytes. If the queue of a local socket that it names is full, the
- * call waits for a place as umbra_io_connect does. Callers and errors as above. */
+ * ancillary data. *sent: how many bytes. If the queue of a local or netlink socket that it names is
+ * full, the call waits for a place as umbra_io_connect does. Callers and errors as above. */
 UM_LINKONCE int umbra_io_sendmsg(int socket, const struct msghdr *message, uint64_t deadline,
                                  size_t *sent);
 

@@ -355,13 +355,14 @@ UM_INLINE const struct sockaddr *um_io_address(const struct umbra_io_op *io)
                : NULL;
 }
 
-/* True if a result says that a connection or a message to a local socket has found that socket's queue
- * full. Nothing reports that there is room again: poll(2) says that the own socket can be written. */
+/* True if a result says that a connection or a message has found the queue of a local socket, or of a
+ * netlink socket, full. Nothing reports that there is room again: poll(2) says that the own socket can
+ * be written. */
 UM_INLINE bool um_io_finds_full(const struct umbra_io_op *io, int result)
 {
     const struct sockaddr *to = result == -EAGAIN ? um_io_address(io) : NULL;
 
-    return to && to->sa_family == AF_UNIX;
+    return to && (to->sa_family == AF_UNIX || to->sa_family == AF_NETLINK);
 }
 
 /* True if nothing reports when it is worth another try: it has found a full queue; or the descriptor's

@@ -450,6 +450,16 @@ UM_LINKONCE void um_uring_done(struct um_uring *uring, struct umbra_io_op *io, i
         um_io_go_on(io, result, um_uring_await, uring);
 }
 
+/* True if a send's report of room is of nothing. One that a local socket's full queue refuses makes the
+ * kernel report room to the others that wait, and the ring passes that on, where epoll asks again. */
+UM_LINKONCE bool um_uring_reports_nothing(const struct umbra_io_op *io)
+{
+    struct pollfd ready = {.fd = io->fd, .events = POLLOUT};
+
+    return (io->call == UM_SYSTEM_SEND || io->call == UM_SYSTEM_SENDMSG) && io->result == POLLOUT &&
+           poll(&ready, 1, 0) == 0;
+}
+
 /* The operation's wait has ended, or shall end with this error. */
 UM_LINKONCE void um_uring_step(struct umbra_core *core, struct umbra_io_op *io, int error)
 {
@@ -465,7 +475,10 @@ UM_LINKONCE void um_uring_step(struct umbra_core *core, struct umbra_io_op *io, 
         io->state = UM_IO_OVER;
         if (error == 0 && io->result < 0 && io->result != -EINTR)
             error = io->result;
-        um_io_go_on(io, um_io_again(io, error), um_uring_await, uring);
+        if (error == 0 && um_uring_reports_nothing(io))
+            um_io_go_on(io, -EAGAIN, um_uring_await, uring);
+        else
+            um_io_go_on(io, um_io_again(io, error), um_uring_await, uring);
     } else {
         um_uring_done(uring, io, error);
     }
