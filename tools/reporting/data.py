@@ -66,7 +66,7 @@ class Measured:
         """The figures of the documents are not: they lack what no table there needs."""
         for rows in self.rows.values():
             if any(row.min is None for row in rows):
-                raise ValueError(f"{self.path}: these are figures for documents (--docs), not a measurement")
+                raise ValueError(f"{self.path}: these are figures of documents, not a measurement")
 
     def of(self, kernel):
         return self.rows.get(kernel, [])

@@ -40,6 +40,7 @@ def short(value):
 def compact(path, tables=figures.TABLES):
     """The lines of a measurement that the tables use: one machine, then rows."""
     measured = Measured(path)
+    measured.check_whole()
     machines = [machine for machine in measured.machines.values() if machine]
     machine = {"bench": "machine", **{key: measured.machine.get(key) for key in MACHINE}}
     machine["cpus"] = (measured.machines.get("null-fork") or measured.machine).get("cpus", [])
