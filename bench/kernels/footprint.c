@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <umbra/core.h>
+
 #define ROUNDS 3
 #define ROUNDS_QUICK 1
 #define FIRST 16 /* fibers before the measurement */
@@ -38,6 +40,7 @@ struct footprint_row {
 /* What the measuring process says, in shared memory. */
 struct finding {
     int error;
+    char why[256];     /* what the library says of it; empty: nothing */
     uint64_t bytes;    /* growth */
     uint64_t ns;       /* it took to make them */
     uint64_t made;     /* in all; fewer than asked for when the system allowed no more */
@@ -87,8 +90,12 @@ static void measure(const struct footprint_row *what, struct finding *finding)
     uint64_t before, begin;
     int error = way->open != NULL ? way->open(&population) : 0;
 
-    if (error == 0)
-        error = way->grow(&population, FIRST);
+    finding->error = error;
+    if (error != 0) { /* nothing to release */
+        snprintf(finding->why, sizeof finding->why, "%s", umbra_last_error_text());
+        return;
+    }
+    error = way->grow(&population, FIRST);
     before = resident_bytes();
     begin = bench_now_ns();
     if (error == 0)
@@ -141,6 +148,7 @@ static int open_row(struct bench_row *row)
         error = 0;
     }
     if (error != 0) {
+        bench_refuse(row, error, "%s", state->finding->why);
         munmap(state->finding, sizeof *state->finding);
         free(state);
         return error;

@@ -272,6 +272,13 @@ class Page(unittest.TestCase):
         for wrong in (("--docs", "a", "b"), ("--check", "a"), ("--docs", self.path / "missing.json")):
             self.assertEqual(run(*wrong).returncode, 2)
 
+        papers = root / "docs/papers.json"
+        text = papers.read_text(encoding="utf-8")
+        ran = run("--docs", self.json, "--papers", papers)
+        said = f"tools/report: {papers}: these are figures of documents, not a measurement\n"
+        self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (2, "", said))
+        self.assertEqual(papers.read_text(encoding="utf-8"), text)
+
     def test_pivots_are_counted_for_more_processors(self):
         """Blocks of 1 ns, rows of 4 ns; then OpenMP's tasks cost 120 ns, too."""
         sys.path.insert(0, str(pathlib.Path(REPORT).parent))
