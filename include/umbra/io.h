@@ -55,8 +55,8 @@
  * has begun is waited for.
  *
  * Callers. Any thread or fiber, but no signal handler; a fiber may switch, another thread blocks. A
- * fiber whose calls never wait, as sends while there is room, may keep its core: umbra_poll lets
- * others run. A descriptor must not be closed while a call uses it. shutdown(2) of both directions
+ * fiber that goes on sending while the socket has room may keep its core: umbra_poll lets other
+ * fibers run. A descriptor must not be closed while a call uses it. shutdown(2) of both directions
  * ends the calls on a socket: a receive gets the end (0 bytes), a send -EPIPE, and an accept
  * -EINVAL. Several fibers, and operations of one fiber, may use a descriptor at the same time, in
  * which order is up to the kernel. While a fiber waits in a call, the runtime reports no deadlock.

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSL-1.0
 # system_headers.sh COMPILER INCLUDE_DIR HEADER ...
-# umbra.h, after and before the system's headers, which declare and define what ours must not clash
-# with, under every language mode and feature macro; and each HEADER whose text it does not have, under
-# one that shows all. All with the cold functions, which under one mode are assembled, too.
+# Compiles umbra.h after and before the system's headers, which declare and define what ours must not
+# clash with, under every language mode and feature macro. Each HEADER that umbra.h does not include is
+# compiled likewise, under one mode that shows all. All have the cold functions, which are assembled
+# under one mode.
 set -eu
 compiler=$1 include=$2
 shift 2
