@@ -7,6 +7,7 @@
 #define UMBRA_TESTS_FIBERS_H
 
 #include <errno.h>
+#include <sched.h>
 
 #include <runner.h>
 
@@ -107,6 +108,44 @@ static inline void until(const _Atomic int *flag)
 {
     while (!*flag)
         umbra_yield();
+}
+
+/* ---- short waits ---- */
+
+#define SHORT_WAITS 50
+#define LATE_NS (MS * 7 / 10) /* a wait that counts in milliseconds ends later */
+
+/* How late several waits were, each of MS / 10. The one that ends soonest counts, since the others
+ * lose their processors. On a busy machine all may: then they are compared with a thread that gives
+ * its processor away until such a deadline. */
+struct short_waits {
+    uint64_t least, yields; /* the latter's sum, of `count` times */
+    unsigned count;
+};
+
+#define SHORT_WAITS_INIT {UMBRA_NEVER, 0, 0}
+
+/* After a wait until that deadline: true if another try is needed. */
+static inline bool was_late(struct short_waits *waits, uint64_t deadline)
+{
+    uint64_t late = umbra_now_ns() - deadline;
+
+    waits->least = late < waits->least ? late : waits->least;
+    if (waits->least < LATE_NS)
+        return false;
+    deadline = umbra_deadline(MS / 10);
+    while (umbra_now_ns() < deadline)
+        sched_yield();
+    waits->yields += umbra_now_ns() - deadline;
+    return ++waits->count < SHORT_WAITS;
+}
+
+static inline void expect_in_time(const struct short_waits *waits, const char *name)
+{
+    uint64_t yield = waits->count == 0 ? 0 : waits->yields / waits->count;
+
+    cr_expect_lt(waits->least, LATE_NS + yield, "%s: late by %llu ns, yields by %llu ns", name,
+                 (unsigned long long)waits->least, (unsigned long long)yield);
 }
 
 #endif

@@ -442,25 +442,17 @@ Test(deadline, of_a_thread_is_waited_for_unless_something_comes_before)
 
 /* ---- soon after it ---- */
 
-#define WAITS 200             /* at most, until one ends in time */
-#define LATE_NS (MS * 7 / 10) /* in milliseconds the shortest wait would end later */
-
-/* Of several short waits the one that ends soonest after its deadline: the others lose their
- * processors. */
 static void *waits_briefly(void *arg)
 {
     struct waiter *waiter = arg;
-    uint64_t least = UMBRA_NEVER;
+    struct short_waits waits = SHORT_WAITS_INIT;
+    uint64_t deadline;
 
-    for (int i = 0; i < WAITS && least >= LATE_NS; i++) {
-        uint64_t deadline = umbra_deadline(MS / 10), late;
-
+    do {
+        deadline = umbra_deadline(MS / 10);
         cr_expect_eq(waiter->call->wait(deadline), -ETIMEDOUT, "%s", waiter->call->name);
-        late = umbra_now_ns() - deadline;
-        least = late < least ? late : least;
-    }
-    cr_expect_lt(least, LATE_NS, "%s: late by %llu ns", waiter->call->name,
-                 (unsigned long long)least);
+    } while (was_late(&waits, deadline));
+    expect_in_time(&waits, waiter->call->name);
     waiter->done = 1;
     return NULL;
 }
