@@ -195,7 +195,7 @@ UM_ALWAYS_INLINE int um_channel_push_of(struct umbra_channel *channel, const voi
 {
     return UM_LIKELY(um_channel_put(channel, item, bytes) == 0)
                ? 0
-               : um_channel_push_wait(channel, item, deadline);
+               : umbra_channel_push(channel, item, deadline);
 }
 
 UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item, size_t bytes,
@@ -203,7 +203,7 @@ UM_ALWAYS_INLINE int um_channel_pop_of(struct umbra_channel *channel, void *item
 {
     return UM_LIKELY(um_channel_take(channel, item, bytes, false))
                ? 0
-               : um_channel_pop_wait(channel, item, deadline);
+               : umbra_channel_pop(channel, item, deadline);
 }
 
 #ifdef __cplusplus

@@ -24,10 +24,6 @@
 
 UM_LINKONCE UM_NOINLINE void um_channel_signal(struct umbra_channel *channel,
                                                enum um_channel_which which);
-UM_LINKONCE UM_NOINLINE int um_channel_push_wait(struct umbra_channel *channel, const void *item,
-                                                 uint64_t deadline);
-UM_LINKONCE UM_NOINLINE int um_channel_pop_wait(struct umbra_channel *channel, void *item,
-                                                uint64_t deadline);
 
 /* The place of item number `at`. */
 UM_INLINE unsigned char *um_channel_place(const struct umbra_channel *channel, uint64_t at,
@@ -193,18 +189,6 @@ UM_LINKONCE int um_channel_pop_at(struct umbra_channel *channel, void *item, uin
         if (error != 0)
             return error;
     }
-}
-
-UM_LINKONCE UM_NOINLINE int um_channel_push_wait(struct umbra_channel *channel, const void *item,
-                                                 uint64_t deadline)
-{
-    return um_channel_push_at(channel, item, deadline, __builtin_return_address(0));
-}
-
-UM_LINKONCE UM_NOINLINE int um_channel_pop_wait(struct umbra_channel *channel, void *item,
-                                                uint64_t deadline)
-{
-    return um_channel_pop_at(channel, item, deadline, __builtin_return_address(0));
 }
 
 /* ---- calls of the program ---- */
