@@ -133,9 +133,19 @@ UM_LINKONCE int um_io_run(struct umbra_io_op *io)
 
 /* ---- operations ---- */
 
-/* Gives the count that an operation returned to its caller. */
-UM_INLINE int um_io_count(int result, size_t *count)
+/* An operation that returns a count: *count is it then. from: for reports */
+UM_INLINE int um_io_counted(int call, int fd, const void *at, size_t bytes, uint64_t offset,
+                            uint64_t deadline, size_t *count, const void *from)
 {
+    struct umbra_io_op io = {.call = call,
+                             .fd = fd,
+                             .at = (void *)(uintptr_t)at,
+                             .bytes = um_io_most(bytes),
+                             .offset = offset,
+                             .deadline = um_deadline_cycles(deadline),
+                             .from = from};
+    int result = um_io_run(&io);
+
     if (result < 0)
         return result;
     *count = (size_t)result;
@@ -145,79 +155,43 @@ UM_INLINE int um_io_count(int result, size_t *count)
 UM_LINKONCE UM_NOINLINE int umbra_io_read(int fd, void *at, size_t bytes, uint64_t offset,
                                           uint64_t deadline, size_t *got)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_READ,
-                             .fd = fd,
-                             .at = at,
-                             .bytes = um_io_most(bytes),
-                             .offset = offset,
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), got);
+    return um_io_counted(UM_SYSTEM_READ, fd, at, bytes, offset, deadline, got,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_write(int fd, const void *at, size_t bytes, uint64_t offset,
                                            uint64_t deadline, size_t *put)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_WRITE,
-                             .fd = fd,
-                             .at = (void *)(uintptr_t)at,
-                             .bytes = um_io_most(bytes),
-                             .offset = offset,
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), put);
+    return um_io_counted(UM_SYSTEM_WRITE, fd, at, bytes, offset, deadline, put,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_recv(int socket, void *at, size_t bytes, uint64_t deadline,
                                           size_t *got)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_RECV,
-                             .fd = socket,
-                             .at = at,
-                             .bytes = um_io_most(bytes),
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), got);
+    return um_io_counted(UM_SYSTEM_RECV, socket, at, bytes, 0, deadline, got,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_send(int socket, const void *at, size_t bytes,
                                           uint64_t deadline, size_t *sent)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_SEND,
-                             .fd = socket,
-                             .at = (void *)(uintptr_t)at,
-                             .bytes = um_io_most(bytes),
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), sent);
+    return um_io_counted(UM_SYSTEM_SEND, socket, at, bytes, 0, deadline, sent,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_recvmsg(int socket, struct msghdr *message, uint64_t deadline,
                                              size_t *got)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_RECVMSG,
-                             .fd = socket,
-                             .at = message,
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), got);
+    return um_io_counted(UM_SYSTEM_RECVMSG, socket, message, 0, 0, deadline, got,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_sendmsg(int socket, const struct msghdr *message,
                                              uint64_t deadline, size_t *sent)
 {
-    struct umbra_io_op io = {.call = UM_SYSTEM_SENDMSG,
-                             .fd = socket,
-                             .at = (void *)(uintptr_t)message,
-                             .deadline = um_deadline_cycles(deadline),
-                             .from = __builtin_return_address(0)};
-
-    return um_io_count(um_io_run(&io), sent);
+    return um_io_counted(UM_SYSTEM_SENDMSG, socket, message, 0, 0, deadline, sent,
+                         __builtin_return_address(0));
 }
 
 UM_LINKONCE UM_NOINLINE int umbra_io_accept(int socket, uint64_t deadline, int *connection)
