@@ -380,8 +380,7 @@ UM_LINKONCE void *um_worker_main(void *arg)
 {
     struct umbra_worker *worker = arg;
     struct umbra_dispatch *dispatch = worker->dispatch;
-    size_t bytes =
-        (dispatch->scratch_bytes + UMBRA_CACHE_LINE - 1) & ~(size_t)(UMBRA_CACHE_LINE - 1);
+    size_t bytes = um_place_round(dispatch->scratch_bytes, UMBRA_CACHE_LINE);
     struct um_taken taken;
 
     worker->preempted = um_os_preempted();
