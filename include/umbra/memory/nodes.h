@@ -268,16 +268,22 @@ UM_LINKONCE void umbra_memory_destroy(struct umbra_memory *memory)
 
 /* ---- where pages are ---- */
 
+/* The part of the node with this index, or -1. */
+UM_LINKONCE UM_COLD int um_memory_part_on(const struct umbra_memory *memory, int node)
+{
+    for (unsigned k = 0; k < memory->parts; k++)
+        if (memory->node[k] == node)
+            return (int)k;
+    return -1;
+}
+
 /* True if a page that begins at this offset was asked to be on `node`. */
 UM_LINKONCE UM_COLD bool um_memory_is_placed(const struct umbra_memory *memory, size_t offset,
                                              int node)
 {
     if (memory->part_bytes > 0)
         return memory->node[offset / memory->part_bytes] == node;
-    for (unsigned k = 0; k < memory->parts; k++)
-        if (memory->node[k] == node)
-            return true;
-    return memory->parts == 0;
+    return memory->parts == 0 || um_memory_part_on(memory, node) >= 0;
 }
 
 UM_LINKONCE int umbra_memory_report(const struct umbra_memory *memory,
@@ -303,15 +309,6 @@ UM_LINKONCE int umbra_memory_report(const struct umbra_memory *memory,
 }
 
 /* ---- slices ---- */
-
-/* The part of the node with this index, or -1. */
-UM_LINKONCE UM_COLD int um_memory_part_on(const struct umbra_memory *memory, int node)
-{
-    for (unsigned k = 0; k < memory->parts; k++)
-        if (memory->node[k] == node)
-            return (int)k;
-    return -1;
-}
 
 /* True if parts and nodes are the same, so that each part has cores of its own. */
 UM_LINKONCE UM_COLD bool um_memory_fits(const struct umbra_nodes *nodes,
