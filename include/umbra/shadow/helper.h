@@ -162,9 +162,8 @@ struct um_places {
 
 UM_LINKONCE UM_COLD void um_places_add(struct um_places *places, int cpu)
 {
-    for (unsigned i = 0; i < places->count; i++)
-        if (places->cpu[i] == cpu)
-            return;
+    if (um_cpu_taken(cpu, places->cpu, places->count))
+        return;
     if (places->count < UM_PLACES_MOST)
         places->cpu[places->count++] = cpu;
     else
