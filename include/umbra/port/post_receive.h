@@ -324,24 +324,19 @@ UM_LINKONCE UM_NOINLINE int umbra_port_receive_some(struct umbra_port *port, uin
     return um_port_receive(port, most, messages, deadline, __builtin_return_address(0));
 }
 
-/* Stores what a typed call received, if result is 0. out: a pointer to a pointer to some struct. */
-UM_INLINE int um_port_store(int result, struct umbra_message *message, size_t offset, void *out)
-{
-    if (result == 0) {
-        void *holder = um_message_holder(message, offset);
-
-        memcpy(out, &holder, sizeof(holder));
-    }
-    return result;
-}
-
+/* out: a pointer to a pointer to some struct. */
 UM_LINKONCE UM_NOINLINE int um_port_receive_holder(struct umbra_port *port, void *out,
                                                    size_t offset, uint64_t deadline)
 {
     struct umbra_message *message = NULL;
     int result = um_port_receive(port, 1, &message, deadline, __builtin_return_address(0));
 
-    return um_port_store(result, message, offset, out);
+    if (result == 0) {
+        void *holder = um_message_holder(message, offset);
+
+        memcpy(out, &holder, sizeof(holder));
+    }
+    return result;
 }
 
 #endif /* UMBRA_IMPLEMENTATION */
