@@ -37,7 +37,7 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
         size_class == 0 ? runtime->stack_bytes : um_stack_round((size_t)4096 << (size_class - 1));
     struct um_slab *full = um_depot_slab(depot, size_class);
     unsigned slots = full ? full->slots * 2 : UM_SLAB_SLOTS_FIRST;
-    const struct umbra_topology_cpu *cpu = umbra_topology_cpu_of(runtime->topology, core->cpu);
+    int node = um_place_node(runtime->topology, core->cpu);
     struct um_slab *slab;
     int error;
 
@@ -46,7 +46,7 @@ UM_LINKONCE UM_COLD int um_depot_grow(struct umbra_core *core, unsigned size_cla
     while (slots > 1 && slots > UM_SLAB_BYTES_MOST / bytes)
         slots /= 2;
     do /* smaller if need be, so that limited address space can be used up */
-        error = um_slab_create(runtime->topology, cpu ? cpu->node : -1, bytes, slots, &slab);
+        error = um_slab_create(runtime->topology, node, bytes, slots, &slab);
     while (error == -ENOMEM && (slots /= 2) > 0);
     if (error != 0)
         return error;
