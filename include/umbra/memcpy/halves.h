@@ -242,8 +242,7 @@ UM_LINKONCE UM_COLD size_t um_copy_find_awake(struct um_copy_trial *trial, size_
             first = 0;
         else if (first == 0)
             first = n;
-        qsort(alone, UM_COPY_TRIALS, sizeof(alone[0]), um_compare_u64);
-        *per_us = n * 1000 / (size_t)(alone[UM_COPY_TRIALS / 2] + 1);
+        *per_us = n * 1000 / (size_t)(um_median(alone, UM_COPY_TRIALS) + 1);
         if (first != 0 && first != n)
             return first;
     }
