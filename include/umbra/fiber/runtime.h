@@ -103,7 +103,7 @@ struct umbra_runtime {
     struct umbra_task *outside_first; /* linked by prev, oldest first; under outside_lock, both */
     struct umbra_task *outside_last;
 
-    pthread_mutex_t lock;              /* for all that follows, up to `grains` */
+    pthread_mutex_t lock;              /* for all that follows, up to old_limits */
     pthread_cond_t changed;            /* verdict, waiting, started or joins */
     enum um_verdict verdict;           /* for the threads in umbra_runtime_wait */
     unsigned waiting;                  /* threads in umbra_runtime_wait */
