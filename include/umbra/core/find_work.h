@@ -22,9 +22,7 @@
 #include <umbra/base/base.h>
 #include <umbra/core/handover.h>
 #include <umbra/core/make.h>
-#include <umbra/core/report.h>
 #include <umbra/core/spawn.h>
-#include <umbra/cpu.h>
 #include <umbra/fiber.h>
 #include <umbra/task/protocol.h>
 #include <umbra/wait/protocol.h>

@@ -6,8 +6,6 @@
 #ifndef UMBRA_CORE_FORK_CHILD_H
 #define UMBRA_CORE_FORK_CHILD_H
 
-#include <pthread.h>
-
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core/trace_run.h>

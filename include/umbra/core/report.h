@@ -15,7 +15,6 @@
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
-#include <umbra/base/why.h>
 #include <umbra/context.h>
 #include <umbra/fiber.h>
 #include <umbra/os/os.h>

@@ -21,7 +21,6 @@
 #define UMBRA_CORE_WATCHDOG_H
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <umbra/base/atomic.h>

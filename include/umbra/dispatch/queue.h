@@ -31,7 +31,6 @@
 
 #ifndef UM_MODEL_CHECK
 #include <sched.h>
-#include <stdlib.h>
 
 #include <umbra/base/atomic.h>
 #include <umbra/base/base.h>

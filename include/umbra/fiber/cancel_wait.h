@@ -7,12 +7,10 @@
 #ifndef UMBRA_FIBER_CANCEL_WAIT_H
 #define UMBRA_FIBER_CANCEL_WAIT_H
 
-#include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/fiber/control_block.h>
 #include <umbra/fiber/runtime.h>
 #include <umbra/fiber/sleeper.h>
-#include <umbra/fiber/wake.h>
 
 #ifndef UMBRA_SHOW_WARNINGS
 #pragma GCC system_header

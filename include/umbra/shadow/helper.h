@@ -12,7 +12,6 @@
 #include <umbra/base/base.h>
 #include <umbra/base/trace_kinds.h>
 #include <umbra/base/why.h>
-#include <umbra/cpu.h>
 #include <umbra/os/fork.h>
 #include <umbra/os/os.h>
 #include <umbra/shadow/origin.h>

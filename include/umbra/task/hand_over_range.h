@@ -15,10 +15,8 @@
 #ifndef UMBRA_TASK_HAND_OVER_RANGE_H
 #define UMBRA_TASK_HAND_OVER_RANGE_H
 
-#include <umbra/base/atomic.h>
 #include <umbra/base/base.h>
 #include <umbra/core.h>
-#include <umbra/cpu.h>
 #include <umbra/fiber.h>
 #include <umbra/task/task_join.h>
 

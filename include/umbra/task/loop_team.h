@@ -27,7 +27,6 @@
 #include <umbra/base/loop_history.h>
 #include <umbra/base/parts.h>
 #include <umbra/cpu.h>
-#include <umbra/os/run_once.h>
 #include <umbra/task/ranges.h>
 #include <umbra/team.h>
 
