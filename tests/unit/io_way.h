@@ -6,10 +6,12 @@
 #ifndef UMBRA_TESTS_IO_WAY_H
 #define UMBRA_TESTS_IO_WAY_H
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -74,6 +76,28 @@ static inline void choose_way(const char *way)
     }
 #endif
     setenv("UMBRA_IO", way, 1);
+}
+
+/* A socket of this type at a port of the loopback interface, and its address. */
+static inline int at_a_port(int type, struct sockaddr_in *address)
+{
+    socklen_t length = sizeof(*address);
+    int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    cr_expect_eq(bind(fd, (const struct sockaddr *)address, sizeof(*address)), 0);
+    cr_expect_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    return fd;
+}
+
+/* One that listens there. */
+static inline int listening(int backlog, struct sockaddr_in *address)
+{
+    int fd = at_a_port(SOCK_STREAM, address);
+
+    cr_expect_eq(listen(fd, backlog), 0);
+    return fd;
 }
 
 #define IO_TEST(name)                                                                              \

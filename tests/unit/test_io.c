@@ -36,20 +36,6 @@ static void close_pair(const int pair[2])
     close(pair[1]);
 }
 
-/* A socket that listens on a port of the loopback interface, and its address. */
-static int listening(int backlog, struct sockaddr_in *address)
-{
-    socklen_t length = sizeof(*address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    *address =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    cr_expect_eq(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
-    cr_expect_eq(listen(fd, backlog), 0);
-    cr_expect_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
-    return fd;
-}
-
 static int connected(const struct sockaddr_in *address)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -1286,18 +1272,6 @@ static struct msghdr *letter_with(struct letter *letter, const char *text)
     return &letter->message;
 }
 
-static int datagrams(struct sockaddr_in *address)
-{
-    socklen_t length = sizeof(*address);
-    int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-    *address =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    cr_expect_eq(bind(fd, (const struct sockaddr *)address, sizeof(*address)), 0);
-    cr_expect_eq(getsockname(fd, (struct sockaddr *)address, &length), 0);
-    return fd;
-}
-
 /* Answers one datagram, to where it came from. */
 static void *answers(void *socket)
 {
@@ -1319,7 +1293,7 @@ static void *answers(void *socket)
 static void *asks_by_datagram(void *unused)
 {
     struct sockaddr_in to, own;
-    int server = datagrams(&to), client = datagrams(&own);
+    int server = at_a_port(SOCK_DGRAM, &to), client = at_a_port(SOCK_DGRAM, &own);
     struct umbra_fiber fiber;
     char text[8];
     size_t got = 0;

@@ -310,19 +310,6 @@ static struct subject datagrams_unconnected(void)
 static struct sockaddr_in inet_name;  /* where compares_all() listens */
 static struct sockaddr_un local_name; /* likewise */
 
-static int server_inet(struct sockaddr_in *name)
-{
-    socklen_t length = sizeof(*name);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    *name =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    cr_expect_eq(bind(fd, (const struct sockaddr *)name, sizeof(*name)), 0);
-    cr_expect_eq(listen(fd, 1000), 0);
-    cr_expect_eq(getsockname(fd, (struct sockaddr *)name, &length), 0);
-    return fd;
-}
-
 static int server_local(void)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -344,13 +331,13 @@ static struct subject tcp_listening(void)
 {
     struct sockaddr_in name;
 
-    return alone(server_inet(&name));
+    return alone(listening(1000, &name));
 }
 
 static struct subject tcp_connected(void)
 {
     struct sockaddr_in name;
-    int listens = server_inet(&name);
+    int listens = listening(1000, &name);
     int client = socket(AF_INET, SOCK_STREAM, 0);
 
     cr_expect_eq(connect(client, (const struct sockaddr *)&name, sizeof(name)), 0);
@@ -360,7 +347,7 @@ static struct subject tcp_connected(void)
 static struct subject tcp_with_connection(void)
 {
     struct sockaddr_in name;
-    int listens = server_inet(&name);
+    int listens = listening(1000, &name);
     int client = socket(AF_INET, SOCK_STREAM, 0);
     struct pollfd ready = {.fd = listens, .events = POLLIN};
 
@@ -803,7 +790,7 @@ static void compare(int kind, const struct call *call, enum manner manner)
 
 static void *compares(void *manner)
 {
-    int inet = server_inet(&inet_name);
+    int inet = listening(1000, &inet_name);
     int local = server_local();
 
     signal(SIGPIPE, on_broken_pipe);
@@ -894,7 +881,7 @@ static void check_flags_meanwhile(int kind, const struct call *call)
 
 static void *checks_flags_meanwhile(void *unused)
 {
-    int inet = server_inet(&inet_name);
+    int inet = listening(1000, &inet_name);
     int local = server_local();
 
     (void)unused;
@@ -1075,7 +1062,7 @@ IO_TEST(acceptors_of_one_socket_never_block_a_core)
 {
     pthread_t thread[2];
 
-    shared_socket = server_inet(&inet_name);
+    shared_socket = listening(1000, &inet_name);
     alarm(LATE_SECONDS); /* which ends a test that hangs */
     for (int i = 0; i < 2; i++)
         cr_assert_eq(pthread_create(&thread[i], NULL, accepts_shared, NULL), 0);
@@ -1100,7 +1087,7 @@ static void *accepts_meanwhile(void *socket)
 Test(io_thread, a_child_accepts_though_a_thread_did_when_it_was_made)
 {
     struct sockaddr_in name;
-    int socket = server_inet(&name);
+    int socket = listening(1000, &name);
     int status = 0;
     pthread_t thread;
 
@@ -1112,7 +1099,7 @@ Test(io_thread, a_child_accepts_though_a_thread_did_when_it_was_made)
 
         if (child == 0) {
             alarm(LATE_SECONDS / 10); /* it would hang */
-            _exit(umbra_io_accept(server_inet(&name), 0, &fd) == -ETIMEDOUT ? 0 : 1);
+            _exit(umbra_io_accept(listening(1000, &name), 0, &fd) == -ETIMEDOUT ? 0 : 1);
         }
         cr_expect_eq(waitpid(child, &status, 0), child);
     }
