@@ -4,7 +4,7 @@
  * made to fail.
  */
 #define _GNU_SOURCE
-#include <runner.h>
+#include "described.h"
 
 #include <hwloc.h>
 #include <pthread.h>
@@ -83,16 +83,6 @@ void *__wrap_calloc(size_t count, size_t size)
 
 /* ---- what the tests share ---- */
 
-static struct umbra_topology *topology_of(const char *synthetic)
-{
-    struct umbra_topology *topology = NULL;
-
-    cr_assert_eq(
-        umbra_topology_create(&(struct umbra_topology_options){.synthetic = synthetic}, &topology),
-        0);
-    return topology;
-}
-
 /* Two hardware threads that nothing is bound to: runs on any machine. */
 static void create(struct umbra_shadow *shadow, struct umbra_topology *topology)
 {
@@ -119,7 +109,7 @@ static void until_gate_opens(void *arg)
 
 Test(shadow, runs_what_is_forked_and_join_sees_its_effects)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
 
@@ -137,7 +127,7 @@ Test(shadow, works_in_every_wait_mode)
 {
     static const enum umbra_wait_mode modes[] = {UMBRA_WAIT_TWO_PHASE, UMBRA_WAIT_SPIN,
                                                  UMBRA_WAIT_MONITOR, UMBRA_WAIT_PARK};
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
 
     for (size_t m = 0; m < 4; m++) {
         struct umbra_shadow_options options = {.topology = topology, .wait.mode = modes[m]};
@@ -157,7 +147,7 @@ Test(shadow, works_in_every_wait_mode)
 
 Test(shadow, done_tells_whether_a_join_would_wait)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
 
@@ -177,7 +167,7 @@ Test(shadow, done_tells_whether_a_join_would_wait)
 
 Test(shadow, join_that_timed_out_can_be_repeated)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
 
@@ -202,7 +192,7 @@ static uint64_t ended(struct umbra_wait_stats stats)
 
 Test(shadow, counters_account_for_every_fork)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0, taken, joined;
 
@@ -223,7 +213,7 @@ Test(shadow, counters_account_for_every_fork)
 
 Test(shadow, wrong_order_is_an_error)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
 
@@ -240,7 +230,7 @@ Test(shadow, wrong_order_is_an_error)
 
 Test(shadow, use_after_destroy_is_an_error)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
 
@@ -272,7 +262,7 @@ static void as_stranger(void *arg)
 
 Test(shadow, only_the_owner_may_use_it)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     pthread_t other;
 
@@ -296,7 +286,7 @@ static void *open_gate_soon(void *arg)
 
 Test(shadow, destroy_waits_for_what_runs)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
     pthread_t opener;
@@ -316,7 +306,7 @@ Test(shadow, destroy_waits_for_what_runs)
 
 Test(shadow, sits_on_the_sibling_and_spins_politely_there)
 {
-    struct umbra_topology *topology = topology_of("pack:2 core:2 pu:2");
+    struct umbra_topology *topology = described("pack:2 core:2 pu:2");
     struct umbra_shadow_options options = {
         .topology = topology, .place_owner = true, .owner_cpu = 4};
     struct umbra_shadow shadow;
@@ -336,7 +326,7 @@ Test(shadow, sits_on_the_sibling_and_spins_politely_there)
 
 Test(shadow, without_a_sibling_the_nearest_thread_is_taken_and_named)
 {
-    struct umbra_topology *topology = topology_of("l3:2 core:2 pu:1");
+    struct umbra_topology *topology = described("l3:2 core:2 pu:1");
     struct umbra_shadow_options options = {
         .topology = topology, .place_owner = true, .owner_cpu = 2};
     struct umbra_shadow shadow;
@@ -351,7 +341,7 @@ Test(shadow, without_a_sibling_the_nearest_thread_is_taken_and_named)
 
 Test(shadow, core_of_four_ways_has_three_shadows)
 {
-    struct umbra_topology *topology = topology_of("core:2 pu:4");
+    struct umbra_topology *topology = described("core:2 pu:4");
     struct umbra_shadow_options options = {.topology = topology, .place_owner = true};
     struct umbra_shadow shadow[4];
     uint64_t count[3] = {0};
@@ -378,8 +368,8 @@ Test(shadow, core_of_four_ways_has_three_shadows)
 
 Test(shadow, places_to_avoid_are_not_chosen)
 {
-    struct umbra_topology *topology = topology_of("core:2 pu:3");
-    struct umbra_topology *flat = topology_of("core:3 pu:1");
+    struct umbra_topology *topology = described("core:2 pu:3");
+    struct umbra_topology *flat = described("core:3 pu:1");
     int avoid[] = {1, 2};
     struct umbra_shadow_options options = {
         .topology = topology, .place_owner = true, .avoid = avoid, .avoid_count = 1};
@@ -407,8 +397,8 @@ Test(shadow, places_to_avoid_are_not_chosen)
 
 Test(shadow, impossible_places_are_errors)
 {
-    struct umbra_topology *topology = topology_of("core:4 pu:1");
-    struct umbra_topology *lonely = topology_of("core:1 pu:1");
+    struct umbra_topology *topology = described("core:4 pu:1");
+    struct umbra_topology *lonely = described("core:1 pu:1");
     struct umbra_shadow_options at = {.topology = topology, .place_owner = true};
     struct umbra_shadow first, second;
 
@@ -436,7 +426,7 @@ Test(shadow, impossible_places_are_errors)
 
 Test(shadow, bad_wait_options_are_errors_and_leave_nothing)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow_options options = {.topology = topology, .wait.backend = "hlt"};
     struct umbra_shadow shadow;
 
@@ -481,7 +471,7 @@ Test(shadow, real_machine_binds_both_and_gives_the_owner_its_binding_back)
 
 Test(shadow, thread_that_cannot_be_created_is_an_error)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow_options options = {.topology = topology};
     struct umbra_shadow shadow;
 
@@ -535,7 +525,7 @@ Test(shadow, wake_up_has_a_default_cost_on_a_single_processor)
 /* Each round trip of two that never park there takes two turns of the scheduler. */
 Test(shadow, is_made_in_one_round_trip)
 {
-    struct umbra_topology *topology = topology_of("core:2 pu:1");
+    struct umbra_topology *topology = described("core:2 pu:1");
     struct umbra_shadow_options options = {.topology = topology, .wait.mode = UMBRA_WAIT_SPIN};
     struct umbra_shadow shadow;
 
@@ -611,7 +601,7 @@ static int use_in_child(struct umbra_shadow *inherited, struct umbra_topology *t
 
 Test(shadow, child_process_has_none_of_its_parents_and_may_make_its_own)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     uint64_t count = 0;
     int status = -1;
@@ -641,7 +631,7 @@ static void look_at_mask(void *arg)
 
 Test(shadow, takes_no_signals_of_the_program_but_its_own_faults)
 {
-    struct umbra_topology *topology = topology_of("core:1 pu:2");
+    struct umbra_topology *topology = described("core:1 pu:2");
     struct umbra_shadow shadow;
     sigset_t inside, outside;
 

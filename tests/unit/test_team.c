@@ -4,7 +4,7 @@
  * fail, and for sched_yield, so that its calls can be counted.
  */
 #define _GNU_SOURCE /* for sched_getaffinity() */
-#include <runner.h>
+#include "described.h"
 
 #include <hwloc.h>
 #include <pthread.h>
@@ -789,16 +789,6 @@ Test(team, stands_on_the_first_places_of_a_list_that_are_too_many)
 
 /* ---- several teams ---- */
 
-static struct umbra_topology *describe(const char *synthetic)
-{
-    struct umbra_topology *topology = NULL;
-
-    cr_assert_eq(
-        umbra_topology_create(&(struct umbra_topology_options){.synthetic = synthetic}, &topology),
-        0);
-    return topology;
-}
-
 static struct umbra_team *create_with(struct umbra_team_options options)
 {
     struct umbra_team *team = NULL;
@@ -821,7 +811,7 @@ static void expect_on(struct umbra_team *team, uint32_t cpus)
 
 Test(team, teams_of_a_process_stand_apart)
 {
-    struct umbra_topology *topology = describe("pack:2 core:8 pu:1");
+    struct umbra_topology *topology = described("pack:2 core:8 pu:1");
     struct umbra_team_options four = {.members = 4, .topology = topology};
     struct umbra_team *teams[4];
 
@@ -843,7 +833,7 @@ Test(team, teams_of_a_process_stand_apart)
 
 Test(team, a_team_stands_beside_others_on_whole_cores_or_where_its_list_says)
 {
-    struct umbra_topology *topology = describe("core:4 pu:2"); /* cpus 0 and 1 are a core */
+    struct umbra_topology *topology = described("core:4 pu:2"); /* cpus 0 and 1 are a core */
     struct umbra_team *teams[4];
 
     teams[0] = create_with((struct umbra_team_options){.cpus = "3,1", .topology = topology});
@@ -873,7 +863,7 @@ Test(team, a_bound_caller_stays_where_it_is_in_its_next_team)
 
 Test(team, a_child_process_has_the_places_of_its_parents_teams)
 {
-    struct umbra_topology *topology = describe("core:8 pu:1");
+    struct umbra_topology *topology = described("core:8 pu:1");
     struct umbra_team_options options = {.members = 4, .topology = topology};
     struct umbra_team *team = create_with(options), *own = NULL;
     int status = -1;
@@ -913,7 +903,7 @@ static bool yields_at_the_end(struct umbra_team *team, int runs)
 
 static void yield_while_another_team_shares_a_place(struct umbra_team_options options)
 {
-    struct umbra_topology *topology = describe("core:4 pu:1");
+    struct umbra_topology *topology = described("core:4 pu:1");
     struct umbra_team *team, *others[2];
 
     options.topology = topology;
