@@ -328,27 +328,28 @@ static void *makes_choices(void *arg)
     return NULL;
 }
 
-static void choices(unsigned cores)
+/* Fibers that do it until the run is over. what: what they count. */
+static void all_do(unsigned cores, umbra_fiber_fn *fn, const char *what)
 {
     uint64_t random = seed_of_run();
 
     start(cores, UMBRA_WAIT_TWO_PHASE);
     for (unsigned i = 0; i < POSTERS; i++) {
         world.poster[i] = (struct actor){random_next(&random), i};
-        umbra_detach(spawn(i, makes_choices, &world.poster[i]));
+        umbra_detach(spawn(i, fn, &world.poster[i]));
     }
     finish();
-    fprintf(stderr, "  %llu choices\n", (unsigned long long)world.received);
+    fprintf(stderr, "  %llu %s\n", (unsigned long long)world.received, what);
 }
 
 Test(ports, choices_on_two_cores)
 {
-    choices(2);
+    all_do(2, makes_choices, "choices");
 }
 
 Test(ports, choices_on_more_cores_than_there_are)
 {
-    choices(8);
+    all_do(8, makes_choices, "choices");
 }
 
 /* ---- joins: put-back keeps the order, and both progress ---- */
@@ -734,25 +735,12 @@ static void *closes(void *arg)
     return NULL;
 }
 
-static void closings(unsigned cores)
-{
-    uint64_t random = seed_of_run();
-
-    start(cores, UMBRA_WAIT_TWO_PHASE);
-    for (unsigned i = 0; i < POSTERS; i++) {
-        world.poster[i] = (struct actor){random_next(&random), i};
-        umbra_detach(spawn(i, closes, &world.poster[i]));
-    }
-    finish();
-    fprintf(stderr, "  %llu times three arbiters ended\n", (unsigned long long)world.received);
-}
-
 Test(ports, closings_on_two_cores)
 {
-    closings(2);
+    all_do(2, closes, "times three arbiters ended");
 }
 
 Test(ports, closings_on_more_cores_than_there_are)
 {
-    closings(8);
+    all_do(8, closes, "times three arbiters ended");
 }
