@@ -159,7 +159,7 @@ struct bench_row *bench_add_peer(struct bench *bench, const char *name, const st
 /* For rows whose name does not say it: what one sample is, as parameter "timed". */
 void bench_state_timed(struct bench_row *row, const char *what);
 
-/* For run: the median of n samples, at least one, as a parameter; sorts them. */
+/* For run and close: the median of n samples, at least one, as a parameter; sorts them. */
 void bench_state_median(struct bench_row *row, const char *name, double *samples, unsigned n);
 
 /* The machine's topology. */

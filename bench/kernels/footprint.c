@@ -170,21 +170,12 @@ static int run(struct bench_row *row, struct bench_batch *batch)
     return error;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void close_row(struct bench_row *row)
 {
     struct state *state = row->state;
 
-    qsort(state->make_ns, state->n, sizeof state->make_ns[0], compare);
     if (state->n > 0)
-        json_object_set_new(row->params, "make_ns", json_real(state->make_ns[state->n / 2]));
+        bench_state_median(row, "make_ns", state->make_ns, state->n);
     munmap(state->finding, sizeof *state->finding);
     free(state);
 }
