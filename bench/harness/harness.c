@@ -34,6 +34,15 @@ uint64_t bench_now_ns(void)
     return bench_clock_ns(CLOCK_MONOTONIC);
 }
 
+void bench_sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+                            .tv_nsec = (long)(ns % 1000000000u)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+        continue;
+}
+
 int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg)
 {
     pthread_attr_t attributes;

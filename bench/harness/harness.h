@@ -197,6 +197,9 @@ void bench_take_samples(struct bench_row *row, const struct bench_row *other);
 uint64_t bench_clock_ns(clockid_t clock);
 uint64_t bench_now_ns(void);
 
+/* By that clock; signals do not end it. */
+void bench_sleep_ns(uint64_t ns);
+
 /* Start a thread bound to cpu by its attributes. 0 or a negative errno. */
 int bench_thread(pthread_t *out, int cpu, void *(*body)(void *), void *arg);
 

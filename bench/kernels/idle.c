@@ -109,15 +109,6 @@ static void stop(struct bench_row *row)
 
 /* ---- rows ---- */
 
-static void sleep_ns(uint64_t ns)
-{
-    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
-                            .tv_nsec = (long)(ns % 1000000000u)};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
-        continue;
-}
-
 static int run(struct bench_row *row, struct bench_batch *batch)
 {
     struct idle *idle = row->state;
@@ -130,7 +121,7 @@ static int run(struct bench_row *row, struct bench_batch *batch)
         bool warm_up = idle->turns++ == 0;
         uint64_t signaled;
 
-        sleep_ns(warm_up ? WARM_UP_NS : idle->length_ns);
+        bench_sleep_ns(warm_up ? WARM_UP_NS : idle->length_ns);
         burned = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - burned;
         signaled = bench_now_ns();
         signal_order(idle);

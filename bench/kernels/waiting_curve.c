@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <umbra/topology.h>
 
@@ -100,15 +99,6 @@ static int gather(struct crowd *crowd, const struct bench *bench,
     return crowd->error;
 }
 
-static void sleep_ns(uint64_t ns)
-{
-    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
-                            .tv_nsec = (long)(ns % 1000000000u)};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
-        continue;
-}
-
 static int sample(struct energy *energy, const struct waiting_curve *curve, json_t *watts,
                   json_t *celsius)
 {
@@ -119,7 +109,7 @@ static int sample(struct energy *energy, const struct waiting_curve *curve, json
     for (unsigned i = 0; i < curve->samples && error == 0; i++) {
         uint64_t took;
 
-        sleep_ns(curve->every_ns);
+        bench_sleep_ns(curve->every_ns);
         error = energy_read(energy, &now);
         took = bench_now_ns() - began;
         began += took;
