@@ -96,19 +96,6 @@ UM_LINKONCE void um_blocking_add(struct um_blocking_pool *pool, struct um_blocki
     um_atomic_fetch_add(&pool->added, 1, relaxed);
 }
 
-/* The oldest call, which the caller must carry out, or NULL. */
-UM_LINKONCE struct um_blocking_call *um_blocking_take(struct um_blocking_pool *pool)
-{
-    struct um_blocking_call *call = pool->first;
-
-    if (call) {
-        pool->first = call->next;
-        pool->calls--;
-        call->waits = false;
-    }
-    return call;
-}
-
 /* Takes out a call that is in the list. */
 UM_LINKONCE void um_blocking_remove(struct um_blocking_pool *pool, struct um_blocking_call *call)
 {
@@ -125,6 +112,16 @@ UM_LINKONCE void um_blocking_remove(struct um_blocking_pool *pool, struct um_blo
         pool->last = before;
     pool->calls--;
     call->waits = false;
+}
+
+/* The oldest call, which the caller must carry out, or NULL. */
+UM_LINKONCE struct um_blocking_call *um_blocking_take(struct um_blocking_pool *pool)
+{
+    struct um_blocking_call *call = pool->first;
+
+    if (call)
+        um_blocking_remove(pool, call);
+    return call;
 }
 
 /* ---- helpers ---- */
