@@ -25,9 +25,7 @@ UM_SHARED(struct um_slabs um_slabs, {.lock = PTHREAD_MUTEX_INITIALIZER, .guard =
 /* Rounded up to whole pages. */
 UM_INLINE size_t um_stack_round(size_t bytes)
 {
-    size_t page = um_os_page_bytes();
-
-    return (bytes + page - 1) / page * page;
+    return um_place_round(bytes, um_os_page_bytes());
 }
 
 #define UM_GUARD_LEAST_BYTES 65536
