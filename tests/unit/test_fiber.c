@@ -284,8 +284,11 @@ static void *wrong_spawns(void *arg)
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
     options = (struct umbra_spawn_options){.stack_bytes = 100};
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
-    options = (struct umbra_spawn_options){.stack_bytes = SIZE_MAX / 2};
+    options = (struct umbra_spawn_options){.stack_bytes = ((size_t)1 << 50) + 1};
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -EINVAL);
+    cr_expect(strstr(umbra_last_error_text(), "the most") != NULL, "no reason");
+    options = (struct umbra_spawn_options){.stack_bytes = (size_t)1 << 50};
+    cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -ENOMEM);
     options = (struct umbra_spawn_options){.stack_bytes = (size_t)1 << 47};
     cr_expect_eq(umbra_spawn_with(NULL, &options, same, NULL, &fiber), -ENOMEM);
     options = (struct umbra_spawn_options){.where = UMBRA_ANYWHERE, .delay_ns = 1};

@@ -190,7 +190,7 @@ Test(stack, what_cannot_be_had_is_refused)
     struct um_slab *slab;
 
     cr_assert_eq(um_slab_create(machine(), -1, (size_t)1 << 46, 4, &slab), -ENOMEM);
-    cr_assert_eq(um_slab_create(machine(), -1, UM_STACK_MOST_BYTES, 1000, &slab), -ENOMEM);
+    cr_assert_eq(um_slab_create(machine(), -1, SIZE_MAX / 4, 1000, &slab), -ENOMEM);
     slab = make(BYTES, SLOTS); /* and all is well after */
     um_slab_destroy(slab);
 }

@@ -83,6 +83,9 @@ UM_LINKONCE void um_pool_give_back(struct umbra_core *core, struct um_fiber *fib
 #define UM_SLAB_SLOTS_MOST 4096
 #define UM_SLAB_BYTES_MOST (UINT64_C(1) << 30) /* except for a slab of one slot */
 
+UM_STATIC_ASSERT(UM_STACK_MOST_BYTES <= (size_t)4096 << (UM_SIZE_CLASSES - 2),
+                 "each size has a class");
+
 /* The size class of stacks of at least so many bytes; 0: of the runtime's size. Or -EINVAL. */
 UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t bytes)
 {
@@ -98,7 +101,7 @@ UM_LINKONCE int um_pool_size_class(const struct umbra_runtime *runtime, size_t b
         return 0;
     while (((size_t)4096 << (size_class - 1)) < bytes)
         size_class++;
-    return size_class < UM_SIZE_CLASSES ? size_class : -EINVAL;
+    return size_class;
 }
 
 UM_INLINE struct um_fiber *um_slab_fiber(const struct um_slab *slab, unsigned slot)
