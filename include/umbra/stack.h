@@ -62,7 +62,7 @@ UM_LINKONCE size_t um_stack_least_bytes(void);
 /* ---- sizes ---- */
 
 #define UM_STACK_LEAST_BYTES 8192 /* besides a signal's frame */
-#define UM_STACK_MOST_BYTES ((size_t)1 << 50) /* beyond all address spaces; fiber/pool.h */
+#define UM_STACK_MOST_BYTES ((size_t)1 << 50) /* the largest size class (fiber/pool.h) */
 
 #include <umbra/stack/overflow.h>
 #include <umbra/stack/slabs.h>
